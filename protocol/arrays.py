@@ -1,0 +1,219 @@
+"""Arrays <-> a byte stream in chunks, each checked as it arrives.
+
+The stream of a transfer is the arrays of its manifest one after another, each cut into chunks of
+``chunk_bytes`` (the last may be shorter), each chunk preceded by its SHA-256. An array's digest is
+the SHA-256 of its chunk digests behind a label, so it is known without a second pass and a receiver
+that resumes needs the chunk digests alone. Values are little-endian in C order; sender and receiver
+hold one chunk, never a matrix (docs/protocol.md, "Array stream").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
+from protocol.messages import ArraySpec, Dtype
+
+DIGEST_BYTES = 32
+_ARRAY_LABEL = b"odc/v1/array\x00"
+
+
+class ArrayDigest:
+    """The running digest of one array: feed it the digest of each chunk in order."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(_ARRAY_LABEL)
+
+    def update(self, chunk_digest: bytes) -> None:
+        self._hash.update(chunk_digest)
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+def little_endian(array: NDArray[np.generic], dtype: Dtype) -> NDArray[np.generic]:
+    """Return ``array`` as the wire has it; a copy only where order or type differ."""
+    return np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<"))
+
+
+def chunks_of(data: memoryview, chunk_bytes: int) -> Iterator[memoryview]:
+    """Cut one array's bytes into its chunks, without copying."""
+    for start in range(0, len(data), chunk_bytes):
+        yield data[start : start + chunk_bytes]
+
+
+def raw_bytes(array: NDArray[np.generic]) -> memoryview:
+    """The bytes of a C-ordered array, without copying; an empty array has none."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def specify(name: str, array: NDArray[np.generic], dtype: Dtype, chunk_bytes: int) -> ArraySpec:
+    """Return the manifest's line for ``array``, which must be as `little_endian` returns it."""
+    running = ArrayDigest()
+    for chunk in chunks_of(raw_bytes(array), chunk_bytes):
+        running.update(hashlib.sha256(chunk).digest())
+    return ArraySpec(name=name, dtype=dtype, shape=array.shape, digest=running.digest())
+
+
+def frame(data: memoryview, chunk_bytes: int) -> Iterator[bytes | memoryview]:
+    """Yield the stream of one array: digest, chunk, digest, chunk."""
+    for chunk in chunks_of(data, chunk_bytes):
+        yield hashlib.sha256(chunk).digest()
+        yield chunk
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one chunk stands: in the stream with its digest, and in the concatenated arrays."""
+
+    array: int
+    stream_offset: int
+    payload_offset: int
+    payload_bytes: int
+    ends_array: bool
+
+    @property
+    def stream_end(self) -> int:
+        return self.stream_offset + DIGEST_BYTES + self.payload_bytes
+
+
+class Layout:
+    """The places of all chunks of a transfer, computed from its manifest alone."""
+
+    def __init__(self, specs: Sequence[ArraySpec], chunk_bytes: int) -> None:
+        self.specs = tuple(specs)
+        self.chunk_bytes = chunk_bytes
+        self._chunks = [-(-spec.payload_bytes // chunk_bytes) for spec in self.specs]
+        self.chunk_count = sum(self._chunks)
+        self.payload_bytes = sum(spec.payload_bytes for spec in self.specs)
+        self.stream_bytes = self.payload_bytes + DIGEST_BYTES * self.chunk_count
+
+    def payload_start(self, array: int) -> int:
+        """Where an array begins in the concatenation of all arrays."""
+        return sum(spec.payload_bytes for spec in self.specs[:array])
+
+    def slot(self, index: int) -> Slot:
+        """Return the place of chunk ``index``, counted over all arrays."""
+        first = 0
+        for array, count in enumerate(self._chunks):
+            if index < first + count:
+                inside = (index - first) * self.chunk_bytes
+                size = min(self.chunk_bytes, self.specs[array].payload_bytes - inside)
+                payload_offset = self.payload_start(array) + inside
+                return Slot(
+                    array=array,
+                    stream_offset=payload_offset + DIGEST_BYTES * index,
+                    payload_offset=payload_offset,
+                    payload_bytes=size,
+                    ends_array=index == first + count - 1,
+                )
+            first += count
+        raise IndexError(index)
+
+    def stream_offset(self, chunks_done: int) -> int:
+        """Where the stream goes on after so many whole chunks."""
+        return self.stream_bytes if chunks_done == self.chunk_count else self.slot(chunks_done).stream_offset
+
+    def chunks_before(self, stream_offset: int) -> int | None:
+        """Return how many chunks end at ``stream_offset``, or None if no chunk ends there."""
+        if stream_offset == self.stream_bytes:
+            return self.chunk_count
+        low, high = 0, self.chunk_count
+        while low < high:  # slots are sorted by offset
+            middle = (low + high) // 2
+            here = self.slot(middle).stream_offset
+            if here == stream_offset:
+                return middle
+            low, high = (middle + 1, high) if here < stream_offset else (low, middle)
+        return None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk that has the digest its sender gave it."""
+
+    slot: Slot
+    digest: bytes
+    data: memoryview
+
+
+class StreamReader:
+    """Turns the bytes of a transfer, in pieces of any size, into checked chunks.
+
+    Start it at ``chunks_done`` to resume; it holds at most one chunk.
+    """
+
+    def __init__(self, layout: Layout, chunks_done: int = 0) -> None:
+        self._layout = layout
+        self._next = chunks_done
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes | memoryview) -> Iterator[Chunk]:
+        """Yield the chunks that ``data`` completes.
+
+        Raises
+        ------
+        DigestMismatchError
+            If a chunk is not what its digest says. Chunks before it stay good.
+        LimitExceededError
+            If there is more data than the manifest promises.
+        """
+        rest = memoryview(data)
+        while len(rest):
+            if self._next == self._layout.chunk_count:
+                raise LimitExceededError("stream in bytes", self._layout.stream_bytes)
+            slot = self._layout.slot(self._next)
+            taken = rest[: DIGEST_BYTES + slot.payload_bytes - len(self._buffer)]
+            self._buffer += taken
+            rest = rest[len(taken) :]
+            if len(self._buffer) == DIGEST_BYTES + slot.payload_bytes:
+                yield self._finish(slot)
+
+    def _finish(self, slot: Slot) -> Chunk:
+        whole, self._buffer = memoryview(self._buffer).toreadonly(), bytearray()
+        claimed, data = bytes(whole[:DIGEST_BYTES]), whole[DIGEST_BYTES:]
+        if hashlib.sha256(data).digest() != claimed:
+            raise DigestMismatchError(f"chunk {self._next} of {self._layout.specs[slot.array].name}")
+        self._next += 1
+        return Chunk(slot, claimed, data)
+
+
+def check_values(layout: Layout, chunk: Chunk, classes: int | None = None) -> None:
+    """Raise if a chunk holds a NaN, an infinity, or a label that numbers no class.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of the transfer the chunk belongs to.
+    chunk : Chunk
+        Integer arrays are checked against ``classes``, floating ones for finiteness.
+    classes : int, optional
+        Number of classes in the terms; None for arrays that are not labels.
+
+    Raises
+    ------
+    NotFiniteError, LabelOutOfRangeError
+        With the row's index, never its value.
+    """
+    spec = layout.specs[chunk.slot.array]
+    values = np.frombuffer(chunk.data, dtype=np.dtype(spec.dtype).newbyteorder("<"))
+    bad = ~np.isfinite(values) if values.dtype.kind == "f" else _outside(values, classes)
+    if bad.any():
+        per_row = spec.shape[1] if len(spec.shape) == 2 else 1
+        before = (chunk.slot.payload_offset - layout.payload_start(chunk.slot.array)) // values.itemsize
+        row = (before + int(bad.argmax())) // per_row
+        if values.dtype.kind == "f":
+            raise NotFiniteError(spec.name, row)
+        raise LabelOutOfRangeError(row, classes or 0)
+
+
+def _outside(values: NDArray[np.generic], classes: int | None) -> NDArray[np.bool_]:
+    numbers = values.astype(np.int64)
+    if classes is None:
+        return np.zeros(numbers.shape, dtype=np.bool_)
+    return np.asarray((numbers < 0) | (numbers >= classes))

@@ -1,0 +1,139 @@
+"""Bytes <-> message, in one canonical form.
+
+A message is a frozen pydantic model; on the wire it is a msgpack map with its keys sorted, the
+shortest form of every number and no extension types. Decoding encodes again and compares, so two
+different byte strings are never the same message (docs/protocol.md, "Canonical form").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, ClassVar, TypeVar
+
+import msgpack
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from protocol.errors import LimitExceededError, MalformedMessageError
+from protocol.limits import MAX_COLUMNS, MAX_CONTAINERS, MAX_FIELDS, MAX_MESSAGE_BYTES, MAX_NESTING
+
+
+class Message(BaseModel):
+    """A value that is valid once constructed, and can be sent."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, ser_json_bytes="base64"
+    )
+
+    signing_label: ClassVar[str]
+    """What a signature over this kind of message is bound to, version included."""
+
+
+M = TypeVar("M", bound=Message)
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(value[key]) for key in sorted(value)}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item) for item in value]
+    return value
+
+
+def encode(message: Message) -> bytes:
+    """Return the canonical bytes of ``message``."""
+    packed: bytes = msgpack.packb(_canonical(message.model_dump()), use_bin_type=True)
+    if len(packed) > MAX_MESSAGE_BYTES:
+        raise LimitExceededError(f"{type(message).__name__} in bytes", MAX_MESSAGE_BYTES, len(packed))
+    return packed
+
+
+def _refuse_extension(code: int, _data: bytes) -> Any:
+    raise ValueError(f"extension type {code}")
+
+
+class _ContainerCount:
+    """Stops the unpacker while it builds, because small maps in great number are cheap to send alone."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._left = name, MAX_CONTAINERS
+
+    def __call__(self, container: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise LimitExceededError(f"{self._name} in maps and arrays", MAX_CONTAINERS)
+        return container
+
+
+def _depth(value: Any) -> int:
+    """Nesting of a decoded value, walked without recursion: the depth is the peer's to choose."""
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        item, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if depth > MAX_NESTING:
+            break
+        children = item.values() if isinstance(item, dict) else item if isinstance(item, tuple) else ()
+        stack.extend((child, depth + 1) for child in children if isinstance(child, (dict, tuple)))
+    return deepest
+
+
+def decode(kind: type[M], data: bytes) -> M:
+    """Return the message of ``kind`` in ``data``.
+
+    Raises
+    ------
+    MalformedMessageError
+        If the bytes are no such message, or not its canonical form.
+    LimitExceededError
+        If they are too many, or hold too many values.
+    """
+    name = kind.__name__
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise LimitExceededError(f"{name} in bytes", MAX_MESSAGE_BYTES, len(data))
+    count = _ContainerCount(name)
+    try:
+        raw = msgpack.unpackb(
+            data,
+            raw=False,
+            use_list=False,
+            strict_map_key=True,
+            ext_hook=_refuse_extension,
+            object_hook=count,
+            list_hook=count,
+            max_map_len=MAX_FIELDS,
+            max_array_len=MAX_COLUMNS,
+        )
+    except (ValueError, msgpack.exceptions.UnpackException, RecursionError) as error:
+        # the reason of msgpack may quote the data, so only its kind goes on
+        raise MalformedMessageError(name, f"is not msgpack ({type(error).__name__})") from None
+    if _depth(raw) > MAX_NESTING:
+        raise MalformedMessageError(name, f"is nested deeper than {MAX_NESTING}")
+    try:
+        message = kind.model_validate(raw)
+    except ValidationError as error:
+        raise MalformedMessageError(name, explain(error)) from None
+    if encode(message) != data:
+        raise MalformedMessageError(name, "is not in canonical form")
+    return message
+
+
+def explain(error: ValidationError) -> str:
+    """Say which fields are wrong and why, without repeating what was in them."""
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    # an array ends at its first bad item, so that it then is too short says nothing
+    holds_another = {item["loc"][:length] for item in errors for length in range(len(item["loc"]))}
+    errors = [item for item in errors if item["type"] != "too_short" or item["loc"] not in holds_another]
+    places = []
+    for item in errors[:5]:
+        # a field that should not be there has the name its sender chose: short, and without line breaks
+        where = ".".join(repr(str(part)[:40])[1:-1] for part in item["loc"]) or "message"
+        why = (
+            "is of no known kind" if item["type"] == "union_tag_invalid" else item["msg"]
+        )  # it quotes the kind
+        places.append(f"{where}: {why[:1].lower()}{why[1:]}")
+    return "; ".join(places)
+
+
+def digest(message: Message) -> bytes:
+    """Return the SHA-256 of the canonical bytes."""
+    return hashlib.sha256(encode(message)).digest()

@@ -1,0 +1,128 @@
+"""Who somebody is: role and name, read from a certificate of the consortium.
+
+A certificate carries one subject alternative name ``urn:odc:CONSORTIUM:ROLE:NAME``. Chains are
+verified by `cryptography.x509.verification`; nothing here builds a path of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import get_args
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+from pydantic import TypeAdapter, ValidationError
+
+from protocol.errors import CertificateRefusedError
+from protocol.messages import Role
+from protocol.terms import Identifier, PartyName
+
+_NAME: TypeAdapter[str] = TypeAdapter(PartyName)
+_ID: TypeAdapter[str] = TypeAdapter(Identifier)
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+    UnsupportedAlgorithm,
+)
+"""What `cryptography` raises at a part of a certificate that it parses only when asked for it."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A member of one consortium."""
+
+    consortium_id: str
+    role: Role
+    name: str
+
+    @property
+    def urn(self) -> str:
+        """The name as it stands in a certificate."""
+        return f"urn:odc:{self.consortium_id}:{self.role}:{self.name}"
+
+    @classmethod
+    def from_urn(cls, urn: str) -> Identity:
+        """Parse `urn`; raises `CertificateRefusedError`."""
+        parts = urn.split(":")
+        try:
+            scheme, namespace, consortium_id, role, name = parts
+            if (scheme, namespace) != ("urn", "odc") or role not in get_args(Role):
+                raise ValueError(urn)
+            return cls(_ID.validate_python(consortium_id), role, _NAME.validate_python(name))  # type: ignore[arg-type]  # membership was just tested
+        except (ValueError, ValidationError):
+            raise CertificateRefusedError("the certificate names no role of a consortium") from None
+
+
+def load_certificate(data: bytes) -> x509.Certificate:
+    """Parse a certificate in DER or PEM; raises `CertificateRefusedError`."""
+    if not data.startswith(b"-----BEGIN"):
+        return load_der_certificate(data)
+    try:
+        return x509.load_pem_x509_certificate(data)
+    except _UNREADABLE:
+        raise CertificateRefusedError("the certificate cannot be read") from None
+
+
+def load_der_certificate(data: bytes) -> x509.Certificate:
+    """Parse a certificate as it stands in a message; raises `CertificateRefusedError`."""
+    try:
+        return x509.load_der_x509_certificate(data)
+    except _UNREADABLE:
+        raise CertificateRefusedError("the certificate cannot be read") from None
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """SHA-256 of a certificate as people read it aloud: groups of four hexadecimal digits."""
+    text = certificate.fingerprint(hashes.SHA256()).hex()
+    return " ".join(text[i : i + 4] for i in range(0, len(text), 4))
+
+
+def _reason(error: VerificationError) -> str:
+    """The reason without the subject that it quotes, which its holder chose."""
+    return str(error).partition(" (encountered processing")[0]
+
+
+class TrustRoot:
+    """The consortium's root certificate: the one thing everybody has to compare out of band."""
+
+    def __init__(self, certificate: x509.Certificate) -> None:
+        try:
+            names = certificate.subject.get_attributes_for_oid(x509.NameOID.SERIAL_NUMBER)
+        except _UNREADABLE:
+            raise CertificateRefusedError("the root certificate cannot be read") from None
+        if len(names) != 1:
+            raise CertificateRefusedError("the root certificate names no consortium")
+        self.certificate = certificate
+        self.consortium_id = str(names[0].value)
+        self._store = Store([certificate])
+
+    def __repr__(self) -> str:
+        return f"<TrustRoot of consortium {self.consortium_id[:8]}>"
+
+    def identify(self, certificate: x509.Certificate, *, at: int) -> Identity:
+        """Return whom a certificate names, if it leads to this root at time ``at`` (unix seconds).
+
+        Raises `CertificateRefusedError`.
+        """
+        moment = datetime.fromtimestamp(at, UTC)
+        verifier = PolicyBuilder().store(self._store).time(moment).max_chain_depth(0).build_client_verifier()
+        try:
+            verified = verifier.verify(certificate, [])
+        except VerificationError as error:
+            raise CertificateRefusedError(f"the certificate does not hold: {_reason(error)}") from None
+        except _UNREADABLE:
+            raise CertificateRefusedError("the certificate cannot be read") from None
+        urns = [
+            name.value for name in verified.subjects or [] if isinstance(name, x509.UniformResourceIdentifier)
+        ]
+        if len(urns) != 1:
+            raise CertificateRefusedError("the certificate names no role of a consortium")
+        identity = Identity.from_urn(urns[0])
+        if identity.consortium_id != self.consortium_id:
+            raise CertificateRefusedError("the certificate belongs to another consortium")
+        return identity

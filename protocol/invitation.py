@@ -1,0 +1,77 @@
+"""The invitation: a one-time file from the lead institution, and the request that answers it.
+
+It carries everything a newcomer has to know, the join secret included, so it travels like a
+password: by a channel the analyst does not see.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Annotated, Literal
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from protocol.envelope import join_mac
+from protocol.errors import InvitationError
+from protocol.identity import TrustRoot, load_certificate
+from protocol.limits import MAX_MESSAGE_BYTES
+from protocol.messages import Enrolment, Role
+from protocol.terms import Identifier, Name, PartyName
+
+_Url = Annotated[str, StringConstraints(pattern=r"^https://[^\s/]+/?$", max_length=2000)]
+_Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Invitation(BaseModel):
+    """The content of an invitation file (JSON)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    odc_invitation: Literal[1] = 1
+    consortium: Name
+    consortium_id: Identifier
+    role: Role
+    party: PartyName
+    analyst_url: _Url
+    invitation_id: Identifier
+    join_secret: _Hex32 = Field(repr=False)
+    expires_at: int
+    root_fingerprint: str
+    root_certificate: str = Field(repr=False)
+    ticket: str = Field(repr=False)
+    """Base64 of the signed `InvitationTicket`."""
+
+    @classmethod
+    def from_json(cls, text: str) -> Invitation:
+        """Parse a file; raises `InvitationError`, which says what kind of file it is not."""
+        if len(text) > MAX_MESSAGE_BYTES:
+            raise InvitationError("the file is too large for an invitation")
+        try:
+            return cls.model_validate(json.loads(text))
+        except (ValueError, RecursionError):  # its message would repeat the secret
+            raise InvitationError("the file is not an ODC invitation") from None
+
+    def to_json(self) -> str:
+        return self.model_dump_json(indent=2) + "\n"
+
+    def trust_root(self) -> TrustRoot:
+        """Return the root to trust from now on; raises `CertificateRefusedError`."""
+        return TrustRoot(load_certificate(self.root_certificate.encode()))
+
+    def answer(self, key: ec.EllipticCurvePrivateKey) -> Enrolment:
+        """Return the request for a certificate for ``key``. Role and names are the lead's to write."""
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, self.party)])
+        request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+        csr = request.public_bytes(Encoding.DER)
+        try:
+            ticket = base64.b64decode(self.ticket, validate=True)
+            return Enrolment(
+                ticket=ticket, csr=csr, mac=join_mac(bytes.fromhex(self.join_secret), ticket, csr)
+            )
+        except ValueError:  # not base64, or nothing
+            raise InvitationError("the file is damaged: its ticket cannot be read") from None

@@ -1,0 +1,62 @@
+"""Every number a peer can push against, with its reason.
+
+A limit is tested before memory is taken. Raising one is compatible; lowering one is not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_MESSAGE_BYTES: Final = 4 * 2**20
+"""A control message. Terms with 20 000 columns of 100 bytes are half of this."""
+
+MAX_NESTING: Final = 16
+"""Depth of a message. The deepest we send (a column inside a schema inside terms) is 5."""
+
+MAX_CONTAINERS: Final = 2**17
+"""Maps and arrays of one message: each costs a reader some hundred bytes and a sender one. Terms with the
+most columns have half of this."""
+
+MAX_FIELDS: Final = 64
+"""Keys of one map. The most we send (in the terms) is 15."""
+
+MIN_CHUNK_BYTES: Final = 64 * 2**10
+"""Below this the 32-byte digest of each chunk is no longer small against the chunk."""
+
+MAX_CHUNK_BYTES: Final = 4 * 2**20
+"""The receiver holds one chunk in memory per upload."""
+
+DEFAULT_CHUNK_BYTES: Final = 2**20
+
+MAX_ROWS: Final = 2**31 - 1
+"""Rows of one array: the largest count a 32-bit reader can hold."""
+
+MAX_LATENT_DIM: Final = 2**14
+"""An l x l float64 matrix of this size is 2 GiB, the most one alignment step should take."""
+
+MAX_ARRAY_BYTES: Final = 2**40
+"""One array of an uplink: 1 TiB. An analyst may set less (see its settings)."""
+
+MAX_COLUMNS: Final = 2**16
+"""Columns of a schema, and levels of one categorical column."""
+
+MAX_CLASSES: Final = 2**16
+"""Classes of the label: what the widest label type on the wire (u2) can number."""
+
+MAX_PARTIES: Final = 2**14
+"""Parties of one collaboration."""
+
+MAX_NAME_CHARS: Final = 200
+"""Names of parties, columns, levels and files."""
+
+MAX_TEXT_CHARS: Final = 20_000
+"""Free text for people: the purpose in the terms."""
+
+MAX_PENDING_ENROLMENTS: Final = 10_000
+"""Join requests an analyst keeps unanswered."""
+
+SEED_BYTES: Final = 32
+"""The anchor's seed: a ChaCha20 key."""
+
+MAX_KEY_STREAM_BYTES: Final = 2**38
+"""ChaCha20 counts 64-byte blocks in 32 bits."""

@@ -1,0 +1,216 @@
+"""What is sent besides the terms: frozen, valid once constructed, each bound to its own label.
+
+Layout and rules of every message stand in docs/protocol.md. Times are whole seconds since 1970 UTC.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import FailFast, Field, model_validator
+
+from protocol.codec import Message
+from protocol.errors import DtypeMismatchError, ShapeMismatchError
+from protocol.limits import (
+    DEFAULT_CHUNK_BYTES,
+    MAX_ARRAY_BYTES,
+    MAX_CHUNK_BYTES,
+    MAX_ROWS,
+    MIN_CHUNK_BYTES,
+)
+from protocol.terms import Identifier, Name, PartyName, Terms
+
+Digest = Annotated[bytes, Field(min_length=32, max_length=32)]
+Blob = Annotated[bytes, Field(min_length=1, max_length=2**16)]
+UnixTime = Annotated[int, Field(ge=0, lt=253_402_300_800)]
+"""Until the end of the year 9999, the last a calendar in Python or SQL can show."""
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+"""What JSON can carry too."""
+Role = Literal["lead", "institution", "analyst"]
+
+DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "i4": 4, "i8": 8}
+"""Number types on the wire; always little-endian."""
+Dtype = Literal["f2", "f4", "f8", "u1", "u2", "i4", "i8"]
+
+
+Extent = Annotated[int, Field(ge=0, le=MAX_ROWS)]
+
+
+class ArraySpec(Message):
+    """One array of a transfer: its place in the manifest is its place in the byte stream."""
+
+    name: Name
+    dtype: Dtype
+    shape: Annotated[tuple[Extent, ...], FailFast()] = Field(min_length=1, max_length=2)
+    digest: Digest
+    """SHA-256 over the digests of its chunks (`protocol.arrays`)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.payload_bytes > MAX_ARRAY_BYTES:
+            raise ValueError(f"at most {MAX_ARRAY_BYTES} bytes")
+        return self
+
+    @property
+    def payload_bytes(self) -> int:
+        return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
+
+
+ChunkBytes = Annotated[int, Field(ge=MIN_CHUNK_BYTES, le=MAX_CHUNK_BYTES, multiple_of=MIN_CHUNK_BYTES)]
+
+
+class InvitationTicket(Message):
+    """The lead's word to the analyst that a party may ask for a certificate."""
+
+    signing_label: ClassVar[str] = "odc/v1/invitation-ticket"
+
+    consortium_id: Identifier
+    invitation_id: Identifier
+    role: Role
+    party: PartyName
+    expires_at: UnixTime
+
+
+class Enrolment(Message):
+    """A request for a certificate. The MAC is keyed by the join secret, which the analyst never holds."""
+
+    signing_label: ClassVar[str] = "odc/v1/enrolment"
+
+    ticket: Blob
+    """A signed `InvitationTicket`."""
+    csr: Blob
+    """PKCS #10, DER."""
+    mac: Digest
+
+
+class Acceptance(Message):
+    """An institution's signature under the terms, and the key to seal the anchor for it."""
+
+    signing_label: ClassVar[str] = "odc/v1/acceptance"
+
+    collaboration_id: Identifier
+    terms_digest: Digest
+    party: PartyName
+    sealing_suite: Literal["mlkem768-x25519", "x25519"]
+    sealing_key: Blob
+    accept_row_revealing_model: bool = False
+
+
+class SealedAnchor(Message):
+    """The anchor's seed, sealed by the lead for one member; the analyst relays it unread."""
+
+    signing_label: ClassVar[str] = "odc/v1/sealed-anchor"
+
+    collaboration_id: Identifier
+    terms_digest: Digest
+    recipient: PartyName
+    form: Literal["seed"] = "seed"
+    commitment: Digest
+    """What the seed must hash to, the same for every member."""
+    sealing_suite: Literal["mlkem768-x25519", "x25519"]
+    ciphertext: Blob
+
+
+class UplinkManifest(Message):
+    """What an institution sends, signed before the first byte of it."""
+
+    signing_label: ClassVar[str] = "odc/v1/uplink"
+
+    collaboration_id: Identifier
+    terms_digest: Digest
+    party: PartyName
+    anchor_commitment: Digest
+    chunk_bytes: ChunkBytes = DEFAULT_CHUNK_BYTES
+    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=3, max_length=3)
+    """``rep`` (n_i, l), ``anchor_rep`` (a, l), ``labels`` (n_i,), in this order."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if [spec.name for spec in self.arrays] != ["rep", "anchor_rep", "labels"]:
+            raise ValueError("the arrays are rep, anchor_rep and labels")
+        rep, anchor_rep, labels = self.arrays
+        if len(rep.shape) != 2 or len(anchor_rep.shape) != 2 or len(labels.shape) != 1:
+            raise ValueError("rep and anchor_rep are matrices, labels is a vector")
+        if rep.shape[0] != labels.shape[0]:
+            raise ValueError("rep and labels must have the same number of rows")
+        return self
+
+    @property
+    def rep(self) -> ArraySpec:
+        return self.arrays[0]
+
+    @property
+    def anchor_rep(self) -> ArraySpec:
+        return self.arrays[1]
+
+    @property
+    def labels(self) -> ArraySpec:
+        return self.arrays[2]
+
+
+class Receipt(Message):
+    """The analyst's signature that an uplink is complete and durable."""
+
+    signing_label: ClassVar[str] = "odc/v1/receipt"
+
+    collaboration_id: Identifier
+    party: PartyName
+    uplink_digest: Digest
+    """SHA-256 of the canonical manifest."""
+    payload_bytes: Count
+    received_at: UnixTime
+
+
+class DownlinkManifest(Message):
+    """What one institution gets back: ``change_of_basis`` (l, l) and ``model``, an ONNX file as bytes."""
+
+    signing_label: ClassVar[str] = "odc/v1/downlink"
+
+    collaboration_id: Identifier
+    terms_digest: Digest
+    party: PartyName
+    uplink_digest: Digest
+    chunk_bytes: ChunkBytes = DEFAULT_CHUNK_BYTES
+    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=2, max_length=2)
+    model_parameters: Count
+    """The paper's N, for formula (4)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if [spec.name for spec in self.arrays] != ["change_of_basis", "model"]:
+            raise ValueError("the arrays are change_of_basis and model")
+        change, model = self.arrays
+        if len(change.shape) != 2 or change.dtype not in ("f2", "f4", "f8"):
+            raise ValueError("change_of_basis is a matrix of floats")
+        if len(model.shape) != 1 or model.dtype != "u1":
+            raise ValueError("model is a vector of bytes")
+        return self
+
+    @property
+    def change_of_basis(self) -> ArraySpec:
+        return self.arrays[0]
+
+    @property
+    def model(self) -> ArraySpec:
+        return self.arrays[1]
+
+
+def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
+    """Raise unless the manifest's arrays are what the signed terms promise.
+
+    Raises
+    ------
+    ShapeMismatchError, DtypeMismatchError
+    """
+    rep, anchor_rep, labels = manifest.arrays
+    if rep.shape[1] != terms.latent_dim:
+        raise ShapeMismatchError("representation", ("rows", terms.latent_dim), rep.shape)
+    if anchor_rep.shape != (terms.anchor.rows, terms.latent_dim):
+        raise ShapeMismatchError(
+            "anchor representation", (terms.anchor.rows, terms.latent_dim), anchor_rep.shape
+        )
+    label_dtype = terms.table_schema.label_column.wire_dtype
+    for spec, expected in ((rep, terms.rep_dtype), (anchor_rep, terms.rep_dtype), (labels, label_dtype)):
+        if spec.dtype != expected:
+            raise DtypeMismatchError(spec.name, expected, spec.dtype)

@@ -1,0 +1,85 @@
+"""The states a collaboration passes through, as one table.
+
+Everything that changes a state goes through `advance`; the picture in docs/protocol.md is drawn
+from `TRANSITIONS` by a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from protocol.errors import OutOfOrderError
+
+
+class State(StrEnum):
+    """Where a collaboration stands."""
+
+    DRAFT = "draft"
+    ENROLLING = "enrolling"
+    ANCHORED = "anchored"
+    COLLECTING = "collecting"
+    SEALED = "sealed"
+    ALIGNING = "aligning"
+    TRAINING = "training"
+    RELEASED = "released"
+    CLOSED = "closed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Event(StrEnum):
+    """What can happen to it."""
+
+    PUBLISH_TERMS = "publish terms"
+    ACCEPT_TERMS = "accept terms"
+    PUBLISH_ANCHOR = "publish anchor"
+    BEGIN_UPLINK = "begin uplink"
+    ACCEPT_UPLINK = "accept uplink"
+    SEAL = "seal"
+    BEGIN_ALIGNMENT = "begin alignment"
+    BEGIN_TRAINING = "begin training"
+    RELEASE = "release"
+    FETCH_DOWNLINK = "fetch downlink"
+    CLOSE = "close"
+    FAIL = "fail"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
+    (State.DRAFT, Event.PUBLISH_TERMS): State.ENROLLING,
+    (State.ENROLLING, Event.ACCEPT_TERMS): State.ENROLLING,
+    (State.ENROLLING, Event.PUBLISH_ANCHOR): State.ANCHORED,
+    (State.ANCHORED, Event.BEGIN_UPLINK): State.COLLECTING,
+    (State.COLLECTING, Event.BEGIN_UPLINK): State.COLLECTING,
+    (State.COLLECTING, Event.ACCEPT_UPLINK): State.COLLECTING,
+    (State.COLLECTING, Event.SEAL): State.SEALED,
+    (State.SEALED, Event.BEGIN_ALIGNMENT): State.ALIGNING,
+    (State.ALIGNING, Event.BEGIN_TRAINING): State.TRAINING,
+    (State.TRAINING, Event.RELEASE): State.RELEASED,
+    (State.RELEASED, Event.FETCH_DOWNLINK): State.RELEASED,
+    (State.RELEASED, Event.CLOSE): State.CLOSED,
+    # work that was cut off or went wrong starts again from what was sealed
+    (State.ALIGNING, Event.FAIL): State.FAILED,
+    (State.TRAINING, Event.FAIL): State.FAILED,
+    (State.ALIGNING, Event.RESUME): State.SEALED,
+    (State.TRAINING, Event.RESUME): State.SEALED,
+    (State.FAILED, Event.RESUME): State.SEALED,
+    # nothing is taken back once the model is out
+    (State.DRAFT, Event.CANCEL): State.CANCELLED,
+    (State.ENROLLING, Event.CANCEL): State.CANCELLED,
+    (State.ANCHORED, Event.CANCEL): State.CANCELLED,
+    (State.COLLECTING, Event.CANCEL): State.CANCELLED,
+    (State.SEALED, Event.CANCEL): State.CANCELLED,
+    (State.FAILED, Event.CANCEL): State.CANCELLED,
+}
+
+
+def advance(state: State, event: Event) -> State:
+    """Return the state after ``event``, or raise `OutOfOrderError`."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise OutOfOrderError(state, event) from None

@@ -1,0 +1,201 @@
+"""The terms of a collaboration: what every institution reads and signs before anything is sent.
+
+They fix the columns and their encoding, what is predicted, the anchor, the alignment, the model and
+what the downlink carries. Frozen, and valid once constructed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Final, Literal, Self
+
+from pydantic import FailFast, Field, StringConstraints, model_validator
+
+from protocol.codec import Message
+from protocol.limits import (
+    MAX_CLASSES,
+    MAX_COLUMNS,
+    MAX_LATENT_DIM,
+    MAX_NAME_CHARS,
+    MAX_PARTIES,
+    MAX_ROWS,
+    MAX_TEXT_CHARS,
+)
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS)]
+FieldText = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS)]
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
+PartyName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+"""A DNS label, so that a party's name is safe in a path, a log and a certificate."""
+Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+
+RowType = Literal["f2", "f4", "f8"]
+ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset()
+"""Model kinds that carry training rows inside them. None of those offered yet does."""
+
+
+class NumericColumn(Message):
+    """A number, mapped linearly so that ``[low, high]`` becomes ``[-1, 1]``."""
+
+    kind: Literal["numeric"] = "numeric"
+    name: Name
+    low: float
+    high: float
+    impute: float | None = None
+    """What an empty field becomes; None refuses empty fields."""
+    out_of_range: Literal["refuse", "clip"] = "refuse"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
+            raise ValueError("low must be a number below high, and high - low must be finite")
+        if self.impute is not None and not self.low <= self.impute <= self.high:
+            raise ValueError("impute must lie between low and high")
+        return self
+
+    @property
+    def width(self) -> int:
+        return 1
+
+
+class CategoricalColumn(Message):
+    """One of a list of levels, encoded as one 0/1 feature per level."""
+
+    kind: Literal["categorical"] = "categorical"
+    name: Name
+    levels: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
+    impute: Name | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.levels)) != len(self.levels):
+            raise ValueError("levels must be distinct")
+        if self.impute is not None and self.impute not in self.levels:
+            raise ValueError("impute must be one of the levels")
+        return self
+
+    @property
+    def width(self) -> int:
+        return len(self.levels)
+
+
+Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
+
+
+class Label(Message):
+    """The column to predict: one of a list of classes, numbered in this order on the wire."""
+
+    name: Name
+    classes: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_CLASSES)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError("classes must be distinct")
+        return self
+
+    @property
+    def wire_dtype(self) -> Literal["u1", "u2"]:
+        """The smallest integer type that numbers the classes."""
+        return "u1" if len(self.classes) <= 2**8 else "u2"
+
+
+class Schema(Message):
+    """How a table becomes a matrix, the same at every institution."""
+
+    columns: Annotated[tuple[Column, ...], FailFast()] = Field(min_length=1, max_length=MAX_COLUMNS)
+    label_column: Label
+    missing: Annotated[tuple[FieldText, ...], FailFast()] = ("",)
+    """Texts that mean an empty field."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [column.name for column in self.columns] + [self.label_column.name]
+        if len(set(names)) != len(names):
+            raise ValueError("column names must be distinct")
+        if self.width > MAX_COLUMNS:
+            raise ValueError(f"at most {MAX_COLUMNS} encoded features")
+        return self
+
+    @property
+    def width(self) -> int:
+        """Encoded features: the paper's m."""
+        return sum(column.width for column in self.columns)
+
+
+class AnchorTerms(Message):
+    """Which anchor the lead institution draws: ``rows`` is the paper's a."""
+
+    kind: Literal["haar", "uniform"] = "haar"
+    rows: int = Field(ge=1, le=MAX_ROWS)
+
+
+class AlignmentTerms(Message):
+    """How the analyst computes G_i (DESIGN: the numbers)."""
+
+    method: Literal["odc", "isotropic"] = "isotropic"
+    target: Literal["identity", "haar"] = "identity"
+    """The orthogonal factor O of the target Z = A_1 O."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+
+
+class MlpTerms(Message):
+    """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden_units: int = Field(default=256, ge=1, le=2**16)
+    learning_rate: float = Field(default=0.002, gt=0, le=1)
+    epochs: int = Field(default=200, ge=1, le=100_000)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+
+
+class LogisticTerms(Message):
+    """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
+
+    kind: Literal["logistic"] = "logistic"
+    inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
+    epochs: int = Field(default=1000, ge=1, le=100_000)
+
+
+ModelTerms = Annotated[MlpTerms | LogisticTerms, Field(discriminator="kind")]
+
+
+class Terms(Message):
+    """What the analyst publishes and every institution signs."""
+
+    signing_label: ClassVar[str] = "odc/v1/terms"
+
+    terms_schema: Literal[1] = 1
+    consortium_id: Identifier
+    collaboration_id: Identifier
+    title: Name
+    purpose: Text = ""
+    parties: Annotated[tuple[PartyName, ...], FailFast()] = Field(min_length=1, max_length=MAX_PARTIES)
+    lead: PartyName
+    table_schema: Schema
+    latent_dim: int = Field(ge=1, le=MAX_LATENT_DIM)
+    rep_dtype: RowType = "f4"
+    anchor: AnchorTerms
+    alignment: AlignmentTerms = AlignmentTerms()
+    model: ModelTerms = MlpTerms()
+    downlink: Literal["change-of-basis-and-model"] = "change-of-basis-and-model"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.parties)) != len(self.parties):
+            raise ValueError("parties must be distinct")
+        if self.lead not in self.parties:
+            raise ValueError("the lead must be one of the parties")
+        width = self.table_schema.width
+        if self.latent_dim > width:
+            raise ValueError(f"latent_dim must be at most the {width} encoded features")
+        if self.anchor.rows < width:
+            raise ValueError(f"the anchor needs at least as many rows as the {width} encoded features")
+        if self.anchor.kind == "haar" and self.anchor.rows != width:
+            raise ValueError(f"a haar anchor has as many rows as encoded features: {width}")
+        return self
+
+    @property
+    def is_row_revealing(self) -> bool:
+        """Whether what comes back lets a member map rows of another member back."""
+        return self.model.kind in ROW_REVEALING_MODELS
