@@ -1,0 +1,1 @@
+"""The analyst's process: REST API, store, ingest, alignment, training."""

@@ -1,0 +1,71 @@
+"""The methods by the names the terms use, behind one function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyst_server.alignment._orthogonal import Matrix, Matrix64, haar_orthogonal
+from analyst_server.alignment.diagnostics import Diagnostics, diagnose
+from analyst_server.alignment.isotropic import align_isotropic
+from analyst_server.alignment.odc import align_odc
+
+METHODS = ("odc", "isotropic")
+TARGETS = ("identity", "haar")
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The change-of-basis matrices of all parties, in the order given, and how well they agree."""
+
+    changes_of_basis: list[Matrix64]
+    diagnostics: Diagnostics
+
+
+def align(
+    method: str,
+    anchor_reps: Sequence[Matrix],
+    *,
+    target: str = "identity",
+    anchor_is_isotropic: bool = False,
+    rng: np.random.Generator,
+) -> Alignment:
+    """Align all parties by the named method.
+
+    Parameters
+    ----------
+    method : {"odc", "isotropic"}
+    anchor_reps : sequence of c (a, l) ndarrays
+        Same shape for all parties, finite, at least one party.
+    target : {"identity", "haar"}
+        The orthogonal factor ``O`` of the target; "haar" draws it from ``rng``.
+    anchor_is_isotropic : bool
+        Whether ``A.T @ A`` is a multiple of the identity by construction.
+    rng : numpy.random.Generator
+        Repeatable randomness; its seed stands in the terms.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, there is no party, shapes differ, or an anchor representation is zero or
+        not finite.
+    """
+    if method not in METHODS or target not in TARGETS:
+        raise ValueError(f"unknown alignment {method!r} with target {target!r}")
+    if not anchor_reps:
+        raise ValueError("alignment needs at least one party")
+    shape = anchor_reps[0].shape
+    for index, rep in enumerate(anchor_reps):
+        if rep.shape != shape:
+            raise ValueError(f"anchor representation {index}: expected shape {shape}, got {rep.shape}")
+        norm = float(np.linalg.norm(rep))
+        if not np.isfinite(norm) or norm == 0:
+            raise ValueError(f"anchor representation {index} is zero or not finite")
+    factor = haar_orthogonal(shape[1], rng) if target == "haar" else None
+    if method == "odc":
+        changes = align_odc(anchor_reps, factor)
+    else:
+        changes = align_isotropic(anchor_reps, factor, anchor_is_isotropic=anchor_is_isotropic)
+    return Alignment(changes, diagnose(anchor_reps, changes))

@@ -1,0 +1,49 @@
+"""Request bodies under their limits, and answers in our media type."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.responses import Response
+
+from protocol.errors import LimitExceededError, MalformedMessageError, UnsupportedVersionError
+from protocol.limits import MAX_MESSAGE_BYTES
+from protocol.version import MEDIA_TYPE, WIRE_VERSIONS
+
+_FAMILY = "application/vnd.odc.v"
+
+
+async def read_limited(request: Request, limit: int) -> bytes:
+    """Read a body of at most ``limit`` bytes, whatever its length header says."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > limit:
+            raise LimitExceededError("request in bytes", limit)
+    return bytes(body)
+
+
+def check_media_type(request: Request) -> None:
+    """Raise unless the body is of the wire version this server speaks."""
+    given = request.headers.get("content-type", "").split(";")[0].strip()
+    if given == MEDIA_TYPE:
+        return
+    version = given.removeprefix(_FAMILY).split("+")[0]
+    if given.startswith(_FAMILY) and version.isdigit():
+        newer = int(version) > max(WIRE_VERSIONS)
+        raise UnsupportedVersionError(WIRE_VERSIONS, [int(version)], "the analyst" if newer else "the client")
+    raise MalformedMessageError("request", f"its content type must be {MEDIA_TYPE}")
+
+
+async def _message(request: Request) -> bytes:
+    check_media_type(request)
+    return await read_limited(request, MAX_MESSAGE_BYTES)
+
+
+Body = Annotated[bytes, Depends(_message)]
+"""A message in our media type, within `MAX_MESSAGE_BYTES`."""
+
+
+def message_response(data: bytes, status: int = 200) -> Response:
+    return Response(data, status, media_type=MEDIA_TYPE)

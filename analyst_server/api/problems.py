@@ -1,0 +1,94 @@
+"""Errors as RFC 9457 problem details: which class gets which status, in one table."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from protocol import errors
+from protocol.errors import OdcError
+
+log = logging.getLogger(__name__)
+
+PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
+
+STATUS: Final[dict[type[OdcError], int]] = {
+    errors.OdcError: 500,
+    errors.ProtocolError: 400,
+    errors.MalformedMessageError: 400,
+    errors.UnsupportedVersionError: 400,
+    errors.LimitExceededError: 413,
+    errors.ShapeMismatchError: 422,
+    errors.DtypeMismatchError: 422,
+    errors.NotFiniteError: 422,
+    errors.LabelOutOfRangeError: 422,
+    errors.DigestMismatchError: 422,
+    errors.OffsetMismatchError: 409,
+    errors.TruncatedError: 422,
+    errors.TrustError: 403,
+    errors.SignatureError: 403,
+    errors.CertificateRequiredError: 401,
+    errors.CertificateRefusedError: 403,
+    errors.NotPermittedError: 403,
+    errors.InvitationError: 403,
+    errors.SealBrokenError: 422,
+    errors.InputError: 400,
+    errors.UnreadableFileError: 400,
+    errors.RoundError: 409,
+    errors.OutOfOrderError: 409,
+    errors.TermsNotAcceptedError: 409,
+    errors.TermsMismatchError: 409,
+    errors.ConsentMissingError: 403,
+    errors.DifferentUplinkError: 409,
+    errors.AlreadyExistsError: 409,
+    errors.UploadSupersededError: 409,
+    errors.NotFoundError: 404,
+    errors.RoundFailedError: 409,
+}
+
+
+def problem_response(error: OdcError, instance: str) -> JSONResponse:
+    status = STATUS[type(error)]
+    body: dict[str, Any] = {**error.to_problem(), "status": status, "instance": instance}
+    return JSONResponse(body, status, media_type=PROBLEM_MEDIA_TYPE)
+
+
+async def on_odc_error(request: Request, error: Exception) -> JSONResponse:
+    """Answer with one of our own errors."""
+    assert isinstance(error, OdcError)  # noqa: S101  # how the handler is registered
+    log.info("%s %s: %s", request.method, request.url.path, error.code)
+    return problem_response(error, request.url.path)
+
+
+async def on_http_error(request: Request, error: Exception) -> JSONResponse:
+    """Answer the framework's own refusals (unknown path, wrong method) in the same shape."""
+    status = int(getattr(error, "status_code", 500))
+    title = str(getattr(error, "detail", "Error"))
+    body = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": f"{request.method} {request.url.path}: {title.lower()}",
+        "hint": "see /openapi.json for the paths and methods there are",
+        "instance": request.url.path,
+    }
+    return JSONResponse(body, status, media_type=PROBLEM_MEDIA_TYPE)
+
+
+async def on_unexpected(request: Request, _error: Exception) -> JSONResponse:
+    """Answer the unexpected with an id; the story stays in the log."""
+    incident = uuid.uuid4().hex[:8]
+    log.error("incident %s: %s %s", incident, request.method, request.url.path)
+    body = {
+        "type": "/problems/unexpected",
+        "title": "Unexpected error at the analyst",
+        "status": 500,
+        "detail": f"incident {incident}",
+        "hint": "give the incident's number to the analyst: the log has the story",
+        "instance": request.url.path,
+    }
+    return JSONResponse(body, 500, media_type=PROBLEM_MEDIA_TYPE)

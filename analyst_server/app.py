@@ -1,0 +1,97 @@
+"""Wiring: builds the parts of the analyst's process and hands them to each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+
+from analyst_server.api.access import RequireIdentity
+from analyst_server.api.problems import on_http_error, on_odc_error, on_unexpected
+from analyst_server.api.routes import (
+    collaboration_routes,
+    discovery_routes,
+    enrolment_routes,
+    result_routes,
+    uplink_routes,
+)
+from analyst_server.compute import process_pool, stop_process_pool
+from analyst_server.services.analyst import Analyst
+from analyst_server.services.worker import Worker
+from analyst_server.settings import Settings
+from analyst_server.store import DirectoryBlobs, Records
+from protocol import __version__
+from protocol.errors import CertificateRequiredError, OdcError
+from protocol.identity import TrustRoot, load_certificate
+
+
+def unix_now() -> int:
+    return int(time.time())
+
+
+def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Analyst:
+    """Open the stores and the identity that `odc-analyst install` left.
+
+    Raises `CertificateRequiredError` if there is none.
+    """
+    directory = settings.identity_dir
+    if not (directory / "certificate.pem").exists():
+        error = CertificateRequiredError(f"there is no certificate in {directory}")
+        error.hint = "run `odc-analyst join INVITATION`, then `odc-analyst install CERTIFICATE`"
+        raise error
+    key = load_pem_private_key((directory / "key.pem").read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise CertificateRequiredError(f"the key in {directory} is not an ECDSA key")
+    records = Records(settings.database)
+    records.migrate()
+    return Analyst(
+        records=records,
+        blobs=DirectoryBlobs(settings.blob_dir),
+        root=TrustRoot(load_certificate((directory / "root.pem").read_bytes())),
+        certificate=load_certificate((directory / "certificate.pem").read_bytes()),
+        key=key,
+        clock=clock,
+        max_uplink_bytes=settings.max_uplink_bytes,
+    )
+
+
+def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
+    """Return the application; its lifespan runs the round worker and closes the stores."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        worker = Worker(
+            analyst,
+            partial(process_pool, settings.compute_processes),
+            stop_process_pool,
+            poll_s=settings.poll_s,
+            lease_s=settings.lease_s,
+            hold_release=settings.hold_release,
+        )
+        worker.start()
+        try:
+            yield
+        finally:
+            worker.stop()
+            analyst.records.dispose()
+
+    app = FastAPI(title="ODC analyst", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    for router in (
+        discovery_routes(settings.max_uplink_bytes),
+        enrolment_routes(analyst),
+        collaboration_routes(analyst),
+        result_routes(analyst),
+        uplink_routes(analyst, settings.body_idle_timeout_s),
+    ):
+        app.include_router(router)
+    app.add_exception_handler(OdcError, on_odc_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(Exception, on_unexpected)
+    app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock)
+    return app

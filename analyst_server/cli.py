@@ -1,0 +1,249 @@
+"""`odc-analyst`: run the server and its collaborations."""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvicorn
+from pydantic import ValidationError
+
+from analyst_server import enrolment
+from analyst_server.api.tls import TlsAwareProtocol
+from analyst_server.app import create_app, open_analyst, unix_now
+from analyst_server.services import collaborations, report, rounds
+from analyst_server.settings import Settings
+from protocol import __version__
+from protocol.codec import explain
+from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
+from protocol.invitation import Invitation
+
+PROGRAM = "odc-analyst"
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The analyst of an ODC consortium.",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+collaboration = typer.Typer(no_args_is_help=True, help="Collaborations: one round each.")
+app.add_typer(collaboration, name="collaboration")
+
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="keys, database and blobs [env: ODC_ANALYST_DATA_DIR]")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
+CollaborationId = Annotated[str, typer.Argument(help="as `collaboration list` shows it")]
+
+
+def _settings(data_dir: Path | None = None, **options: Any) -> Settings:
+    given = {key: value for key, value in options.items() if value is not None}
+    if data_dir is not None:
+        given["data_dir"] = data_dir
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise InputError(f"settings: {explain(error)}") from None
+
+
+def _show(value: Any, as_json: bool, people: Callable[[Any], str]) -> None:
+    typer.echo(json.dumps(value, indent=2) if as_json else people(value))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"odc-analyst {__version__}")
+
+
+@app.command()
+def join(
+    invitation: Annotated[Path, typer.Argument(help="the file from the lead institution")],
+    data_dir: DataDir = None,
+    out: Annotated[Path, typer.Option(help="where to write the request")] = Path(enrolment.REQUEST_FILE),
+) -> None:
+    """Make this analyst's key and a request for its certificate."""
+    settings = _settings(data_dir)
+    parsed = Invitation.from_json(_read_text(invitation))
+    out.write_bytes(enrolment.join(settings.identity_dir, parsed, now=unix_now()))
+    typer.echo(f"request written to {out}")
+    typer.echo(f"root of the consortium: {parsed.root_fingerprint}")
+    typer.echo("next: give the request to the lead institution, which runs")
+    typer.echo(f"  odc consortium approve --request {out.name} --out analyst-certificate.pem")
+
+
+@app.command()
+def install(
+    certificate: Annotated[Path, typer.Argument(help="the file the lead institution issued")],
+    data_dir: DataDir = None,
+) -> None:
+    """Put the certificate beside its key."""
+    settings = _settings(data_dir)
+    pem = _read_text(certificate).encode()
+    identity = enrolment.install(settings.identity_dir, pem, now=unix_now())
+    typer.echo(f"installed: {identity.name}, {identity.role} of consortium {identity.consortium_id[:8]}")
+    typer.echo("next: odc-analyst serve")
+
+
+@app.command()
+def serve(
+    data_dir: DataDir = None,
+    host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
+    port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
+) -> None:
+    """Serve the REST API over mutual TLS, until interrupted."""
+    settings = _settings(data_dir, host=host, port=port, log_level=log_level)
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    analyst = open_analyst(settings)
+    directory = settings.identity_dir
+    config = uvicorn.Config(
+        create_app(analyst, settings),
+        host=settings.host,
+        port=settings.port,
+        http=TlsAwareProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        ssl_keyfile=str(directory / "key.pem"),
+        ssl_certfile=str(directory / "certificate.pem"),
+        ssl_ca_certs=str(directory / "root.pem"),
+        # asked for, never forced here: discovery, health and enrolment answer without one, and
+        # `api.access` refuses everything else in words instead of a TLS alert
+        ssl_cert_reqs=ssl.CERT_OPTIONAL,
+    )
+    config.load()
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+    uvicorn.Server(config).run()
+
+
+@collaboration.command()
+def create(
+    terms: Annotated[Path, typer.Argument(help="a TOML or JSON file; `odc terms draft` writes one")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish the terms of a new collaboration."""
+    analyst = open_analyst(_settings(data_dir))
+    text = _read_text(terms)
+    try:
+        draft = json.loads(text) if terms.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        raise UnreadableFileError(terms, str(error)) from None
+    row = collaborations.create(analyst, collaborations.complete_terms(analyst, draft))
+    _show(
+        {"collaboration_id": row.id, "state": row.state},
+        as_json,
+        lambda shown: f"collaboration {shown['collaboration_id']} is {shown['state']}",
+    )
+
+
+@collaboration.command(name="list")
+def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List all collaborations."""
+    rows = collaborations.operator_status(open_analyst(_settings(data_dir)))
+    _show(rows, as_json, lambda shown: "\n".join(map(_line, shown)) or "no collaborations yet")
+
+
+@collaboration.command()
+def show(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Show one collaboration and whom it waits for."""
+    (row,) = collaborations.operator_status(open_analyst(_settings(data_dir)), collaboration_id)
+    _show(row, as_json, _details)
+
+
+@collaboration.command()
+def seal(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+    """Seal now, without the institutions that have sent nothing."""
+    rounds.seal(open_analyst(_settings(data_dir)), collaboration_id)
+    typer.echo("sealed; the running server computes the round")
+
+
+@collaboration.command()
+def resume(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+    """Take a failed round up again from what was sealed."""
+    rounds.resume(open_analyst(_settings(data_dir)), collaboration_id)
+    typer.echo("sealed again; the running server computes the round")
+
+
+@collaboration.command()
+def release(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+    """Release a round that ODC_ANALYST_HOLD_RELEASE has held."""
+    rounds.release(open_analyst(_settings(data_dir)), collaboration_id)
+    typer.echo("released")
+
+
+@collaboration.command()
+def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+    """Give a collaboration up before its release."""
+    collaborations.cancel(open_analyst(_settings(data_dir)), collaboration_id)
+    typer.echo("cancelled")
+
+
+@collaboration.command(name="report")
+def report_(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Show what happened and what it cost, beside the paper's formulas."""
+    value = report.for_operator(open_analyst(_settings(data_dir)), collaboration_id)
+    _show(value, as_json, _report_text)
+
+
+def _line(row: dict[str, Any]) -> str:
+    done = sum(member["uplink"] == "received" for member in row["members"])
+    return f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(row['members'])}  {row['title']}"
+
+
+def _details(row: dict[str, Any]) -> str:
+    lines = [f"{row['title']}: {row['state']}"]
+    if row["failure"]:
+        lines.append(f"failed: {row['failure']}")
+    for member in row["members"]:
+        rows = "" if member["rows"] is None else f", {member['rows']} rows"
+        signed = "signed" if member["accepted"] else "not signed"
+        lines.append(f"  {member['party']:<24} terms {signed}, uplink {member['uplink']}{rows}")
+    lines += [f"waiting for {item}" for item in row["waiting_for"]]
+    return "\n".join(lines)
+
+
+def _report_text(value: dict[str, Any]) -> str:
+    lines = [f"{value['title']}: {value['state']}, alignment {value['alignment']}, l = {value['latent_dim']}"]
+    lines += [
+        f"  {party['party']:<24} {party['rows']:>8} rows  uplink {party['uplink_payload_bytes']:>12,} B"
+        f"  formula (3) {party['uplink_formula_bytes']:>14,.0f} B"
+        for party in value["parties"]
+    ]
+    if value["results"]:
+        lines.append(f"scores on held-out rows: {value['results']['hold_out_scores']}")
+        lines.append(f"concordance gap: {value['results']['alignment']['concordance_gap']:.2e}")
+    return "\n".join(lines)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise UnreadableFileError(path, reason) from None
+
+
+def main() -> None:
+    """Run the command; our own errors end it with two lines and their exit code."""
+    try:
+        app(prog_name=PROGRAM)
+    except OdcError as error:
+        typer.echo(for_terminal(PROGRAM, error), err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""Where work runs, behind `concurrent.futures`."""
+
+from analyst_server.compute.pool import process_pool, stop_process_pool
+
+__all__ = ["process_pool", "stop_process_pool"]

@@ -1,0 +1,37 @@
+"""Work in other processes of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import Executor, ProcessPoolExecutor
+
+
+def process_pool(processes: int) -> ProcessPoolExecutor:
+    """Return a pool whose processes start empty (nothing of the server's memory) and end with it."""
+    return ProcessPoolExecutor(
+        processes, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent
+    )
+
+
+def stop_process_pool(pool: Executor) -> None:
+    """End the pool and whatever it computes; what it left on the disk is written whole or not at all."""
+    pool.shutdown(wait=False, cancel_futures=True)
+    for child in multiprocessing.active_children():
+        child.terminate()
+    pool.shutdown(wait=True)
+
+
+def _end_with_parent() -> None:
+    """A server that was killed cannot stop its pool, so the pool watches the server."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="watch-parent").start()

@@ -1,0 +1,83 @@
+"""The analyst's own certificate: asked for with an invitation, by files, before there is a server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from protocol.codec import encode
+from protocol.errors import CertificateRefusedError, InvitationError
+from protocol.identity import Identity, TrustRoot, load_certificate
+from protocol.invitation import Invitation
+
+REQUEST_FILE = "analyst-request.odc"
+
+
+def join(identity_dir: Path, invitation: Invitation, *, now: int) -> bytes:
+    """Make the key where it is used and return the request to carry to the lead institution.
+
+    Joining again with the same key gives the same lead a new request; the key is never replaced.
+
+    Raises
+    ------
+    InvitationError
+        If the invitation is for another role, or has expired.
+    """
+    if invitation.role != "analyst":
+        raise InvitationError(f"the invitation is for {invitation.party}, not for an analyst")
+    if invitation.expires_at <= now:
+        raise InvitationError("the invitation has expired")
+    invitation.trust_root()
+    identity_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key_path = identity_dir / "key.pem"
+    if not key_path.exists():
+        key = ec.generate_private_key(ec.SECP256R1())
+        _write_private(key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    (identity_dir / "root.pem").write_text(invitation.root_certificate)
+    return encode(invitation.answer(_load(key_path)))
+
+
+def install(identity_dir: Path, certificate_pem: bytes, *, now: int) -> Identity:
+    """Check the certificate the lead issued and put it beside its key.
+
+    Raises
+    ------
+    CertificateRefusedError
+        If it is not for our key, not for an analyst, or does not lead to the invitation's root.
+    """
+    key_path = identity_dir / "key.pem"
+    if not key_path.exists():
+        raise InvitationError(f"there is no key in {identity_dir}; join first")
+    certificate = load_certificate(certificate_pem)
+    root = TrustRoot(load_certificate((identity_dir / "root.pem").read_bytes()))
+    identity = root.identify(certificate, at=now)
+    if identity.role != "analyst":
+        raise CertificateRefusedError(f"the certificate is for {identity.role} {identity.name}")
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if certificate.public_key().public_bytes(*form) != _load(key_path).public_key().public_bytes(*form):
+        raise CertificateRefusedError("the certificate is not for the key of this analyst")
+    (identity_dir / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    return identity
+
+
+def _load(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = load_pem_private_key(path.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise CertificateRefusedError(f"{path} is not an ECDSA key")
+    return key
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

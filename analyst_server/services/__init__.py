@@ -1,0 +1,1 @@
+"""One module per use case. Decides what happens; knows neither HTTP nor SQL."""

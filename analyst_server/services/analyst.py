@@ -1,0 +1,91 @@
+"""What every use case of the analyst needs: its stores, its key, its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from analyst_server.store import Collaboration, DirectoryBlobs, HistoryEntry, Member, Records, Unit
+from protocol.codec import M, Message, decode
+from protocol.envelope import Signed, Verified, sign, verify
+from protocol.errors import NotFoundError, NotPermittedError
+from protocol.identity import Identity, TrustRoot
+from protocol.states import Event, advance
+from protocol.terms import Terms
+
+
+@dataclass(frozen=True)
+class Analyst:
+    """The analyst of one consortium."""
+
+    records: Records
+    blobs: DirectoryBlobs
+    root: TrustRoot
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
+    clock: Callable[[], int]
+    max_uplink_bytes: int = 64 * 2**30
+
+    def sign(self, message: Message) -> bytes:
+        return sign(message, self.key, self.certificate)
+
+    def verify_from(self, sender: Identity, kind: type[M], body: bytes) -> Verified[M]:
+        """Verify a signed message that must be the sender's own.
+
+        Raises `NotPermittedError` if another party signed it, and what `verify` raises.
+        """
+        verified = verify(kind, body, self.root, at=self.clock())
+        if verified.author != sender:
+            raise NotPermittedError(f"{sender.name} sent a message signed by {verified.author.name}")
+        return verified
+
+
+def stored_terms(collaboration: Collaboration) -> Terms:
+    """Return the terms; they were checked when they were stored."""
+    return decode(Terms, decode(Signed, collaboration.terms).payload)
+
+
+def find(unit: Unit, collaboration_id: str) -> Collaboration:
+    """Return a collaboration or raise `NotFoundError`."""
+    collaboration = unit.collaboration(collaboration_id)
+    if collaboration is None:
+        raise NotFoundError("there is no such collaboration")
+    return collaboration
+
+
+def find_as_member(
+    unit: Unit, collaboration_id: str, sender: Identity, *, at: int | None = None
+) -> tuple[Collaboration, Member]:
+    """Return a collaboration and the sender's membership; with ``at``, note that it was seen.
+
+    Whoever is no member learns no more than whoever asks for a wrong id.
+    """
+    collaboration = find(unit, collaboration_id)
+    member = unit.member(collaboration_id, sender.name) if sender.role != "analyst" else None
+    if member is None:
+        raise NotFoundError("there is no such collaboration")
+    if at is not None:
+        member.last_seen_at = at
+    return collaboration, member
+
+
+def require_lead(sender: Identity, terms: Terms | None = None) -> None:
+    """Raise `NotPermittedError` unless the sender leads the consortium, and this collaboration."""
+    if sender.role != "lead" or (terms is not None and sender.name != terms.lead):
+        raise NotPermittedError(f"{sender.name} is not the lead institution")
+
+
+def move(
+    unit: Unit, collaboration: Collaboration, event: Event, *, at: int, party: str | None = None
+) -> None:
+    """Take one step of the table of states, and write it into the history."""
+    collaboration.state = advance(collaboration.now_in, event)
+    collaboration.updated_at = at
+    unit.add(
+        HistoryEntry(
+            collaboration_id=collaboration.id, at=at, event=event, party=party, state=collaboration.state
+        )
+    )

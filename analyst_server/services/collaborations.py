@@ -1,0 +1,236 @@
+"""Terms, acceptances and the sealed anchor: everything before the uplinks, and the status."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from analyst_server.services.analyst import (
+    Analyst,
+    find,
+    find_as_member,
+    move,
+    require_lead,
+    stored_terms,
+)
+from analyst_server.store import Collaboration, Member, Unit, Uplink
+from protocol.codec import digest, explain
+from protocol.errors import (
+    AlreadyExistsError,
+    ConsentMissingError,
+    MalformedMessageError,
+    NotFoundError,
+    NotPermittedError,
+    OutOfOrderError,
+    TermsMismatchError,
+    TermsNotAcceptedError,
+)
+from protocol.identity import Identity
+from protocol.messages import Acceptance, SealedAnchor
+from protocol.states import Event, State, advance
+from protocol.terms import Terms
+
+
+def complete_terms(analyst: Analyst, draft: dict[str, Any]) -> Terms:
+    """Return the terms in a draft (a parsed TOML or JSON file), with the ids filled in.
+
+    Raises `MalformedMessageError`, which names the fields that are wrong.
+    """
+    ids = {"consortium_id": analyst.root.consortium_id, "collaboration_id": secrets.token_hex(16)}
+    try:
+        return Terms.model_validate({**draft, **ids}, strict=False)
+    except ValidationError as error:
+        raise MalformedMessageError("terms", explain(error)) from None
+
+
+def create(analyst: Analyst, terms: Terms) -> Collaboration:
+    """Store and publish terms; the collaboration is enrolling afterwards."""
+    now = analyst.clock()
+    collaboration = Collaboration(
+        id=terms.collaboration_id,
+        title=terms.title,
+        state=State.DRAFT,
+        terms=analyst.sign(terms),
+        terms_digest=digest(terms),
+        created_at=now,
+        updated_at=now,
+    )
+    with analyst.records.begin(write=True) as unit:
+        unit.add(collaboration)
+        for party in terms.parties:
+            unit.add(Member(collaboration_id=collaboration.id, party=party))
+        move(unit, collaboration, Event.PUBLISH_TERMS, at=now)
+    return collaboration
+
+
+def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
+    """Return the terms as the analyst signed them."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+        return collaboration.terms
+
+
+def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes) -> None:
+    """Keep an institution's signature under the terms. Signing again before the anchor is fine."""
+    acceptance = analyst.verify_from(sender, Acceptance, body).message
+    now = analyst.clock()
+    with analyst.records.begin(write=True) as unit:
+        collaboration, member = find_as_member(unit, collaboration_id, sender, at=now)
+        if (acceptance.collaboration_id, acceptance.party) != (collaboration_id, sender.name):
+            raise NotPermittedError(f"{sender.name} accepts for another party or collaboration")
+        if acceptance.terms_digest != collaboration.terms_digest:
+            raise TermsMismatchError("acceptance")
+        if stored_terms(collaboration).is_row_revealing and not acceptance.accept_row_revealing_model:
+            raise ConsentMissingError("these terms let members map rows of other members back")
+        move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name)
+        member.acceptance, member.accepted_at = body, now
+
+
+def acceptances(analyst: Analyst, sender: Identity, collaboration_id: str) -> list[bytes]:
+    """Return the signed acceptances, for the lead to check and seal the anchor to."""
+    with analyst.records.begin() as unit:
+        collaboration, _ = find_as_member(unit, collaboration_id, sender)
+        require_lead(sender, stored_terms(collaboration))
+        return [member.acceptance for member in unit.members(collaboration_id) if member.acceptance]
+
+
+def publish_anchor(
+    analyst: Analyst, sender: Identity, collaboration_id: str, bodies: Sequence[bytes]
+) -> None:
+    """Keep one sealed anchor per member, all of one seed by the lead's commitment.
+
+    The same again is acknowledged again; another anchor is refused.
+    """
+    now = analyst.clock()
+    sealed = {}
+    for body in bodies:
+        message = analyst.verify_from(sender, SealedAnchor, body).message
+        sealed[message.recipient] = (message, body)
+    with analyst.records.begin(write=True) as unit:
+        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=now)
+        require_lead(sender, stored_terms(collaboration))
+        members = unit.members(collaboration_id)
+        if all(member.sealed_anchor for member in members):
+            if {m.party: m.sealed_anchor for m in members} == {p: body for p, (_, body) in sealed.items()}:
+                return
+            raise AlreadyExistsError("the anchor of this collaboration is already published")
+        advance(collaboration.now_in, Event.PUBLISH_ANCHOR)  # before the finer reasons below
+        _check_anchor([message for message, _ in sealed.values()], collaboration, members)
+        for member in members:
+            message, body = sealed[member.party]
+            member.sealed_anchor, member.anchor_commitment = body, message.commitment
+        move(unit, collaboration, Event.PUBLISH_ANCHOR, at=now, party=sender.name)
+
+
+def _check_anchor(
+    anchors: Sequence[SealedAnchor], collaboration: Collaboration, members: Sequence[Member]
+) -> None:
+    """Raise unless there is one anchor for each member, all of one seed and for these terms."""
+    for member in members:
+        if member.acceptance is None:
+            raise TermsNotAcceptedError(member.party)
+    if {anchor.recipient for anchor in anchors} != {member.party for member in members}:
+        raise MalformedMessageError("SealedAnchor", "one is needed for each member, and no other")
+    for anchor in anchors:
+        if (anchor.collaboration_id, anchor.terms_digest) != (collaboration.id, collaboration.terms_digest):
+            raise TermsMismatchError("sealed anchor")
+    if len({anchor.commitment for anchor in anchors}) > 1:
+        raise MalformedMessageError("SealedAnchor", "members would get different anchors")
+
+
+def sealed_anchor(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
+    """Return the anchor sealed for the sender."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration, member = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+        if member.acceptance is None:
+            raise TermsNotAcceptedError(sender.name)
+        if member.sealed_anchor is None:
+            raise OutOfOrderError(collaboration.state, "fetch anchor")
+        return member.sealed_anchor
+
+
+def cancel(analyst: Analyst, collaboration_id: str) -> None:
+    """Give a collaboration up; nothing is computed from it any more."""
+    with analyst.records.begin(write=True) as unit:
+        move(unit, find(unit, collaboration_id), Event.CANCEL, at=analyst.clock())
+
+
+def listing(analyst: Analyst, sender: Identity) -> list[dict[str, Any]]:
+    """Return the status of every collaboration the sender is a member of."""
+    with analyst.records.begin() as unit:
+        return [_status(unit, row, sender) for row in unit.collaborations(sender.name)]
+
+
+def status(analyst: Analyst, sender: Identity, collaboration_id: str) -> dict[str, Any]:
+    """Return where a collaboration stands and whom it waits for."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+        return _status(unit, collaboration, sender)
+
+
+def operator_status(analyst: Analyst, collaboration_id: str | None = None) -> list[dict[str, Any]]:
+    """Return the status of one or all collaborations, for the analyst's own operator."""
+    with analyst.records.begin() as unit:
+        if collaboration_id is None:
+            return [_status(unit, row) for row in unit.collaborations()]
+        return [_status(unit, find(unit, collaboration_id))]
+
+
+def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
+    """Return the receipt of the sender's uplink."""
+    with analyst.records.begin() as unit:
+        find_as_member(unit, collaboration_id, sender)
+        for uplink in unit.uplinks_of(collaboration_id, sender.name):
+            if uplink.receipt is not None:
+                return uplink.receipt
+        raise NotFoundError("no uplink of this party is complete")
+
+
+def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None = None) -> dict[str, Any]:
+    members = unit.members(collaboration.id)
+    uplinks = {member.party: unit.uplinks_of(collaboration.id, member.party) for member in members}
+    lead = stored_terms(collaboration).lead
+    return {
+        "collaboration_id": collaboration.id,
+        "title": collaboration.title,
+        "state": collaboration.state,
+        "members": [_member_status(member, uplinks[member.party]) for member in members],
+        "waiting_for": _waiting_for(collaboration.now_in, members, uplinks, lead),
+        "failure": collaboration.failure,
+        "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
+    }
+
+
+def _member_status(member: Member, uplinks: Sequence[Uplink]) -> dict[str, Any]:
+    received = next((uplink for uplink in uplinks if uplink.receipt), None)
+    return {
+        "party": member.party,
+        "accepted": member.acceptance is not None,
+        "anchor_ready": member.sealed_anchor is not None,
+        "uplink": "received" if received else "receiving" if uplinks else "none",
+        "rows": received.rows if received else None,
+        "last_seen_at": member.last_seen_at,
+    }
+
+
+def _waiting_for(
+    state: State, members: Sequence[Member], uplinks: dict[str, Sequence[Uplink]], lead: str
+) -> list[str]:
+    """Say who has to do what next, in words."""
+    if state is State.ENROLLING:
+        unsigned = [member.party for member in members if member.acceptance is None]
+        return [f"{party}: odc terms accept" for party in unsigned] or [f"{lead}: odc anchor create"]
+    if state in (State.ANCHORED, State.COLLECTING):
+        return [
+            f"{party}: odc contribute"
+            for party, sent in uplinks.items()
+            if not any(uplink.receipt for uplink in sent)
+        ]
+    if state in (State.SEALED, State.ALIGNING, State.TRAINING):
+        return ["the analyst: the round is computed"]
+    if state is State.FAILED:
+        return ["the analyst: odc-analyst collaboration resume"]
+    return []

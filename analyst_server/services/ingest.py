@@ -1,0 +1,330 @@
+"""Uplinks: begin, append at an offset, ask the offset, complete.
+
+A chunk counts once it has its sender's digest and lies in the partial blob; beside the blob stands a
+list of those digests, so that an upload can go on after a crash of either side and the digests of
+whole arrays need no second pass. What is cached in memory is only that: another process, or this one
+after a restart, rebuilds it from the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from dataclasses import dataclass, field
+
+from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
+from analyst_server.store import Collaboration, DirectoryBlobs, Member, Uplink
+from protocol.arrays import DIGEST_BYTES, ArrayDigest, Chunk, Layout, StreamReader, check_values
+from protocol.codec import decode
+from protocol.envelope import Signed
+from protocol.errors import (
+    DifferentUplinkError,
+    DigestMismatchError,
+    LimitExceededError,
+    NotFoundError,
+    NotPermittedError,
+    OffsetMismatchError,
+    TermsMismatchError,
+    TermsNotAcceptedError,
+    TruncatedError,
+    UploadSupersededError,
+)
+from protocol.identity import Identity
+from protocol.messages import Receipt, UplinkManifest, check_uplink
+from protocol.states import Event, advance
+
+
+@dataclass(frozen=True)
+class UploadStatus:
+    """Where an upload stands; offsets count the bytes of its stream."""
+
+    upload_id: str
+    offset: int
+    length: int
+    complete: bool
+    created: bool = False
+
+
+def blob_key(uplink: Uplink) -> str:
+    """Where the arrays of an uplink lie, one after another, without digests."""
+    return f"{uplink.collaboration_id}/uplinks/{uplink.id}"
+
+
+def stored_manifest(uplink: Uplink) -> UplinkManifest:
+    """Return the manifest; it was checked when the upload began."""
+    return decode(UplinkManifest, decode(Signed, uplink.manifest).payload)
+
+
+def _payload_bytes(manifest: UplinkManifest) -> int:
+    return sum(spec.payload_bytes for spec in manifest.arrays)
+
+
+@dataclass
+class _Session:
+    """An upload in progress. Its lock guards every field."""
+
+    key: str
+    layout: Layout
+    classes: int
+    digests: list[bytes]
+    generation: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def offset(self) -> int:
+        return self.layout.stream_offset(len(self.digests))
+
+
+class Append:
+    """One request's worth of bytes, from the offset where the upload stood.
+
+    A newer `Append` of the same upload makes `write` raise `UploadSupersededError`, so that a
+    connection which died unnoticed cannot get between.
+    """
+
+    def __init__(self, session: _Session, blobs: DirectoryBlobs, offset: int) -> None:
+        with session.lock:
+            if offset != session.offset:
+                raise OffsetMismatchError(session.offset, offset)
+            session.generation += 1
+            self._generation = session.generation
+            self._reader = StreamReader(session.layout, len(session.digests))
+        self._session = session
+        self._blobs = blobs
+
+    def write(self, data: bytes) -> None:
+        """Check and keep the chunks that ``data`` completes."""
+        for chunk in self._reader.feed(data):
+            check_values(
+                self._session.layout, chunk, self._session.classes if chunk.slot.array == 2 else None
+            )
+            with self._session.lock:
+                if self._generation != self._session.generation:
+                    raise UploadSupersededError("another connection continues this upload")
+                self._keep(chunk)
+
+    def _keep(self, chunk: Chunk) -> None:
+        key = self._session.key
+        with self._blobs.append_partial(key, chunk.slot.payload_offset) as file:
+            file.write(chunk.data)
+        with self._blobs.append_partial(key + ".digests", DIGEST_BYTES * len(self._session.digests)) as file:
+            file.write(chunk.digest)
+        self._session.digests.append(chunk.digest)
+
+    def close(self) -> int:
+        """Make what arrived durable and return the offset to go on from."""
+        with self._session.lock:
+            self._blobs.sync_partial(self._session.key)
+            self._blobs.sync_partial(self._session.key + ".digests")
+            return self._session.offset
+
+
+class Ingest:
+    """The uploads of all collaborations."""
+
+    def __init__(self, analyst: Analyst) -> None:
+        self._analyst = analyst
+        self._sessions: dict[str, _Session] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, sender: Identity, collaboration_id: str, body: bytes) -> UploadStatus:
+        """Open an upload for a signed manifest, or find the one it belongs to.
+
+        Raises
+        ------
+        DifferentUplinkError
+            If the party's uplink with another manifest is complete.
+        TermsNotAcceptedError, TermsMismatchError, ShapeMismatchError, DtypeMismatchError
+            If the manifest is not what the terms promise.
+        OutOfOrderError
+            If the collaboration takes no uplink now.
+        """
+        verified = self._analyst.verify_from(sender, UplinkManifest, body)
+        manifest, now = verified.message, self._analyst.clock()
+        if (manifest.collaboration_id, manifest.party) != (collaboration_id, sender.name):
+            raise NotPermittedError(f"{sender.name} sends an uplink of another party or collaboration")
+        with self._analyst.records.begin(write=True) as unit:
+            collaboration, member = find_as_member(unit, collaboration_id, sender, at=now)
+            earlier = unit.uplinks_of(collaboration_id, sender.name)
+            same = next((row for row in earlier if row.manifest_digest == verified.digest), None)
+            if same is None:
+                if any(row.receipt is not None for row in earlier):
+                    raise DifferentUplinkError(sender.name)
+                if member.acceptance is None:
+                    raise TermsNotAcceptedError(sender.name)
+                advance(collaboration.now_in, Event.BEGIN_UPLINK)  # before the finer reasons below
+                self._check(manifest, collaboration, member)
+                uplink = Uplink(
+                    id=secrets.token_hex(16),
+                    collaboration_id=collaboration_id,
+                    party=sender.name,
+                    manifest=body,
+                    manifest_digest=verified.digest,
+                    rows=manifest.rep.shape[0],
+                    payload_bytes=_payload_bytes(manifest),
+                    created_at=now,
+                )
+                unit.add(uplink)
+                move(unit, collaboration, Event.BEGIN_UPLINK, at=now, party=sender.name)
+        if same is not None:
+            return self._status(same)
+        for abandoned in earlier:
+            self._forget(abandoned)
+        return self._status(uplink, created=True)
+
+    def _check(self, manifest: UplinkManifest, collaboration: Collaboration, member: Member) -> None:
+        if manifest.terms_digest != collaboration.terms_digest:
+            raise TermsMismatchError("uplink")
+        if manifest.anchor_commitment != member.anchor_commitment:
+            raise TermsMismatchError("uplink, by its anchor")
+        check_uplink(manifest, stored_terms(collaboration))
+        limit, payload_bytes = self._analyst.max_uplink_bytes, _payload_bytes(manifest)
+        if payload_bytes > limit:
+            raise LimitExceededError("uplink in bytes", limit, payload_bytes)
+
+    def status(self, sender: Identity, upload_id: str) -> UploadStatus:
+        return self._status(self._find(sender, upload_id))
+
+    def append(self, sender: Identity, upload_id: str, offset: int) -> Append:
+        """Start an append; raises `OffsetMismatchError` with the offset to use instead."""
+        uplink = self._find(sender, upload_id)
+        if uplink.receipt is not None:
+            length = self._layout(uplink).stream_bytes
+            if offset != length:
+                raise OffsetMismatchError(length, offset)
+        else:
+            with self._analyst.records.begin() as unit:  # a sealed round takes not one byte more
+                advance(find(unit, uplink.collaboration_id).now_in, Event.ACCEPT_UPLINK)
+        return Append(self._session(uplink), self._analyst.blobs, offset)
+
+    def complete(self, sender: Identity, upload_id: str, whole_digest: bytes) -> bytes:
+        """Accept an upload whose bytes are all there, and return the signed receipt.
+
+        Completing again returns the same receipt.
+
+        Raises
+        ------
+        TruncatedError
+            If bytes are missing; what has arrived is kept.
+        DigestMismatchError
+            If the arrays are not the signed ones. The upload starts again from nothing.
+        """
+        uplink = self._find(sender, upload_id)
+        if uplink.receipt is not None:
+            return uplink.receipt
+        session = self._session(uplink)
+        manifest = stored_manifest(uplink)
+        with session.lock:
+            if len(session.digests) < session.layout.chunk_count:
+                raise TruncatedError("uplink", session.layout.stream_bytes, session.offset)
+            self._check_digests(session, manifest, whole_digest)
+            return self._accept(sender, uplink, session.key)
+
+    def _check_digests(self, session: _Session, manifest: UplinkManifest, whole_digest: bytes) -> None:
+        running = [ArrayDigest() for _ in manifest.arrays]
+        for index, chunk_digest in enumerate(session.digests):
+            running[session.layout.slot(index).array].update(chunk_digest)
+        found = [array.digest() for array in running]
+        wrong = [spec.name for spec, got in zip(manifest.arrays, found, strict=True) if spec.digest != got]
+        if wrong or whole_digest != hashlib.sha256(b"".join(found)).digest():
+            session.digests.clear()
+            session.generation += 1
+            self._discard_files(session.key)
+            raise DigestMismatchError(", ".join(wrong) or "uplink as a whole")
+
+    def _accept(self, sender: Identity, uplink: Uplink, key: str) -> bytes:
+        now = self._analyst.clock()
+        with self._analyst.records.begin(write=True) as unit:
+            collaboration, _ = find_as_member(unit, uplink.collaboration_id, sender, at=now)
+            row = unit.uplink(uplink.id)
+            if row is None:
+                raise NotFoundError("there is no such upload")
+            if row.receipt is not None:
+                return row.receipt
+            for other in unit.uplinks_of(collaboration.id, sender.name):
+                if other.receipt is not None:
+                    raise DifferentUplinkError(sender.name)
+            move(unit, collaboration, Event.ACCEPT_UPLINK, at=now, party=sender.name)
+            row.receipt = self._analyst.sign(
+                Receipt(
+                    collaboration_id=collaboration.id,
+                    party=sender.name,
+                    uplink_digest=row.manifest_digest,
+                    payload_bytes=row.payload_bytes,
+                    received_at=now,
+                )
+            )
+            row.received_at = now
+            # the name first: a blob without a receipt can be completed again, a receipt without
+            # its blob could not be honoured
+            self._analyst.blobs.commit(key)
+            received = {other.party for other in unit.received_uplinks(collaboration.id)} | {sender.name}
+            if received == {member.party for member in unit.members(collaboration.id)}:
+                move(unit, collaboration, Event.SEAL, at=now)
+            receipt = row.receipt
+        self._analyst.blobs.discard_partial(key + ".digests")
+        self._sessions.pop(uplink.id, None)
+        return receipt
+
+    def _find(self, sender: Identity, upload_id: str) -> Uplink:
+        with self._analyst.records.begin() as unit:
+            uplink = unit.uplink(upload_id)
+        if uplink is None or uplink.party != sender.name or sender.role == "analyst":
+            raise NotFoundError("there is no such upload")
+        return uplink
+
+    def _layout(self, uplink: Uplink) -> Layout:
+        manifest = stored_manifest(uplink)
+        return Layout(manifest.arrays, manifest.chunk_bytes)
+
+    def _status(self, uplink: Uplink, *, created: bool = False) -> UploadStatus:
+        layout = self._layout(uplink)
+        if uplink.receipt is not None:
+            return UploadStatus(uplink.id, layout.stream_bytes, layout.stream_bytes, complete=True)
+        session = self._session(uplink)
+        with session.lock:
+            return UploadStatus(
+                uplink.id, session.offset, layout.stream_bytes, complete=False, created=created
+            )
+
+    def _session(self, uplink: Uplink) -> _Session:
+        with self._lock:
+            session = self._sessions.get(uplink.id)
+        if session is None:
+            rebuilt = self._rebuild(uplink)  # reads the whole upload: not under the lock of all
+            with self._lock:
+                session = self._sessions.setdefault(uplink.id, rebuilt)
+        return session
+
+    def _rebuild(self, uplink: Uplink) -> _Session:
+        """Find the chunks that lie on the disk as their digests say; the rest comes again."""
+        with self._analyst.records.begin() as unit:
+            terms = stored_terms(find(unit, uplink.collaboration_id))
+        key, layout = blob_key(uplink), self._layout(uplink)
+        blobs = self._analyst.blobs
+        digests: list[bytes] = []
+        blobs.reopen(key)  # a crash between the blob's name and its receipt
+        data_path = blobs.partial_path(key)
+        list_path = blobs.partial_path(key + ".digests")
+        if data_path.exists() and list_path.exists():
+            listed = list_path.read_bytes()
+            with data_path.open("rb") as data:
+                for index in range(min(layout.chunk_count, len(listed) // DIGEST_BYTES)):
+                    claimed = listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
+                    if hashlib.sha256(data.read(layout.slot(index).payload_bytes)).digest() != claimed:
+                        break
+                    digests.append(claimed)
+        return _Session(key, layout, len(terms.table_schema.label_column.classes), digests)
+
+    def _forget(self, uplink: Uplink) -> None:
+        with self._lock:
+            session = self._sessions.pop(uplink.id, None)
+        if session is not None:
+            with session.lock:
+                session.generation += 1
+        self._discard_files(blob_key(uplink))
+
+    def _discard_files(self, key: str) -> None:
+        self._analyst.blobs.discard_partial(key)
+        self._analyst.blobs.discard_partial(key + ".digests")

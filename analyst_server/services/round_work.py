@@ -1,0 +1,125 @@
+"""The numeric work of a round, from files to files.
+
+These functions run in a compute process. They get paths and numbers, map the arrays, and leave their
+results beside them; they know no database, no HTTP and no keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_server.alignment import align
+from analyst_server.training import ModelSpec
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array inside a blob: little-endian, C order."""
+
+    path: str
+    offset_bytes: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    def open(self) -> NDArray[Any]:
+        """Map it read-only; an empty array needs no file."""
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        if 0 in self.shape:
+            return np.empty(self.shape, dtype)
+        return np.memmap(self.path, dtype, mode="r", offset=self.offset_bytes, shape=self.shape)
+
+
+@dataclass(frozen=True)
+class PartyArrays:
+    """What one party sent."""
+
+    rep: StoredArray
+    anchor_rep: StoredArray
+    labels: StoredArray
+
+
+@dataclass(frozen=True)
+class RoundSpec:
+    """All that a compute process needs to know of a sealed round."""
+
+    parties: tuple[PartyArrays, ...]
+    classes: int
+    method: str
+    target: str
+    alignment_seed: int
+    anchor_is_isotropic: bool
+    model: ModelSpec
+    changes_path: str
+    model_path: str
+
+
+def align_parties(spec: RoundSpec) -> dict[str, Any]:
+    """Compute every G_i and leave them as one (c, l, l) file; return the diagnostics."""
+    anchor_reps = [_at_least_single(party.anchor_rep.open()) for party in spec.parties]
+    alignment = align(
+        spec.method,
+        anchor_reps,
+        target=spec.target,
+        anchor_is_isotropic=spec.anchor_is_isotropic,
+        rng=np.random.default_rng(spec.alignment_seed),
+    )
+    _write_array(Path(spec.changes_path), np.stack(alignment.changes_of_basis))
+    return asdict(alignment.diagnostics)
+
+
+def train_model(spec: RoundSpec) -> dict[str, Any]:
+    """Stack X~_i G_i, train h, check that its ONNX file says the same, and leave the file.
+
+    Raises
+    ------
+    ValueError
+        If a class has no row, or the ONNX file differs from the trained model.
+    """
+    changes = np.load(spec.changes_path, mmap_mode="r")
+    # loaded in the compute process alone, see `analyst_server.training`
+    from analyst_server.training.metrics import measure
+    from analyst_server.training.models import fit
+    from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
+
+    reps = [_at_least_single(party.rep.open()) for party in spec.parties]
+    aligned_rep = np.concatenate(
+        [rep @ change.astype(rep.dtype) for rep, change in zip(reps, changes, strict=True)]
+    )
+    labels = np.concatenate([party.labels.open().astype(np.int64) for party in spec.parties])
+    model = fit(spec.model, aligned_rep, labels, spec.classes)
+    onnx_file = export(model, aligned_rep.shape[1])
+    gap = parity_gap(model, onnx_file, aligned_rep)
+    if not gap <= PARITY_TOLERANCE:
+        raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a probability")
+    _write_bytes(Path(spec.model_path), onnx_file)
+    return {
+        "rows": len(labels),
+        "model_parameters": model.parameters,
+        "converged": model.converged,
+        "parity_gap": gap,
+        "hold_out_scores": measure(spec.model, aligned_rep, labels, spec.classes),
+    }
+
+
+def _at_least_single(array: NDArray[Any]) -> NDArray[Any]:
+    """float16 saves bytes on the wire; it is nothing to compute in."""
+    return array.astype(np.float32) if array.dtype.itemsize < 4 else array
+
+
+def _write_array(path: Path, array: NDArray[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+    temporary.replace(path)
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_bytes(data)
+    temporary.replace(path)

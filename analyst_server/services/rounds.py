@@ -1,0 +1,217 @@
+"""From a sealed round to the downlinks: which step comes next, and what is kept of it.
+
+The numeric work runs elsewhere (`round_work`, in a compute process); this module decides and writes
+the records. A round cut off anywhere starts again from what was sealed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analyst_server.services.analyst import Analyst, find, move, stored_terms
+from analyst_server.services.ingest import blob_key, stored_manifest
+from analyst_server.services.round_work import PartyArrays, RoundSpec, StoredArray
+from analyst_server.store import Collaboration, Downlink, Unit
+from analyst_server.training import ModelSpec
+from protocol.arrays import little_endian, specify
+from protocol.errors import OutOfOrderError, RoundFailedError
+from protocol.limits import DEFAULT_CHUNK_BYTES
+from protocol.messages import DownlinkManifest
+from protocol.states import Event, State
+from protocol.terms import MlpTerms, ModelTerms, Terms
+
+
+def seal(analyst: Analyst, collaboration_id: str) -> None:
+    """Seal a round by hand, without the parties that have sent nothing; they get no downlink."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration = find(unit, collaboration_id)
+        if not unit.received_uplinks(collaboration_id):
+            raise OutOfOrderError(collaboration.state, "seal, with no uplink complete")
+        move(unit, collaboration, Event.SEAL, at=analyst.clock())
+
+
+def resume(analyst: Analyst, collaboration_id: str) -> None:
+    """Take a failed round up again from what was sealed."""
+    with analyst.records.begin(write=True) as unit:
+        _reset(unit, find(unit, collaboration_id), analyst.clock())
+
+
+def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
+    """Take the oldest sealed round, or one whose worker is gone; return its id, now aligning."""
+    now = analyst.clock()
+    working = (State.ALIGNING, State.TRAINING)
+    with analyst.records.begin() as unit:  # looking costs no write lock
+        if not unit.in_states([State.SEALED, *working]):
+            return None
+    with analyst.records.begin(write=True) as unit:
+        for collaboration in unit.in_states(working):
+            is_held = collaboration.now_in is State.TRAINING and collaboration.results is not None
+            if not is_held and (collaboration.lease_until or 0) < now:
+                _reset(unit, collaboration, now)
+        for collaboration in unit.in_states([State.SEALED]):
+            move(unit, collaboration, Event.BEGIN_ALIGNMENT, at=now)
+            collaboration.lease_owner, collaboration.lease_until = owner, now + lease_s
+            return collaboration.id
+    return None
+
+
+def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> None:
+    """Keep a claimed round; raises `RoundFailedError` if somebody else has taken it."""
+    with analyst.records.begin(write=True) as unit:
+        _owned(unit, collaboration_id, owner).lease_until = analyst.clock() + lease_s
+
+
+def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
+    """Give a claimed round up, so that the next worker need not wait for the lease to end."""
+    with analyst.records.begin(write=True) as unit:
+        _reset(unit, _owned(unit, collaboration_id, owner), analyst.clock())
+
+
+def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
+    """Return what the compute process needs."""
+    with analyst.records.begin() as unit:
+        terms = stored_terms(find(unit, collaboration_id))
+        uplinks = unit.received_uplinks(collaboration_id)
+    parties = []
+    for uplink in uplinks:
+        path, offset, arrays = str(analyst.blobs.path(blob_key(uplink))), 0, []
+        for spec in stored_manifest(uplink).arrays:
+            arrays.append(StoredArray(path, offset, spec.dtype, spec.shape))
+            offset += spec.payload_bytes
+        parties.append(PartyArrays(*arrays))
+    return RoundSpec(
+        parties=tuple(parties),
+        classes=len(terms.table_schema.label_column.classes),
+        method=terms.alignment.method,
+        target=terms.alignment.target,
+        alignment_seed=terms.alignment.seed,
+        anchor_is_isotropic=terms.anchor.kind == "haar",
+        model=_model_spec(terms.model),
+        changes_path=str(_changes_path(analyst, collaboration_id)),
+        model_path=str(analyst.blobs.path(model_key(collaboration_id))),
+    )
+
+
+def begin_training(analyst: Analyst, collaboration_id: str, owner: str) -> None:
+    """Note that the alignment is done."""
+    with analyst.records.begin(write=True) as unit:
+        move(unit, _owned(unit, collaboration_id, owner), Event.BEGIN_TRAINING, at=analyst.clock())
+
+
+def finish_training(
+    analyst: Analyst,
+    collaboration_id: str,
+    owner: str,
+    *,
+    diagnostics: dict[str, Any],
+    results: dict[str, Any],
+    hold: bool,
+) -> None:
+    """Write the downlinks and release them, or hold them for the operator's word.
+
+    ``diagnostics`` and ``results`` are what `round_work` returned.
+    """
+    with analyst.records.begin(write=True) as unit:
+        collaboration = _owned(unit, collaboration_id, owner)
+        parties = [uplink.party for uplink in unit.received_uplinks(collaboration_id)]
+        named = {
+            key: dict(zip(parties, value, strict=True)) if isinstance(value, tuple) else value
+            for key, value in diagnostics.items()
+        }
+        _write_downlinks(analyst, unit, collaboration, results["model_parameters"])
+        collaboration.results = {**results, "alignment": named}
+        collaboration.lease_owner = collaboration.lease_until = None
+        if not hold:
+            move(unit, collaboration, Event.RELEASE, at=analyst.clock())
+
+
+def release(analyst: Analyst, collaboration_id: str) -> None:
+    """Let the institutions fetch a round that was held."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration = find(unit, collaboration_id)
+        if collaboration.now_in is State.TRAINING and collaboration.results is None:
+            raise OutOfOrderError(collaboration.state, Event.RELEASE)
+        move(unit, collaboration, Event.RELEASE, at=analyst.clock())
+
+
+def fail(analyst: Analyst, collaboration_id: str, owner: str, reason: str) -> None:
+    """Keep the reason; the round can be resumed."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration = _owned(unit, collaboration_id, owner)
+        move(unit, collaboration, Event.FAIL, at=analyst.clock())
+        collaboration.failure = reason
+        collaboration.lease_owner = collaboration.lease_until = None
+
+
+def change_key(collaboration_id: str, party: str) -> str:
+    return f"{collaboration_id}/downlinks/{party}"
+
+
+def model_key(collaboration_id: str) -> str:
+    return f"{collaboration_id}/model.onnx"
+
+
+def _write_downlinks(
+    analyst: Analyst, unit: Unit, collaboration: Collaboration, model_parameters: int
+) -> None:
+    terms = stored_terms(collaboration)
+    changes = np.load(_changes_path(analyst, collaboration.id), allow_pickle=False)
+    model = np.frombuffer(analyst.blobs.path(model_key(collaboration.id)).read_bytes(), dtype=np.uint8)
+    model_spec = specify("model", model, "u1", DEFAULT_CHUNK_BYTES)
+    for uplink, change in zip(unit.received_uplinks(collaboration.id), changes, strict=True):
+        dtype = _change_dtype(terms)
+        on_wire = little_endian(change, dtype)
+        analyst.blobs.write(change_key(collaboration.id, uplink.party), on_wire.tobytes())
+        manifest = DownlinkManifest(
+            collaboration_id=collaboration.id,
+            terms_digest=collaboration.terms_digest,
+            party=uplink.party,
+            uplink_digest=uplink.manifest_digest,
+            arrays=(specify("change_of_basis", on_wire, dtype, DEFAULT_CHUNK_BYTES), model_spec),
+            model_parameters=model_parameters,
+        )
+        unit.put_downlink(
+            Downlink(
+                collaboration_id=collaboration.id,
+                party=uplink.party,
+                manifest=analyst.sign(manifest),
+                fetched_at=None,
+            )
+        )
+
+
+def _change_dtype(terms: Terms) -> Any:
+    """The precision of the uplink, but never half: G_i is small and everything passes through it."""
+    return "f4" if terms.rep_dtype == "f2" else terms.rep_dtype
+
+
+def _model_spec(model: ModelTerms) -> ModelSpec:
+    if isinstance(model, MlpTerms):
+        return ModelSpec(
+            "mlp",
+            hidden_units=model.hidden_units,
+            learning_rate=model.learning_rate,
+            epochs=model.epochs,
+            seed=model.seed,
+        )
+    return ModelSpec("logistic", inverse_penalty=model.inverse_penalty, epochs=model.epochs)
+
+
+def _owned(unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
+    collaboration = find(unit, collaboration_id)
+    if collaboration.lease_owner != owner:
+        raise RoundFailedError("another worker has taken this round up")
+    return collaboration
+
+
+def _reset(unit: Unit, collaboration: Collaboration, now: int) -> None:
+    move(unit, collaboration, Event.RESUME, at=now)
+    collaboration.failure = collaboration.results = None
+    collaboration.lease_owner = collaboration.lease_until = None
+
+
+def _changes_path(analyst: Analyst, collaboration_id: str) -> Path:
+    return analyst.blobs.path(f"{collaboration_id}/changes_of_basis.npy")

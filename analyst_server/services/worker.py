@@ -1,0 +1,110 @@
+"""The thread that takes sealed rounds through alignment and training."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from analyst_server.services import rounds
+from analyst_server.services.analyst import Analyst
+from analyst_server.services.round_work import align_parties, train_model
+from protocol.errors import OdcError
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Claims one round at a time; its lease tells other workers, and a restarted server, that it lives."""
+
+    def __init__(
+        self,
+        analyst: Analyst,
+        make_executor: Callable[[], Executor],
+        stop_executor: Callable[[Executor], None],
+        *,
+        poll_s: float,
+        lease_s: int,
+        hold_release: bool,
+    ) -> None:
+        self._analyst = analyst
+        self._make_executor, self._stop_executor = make_executor, stop_executor
+        self._executor: Executor | None = None
+        self._poll_s, self._lease_s, self._hold_release = poll_s, lease_s, hold_release
+        self._owner = uuid.uuid4().hex
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="round-worker")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cut the running step off; its round is taken up again at the next start."""
+        self._stop.set()
+        self._thread.join()
+        if self._executor is not None:
+            self._stop_executor(self._executor)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._poll_s):
+            try:
+                claimed = rounds.claim(self._analyst, self._owner, self._lease_s)
+                if claimed is not None:
+                    self._work(claimed)
+            except Exception:
+                log.exception("the round worker goes on after an error")
+
+    def _work(self, collaboration_id: str) -> None:
+        log.info("round %s: claimed", collaboration_id[:8])
+        try:
+            spec = rounds.spec_of(self._analyst, collaboration_id)
+            diagnostics = self._compute(align_parties, spec, collaboration_id)
+            rounds.begin_training(self._analyst, collaboration_id, self._owner)
+            results = self._compute(train_model, spec, collaboration_id)
+            rounds.finish_training(
+                self._analyst,
+                collaboration_id,
+                self._owner,
+                diagnostics=diagnostics,
+                results=results,
+                hold=self._hold_release,
+            )
+            log.info("round %s: done", collaboration_id[:8])
+        except _StoppedError:
+            rounds.hand_back(self._analyst, collaboration_id, self._owner)
+            log.info("round %s: left for the next start", collaboration_id[:8])
+        except OdcError as error:
+            log.warning("round %s: %s", collaboration_id[:8], error.detail)
+        except ValueError as error:  # the numeric rooms say what is wrong with the data
+            rounds.fail(self._analyst, collaboration_id, self._owner, str(error))
+        except BrokenProcessPool:
+            self._executor = None
+            reason = "a compute process ended without a word; it may have run out of memory"
+            rounds.fail(self._analyst, collaboration_id, self._owner, reason)
+        except Exception as error:
+            incident = uuid.uuid4().hex[:8]
+            log.exception("round %s: incident %s", collaboration_id[:8], incident)
+            reason = f"{type(error).__name__}, see incident {incident} in the analyst's log"
+            rounds.fail(self._analyst, collaboration_id, self._owner, reason)
+
+    def _compute(
+        self, step: Callable[[Any], dict[str, Any]], spec: Any, collaboration_id: str
+    ) -> dict[str, Any]:
+        """Run one step in the pool and keep the lease meanwhile."""
+        if self._executor is None:
+            self._executor = self._make_executor()
+        future: Future[dict[str, Any]] = self._executor.submit(step, spec)
+        while not wait([future], timeout=self._poll_s).done:
+            if self._stop.is_set():
+                future.cancel()
+                raise _StoppedError
+            rounds.renew(self._analyst, collaboration_id, self._owner, self._lease_s)
+        return future.result()
+
+
+class _StoppedError(Exception):
+    """The server is going down."""

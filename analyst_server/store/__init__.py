@@ -1,0 +1,17 @@
+"""Records and blobs: what the analyst keeps, one interface each."""
+
+from analyst_server.store.blobs import DirectoryBlobs
+from analyst_server.store.records import Records, Unit
+from analyst_server.store.tables import Collaboration, Downlink, Enrolled, HistoryEntry, Member, Uplink
+
+__all__ = [
+    "Collaboration",
+    "DirectoryBlobs",
+    "Downlink",
+    "Enrolled",
+    "HistoryEntry",
+    "Member",
+    "Records",
+    "Unit",
+    "Uplink",
+]

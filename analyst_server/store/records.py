@@ -1,0 +1,164 @@
+"""Records in a SQL database: SQLite by default, PostgreSQL by its address.
+
+`Records.begin` opens a transaction as a `Unit`; what the services need to ask stands there as
+methods, so that no service writes SQL. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
+
+from analyst_server.store.tables import Collaboration, Downlink, Enrolled, HistoryEntry, Member, Uplink
+
+BUSY_TIMEOUT_S = 30
+"""How long a writer waits for another on SQLite, which allows one at a time."""
+
+
+class Unit:
+    """One transaction: all of it happens, or none."""
+
+    def __init__(self, session: Session, *, lock_rows: bool) -> None:
+        self._session = session
+        self._lock_rows = lock_rows
+
+    def add(self, row: Collaboration | Member | Uplink | Downlink | Enrolled | HistoryEntry) -> None:
+        self._session.add(row)
+        self._session.flush()
+
+    def collaboration(self, collaboration_id: str) -> Collaboration | None:
+        """Return the row, locked until the end of a writing transaction."""
+        return self._session.get(
+            Collaboration, collaboration_id, with_for_update=True if self._lock_rows else None
+        )
+
+    def collaborations(self, party: str | None = None) -> Sequence[Collaboration]:
+        """Return all, or those a party is a member of; oldest first."""
+        query = select(Collaboration).order_by(Collaboration.created_at, Collaboration.id)
+        if party is not None:
+            query = query.join(Member, Member.collaboration_id == Collaboration.id).where(
+                Member.party == party
+            )
+        return self._session.scalars(query).all()
+
+    def in_states(self, states: Sequence[str]) -> Sequence[Collaboration]:
+        query = (
+            select(Collaboration).where(Collaboration.state.in_(states)).order_by(Collaboration.updated_at)
+        )
+        return self._session.scalars(query).all()
+
+    def member(self, collaboration_id: str, party: str) -> Member | None:
+        return self._session.get(Member, (collaboration_id, party))
+
+    def members(self, collaboration_id: str) -> Sequence[Member]:
+        query = select(Member).where(Member.collaboration_id == collaboration_id).order_by(Member.party)
+        return self._session.scalars(query).all()
+
+    def uplink(self, upload_id: str) -> Uplink | None:
+        return self._session.get(Uplink, upload_id)
+
+    def uplinks_of(self, collaboration_id: str, party: str) -> Sequence[Uplink]:
+        query = (
+            select(Uplink)
+            .where(Uplink.collaboration_id == collaboration_id, Uplink.party == party)
+            .order_by(Uplink.created_at, Uplink.id)
+        )
+        return self._session.scalars(query).all()
+
+    def received_uplinks(self, collaboration_id: str) -> Sequence[Uplink]:
+        """Return the complete uplinks, by party."""
+        query = (
+            select(Uplink)
+            .where(Uplink.collaboration_id == collaboration_id, Uplink.receipt.is_not(None))
+            .order_by(Uplink.party)
+        )
+        return self._session.scalars(query).all()
+
+    def downlink(self, collaboration_id: str, party: str) -> Downlink | None:
+        return self._session.get(Downlink, (collaboration_id, party))
+
+    def put_downlink(self, row: Downlink) -> None:
+        """Store a downlink, in the place of one from an earlier run of the round."""
+        self._session.merge(row)
+
+    def enrolment(self, invitation_id: str) -> Enrolled | None:
+        return self._session.get(Enrolled, invitation_id)
+
+    def enrolments(self, *, pending: bool) -> Sequence[Enrolled]:
+        query = select(Enrolled).order_by(Enrolled.created_at, Enrolled.invitation_id)
+        if pending:
+            query = query.where(Enrolled.certificate.is_(None))
+        return self._session.scalars(query).all()
+
+    def history(self, collaboration_id: str) -> Sequence[HistoryEntry]:
+        query = (
+            select(HistoryEntry)
+            .where(HistoryEntry.collaboration_id == collaboration_id)
+            .order_by(HistoryEntry.id)
+        )
+        return self._session.scalars(query).all()
+
+
+class Records:
+    """The analyst's database."""
+
+    def __init__(self, url: str) -> None:
+        self._is_sqlite = make_url(url).get_backend_name() == "sqlite"
+        self._engine = create_engine(url)
+        if self._is_sqlite:
+            _prepare_sqlite(self._engine)
+
+    def __repr__(self) -> str:
+        return f"<Records in {self._engine.url.render_as_string(hide_password=True)}>"
+
+    def migrate(self) -> None:
+        """Bring the tables to this version; does nothing when they are."""
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        with self._engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+    @contextmanager
+    def begin(self, *, write: bool = False) -> Iterator[Unit]:
+        """Open a transaction; it is undone if the block raises."""
+        with (
+            self._engine.connect().execution_options(odc_write=write) as connection,
+            connection.begin(),
+            Session(bind=connection, expire_on_commit=False) as session,
+        ):
+            yield Unit(session, lock_rows=write and not self._is_sqlite)
+            session.flush()
+
+    def dispose(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+
+def _prepare_sqlite(engine: Engine) -> None:
+    """Write-ahead log, full sync on commit, and one writer at a time from its first statement on."""
+
+    @event.listens_for(engine, "connect")
+    def on_connect(dbapi_connection: Any, _record: Any) -> None:
+        dbapi_connection.isolation_level = None  # we begin transactions ourselves, below
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            f"busy_timeout={BUSY_TIMEOUT_S * 1000}",
+        ):
+            dbapi_connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def on_begin(connection: Connection) -> None:
+        # a transaction that starts by reading and then writes would fail instead of waiting
+        writes = connection.get_execution_options().get("odc_write", True)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

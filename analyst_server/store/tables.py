@@ -1,0 +1,120 @@
+"""The tables. A change here needs a migration beside it; a test compares the two.
+
+Signed messages are kept as the bytes that came, so that they can be shown again. Times are unix
+seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from protocol.states import State
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {int: BigInteger, bytes: LargeBinary, dict[str, Any]: JSON}  # noqa: RUF012  # SQLAlchemy's own form
+
+
+class Enrolled(Base):
+    """A request for a certificate, and the certificate once the lead has issued it."""
+
+    __tablename__ = "enrolments"
+
+    invitation_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    role: Mapped[str] = mapped_column(String(16))
+    party: Mapped[str] = mapped_column(String(63))
+    request: Mapped[bytes]
+    certificate: Mapped[bytes | None]
+    created_at: Mapped[int]
+
+
+class Collaboration(Base):
+    """One passage through the states."""
+
+    __tablename__ = "collaborations"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    title: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16))
+    terms: Mapped[bytes]
+    terms_digest: Mapped[bytes]
+    failure: Mapped[str | None] = mapped_column(Text)
+    results: Mapped[dict[str, Any] | None]
+    lease_owner: Mapped[str | None] = mapped_column(String(64))
+    lease_until: Mapped[int | None]
+    created_at: Mapped[int]
+    updated_at: Mapped[int]
+
+    def __repr__(self) -> str:
+        return f"<Collaboration {self.id[:8]} {self.state}>"
+
+    @property
+    def now_in(self) -> State:
+        return State(self.state)
+
+
+class Member(Base):
+    """An institution the terms name, and what it has signed."""
+
+    __tablename__ = "members"
+
+    collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
+    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    acceptance: Mapped[bytes | None]
+    accepted_at: Mapped[int | None]
+    sealed_anchor: Mapped[bytes | None]
+    anchor_commitment: Mapped[bytes | None]
+    last_seen_at: Mapped[int | None]
+
+
+class Uplink(Base):
+    """An upload, complete once it has a receipt. A party may begin several and complete one."""
+
+    __tablename__ = "uplinks"
+    __table_args__ = (Index("ix_uplinks_party", "collaboration_id", "party"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"))
+    party: Mapped[str] = mapped_column(String(63))
+    manifest: Mapped[bytes]
+    manifest_digest: Mapped[bytes]
+    rows: Mapped[int]
+    payload_bytes: Mapped[int]
+    receipt: Mapped[bytes | None]
+    created_at: Mapped[int]
+    received_at: Mapped[int | None]
+
+
+class Downlink(Base):
+    """What one institution fetches."""
+
+    __tablename__ = "downlinks"
+
+    collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
+    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    manifest: Mapped[bytes]
+    fetched_at: Mapped[int | None]
+
+
+class HistoryEntry(Base):
+    """One event of a collaboration."""
+
+    __tablename__ = "history"
+
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), index=True)
+    at: Mapped[int]
+    event: Mapped[str] = mapped_column(String(32))
+    party: Mapped[str | None] = mapped_column(String(63))
+    state: Mapped[str] = mapped_column(String(16))

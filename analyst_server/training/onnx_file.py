@@ -1,0 +1,34 @@
+"""A fitted model as ONNX: safe to load, runs anywhere, no pickle."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+from skl2onnx import to_onnx
+from skl2onnx.common.data_types import FloatTensorType
+
+from analyst_server.training.models import FittedModel, Matrix
+
+PARITY_TOLERANCE = 1e-4
+"""Largest difference in a class probability: float32 rounding through a few hundred units is 1e-6."""
+
+
+def export(model: FittedModel, latent_dim: int) -> bytes:
+    """Return the model as an ONNX file with input ``rep`` (n, l) and outputs ``label``, ``probabilities``."""
+    proto = to_onnx(
+        model.pipeline,
+        initial_types=[("rep", FloatTensorType([None, latent_dim]))],
+        options={"zipmap": False},
+    )
+    return bytes(proto.SerializeToString())
+
+
+def parity_gap(model: FittedModel, onnx_file: bytes, aligned_rep: Matrix, batch_rows: int = 8192) -> float:
+    """Return the largest difference of a class probability between the model and its ONNX file."""
+    session = onnxruntime.InferenceSession(onnx_file, providers=["CPUExecutionProvider"])
+    gap = 0.0
+    for start in range(0, len(aligned_rep), batch_rows):
+        batch = np.asarray(aligned_rep[start : start + batch_rows], dtype=np.float32)
+        (found,) = session.run(["probabilities"], {"rep": batch})
+        gap = max(gap, float(np.abs(found - model.pipeline.predict_proba(batch)).max()))
+    return gap
