@@ -1,0 +1,1 @@
+"""An institution's process: CLI, SDK, secrets, tables, transport, local prediction."""

@@ -1,0 +1,1 @@
+"""Arguments, progress, hints and exit codes around the SDK."""

@@ -1,0 +1,109 @@
+"""`odc consortium`: what only the lead institution does."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from protocol.identity import fingerprint
+from user_client.cli.options import PassphraseFile, open_session, passphrase, show
+from user_client.custody.files import read_bytes, write_whole
+from user_client.sdk import approve_pending, approve_request, create_consortium
+from user_client.sdk import invite as make_invitation
+
+app = typer.Typer(no_args_is_help=True, help="The lead institution: root, invitations, certificates.")
+
+WATCH_S = 2.0
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="name of the consortium, for people")],
+    analyst: Annotated[str, typer.Option(help="address of the analyst, https://HOST:PORT")],
+    party: Annotated[str, typer.Option(help="our own name: lower case letters, digits, hyphens")],
+    passphrase_file: PassphraseFile = None,
+    analyst_invitation: Annotated[Path, typer.Option(help="where to write the analyst's invitation")] = Path(
+        "analyst.invitation.json"
+    ),
+) -> None:
+    """Found a consortium: draw its root key here, and invite the analyst."""
+    secret = passphrase(passphrase_file, confirm=True)
+    with open_session(context) as session:
+        membership = create_consortium(
+            session, name=name, party=party, analyst_url=analyst, passphrase=secret
+        )
+        invitation = make_invitation(session, "analyst", role="analyst")
+        root = fingerprint(session.home.root().certificate)
+    write_whole(analyst_invitation, invitation.to_json().encode())
+    value = {
+        "consortium_id": membership.consortium_id,
+        "root_fingerprint": root,
+        "analyst_invitation": str(analyst_invitation),
+    }
+    show(
+        context,
+        value,
+        lambda: (
+            f"consortium {name}, root {root}\n"
+            "keep the state directory and the passphrase safe: they issue every certificate\n"
+            f"next: give {analyst_invitation} to the analyst, who runs `odc-analyst join`"
+        ),
+    )
+
+
+@app.command()
+def invite(
+    context: typer.Context,
+    party: Annotated[str, typer.Argument(help="the institution's name: lower case letters, digits, hyphens")],
+    out: Annotated[
+        Path | None, typer.Option(help="where to write it [default: PARTY.invitation.json]")
+    ] = None,
+) -> None:
+    """Write a one-time invitation for an institution. It holds a secret: send it like a password."""
+    path = out or Path(f"{party}.invitation.json")
+    with open_session(context) as session:
+        invitation = make_invitation(session, party)
+    write_whole(path, invitation.to_json().encode())
+    show(
+        context,
+        {"party": party, "invitation": str(path), "root_fingerprint": invitation.root_fingerprint},
+        lambda: (
+            f"invitation for {party} written to {path}; it ends in 14 days\n"
+            f"root to compare by telephone: {invitation.root_fingerprint}"
+        ),
+    )
+
+
+@app.command()
+def approve(
+    context: typer.Context,
+    request: Annotated[Path | None, typer.Option(help="the analyst's request file")] = None,
+    out: Annotated[Path, typer.Option(help="where to write the analyst's certificate")] = Path(
+        "analyst-certificate.pem"
+    ),
+    watch: Annotated[float, typer.Option(help="seconds to wait for requests")] = 0,
+    passphrase_file: PassphraseFile = None,
+) -> None:
+    """Issue certificates for the requests at the analyst, or for the analyst's own request file."""
+    secret = passphrase(passphrase_file)
+    with open_session(context) as session:
+        if request is not None:
+            approved = [approve_request(session, read_bytes(request), secret)]
+            write_whole(out, approved[0].certificate.public_bytes(Encoding.PEM))
+        else:
+            approved = approve_pending(session, secret)
+            end = time.monotonic() + watch
+            while time.monotonic() < end:
+                time.sleep(WATCH_S)
+                approved += approve_pending(session, secret)
+    rows = [{"party": one.identity.name, "role": one.identity.role} for one in approved]
+    show(
+        context,
+        {"approved": rows, "certificate": str(out) if request else None},
+        lambda: "\n".join(f"approved {row['party']} as {row['role']}" for row in rows) or "no requests wait",
+    )

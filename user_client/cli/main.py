@@ -1,0 +1,93 @@
+"""`odc`: an institution's command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protocol import __version__
+from protocol.errors import OdcError, for_terminal
+from protocol.invitation import Invitation
+from user_client.cli import consortium, round_commands, terms
+from user_client.cli.options import Options, open_session, set_up_logging, show
+from user_client.custody.files import read_text
+from user_client.errors import NotPreparedError
+from user_client.sdk import join as join_consortium
+
+PROGRAM = "odc"
+app = typer.Typer(
+    no_args_is_help=True,
+    help="An institution in an ODC consortium.",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(consortium.app, name="consortium")
+app.add_typer(terms.app, name="terms")
+app.add_typer(round_commands.anchor, name="anchor")
+for command in (
+    round_commands.prepare,
+    round_commands.contribute,
+    round_commands.status,
+    round_commands.receive,
+    round_commands.predict,
+):
+    app.command()(command)
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    home: Annotated[
+        Path | None, typer.Option(help="state directory of this institution [env: ODC_HOME; default: ~/.odc]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON for machines")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="say what happens meanwhile")] = False,
+) -> None:
+    """Options of every command."""
+    set_up_logging(verbose)
+    context.obj = Options(home or Path(os.environ.get("ODC_HOME") or Path.home() / ".odc"), as_json)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"odc {__version__}")
+
+
+@app.command()
+def join(
+    context: typer.Context,
+    invitation: Annotated[
+        Path | None, typer.Argument(help="the file from the lead institution; not needed to go on")
+    ] = None,
+    wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
+) -> None:
+    """Join a consortium: make our key here, ask for a certificate, fetch it once approved."""
+    parsed = Invitation.from_json(read_text(invitation)) if invitation else None
+    if parsed is not None:
+        typer.echo(f"root of {parsed.consortium}: {parsed.root_fingerprint}", err=True)
+        typer.echo("compare it with the lead institution by telephone", err=True)
+    with open_session(context) as session:
+        membership = join_consortium(session, parsed, wait_s=wait)
+    if membership is None:
+        error = NotPreparedError("the lead institution has not approved yet; the request is with the analyst")
+        error.hint = "the lead runs `odc consortium approve`; then run `odc join` again"
+        raise error
+    show(
+        context,
+        {"party": membership.party, "role": membership.role, "consortium": membership.consortium},
+        lambda: f"joined {membership.consortium} as {membership.party}\nnext: odc status",
+    )
+
+
+def main() -> None:
+    """Run the command; our own errors end it with two lines and their exit code."""
+    try:
+        app(prog_name=PROGRAM)
+    except OdcError as error:
+        typer.echo(for_terminal(PROGRAM, error), err=True)
+        sys.exit(error.exit_code)

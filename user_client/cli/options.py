@@ -1,0 +1,92 @@
+"""What the commands share: options, the session they mean, and how they print."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+from protocol.errors import InputError
+from user_client.custody.files import read_text
+from user_client.sdk import Session
+
+PROGRESS_AFTER_BYTES = 4 * 2**20
+"""Less than this is over before a person has read the bar."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options before the command."""
+
+    home: Path
+    as_json: bool
+
+
+def options(context: typer.Context) -> Options:
+    found = context.find_object(Options)
+    if found is None:
+        raise InputError("the command was started without its options")
+    return found
+
+
+@contextmanager
+def open_session(context: typer.Context) -> Iterator[Session]:
+    with Session(options(context).home) as session:
+        yield session
+
+
+def show(context: typer.Context, value: dict[str, Any] | list[Any], people: Callable[[], str]) -> None:
+    """Print JSON for machines or a text for people."""
+    typer.echo(json.dumps(value, indent=2) if options(context).as_json else people())
+
+
+def set_up_logging(verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+@contextmanager
+def upload_progress(context: typer.Context) -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback that draws a bar for people, on a terminal, when there is much to send."""
+    console = Console(stderr=True)
+    if options(context).as_json or not console.is_terminal:
+        yield lambda _done, _all: None
+        return
+    columns = ("sending", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("uplink", total=None, visible=False)
+        yield lambda done, total: bar.update(
+            task, completed=done, total=total, visible=total > PROGRESS_AFTER_BYTES
+        )
+
+
+CollaborationOption = Annotated[
+    str | None, typer.Option("--collaboration", "-c", help="its id; needed when there are several")
+]
+TableArgument = Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet")]
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--passphrase-file",
+        help="file with the passphrase of the root key; asked for otherwise [env: ODC_PASSPHRASE_FILE]",
+    ),
+]
+
+
+def passphrase(file: Path | None, *, confirm: bool = False) -> str:
+    """Return the passphrase of the root key, from a file or from the person at the terminal."""
+    named = file or (Path(os.environ["ODC_PASSPHRASE_FILE"]) if "ODC_PASSPHRASE_FILE" in os.environ else None)
+    if named is not None:
+        return read_text(named).strip()
+    return str(typer.prompt("Passphrase of the root key", hide_input=True, confirmation_prompt=confirm))

@@ -1,0 +1,156 @@
+"""The commands of a round: anchor, prepare, contribute, status, receive, predict."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import typer
+
+from user_client.cli.options import (
+    CollaborationOption,
+    TableArgument,
+    open_session,
+    show,
+    upload_progress,
+)
+from user_client.sdk import Prepared, create_anchor
+from user_client.sdk import contribute as send_contribution
+from user_client.sdk import predict as predict_rows
+from user_client.sdk import prepare as prepare_uplink
+from user_client.sdk import receive as receive_downlink
+from user_client.transport.traffic import total
+
+anchor = typer.Typer(no_args_is_help=True, help="The anchor; drawn by the lead institution.")
+
+
+@anchor.command(name="create")
+def create(context: typer.Context, collaboration: CollaborationOption = None) -> None:
+    """Draw the anchor and seal it for each member; the analyst relays it unread."""
+    with open_session(context) as session:
+        chosen = session.choose(collaboration)
+        members = create_anchor(session, chosen)
+    value = {"collaboration_id": chosen, "sealed_for": members}
+    show(context, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
+
+
+def prepare(context: typer.Context, table: TableArgument, collaboration: CollaborationOption = None) -> None:
+    """Show what would leave and the risk of it. Nothing is sent."""
+    with open_session(context) as session:
+        prepared = prepare_uplink(session, session.choose(collaboration), table)
+    show(context, asdict(prepared), lambda: _prepared_text(prepared))
+
+
+def contribute(
+    context: typer.Context,
+    table: Annotated[
+        Path | None, typer.Argument(help="CSV (also .gz) or Parquet; not needed to send what is prepared")
+    ] = None,
+    collaboration: CollaborationOption = None,
+) -> None:
+    """Send our one uplink. Run it again after a break: it goes on where it stopped."""
+    with open_session(context) as session:
+        chosen = session.choose(collaboration)
+        if table is not None:
+            prepare_uplink(session, chosen, table)
+        with upload_progress(context) as progress:
+            receipt = send_contribution(session, chosen, progress=progress)
+    value = {
+        "collaboration_id": chosen,
+        "payload_bytes": receipt.payload_bytes,
+        "received_at": receipt.received_at,
+        "uplink_digest": receipt.uplink_digest.hex(),
+    }
+    show(
+        context,
+        value,
+        lambda: f"the analyst has our {receipt.payload_bytes:,} bytes and signed for them\nnext: odc receive",
+    )
+
+
+def status(context: typer.Context, collaboration: CollaborationOption = None) -> None:
+    """Show our collaborations, whom they wait for, and what we have sent and received."""
+    with open_session(context) as session:
+        membership = session.membership
+        rows = [session.status(collaboration)] if collaboration else session.collaborations()
+        traffic = total(session.home.traffic_path)
+    value = {
+        "party": membership.party,
+        "role": membership.role,
+        "consortium": membership.consortium,
+        "analyst": membership.analyst_url,
+        "collaborations": rows,
+        "traffic_bytes": traffic,
+    }
+    show(context, value, lambda: _status_text(value))
+
+
+def receive(context: typer.Context, collaboration: CollaborationOption = None) -> None:
+    """Fetch our one downlink: a change-of-basis matrix and the model."""
+    with open_session(context) as session:
+        chosen = session.choose(collaboration)
+        manifest = receive_downlink(session, chosen)
+    sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
+    value = {
+        "collaboration_id": chosen,
+        "payload_bytes": sum(sizes.values()),
+        "arrays": sizes,
+        "model_parameters": manifest.model_parameters,
+    }
+    show(context, value, lambda: f"received {sum(sizes.values()):,} bytes\nnext: odc predict TABLE")
+
+
+def predict(
+    context: typer.Context,
+    table: TableArgument,
+    out: Annotated[Path, typer.Option(help="CSV file to write")] = Path("predictions.csv"),
+    collaboration: CollaborationOption = None,
+) -> None:
+    """Predict on this machine: label and probabilities for each row, in the order of the table."""
+    with open_session(context) as session:
+        chosen = session.choose(collaboration)
+        predictions = predict_rows(session, chosen, table)
+    columns: dict[str, Any] = {"prediction": predictions.labels}
+    for index, name in enumerate(predictions.classes):
+        columns[f"probability_{name}"] = predictions.probabilities[:, index]
+    pyarrow.csv.write_csv(pa.table(columns), out)
+    value = {"rows": len(predictions.labels), "predictions": str(out)}
+    show(context, value, lambda: f"{len(predictions.labels)} predictions written to {out}")
+
+
+def _prepared_text(prepared: Prepared) -> str:
+    lines = [
+        f"{prepared.rows} rows of {prepared.features} encoded features become"
+        f" {prepared.latent_dim} numbers each; this would leave, once:"
+    ]
+    for array in prepared.arrays:
+        shape = " x ".join(map(str, array["shape"]))
+        lines.append(f"  {array['name']:<12} {shape:>14} {array['dtype']}  {array['bytes']:>12,} bytes")
+    lines.append(
+        f"  in all {prepared.payload_bytes:,} bytes; the paper's formula (3) {prepared.formula_bytes:,.0f}"
+    )
+    if prepared.hidden_share:
+        share = prepared.hidden_share
+        lines.append(
+            "should analyst and a member collude, a row keeps hidden (epsilon-DR):"
+            f" at least {share['minimum']:.1%}, median {share['median']:.1%}"
+        )
+    lines.append("nothing was sent\nnext: odc contribute")
+    return "\n".join(lines)
+
+
+def _status_text(value: dict[str, Any]) -> str:
+    lines = [f"{value['party']} ({value['role']}) in {value['consortium']}, analyst {value['analyst']}"]
+    for row in value["collaborations"]:
+        lines.append(f"{row['collaboration_id']}  {row['state']}  {row['title']}")
+        if row["failure"]:
+            lines.append(f"  failed: {row['failure']}")
+        lines += [f"  waiting for {item}" for item in row["waiting_for"]]
+    if not value["collaborations"]:
+        lines.append("no collaboration names this institution yet")
+    for kind, sums in sorted(value["traffic_bytes"].items()):
+        lines.append(f"  {kind:<9} {sums['sent']:>12,} bytes sent {sums['received']:>12,} received")
+    return "\n".join(lines)

@@ -1,0 +1,102 @@
+"""`odc terms`: draft, read and sign them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomli_w
+import typer
+
+from protocol.codec import digest
+from protocol.errors import InputError
+from user_client.cli.options import CollaborationOption, TableArgument, open_session, show
+from user_client.custody.files import write_whole
+from user_client.sdk import accept_terms, fetch_terms, plain_words
+from user_client.tables import draft_schema, read_table
+
+app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
+
+
+@app.command()
+def draft(
+    context: typer.Context,
+    table: TableArgument,
+    label: Annotated[str, typer.Option(help="column to predict")],
+    party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
+    title: Annotated[str, typer.Option(help="what the collaboration is called")] = "Untitled collaboration",
+    latent_dim: Annotated[int | None, typer.Option(help="l [default: half of the features]")] = None,
+    out_of_range: Annotated[
+        str, typer.Option(help="what a number outside its range is at any institution: refuse or clip")
+    ] = "refuse",
+    exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
+    out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
+) -> None:
+    """Draft terms from our own table, to correct by hand and send to the analyst. Nothing is sent."""
+    if out_of_range not in ("refuse", "clip"):
+        raise InputError(f"--out-of-range must be refuse or clip, got {out_of_range}")
+    schema = draft_schema(read_table(table), label, exclude or (), out_of_range=out_of_range)
+    features = sum(
+        len(column["levels"]) if column["kind"] == "categorical" else 1 for column in schema["columns"]
+    )
+    wanted = latent_dim if latent_dim is not None else max(1, features // 2)
+    if not 1 <= wanted <= features:
+        raise InputError(f"latent dimension must lie between 1 and the {features} features, got {wanted}")
+    content: dict[str, Any] = {
+        "title": title,
+        "purpose": "",
+        "parties": party,
+        "lead": party[0],
+        "latent_dim": wanted,
+        "rep_dtype": "f4",
+        "anchor": {"kind": "haar", "rows": features},
+        "alignment": {"method": "isotropic"},
+        "model": {"kind": "mlp", "hidden_units": 256, "learning_rate": 0.002},
+        "table_schema": schema,
+    }
+    write_whole(out, tomli_w.dumps(content).encode())
+    show(
+        context,
+        {"terms": str(out), "features": features, "latent_dim": wanted},
+        lambda: (
+            f"terms with {features} encoded features written to {out}\n"
+            "check every range: they are widened from this table and go to every member\n"
+            "next: send the file to the analyst, who runs `odc-analyst collaboration create`"
+        ),
+    )
+
+
+@app.command(name="show")
+def show_(context: typer.Context, collaboration: CollaborationOption = None) -> None:
+    """Say in plain words what leaves, what comes back and to whom."""
+    with open_session(context) as session:
+        terms = fetch_terms(session, session.choose(collaboration))
+    show(
+        context,
+        terms.model_dump(mode="json"),
+        lambda: f"{plain_words(terms)}\n\nDigest: {digest(terms).hex()}",
+    )
+
+
+@app.command()
+def accept(
+    context: typer.Context,
+    collaboration: CollaborationOption = None,
+    accept_row_revealing_model: Annotated[
+        bool,
+        typer.Option(
+            "--accept-row-revealing-model",
+            help="consent to a model that lets members map projected rows of others back",
+        ),
+    ] = False,
+) -> None:
+    """Sign the terms."""
+    with open_session(context) as session:
+        terms = accept_terms(
+            session,
+            session.choose(collaboration),
+            accept_row_revealing_model=accept_row_revealing_model,
+        )
+        party = session.membership.party
+    value = {"collaboration_id": terms.collaboration_id, "party": party, "terms_digest": digest(terms).hex()}
+    show(context, value, lambda: f"{party} has signed the terms of '{terms.title}'\nnext: odc status")

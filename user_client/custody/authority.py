@@ -1,0 +1,140 @@
+"""The consortium's root: an offline key under a passphrase that issues every certificate.
+
+The names in a certificate are the lead's words from its invitation; of the request only the key is
+taken over.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_der_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from protocol.errors import CertificateRefusedError
+from protocol.identity import Identity
+from user_client.custody.passphrase import lock, unlock
+
+ROOT_VALIDITY: Final = timedelta(days=3650)
+MEMBER_VALIDITY: Final = timedelta(days=365)
+_BACKDATED: Final = timedelta(hours=1)
+"""Clocks of institutions differ; a certificate made now must hold there already."""
+_PublicKey = ec.EllipticCurvePublicKey
+
+
+class Authority:
+    """The root key while it is unlocked, and its certificate."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+        self._key = key
+        self.certificate = certificate
+
+    def __repr__(self) -> str:
+        return "<Authority, unlocked>"
+
+    @classmethod
+    def create(cls, name: str, *, now: int) -> Authority:
+        """Draw a new root for a consortium; its id is drawn with it."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name(
+            [
+                x509.NameAttribute(NameOID.ORGANIZATION_NAME, name[:64]),
+                x509.NameAttribute(NameOID.COMMON_NAME, "ODC consortium root"),
+                x509.NameAttribute(NameOID.SERIAL_NUMBER, secrets.token_hex(16)),
+            ]
+        )
+        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+        certificate = (
+            _builder(subject, subject, key.public_key(), now, ROOT_VALIDITY)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        return cls(key, certificate)
+
+    @classmethod
+    def unlock(cls, locked: bytes, passphrase: str, certificate: x509.Certificate) -> Authority:
+        """Open the locked key; raises `PassphraseError`."""
+        key = load_der_private_key(unlock(locked, passphrase), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise CertificateRefusedError("the root key is not an ECDSA key")
+        return cls(key, certificate)
+
+    def lock(self, passphrase: str) -> bytes:
+        """Return the key for the disk."""
+        return lock(self._key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()), passphrase)
+
+    def issue(
+        self, public_key: _PublicKey, identity: Identity, *, hosts: Sequence[str] = (), now: int
+    ) -> x509.Certificate:
+        """Certify a member. ``hosts`` are the names and addresses a server answers to."""
+        purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        if hosts:
+            purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
+        names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(identity.urn)]
+        names += [_host(host) for host in hosts]
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, identity.name)])
+        usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
+        root_key_id = self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+        return (
+            _builder(subject, self.certificate.subject, public_key, now, MEMBER_VALIDITY)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(root_key_id.value),
+                critical=False,
+            )
+            .sign(self._key, hashes.SHA256())
+        )
+
+    def issue_for_request(
+        self, csr: bytes, identity: Identity, *, hosts: Sequence[str] = (), now: int
+    ) -> x509.Certificate:
+        """Certify the key of a PKCS #10 request (DER), if its holder signed it."""
+        try:
+            request = x509.load_der_x509_csr(csr)
+            public_key = request.public_key()
+            is_signed = request.is_signature_valid
+        except ValueError:
+            raise CertificateRefusedError("the request for a certificate cannot be read") from None
+        if not is_signed or not isinstance(public_key, ec.EllipticCurvePublicKey):
+            raise CertificateRefusedError("the request for a certificate is not signed by an ECDSA key")
+        return self.issue(public_key, identity, hosts=hosts, now=now)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: _PublicKey, now: int, validity: timedelta
+) -> x509.CertificateBuilder:
+    moment = datetime.fromtimestamp(now, UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(moment - _BACKDATED)
+        .not_valid_after(moment + validity)
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

@@ -1,0 +1,132 @@
+"""The state directory of one institution: who it is, its keys, and what it keeps of each round.
+
+::
+
+    membership.json  key.pem  certificate.pem  root.pem     who we are
+    invitation.json                                         while joining; erased afterwards
+    consortium/                                             the lead institution only
+        root.locked  root.pem  invitations/ID.json
+    collaborations/ID/
+        terms.odc  acceptance.odc  sealing.key  anchor.odc  signed messages, and the key to the anchor
+        basis.npy                                           F_i: never leaves
+        uplink.odc  uplink.payload  prepared.json           what leaves
+        receipt.odc  downlink.odc  change_of_basis.bin  model.onnx
+    traffic.jsonl                                           bytes on the wire, by kind
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import get_args
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from protocol.errors import CertificateRefusedError
+from protocol.identity import Identity, TrustRoot, load_certificate
+from protocol.messages import Role
+from user_client.custody.files import write_whole
+from user_client.errors import NotJoinedError
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Which consortium this institution belongs to, and as what."""
+
+    consortium: str
+    consortium_id: str
+    analyst_url: str
+    role: Role
+    party: str
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.consortium_id, self.role, self.party)
+
+
+class Home:
+    """Reads and writes the state directory; knows where things lie and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<Home {self.path}>"
+
+    @property
+    def key_path(self) -> Path:
+        return self.path / "key.pem"
+
+    @property
+    def certificate_path(self) -> Path:
+        return self.path / "certificate.pem"
+
+    @property
+    def root_path(self) -> Path:
+        return self.path / "root.pem"
+
+    @property
+    def invitation_path(self) -> Path:
+        return self.path / "invitation.json"
+
+    @property
+    def consortium_path(self) -> Path:
+        return self.path / "consortium"
+
+    @property
+    def traffic_path(self) -> Path:
+        return self.path / "traffic.jsonl"
+
+    def collaboration(self, collaboration_id: str) -> Path:
+        return self.path / "collaborations" / collaboration_id
+
+    def make_key(self) -> ec.EllipticCurvePrivateKey:
+        """Return the identity key, drawn here if there is none yet; it is never replaced."""
+        if not self.key_path.exists():
+            key = ec.generate_private_key(ec.SECP256R1())
+            write_whole(self.key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        return self.key()
+
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        key = load_pem_private_key(self._read("key.pem"), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise CertificateRefusedError(f"{self.key_path} is not an ECDSA key")
+        return key
+
+    def certificate(self) -> x509.Certificate:
+        return load_certificate(self._read("certificate.pem"))
+
+    def root(self) -> TrustRoot:
+        return TrustRoot(load_certificate(self._read("root.pem")))
+
+    def membership(self) -> Membership:
+        """Return who we are; raises `NotJoinedError`."""
+        stored = json.loads(self._read("membership.json"))
+        if stored.get("role") not in get_args(Role):
+            raise NotJoinedError(f"{self.path / 'membership.json'} names no role")
+        return Membership(**stored)
+
+    def write_membership(
+        self, membership: Membership, certificate: x509.Certificate, root: x509.Certificate
+    ) -> None:
+        """Keep a membership; ``membership.json`` comes last, so a broken join is no join."""
+        write_whole(self.root_path, root.public_bytes(Encoding.PEM))
+        write_whole(self.certificate_path, certificate.public_bytes(Encoding.PEM))
+        write_whole(self.path / "membership.json", json.dumps(asdict(membership), indent=2).encode())
+
+    def is_joined(self) -> bool:
+        return (self.path / "membership.json").exists()
+
+    def _read(self, name: str) -> bytes:
+        path = self.path / name
+        if not path.exists():
+            raise NotJoinedError(f"there is no {name} in {self.path}")
+        return path.read_bytes()

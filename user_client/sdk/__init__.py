@@ -1,0 +1,33 @@
+"""What a data engineer imports: the use cases of an institution and of the lead.
+
+>>> from pathlib import Path
+>>> from user_client.sdk import Session
+>>> Session(Path("no-such-directory")).is_joined()
+False
+"""
+
+from user_client.sdk.anchor import create_anchor
+from user_client.sdk.consortium import approve_pending, approve_request, create_consortium, invite
+from user_client.sdk.downlink import predict, receive
+from user_client.sdk.membership import join
+from user_client.sdk.session import Session
+from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
+from user_client.sdk.uplink import Prepared, contribute, prepare
+
+__all__ = [
+    "Prepared",
+    "Session",
+    "accept_terms",
+    "approve_pending",
+    "approve_request",
+    "contribute",
+    "create_anchor",
+    "create_consortium",
+    "fetch_terms",
+    "invite",
+    "join",
+    "plain_words",
+    "predict",
+    "prepare",
+    "receive",
+]

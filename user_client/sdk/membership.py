@@ -1,0 +1,113 @@
+"""Joining a consortium with an invitation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from protocol.codec import encode
+from protocol.errors import CertificateRefusedError, InvitationError
+from protocol.identity import Identity, load_certificate
+from protocol.invitation import Invitation
+from user_client.custody.files import write_whole
+from user_client.custody.home import Membership
+from user_client.errors import NotJoinedError
+from user_client.sdk.session import Session
+from user_client.transport import AnalystConnection, Traffic
+
+POLL_S: Final = 1.0
+
+
+def join(
+    session: Session,
+    invitation: Invitation | None,
+    *,
+    wait_s: float = 0,
+    pause: Callable[[float], None] = time.sleep,
+) -> Membership | None:
+    """Ask for a certificate and fetch it once the lead has approved.
+
+    The key is made here and stays here. Calling again goes on with the same request; ``invitation``
+    may then be None.
+
+    Returns
+    -------
+    Membership or None
+        None if the lead has not approved within ``wait_s`` seconds.
+
+    Raises
+    ------
+    InvitationError
+        If the invitation is for an analyst, has expired or was used.
+    CertificateRefusedError
+        If what comes back is not a certificate for our key and name under the invitation's root.
+    """
+    home = session.home
+    if session.is_joined():
+        membership = session.membership
+        if invitation is None or invitation.consortium_id == membership.consortium_id:
+            return membership
+        raise InvitationError(f"{home.path} belongs to {membership.consortium}; choose another --home")
+    if invitation is None:
+        if not home.invitation_path.exists():
+            raise NotJoinedError("there is no invitation under way; give the invitation's file")
+        invitation = Invitation.from_json(home.invitation_path.read_text())
+    if invitation.role == "analyst":
+        raise InvitationError("the invitation is for an analyst: use `odc-analyst join`")
+    if invitation.expires_at <= session.clock():
+        raise InvitationError("the invitation has expired")
+    invitation.trust_root()
+    write_whole(home.invitation_path, invitation.to_json().encode())
+    with AnalystConnection(
+        invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
+    ) as connection:
+        connection.discover()
+        body = encode(invitation.answer(home.make_key()))
+        request_path = home.path / "request.odc"
+        if request_path.exists():  # a CSR is signed afresh each time; send the one we sent before
+            body = request_path.read_bytes()
+        write_whole(request_path, body)
+        connection.send_message("POST", "/v1/enrolments", body)
+        certificate = _poll(connection, invitation.invitation_id, wait_s, pause)
+    if certificate is None:
+        return None
+    membership = _install(session, invitation, certificate)
+    home.invitation_path.unlink()  # its secret has done its work
+    request_path.unlink()
+    return membership
+
+
+def _poll(
+    connection: AnalystConnection, invitation_id: str, wait_s: float, pause: Callable[[float], None]
+) -> bytes | None:
+    waited = 0.0
+    while True:
+        answer = connection.get_json(f"/v1/enrolments/{invitation_id}")
+        if isinstance(answer.get("certificate"), str):
+            return str(answer["certificate"]).encode()
+        if waited >= wait_s:
+            return None
+        pause(POLL_S)
+        waited += POLL_S
+
+
+def _install(session: Session, invitation: Invitation, pem: bytes) -> Membership:
+    certificate, root = load_certificate(pem), invitation.trust_root()
+    identity = root.identify(certificate, at=session.clock())
+    if identity != Identity(invitation.consortium_id, invitation.role, invitation.party):
+        raise CertificateRefusedError("the certificate is for another party than the invitation")
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if certificate.public_key().public_bytes(*form) != session.home.key().public_key().public_bytes(*form):
+        raise CertificateRefusedError("the certificate is not for the key of this institution")
+    membership = Membership(
+        invitation.consortium,
+        invitation.consortium_id,
+        invitation.analyst_url,
+        invitation.role,
+        invitation.party,
+    )
+    session.home.write_membership(membership, certificate, root.certificate)
+    return membership

@@ -1,0 +1,122 @@
+"""An institution at work: its state directory, its identity and its line to the analyst."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from protocol.codec import M, Message, decode
+from protocol.envelope import Signed, Verified, sign, verify
+from protocol.errors import NotPermittedError
+from protocol.identity import Identity
+from user_client.custody.home import Home, Membership
+from user_client.errors import ChoiceNeededError, NotPreparedError
+from user_client.transport import AnalystConnection, Traffic
+
+
+def unix_now() -> int:
+    return int(time.time())
+
+
+class Session:
+    """Opens the connection when it is first needed; close it, or use it as a context manager."""
+
+    def __init__(self, home: Path, clock: Callable[[], int] = unix_now) -> None:
+        self.home = Home(home)
+        self.clock = clock
+        self._connection: AnalystConnection | None = None
+
+    def __repr__(self) -> str:
+        return f"<Session in {self.home.path}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.__exit__()
+            self._connection = None
+
+    def is_joined(self) -> bool:
+        return self.home.is_joined()
+
+    @property
+    def membership(self) -> Membership:
+        """Who we are; raises `NotJoinedError`."""
+        return self.home.membership()
+
+    @property
+    def connection(self) -> AnalystConnection:
+        """The line to the analyst, with our certificate."""
+        if self._connection is None:
+            membership = self.membership
+            self._connection = AnalystConnection(
+                membership.analyst_url,
+                self.home.root_path.read_text(),
+                (self.home.certificate_path, self.home.key_path),
+                Traffic(self.home.traffic_path),
+            )
+            self._connection.discover()
+        return self._connection
+
+    def sign(self, message: Message) -> bytes:
+        return sign(message, self.home.key(), self.home.certificate())
+
+    def verify(self, kind: type[M], data: bytes) -> Verified[M]:
+        """Verify a signed message of our consortium, now."""
+        return verify(kind, data, self.home.root(), at=self.clock())
+
+    def verify_from_analyst(self, kind: type[M], data: bytes) -> Verified[M]:
+        """Verify a signed message that only the analyst may have made."""
+        verified = self.verify(kind, data)
+        require_role(verified.author, "analyst", kind.__name__)
+        return verified
+
+    def choose(self, collaboration_id: str | None) -> str:
+        """Return the collaboration a command means: the one named, or the only one there is.
+
+        Collaborations this directory already works on come first, so that most commands need no
+        question to the analyst.
+        """
+        if collaboration_id is not None:
+            return collaboration_id
+        directory = self.home.path / "collaborations"
+        known = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+        if not known:
+            known = [row["collaboration_id"] for row in self.collaborations()]
+        if len(known) != 1:
+            found = ", ".join(known) if known else "none that names this institution"
+            raise ChoiceNeededError(f"collaborations: {found}")
+        return known[0]
+
+    def collaborations(self) -> list[dict[str, Any]]:
+        """Return the status of every collaboration we are a member of."""
+        rows: list[dict[str, Any]] = self.connection.get_json("/v1/collaborations")["collaborations"]
+        return rows
+
+    def status(self, collaboration_id: str) -> dict[str, Any]:
+        return self.connection.get_json(f"/v1/collaborations/{collaboration_id}")
+
+    def stored(self, collaboration_id: str, kind: type[M], name: str, step: str) -> tuple[M, bytes]:
+        """Return a signed message of an earlier step; raises `NotPreparedError` naming the step.
+
+        It was verified when it was stored, so its certificate may have ended since.
+        """
+        path = self.home.collaboration(collaboration_id) / name
+        if not path.exists():
+            error = NotPreparedError(f"this step needs an earlier one: {step}")
+            error.hint = f"run `{step}` first"
+            raise error
+        data = path.read_bytes()
+        return decode(kind, decode(Signed, data).payload), data
+
+
+def require_role(author: Identity, role: str, what: str) -> None:
+    """Raise `NotPermittedError` unless the author has a role."""
+    if author.role != role:
+        raise NotPermittedError(f"{what} was signed by {author.name}, who is no {role}")

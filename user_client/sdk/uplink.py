@@ -1,0 +1,191 @@
+"""The one uplink: prepare it (nothing is sent), then send it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protocol.arrays import little_endian, raw_bytes, specify
+from protocol.codec import digest
+from protocol.errors import DifferentUplinkError, NotPermittedError
+from protocol.limits import DEFAULT_CHUNK_BYTES
+from protocol.messages import DTYPE_BYTES, Receipt, UplinkManifest
+from protocol.metering import uplink as uplink_formula
+from protocol.terms import Terms
+from user_client.custody.files import write_whole
+from user_client.custody.keystream import KeyStream
+from user_client.privacy.reduction import ReductionRisk, reduction_risk
+from user_client.sdk.anchor import open_anchor
+from user_client.sdk.session import Session
+from user_client.sdk.terms import stored_terms
+from user_client.secret.basis import draw_secret_basis
+from user_client.tables import encode_labels, encode_rows, table_from
+from user_client.transport.upload import Progress, send_uplink
+
+BASIS_FILE = "basis.npy"
+MANIFEST_FILE = "uplink.odc"
+PAYLOAD_FILE = "uplink.payload"
+PREPARED_FILE = "prepared.json"
+RECEIPT_FILE = "receipt.odc"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What would leave, and the risk of it."""
+
+    rows: int
+    features: int
+    latent_dim: int
+    payload_bytes: int
+    formula_bytes: float
+    arrays: list[dict[str, Any]]
+    hidden_share: dict[str, float] | None
+    """Quantiles of what the projection hides of a row, should analyst and a member collude."""
+    source: str
+    """Digest of the table file, to see whether it is the same again."""
+
+
+def prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
+    """Encode a table, draw the secret basis and write the uplink to the state directory.
+
+    Preparing again draws a new basis, as long as nothing was sent; preparing the same file again
+    after that keeps the first.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or data frame
+        A table without rows, with the right columns, makes this institution a consumer.
+
+    Raises
+    ------
+    TableError
+        Which column and row does not fit the terms.
+    DifferentUplinkError
+        If an uplink from another table was accepted already.
+    """
+    terms = stored_terms(session, collaboration_id)
+    directory = session.home.collaboration(collaboration_id)
+    source = _source_digest(data)
+    earlier = _earlier(directory)
+    if earlier is not None and (earlier.source == source or (directory / RECEIPT_FILE).exists()):
+        if earlier.source != source:
+            raise DifferentUplinkError(session.membership.party)
+        return earlier
+    table = table_from(data)
+    rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
+    anchor, commitment = open_anchor(session, collaboration_id)
+    basis = draw_secret_basis(rows, terms.latent_dim, KeyStream.fresh("odc/v1/secret-basis").read)
+    arrays = {
+        "rep": little_endian(rows @ basis, terms.rep_dtype),
+        "anchor_rep": little_endian(anchor @ basis, terms.rep_dtype),
+        "labels": little_endian(labels, terms.table_schema.label_column.wire_dtype),
+    }
+    specs = tuple(
+        specify(name, array, dtype, DEFAULT_CHUNK_BYTES)
+        for (name, array), dtype in zip(
+            arrays.items(),
+            (terms.rep_dtype, terms.rep_dtype, terms.table_schema.label_column.wire_dtype),
+            strict=True,
+        )
+    )
+    manifest = UplinkManifest(
+        collaboration_id=collaboration_id,
+        terms_digest=digest(terms),
+        party=session.membership.party,
+        anchor_commitment=commitment,
+        arrays=specs,
+    )
+    prepared = _summary(terms, manifest, reduction_risk(rows, basis), source)
+    # the description comes last: without it, what lies here is taken for unfinished
+    (directory / PREPARED_FILE).unlink(missing_ok=True)
+    write_whole(directory / PAYLOAD_FILE, b"".join(raw_bytes(array) for array in arrays.values()))
+    _write_basis(directory / BASIS_FILE, basis)
+    write_whole(directory / MANIFEST_FILE, session.sign(manifest))
+    write_whole(directory / PREPARED_FILE, json.dumps(asdict(prepared), indent=2).encode())
+    return prepared
+
+
+def contribute(
+    session: Session, collaboration_id: str, *, progress: Progress = lambda _done, _all: None
+) -> Receipt:
+    """Send what was prepared, and keep the analyst's receipt. Calling again goes on, or shows it.
+
+    Raises
+    ------
+    NotPreparedError
+        If nothing is prepared.
+    """
+    manifest, signed = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
+    directory = session.home.collaboration(collaboration_id)
+    path = directory / RECEIPT_FILE
+    if not path.exists():
+        data = send_uplink(
+            session.connection,
+            collaboration_id,
+            signed,
+            manifest,
+            directory / PAYLOAD_FILE,
+            progress=progress,
+        )
+        _check_receipt(session.verify_from_analyst(Receipt, data).message, manifest)
+        write_whole(path, data)
+    receipt, _ = session.stored(collaboration_id, Receipt, RECEIPT_FILE, "odc contribute")
+    return receipt
+
+
+def _check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:
+    if (receipt.collaboration_id, receipt.party) != (manifest.collaboration_id, manifest.party):
+        raise NotPermittedError("the receipt is for another uplink")
+    if receipt.uplink_digest != digest(manifest):
+        raise NotPermittedError("the receipt is for other bytes than we sent")
+
+
+def _summary(terms: Terms, manifest: UplinkManifest, risk: ReductionRisk | None, source: str) -> Prepared:
+    rows = manifest.rep.shape[0]
+    formula = uplink_formula(
+        rows=rows,
+        anchor_rows=terms.anchor.rows,
+        latent_dim=terms.latent_dim,
+        bits=8 * DTYPE_BYTES[terms.rep_dtype],
+    )
+    return Prepared(
+        rows=rows,
+        features=terms.table_schema.width,
+        latent_dim=terms.latent_dim,
+        payload_bytes=sum(spec.payload_bytes for spec in manifest.arrays),
+        formula_bytes=formula.total_bytes,
+        arrays=[
+            {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape), "bytes": spec.payload_bytes}
+            for spec in manifest.arrays
+        ],
+        hidden_share=asdict(risk) if risk else None,
+        source=source,
+    )
+
+
+def _earlier(directory: Path) -> Prepared | None:
+    path = directory / PREPARED_FILE
+    return Prepared(**json.loads(path.read_text())) if path.exists() else None
+
+
+def _source_digest(data: Any) -> str:
+    """Digest of the file, or empty for a table in memory, which is never taken for the same again."""
+    if not isinstance(data, str | Path):
+        return ""
+    path = Path(data)
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write_basis(path: Path, basis: np.ndarray[Any, Any]) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, basis, allow_pickle=False)
+    write_whole(path, buffer.getvalue())

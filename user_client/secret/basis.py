@@ -1,0 +1,51 @@
+"""The secret basis F_i of one institution."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from user_client.secret.numbers import ByteSource, Matrix64, haar
+
+
+def draw_secret_basis(rows: Matrix64, latent_dim: int, source: ByteSource) -> Matrix64:
+    """Return an orthonormal basis of the space the party's rows fill best, turned at random.
+
+    ``F_i = V_i E_i`` with the top-l right singular vectors ``V_i`` of the encoded rows and a Haar
+    orthogonal ``E_i`` [1]_. The vectors come from the m x m Gram matrix, which gives orthonormal
+    columns whatever the rank, also for a party with fewer rows than l; a party without rows gets
+    random directions.
+
+    Parameters
+    ----------
+    rows : (n, m) ndarray of float64
+        The encoded table X_i. Not modified.
+    latent_dim : int
+        l, at most m.
+    source : callable
+        Returns secret bytes; a fresh key stream that is kept nowhere.
+
+    Returns
+    -------
+    (m, l) ndarray of float64
+        With ``F.T @ F = I`` up to rounding.
+
+    Raises
+    ------
+    ValueError
+        If l is not between 1 and m.
+
+    References
+    ----------
+    .. [1] Nosaka, Takano, Yoshise, arXiv:2403.02780v5, Eq. (1).
+    """
+    features = rows.shape[1]
+    if not 1 <= latent_dim <= features:
+        raise ValueError(f"latent dimension must lie between 1 and {features}, got {latent_dim}")
+    turn = haar(source, latent_dim)
+    if len(rows) == 0:
+        return haar(source, features)[:, :latent_dim]
+    _, vectors = scipy.linalg.eigh(
+        rows.T @ rows, subset_by_index=(features - latent_dim, features - 1), check_finite=True
+    )
+    return np.asarray(vectors @ turn)

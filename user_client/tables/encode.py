@@ -1,0 +1,155 @@
+"""A table and the schema of the terms -> the matrix X_i and the label numbers.
+
+Errors name row and column, never a value. Rows are counted from 1, as a person does below the header.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from protocol.terms import CategoricalColumn, NumericColumn, Schema
+from user_client.errors import (
+    EmptyFieldError,
+    MissingColumnError,
+    NotANumberError,
+    OutOfRangeError,
+    UnknownLevelError,
+)
+
+Matrix64 = NDArray[np.float64]
+
+
+def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
+    """Return the encoded features.
+
+    A numeric column is mapped linearly so that its range becomes [-1, 1]; a categorical one becomes
+    one 0/1 feature per level. Columns the schema does not name are left out.
+
+    Returns
+    -------
+    (n, m) ndarray of float64
+        ``m = schema.width``.
+
+    Raises
+    ------
+    TableError
+        Which column and row does not fit the schema, and how.
+    """
+    encoded = np.empty((table.num_rows, schema.width))
+    start = 0
+    for column in schema.columns:
+        values = _column(table, column.name)
+        part = encoded[:, start : start + column.width]
+        if isinstance(column, NumericColumn):
+            part[:, 0] = _numeric(values, column, schema.missing)
+        else:
+            part[:] = _one_hot(values, column, schema.missing)
+        start += column.width
+    return encoded
+
+
+def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the class numbers, (n,), in the label type of the wire; raises `TableError`."""
+    label = schema.label_column
+    numbers = _levels(_column(table, label.name), label.name, label.classes, None, schema.missing)
+    return numbers.astype(label.wire_dtype)
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    if name not in table.column_names:
+        raise MissingColumnError(name)
+    return table.column(name)
+
+
+def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Every value as text, without the spaces around it; nulls stay."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    return pc.utf8_trim_whitespace(values.cast(pa.string()))
+
+
+def _first(mask: NDArray[np.bool_]) -> int:
+    return int(mask.argmax()) + 1
+
+
+def _missing(text: pa.ChunkedArray, missing: Sequence[str]) -> NDArray[np.bool_]:
+    listed = pc.is_in(text, value_set=pa.array(list(missing), pa.string()))
+    return np.asarray(pc.or_(pc.is_null(text), listed).to_numpy(), dtype=np.bool_)
+
+
+def _numeric(values: pa.ChunkedArray, column: NumericColumn, missing: Sequence[str]) -> Matrix64:
+    numbers = as_numbers(values, missing)
+    empty = np.isnan(numbers)
+    if empty.any():
+        text_empty = _missing(as_text(values), missing)
+        if (empty & ~text_empty & ~_is_nan(values)).any():
+            raise NotANumberError(column.name, _first(empty & ~text_empty))
+        if column.impute is None:
+            raise EmptyFieldError(column.name, _first(empty))
+        numbers[empty] = column.impute
+    outside = (numbers < column.low) | (numbers > column.high)
+    if outside.any() and column.out_of_range == "refuse":
+        raise OutOfRangeError(column.name, _first(outside), column.low, column.high)
+    numbers = numbers.clip(column.low, column.high)
+    return 2 * (numbers - column.low) / (column.high - column.low) - 1
+
+
+def _is_nan(values: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """NaN in a column that already holds numbers counts as an empty field."""
+    if not pa.types.is_floating(values.type):
+        return np.zeros(len(values), dtype=np.bool_)
+    return np.asarray(pc.fill_null(pc.is_nan(values), True).to_numpy(), dtype=np.bool_)
+
+
+def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> Matrix64:
+    """Return a column as float64, NaN where a field is empty or no number."""
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        return np.array(values.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    text = as_text(values)
+    empty = pa.chunked_array([pa.array(_missing(text, missing))])
+    blanked = pc.if_else(empty, pa.scalar(None, pa.string()), text)
+    try:
+        return np.array(pc.cast(blanked, pa.float64()).to_numpy(), dtype=np.float64)
+    except pa.ArrowInvalid:
+        return np.array([_number(item) for item in blanked.to_pylist()])
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text is not None else math.nan
+    except ValueError:
+        return math.nan
+
+
+def _one_hot(values: pa.ChunkedArray, column: CategoricalColumn, missing: Sequence[str]) -> Matrix64:
+    numbers = _levels(values, column.name, column.levels, column.impute, missing)
+    return np.eye(column.width)[numbers]
+
+
+def _levels(
+    values: pa.ChunkedArray,
+    name: str,
+    levels: Sequence[str],
+    impute: str | None,
+    missing: Sequence[str],
+) -> NDArray[np.int64]:
+    """Return which level each value is; raises `EmptyFieldError` or `UnknownLevelError`."""
+    text = as_text(values)
+    found = pc.fill_null(pc.index_in(text, value_set=pa.array(list(levels), pa.string())), -1)
+    numbers = np.array(found.to_numpy(), dtype=np.int64)
+    unknown = numbers < 0
+    if unknown.any():
+        empty = _missing(text, missing) & unknown
+        if (unknown & ~empty).any():
+            raise UnknownLevelError(name, _first(unknown & ~empty), len(levels))
+        if impute is None:
+            raise EmptyFieldError(name, _first(empty))
+        numbers[empty] = levels.index(impute)
+    return numbers

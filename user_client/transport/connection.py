@@ -1,0 +1,193 @@
+"""The one connection to the analyst: mutual TLS, retries, and errors in our own words."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import httpx
+
+from protocol import __version__
+from protocol.errors import MalformedMessageError, OdcError, from_problem
+from protocol.version import MEDIA_TYPE, negotiate
+from user_client.errors import ConnectionFailedError, TlsFailedError
+from user_client.transport.traffic import Kind, Traffic
+
+log = logging.getLogger(__name__)
+
+TIMEOUT: Final = httpx.Timeout(60.0, connect=15.0)
+ATTEMPTS: Final = 6
+"""With the pauses below about a minute of trying: a server that restarts is back by then."""
+_PAUSES_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+_TRANSIENT: Final = (408, 502, 503, 504)
+
+
+class AnalystConnection:
+    """Requests to one analyst. Every method raises `OdcError` and nothing else.
+
+    Parameters
+    ----------
+    url : str
+        Address of the analyst, https.
+    root_pem : str
+        The consortium's root: the only certificate authority believed.
+    identity : (Path, Path), optional
+        Certificate and key of the institution; None before it has joined.
+    traffic : Traffic
+        Where bytes are counted.
+    pause : callable
+        Waits between attempts; time is an argument so that tests need none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        root_pem: str,
+        identity: tuple[Path, Path] | None,
+        traffic: Traffic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_verify_locations(cadata=root_pem)
+        if identity is not None:
+            context.load_cert_chain(*identity)
+        self._url = url.rstrip("/")
+        self._traffic = traffic
+        self._pause = pause
+        self._client = httpx.Client(
+            base_url=self._url,
+            verify=context,
+            timeout=TIMEOUT,
+            headers={"user-agent": f"odc/{__version__}"},
+        )
+
+    def __repr__(self) -> str:
+        return f"<AnalystConnection {self._url}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._client.close()
+
+    def discover(self) -> dict[str, Any]:
+        """Return what the analyst says of itself; raises `UnsupportedVersionError`."""
+        found = self.get_json("/.well-known/odc")
+        versions = found.get("wire_versions")
+        if not isinstance(versions, list) or not all(isinstance(item, int) for item in versions):
+            raise MalformedMessageError("discovery", "names no wire versions; is this an ODC analyst?")
+        negotiate(versions, peer="the analyst")
+        return found
+
+    def get_json(self, path: str) -> dict[str, Any]:
+        answer = self.request("GET", path)
+        try:
+            value = answer.json()
+        except ValueError:
+            raise MalformedMessageError("answer", "is not JSON; is this an ODC analyst?") from None
+        if not isinstance(value, dict):
+            raise MalformedMessageError("answer", "is not a JSON object")
+        return value
+
+    def get_message(self, path: str, kind: Kind = "control") -> bytes:
+        return self.request("GET", path, kind=kind).content
+
+    def send_message(self, method: str, path: str, body: bytes, kind: Kind = "control") -> httpx.Response:
+        return self.request(method, path, kind=kind, content=body, headers={"content-type": MEDIA_TYPE})
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        kind: Kind = "control",
+        content: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request that may be sent again, until it is answered.
+
+        Every request of the protocol may: repeating one is acknowledged like the first.
+        """
+        for pause_s in (*_PAUSES_S[: ATTEMPTS - 1], None):
+            try:
+                return self.request_once(method, path, kind=kind, content=content, headers=headers)
+            except TlsFailedError:
+                raise  # trying again does not mend a certificate
+            except ConnectionFailedError as error:
+                if pause_s is None:
+                    raise
+                log.info("%s; trying again in %g s", error.detail, pause_s)
+                self._pause(pause_s)
+        raise AssertionError("unreachable")
+
+    def request_once(
+        self,
+        method: str,
+        path: str,
+        *,
+        kind: Kind = "control",
+        content: bytes | Iterator[bytes] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request once; a problem document in the answer is raised as its error."""
+        with self._translated():
+            answer = self._client.request(method, path, content=content, headers=headers)
+        self._count(answer, kind)
+        raise_for_problem(answer)
+        return answer
+
+    @contextmanager
+    def stream(self, path: str, kind: Kind) -> Iterator[Iterator[bytes]]:
+        """Yield the pieces of a long answer as they come."""
+        with self._translated(), self._client.stream("GET", path) as answer:
+            if answer.status_code >= 400:
+                answer.read()
+                raise_for_problem(answer)
+            yield answer.iter_raw()
+            self._count(answer, kind)
+
+    def _count(self, answer: httpx.Response, kind: Kind) -> None:
+        stream = answer.extensions.get("network_stream")
+        if stream is not None:
+            self._traffic.note(stream.get_extra_info("socket"), kind)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn what httpx raises into our errors."""
+        try:
+            yield
+        except httpx.TransportError as error:
+            raise _translate(error, self._url) from error
+
+
+def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
+    text = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return TlsFailedError(f"{url} did not show a certificate of this consortium")
+    if "ALERT" in text.upper() and ("CERTIFICATE" in text.upper() or "UNKNOWN_CA" in text.upper()):
+        return TlsFailedError(f"{url} refused this institution's certificate")
+    if "SSL" in text or "TLS" in text.upper():
+        return TlsFailedError(f"TLS with {url} failed: {type(error).__name__}")
+    reason = "timed out" if isinstance(error, httpx.TimeoutException) else type(error).__name__
+    return ConnectionFailedError(f"no answer from {url} ({reason})")
+
+
+def raise_for_problem(answer: httpx.Response) -> None:
+    """Raise the error an answer carries, if it carries one."""
+    if answer.status_code < 400:
+        return
+    if answer.headers.get("content-type", "").startswith("application/problem+json"):
+        problem = answer.json()
+        if isinstance(problem, dict):
+            raise from_problem(problem)
+    if answer.status_code in _TRANSIENT:
+        raise ConnectionFailedError(f"the analyst answered {answer.status_code}, it may be restarting")
+    error = OdcError(f"the analyst answered {answer.status_code} without saying why")
+    error.hint = "a proxy in between may have answered instead: ask for direct access to the analyst's port"
+    raise error

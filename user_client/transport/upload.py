@@ -1,0 +1,127 @@
+"""The resumable upload of one uplink: append, and after a break ask the offset and go on."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from protocol.arrays import Layout
+from protocol.errors import DigestMismatchError, MalformedMessageError, OffsetMismatchError
+from protocol.messages import UplinkManifest
+from protocol.version import UPLOAD_MEDIA_TYPE
+from user_client.errors import ConnectionFailedError, TlsFailedError
+from user_client.transport.connection import AnalystConnection
+
+log = logging.getLogger(__name__)
+
+MAX_BREAKS: Final = 20
+"""In a row without a byte of progress; with the pause below that is about ten minutes offline."""
+_PAUSE_S: Final = 30.0
+Progress = Callable[[int, int], None]
+
+
+def whole_digest(manifest: UplinkManifest) -> bytes:
+    """Return the digest that completes the upload: over the digests of its arrays."""
+    return hashlib.sha256(b"".join(spec.digest for spec in manifest.arrays)).digest()
+
+
+def stream_from(payload: Path, layout: Layout, chunks_done: int, progress: Progress) -> Iterator[bytes]:
+    """Yield the stream of a payload file from a chunk on, holding one chunk at a time."""
+    with payload.open("rb") as file:
+        for index in range(chunks_done, layout.chunk_count):
+            slot = layout.slot(index)
+            file.seek(slot.payload_offset)
+            data = file.read(slot.payload_bytes)
+            yield hashlib.sha256(data).digest()
+            yield data
+            progress(slot.stream_end, layout.stream_bytes)
+
+
+def send_uplink(
+    connection: AnalystConnection,
+    collaboration_id: str,
+    signed_manifest: bytes,
+    manifest: UplinkManifest,
+    payload: Path,
+    *,
+    progress: Progress = lambda _done, _all: None,
+    pause: Callable[[float], None] = time.sleep,
+) -> bytes:
+    """Send an uplink and return the signed receipt, through as many connections as it takes.
+
+    Parameters
+    ----------
+    payload : Path
+        The arrays of the manifest one after another, without digests.
+    progress : callable
+        Told the bytes done and the bytes in all.
+
+    Raises
+    ------
+    ConnectionFailedError
+        If the line stays broken; calling again goes on where it broke.
+    ProtocolError, RoundError, TrustError
+        As the analyst answers.
+    """
+    layout = Layout(manifest.arrays, manifest.chunk_bytes)
+    opened = connection.send_message(
+        "POST", f"/v1/collaborations/{collaboration_id}/uplinks", signed_manifest, "uplink"
+    ).json()
+    path, offset = f"/v1/uploads/{opened['upload_id']}", int(opened["offset"])
+    breaks = 0
+    while True:
+        try:
+            return _append(connection, path, layout, manifest, payload, offset, progress)
+        except TlsFailedError:
+            raise
+        except (ConnectionFailedError, OffsetMismatchError) as error:
+            reached = _ask_offset(connection, path)
+            breaks = breaks + 1 if reached == offset else 0
+            if breaks > MAX_BREAKS:
+                raise
+            log.info("%s; going on at byte %d of %d", error.detail, reached, layout.stream_bytes)
+            offset = reached
+            if breaks:
+                pause(_PAUSE_S)
+        except DigestMismatchError:
+            reached = _ask_offset(connection, path)
+            if breaks or reached < offset:  # the payload itself is not what was signed
+                raise
+            breaks, offset = 1, reached
+
+
+def _append(
+    connection: AnalystConnection,
+    path: str,
+    layout: Layout,
+    manifest: UplinkManifest,
+    payload: Path,
+    offset: int,
+    progress: Progress,
+) -> bytes:
+    chunks_done = layout.chunks_before(offset)
+    if chunks_done is None:
+        raise MalformedMessageError("upload offset", "is not the end of a chunk")
+    headers = {
+        "content-type": UPLOAD_MEDIA_TYPE,
+        "content-length": str(layout.stream_bytes - offset),
+        "upload-offset": str(offset),
+        "upload-complete": "?1",
+        "repr-digest": f"sha-256=:{base64.b64encode(whole_digest(manifest)).decode()}:",
+    }
+    body = stream_from(payload, layout, chunks_done, progress)
+    answer = connection.request_once("PATCH", path, kind="uplink", content=body, headers=headers)
+    return answer.content
+
+
+def _ask_offset(connection: AnalystConnection, path: str) -> int:
+    answer = connection.request("HEAD", path, kind="uplink")
+    try:
+        return int(answer.headers["upload-offset"])
+    except (KeyError, ValueError):
+        raise MalformedMessageError("upload offset", "is missing in the answer") from None
