@@ -1,0 +1,170 @@
+"""The analyst and the institutions as processes of their own, each in its own directory.
+
+Everything goes through the commands `odc` and `odc-analyst`, as a person would type them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from ssl import SSLContext, create_default_context
+from typing import Any
+
+START_TIMEOUT_S = 60
+
+
+class CommandError(RuntimeError):
+    """A command ended with an error; its words are in the message."""
+
+    def __init__(self, words: list[str], process: subprocess.CompletedProcess[str]) -> None:
+        self.exit_code, self.stderr = process.returncode, process.stderr
+        super().__init__(f"`{' '.join(words)}` ended with {process.returncode}:\n{process.stderr}")
+
+
+def _environment() -> dict[str, str]:
+    """The person's own ODC settings must not get in, nor all threads of all processes at once."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("ODC_")}
+    return {**kept, "OMP_NUM_THREADS": kept.get("OMP_NUM_THREADS", "1")}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@dataclass
+class Institution:
+    """One institution: a state directory and the command `odc`."""
+
+    name: str
+    home: Path
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command without waiting for it."""
+        command = [sys.executable, "-m", "user_client.cli", "--home", str(self.home), "--json", *words]
+        self.home.mkdir(parents=True, exist_ok=True)
+        return subprocess.Popen(
+            command,
+            cwd=self.home,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def odc(self, *words: str) -> Any:
+        """Run a command and return its JSON; raises `CommandError`."""
+        return self.finish(words, self.start(*words))
+
+    def finish(self, words: tuple[str, ...], process: subprocess.Popen[str]) -> Any:
+        """Wait for a started command and return its JSON; raises `CommandError`."""
+        out, err = process.communicate(timeout=300)
+        if process.returncode != 0:
+            done = subprocess.CompletedProcess(words, process.returncode, out, err)
+            raise CommandError(["odc", *words], done)
+        return json.loads(out)
+
+
+@dataclass
+class Analyst:
+    """The analyst: a data directory, the command `odc-analyst`, and its server while it runs."""
+
+    data_dir: Path
+    port: int = field(default_factory=free_port)
+    settings: dict[str, str] = field(default_factory=dict)
+    server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"https://localhost:{self.port}"
+
+    @property
+    def log_path(self) -> Path:
+        return self.data_dir / "server.log"
+
+    def _command(self, *words: str) -> tuple[list[str], dict[str, str]]:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "analyst_server.cli", *words]
+        return command, {**_environment(), **self.settings, "ODC_ANALYST_DATA_DIR": str(self.data_dir)}
+
+    def run(self, *words: str) -> str:
+        """Run a command of `odc-analyst` and return what it printed; raises `CommandError`."""
+        command, environment = self._command(*words)
+        done = subprocess.run(
+            command, cwd=self.data_dir, env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise CommandError(["odc-analyst", *words], done)
+        return done.stdout
+
+    def start(self) -> None:
+        """Start the server and return when it answers."""
+        command, environment = self._command("serve", "--host", "127.0.0.1", "--port", str(self.port))
+        with self.log_path.open("ab") as log:
+            self.server = subprocess.Popen(
+                command, cwd=self.data_dir, env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
+        context = create_default_context(cafile=self.data_dir / "identity" / "root.pem")
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._answers(context):
+            if self.server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the analyst did not start:\n{self.log_path.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+    def _answers(self, context: SSLContext) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5, context=context) as answer:  # noqa: S310  # https by construction
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def stop(self) -> None:
+        """Stop the server as an operator would."""
+        if self.server is not None:
+            self.server.terminate()
+            self.server.wait(timeout=60)
+            self.server = None
+
+    def kill(self) -> None:
+        """Take the server away without a word."""
+        if self.server is not None:
+            self.server.kill()
+            self.server.wait(timeout=60)
+            self.server = None
+
+
+def found_consortium(analyst: Analyst, lead: Institution, passphrase_file: Path) -> None:
+    """Root, lead, the analyst's certificate; the server runs afterwards."""
+    secret = ("--passphrase-file", str(passphrase_file))
+    lead.odc(
+        "consortium", "create", "Demo consortium", "--analyst", analyst.url, "--party", lead.name, *secret
+    )
+    analyst.run("join", str(lead.home / "analyst.invitation.json"))
+    lead.odc("consortium", "approve", "--request", str(analyst.data_dir / "analyst-request.odc"), *secret)
+    analyst.run("install", str(lead.home / "analyst-certificate.pem"))
+    analyst.start()
+
+
+def join_all(lead: Institution, others: list[Institution], passphrase_file: Path) -> None:
+    """Invite, join, approve, fetch the certificate: the key of each is made in its own directory."""
+    for other in others:
+        invitation = lead.home / f"{other.name}.invitation.json"
+        lead.odc("consortium", "invite", other.name, "--out", str(invitation))
+        try:
+            other.odc("join", str(invitation))
+        except CommandError as waiting:  # the lead has not approved yet
+            if waiting.exit_code != 6:
+                raise
+    lead.odc("consortium", "approve", "--passphrase-file", str(passphrase_file))
+    for other in others:
+        other.odc("join")

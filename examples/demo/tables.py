@@ -1,0 +1,95 @@
+"""The demo's tables: scikit-learn's breast cancer data, or a person's own file with a site column."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
+
+from protocol.errors import InputError
+from user_client.errors import MissingColumnError
+from user_client.tables import read_table
+
+HOLD_OUT = 0.3
+SHARES = {
+    "lead-hospital": 0.36,
+    "hospital-b": 0.25,
+    "hospital-c": 0.18,
+    "hospital-d": 0.13,
+    "hospital-e": 0.08,
+}
+"""How unevenly the bundled data is split: the smallest hospital has some thirty rows."""
+
+
+@dataclass(frozen=True)
+class DemoTables:
+    """Training rows by hospital, the lead first; the common hold-out; what the schema is drafted from."""
+
+    name: str
+    label: str
+    by_hospital: dict[str, pa.Table]
+    hold_out: pa.Table
+    dictionary: pa.Table
+    exclude: tuple[str, ...]
+
+
+def breast_cancer() -> DemoTables:
+    """The bundled table, 569 rows of 30 features, split at random by `SHARES`."""
+    data = load_breast_cancer()
+    names = [name.replace(" ", "_") for name in data.feature_names]
+    columns = {name: data.data[:, index] for index, name in enumerate(names)}
+    diagnosis = np.array(data.target_names)[data.target]
+    table = pa.table({**columns, "diagnosis": diagnosis})
+    train, test = train_test_split(
+        np.arange(len(diagnosis)), test_size=HOLD_OUT, stratify=diagnosis, random_state=0
+    )
+    order = np.random.default_rng(0).permutation(train)
+    cuts = (np.cumsum(list(SHARES.values()))[:-1] * len(order)).astype(int)
+    parts = {
+        name: table.take(pa.array(np.sort(rows)))
+        for name, rows in zip(SHARES, np.split(order, cuts), strict=True)
+    }
+    # the lead drafts the schema from its own rows, as it would in life
+    return DemoTables(
+        "breast cancer (scikit-learn)", "diagnosis", parts, table.take(test), parts["lead-hospital"], ()
+    )
+
+
+def own_table(path: Path, label: str, site: str, exclude: tuple[str, ...]) -> DemoTables:
+    """A person's table, split by its site column; the largest site leads.
+
+    The schema is drafted from the whole table: it stands for the data dictionary the sites would agree on.
+    """
+    table = read_table(path)
+    for column in (label, site):
+        if column not in table.column_names:
+            raise MissingColumnError(column)
+    sites = np.array([str(value) for value in table.column(site).to_pylist()])
+    labels = np.array([str(value) for value in table.column(label).to_pylist()])
+    counts = {name: int((sites == name).sum()) for name in sorted(set(sites))}
+    if len(counts) < 2:
+        raise InputError(f"column '{site}' names fewer than two sites")
+    strata = np.char.add(np.char.add(sites, "|"), labels)
+    rare = {value for value in set(strata) if (strata == value).sum() < 2}
+    keep = np.flatnonzero([value not in rare for value in strata])
+    train, test = train_test_split(keep, test_size=HOLD_OUT, stratify=strata[keep], random_state=0)
+    ordered = sorted(counts, key=lambda name: -counts[name])
+    parts = {_party(name): table.take(np.sort(train[sites[train] == name])) for name in ordered}
+    return DemoTables(path.name, label, parts, table.take(np.sort(test)), table, (site, *exclude))
+
+
+def _party(site: str) -> str:
+    """A site's name as a party's name: a DNS label."""
+    return "hospital-" + (re.sub(r"[^a-z0-9]+", "-", site.lower()).strip("-")[:50] or "unnamed")
+
+
+def write_csv(table: pa.Table, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyarrow.csv.write_csv(table, path)
+    return path
