@@ -25,6 +25,8 @@ from protocol.codec import explain
 from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
 from protocol.invitation import Invitation
 
+log = logging.getLogger(__name__)
+
 PROGRAM = "odc-analyst"
 app = typer.Typer(
     no_args_is_help=True,
@@ -243,6 +245,10 @@ def main() -> None:
     except OdcError as error:
         typer.echo(for_terminal(PROGRAM, error), err=True)
         sys.exit(error.exit_code)
+    except Exception as error:  # a fault of ours: its text may quote a table, so it is told on request
+        log.info("unexpected error", exc_info=True)
+        typer.echo(for_terminal(PROGRAM, OdcError(f"unexpected {type(error).__name__}")), err=True)
+        sys.exit(OdcError.exit_code)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,12 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
     load_pem_private_key,
 )
 
 from protocol.codec import encode
 from protocol.errors import CertificateRefusedError, InvitationError
-from protocol.identity import Identity, TrustRoot, load_certificate
+from protocol.identity import Identity, TrustRoot, load_certificate, public_key, same_key
 from protocol.invitation import Invitation
 
 REQUEST_FILE = "analyst-request.odc"
@@ -62,8 +61,7 @@ def install(identity_dir: Path, certificate_pem: bytes, *, now: int) -> Identity
     identity = root.identify(certificate, at=now)
     if identity.role != "analyst":
         raise CertificateRefusedError(f"the certificate is for {identity.role} {identity.name}")
-    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if certificate.public_key().public_bytes(*form) != _load(key_path).public_key().public_bytes(*form):
+    if not same_key(public_key(certificate), _load(key_path).public_key()):
         raise CertificateRefusedError("the certificate is not for the key of this analyst")
     (identity_dir / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
     return identity

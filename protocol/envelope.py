@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Annotated, ClassVar, Final, Generic
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, mlkem, x25519
 from cryptography.hazmat.primitives.hpke import (
@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from pydantic import Field
 
 from protocol.codec import M, Message, decode, encode
-from protocol.errors import CertificateRefusedError, MalformedMessageError, SealBrokenError, SignatureError
-from protocol.identity import Identity, TrustRoot, load_der_certificate
+from protocol.errors import MalformedMessageError, SealBrokenError, SignatureError
+from protocol.identity import Identity, TrustRoot, load_der_certificate, public_key
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Blob
 
@@ -101,14 +101,9 @@ def verify(kind: type[M], data: bytes, root: TrustRoot, *, at: int) -> Verified[
         raise MalformedMessageError(kind.__name__, "is signed as another kind of message")
     certificate = load_der_certificate(signed.certificate)
     author = root.identify(certificate, at=at)  # (3)
+    key = public_key(certificate)
     try:  # (4)
-        public_key = certificate.public_key()
-    except (ValueError, UnsupportedAlgorithm):
-        raise CertificateRefusedError(f"the key of {author.name} cannot be read") from None
-    if not (isinstance(public_key, ec.EllipticCurvePublicKey) and isinstance(public_key.curve, ec.SECP256R1)):
-        raise SignatureError(f"{kind.__name__}: the key of {author.name} is not for ECDSA P-256")
-    try:
-        public_key.verify(signed.signature, _signed_bytes(signed.kind, signed.payload), SIGNING_ALGORITHM)
+        key.verify(signed.signature, _signed_bytes(signed.kind, signed.payload), SIGNING_ALGORITHM)
     except InvalidSignature:
         raise SignatureError(f"{kind.__name__}: was not signed by {author.name}") from None
     message = decode(kind, signed.payload)  # (5)

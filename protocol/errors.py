@@ -130,7 +130,7 @@ class LimitExceededError(ProtocolError):
 
     code = "limit-exceeded"
     title = "Too large"
-    hint = "send less, or ask the analyst to raise the limit; `odc status` shows the limits in force"
+    hint = "send less, or ask the analyst to raise the limit in its settings"
 
     def __init__(self, what: str, limit: int, got: int | None = None) -> None:
         seen = "" if got is None else f", got {got}"

@@ -13,6 +13,7 @@ from typing import get_args
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from pydantic import TypeAdapter, ValidationError
 
@@ -74,6 +75,37 @@ def load_der_certificate(data: bytes) -> x509.Certificate:
         return x509.load_der_x509_certificate(data)
     except _UNREADABLE:
         raise CertificateRefusedError("the certificate cannot be read") from None
+
+
+def public_key(holder: x509.Certificate | x509.CertificateSigningRequest) -> ec.EllipticCurvePublicKey:
+    """Return the P-256 key in a certificate or request; raises `CertificateRefusedError`."""
+    try:
+        key = holder.public_key()
+    except _UNREADABLE:
+        raise CertificateRefusedError("the key in the certificate cannot be read") from None
+    if not (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)):
+        raise CertificateRefusedError("the key in the certificate is not for ECDSA P-256")
+    return key
+
+
+def requested_key(csr: bytes) -> ec.EllipticCurvePublicKey:
+    """Return the key of a PKCS #10 request (DER), if its holder signed the request.
+
+    Raises `CertificateRefusedError`.
+    """
+    try:
+        request = x509.load_der_x509_csr(csr)
+        key, is_signed = public_key(request), request.is_signature_valid
+    except _UNREADABLE:
+        raise CertificateRefusedError("the request for a certificate cannot be read") from None
+    if not is_signed:
+        raise CertificateRefusedError("the request for a certificate is not signed by its key")
+    return key
+
+
+def same_key(one: ec.EllipticCurvePublicKey, other: ec.EllipticCurvePublicKey) -> bool:
+    """Whether two public keys are one."""
+    return one.public_numbers() == other.public_numbers()
 
 
 def fingerprint(certificate: x509.Certificate) -> str:

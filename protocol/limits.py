@@ -52,6 +52,12 @@ MAX_NAME_CHARS: Final = 200
 MAX_TEXT_CHARS: Final = 20_000
 """Free text for people: the purpose in the terms."""
 
+MAX_ENROLMENT_BYTES: Final = 256 * 2**10
+"""A request for a certificate: the one message that strangers may send. Its parts make 128 KiB at most."""
+
+MAX_CERTIFICATE_BYTES: Final = 64 * 2**10
+"""A certificate as PEM; ours have about 1 KiB."""
+
 MAX_PENDING_ENROLMENTS: Final = 10_000
 """Join requests an analyst keeps unanswered."""
 

@@ -12,8 +12,10 @@ from protocol.limits import MAX_MESSAGE_BYTES, MAX_PARTIES
 
 
 def pack_list(items: Sequence[bytes]) -> bytes:
-    """Return the bytes of a list."""
+    """Return the bytes of a list; raises `LimitExceededError`."""
     packed: bytes = msgpack.packb(list(items), use_bin_type=True)
+    if len(packed) > MAX_MESSAGE_BYTES:
+        raise LimitExceededError("list in bytes", MAX_MESSAGE_BYTES, len(packed))
     return packed
 
 

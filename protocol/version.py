@@ -21,6 +21,6 @@ def negotiate(theirs: Collection[int], *, peer: str) -> int:
     """
     common = set(theirs) & set(WIRE_VERSIONS)
     if not common:
-        we_are_older = not theirs or max(theirs) > max(WIRE_VERSIONS)
+        we_are_older = bool(theirs) and max(theirs) > max(WIRE_VERSIONS)
         raise UnsupportedVersionError(WIRE_VERSIONS, sorted(theirs), "this program" if we_are_older else peer)
     return max(common)

@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from starlette.responses import Response
 
 from protocol.errors import LimitExceededError, MalformedMessageError, UnsupportedVersionError
-from protocol.limits import MAX_MESSAGE_BYTES
+from protocol.limits import MAX_ENROLMENT_BYTES, MAX_MESSAGE_BYTES
 from protocol.version import MEDIA_TYPE, WIRE_VERSIONS
 
 _FAMILY = "application/vnd.odc.v"
@@ -41,8 +41,16 @@ async def _message(request: Request) -> bytes:
     return await read_limited(request, MAX_MESSAGE_BYTES)
 
 
+async def _enrolment(request: Request) -> bytes:
+    check_media_type(request)
+    return await read_limited(request, MAX_ENROLMENT_BYTES)
+
+
 Body = Annotated[bytes, Depends(_message)]
 """A message in our media type, within `MAX_MESSAGE_BYTES`."""
+
+EnrolmentBody = Annotated[bytes, Depends(_enrolment)]
+"""The same from a stranger: within `MAX_ENROLMENT_BYTES`."""
 
 
 def message_response(data: bytes, status: int = 200) -> Response:

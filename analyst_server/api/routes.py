@@ -14,17 +14,22 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from analyst_server.api.access import Sender
-from analyst_server.api.bodies import Body, message_response, read_limited
+from analyst_server.api.bodies import Body, EnrolmentBody, message_response, read_limited
 from analyst_server.services import collaborations, downlinks, enrol, report
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Append, Ingest, UploadStatus
 from protocol import __version__
 from protocol.errors import MalformedMessageError
-from protocol.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MAX_MESSAGE_BYTES, MIN_CHUNK_BYTES
+from protocol.limits import (
+    DEFAULT_CHUNK_BYTES,
+    MAX_CERTIFICATE_BYTES,
+    MAX_CHUNK_BYTES,
+    MAX_MESSAGE_BYTES,
+    MIN_CHUNK_BYTES,
+)
 from protocol.lists import pack_list, unpack_list
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, WIRE_VERSIONS
 
-MAX_CERTIFICATE_BYTES: Final = 64 * 2**10
 _MESSAGE_BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
@@ -68,7 +73,7 @@ def enrolment_routes(analyst: Analyst) -> APIRouter:
     router = APIRouter(prefix="/v1/enrolments", tags=["enrolment"])
 
     @router.post("", status_code=201, openapi_extra=_MESSAGE_BODY)
-    async def request_certificate(body: Body) -> Response:
+    async def request_certificate(body: EnrolmentBody) -> Response:
         """Ask for a certificate with an invitation; the lead decides."""
         status, created = await to_thread.run_sync(enrol.request, analyst, body)
         return JSONResponse(status, 201 if created else 200)
@@ -194,7 +199,8 @@ def uplink_routes(analyst: Analyst, body_idle_timeout_s: float) -> APIRouter:
         offset, is_last, whole_digest = _upload_request(request)
         started = await to_thread.run_sync(ingest.append, sender, upload_id, offset)
         try:
-            offset = await _take(started, request, body_idle_timeout_s)
+            if started is not None:
+                offset = await _take(started, request, body_idle_timeout_s)
         except (TimeoutError, ClientDisconnect):  # what had arrived is kept; nobody reads this answer
             return Response(status_code=408)
         if not is_last:
@@ -241,7 +247,7 @@ def _upload_request(request: Request) -> tuple[int, bool, bytes]:
         raise MalformedMessageError("append", "needs Upload-Offset: NUMBER and Upload-Complete: ?0 or ?1")
     if complete == "?0":
         return int(offset), False, b""
-    found = re.fullmatch(r"sha-256=:([A-Za-z0-9+/=]{44}):", request.headers.get("repr-digest", ""))
+    found = re.fullmatch(r"sha-256=:([A-Za-z0-9+/]{43}=):", request.headers.get("repr-digest", ""))
     if found is None:
         raise MalformedMessageError("append", "the last needs Repr-Digest: sha-256=:BASE64:")
     return int(offset), True, base64.b64decode(found[1])

@@ -9,8 +9,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server.services.analyst import Analyst, require_lead
 from analyst_server.store import Enrolled
@@ -23,7 +22,7 @@ from protocol.errors import (
     LimitExceededError,
     NotFoundError,
 )
-from protocol.identity import Identity, load_certificate
+from protocol.identity import Identity, load_certificate, public_key, requested_key, same_key
 from protocol.limits import MAX_PENDING_ENROLMENTS
 from protocol.messages import Enrolment, InvitationTicket
 
@@ -35,6 +34,8 @@ def request(analyst: Analyst, body: bytes) -> tuple[dict[str, Any], bool]:
     ------
     InvitationError
         If the ticket is not the lead's, or has expired.
+    CertificateRefusedError
+        If the request is not signed by a P-256 key.
     AlreadyExistsError
         If the invitation was used with another key.
     """
@@ -45,6 +46,7 @@ def request(analyst: Analyst, body: bytes) -> tuple[dict[str, Any], bool]:
         raise InvitationError("the invitation was not made by the lead institution")
     if ticket.message.expires_at <= now:
         raise InvitationError("the invitation has expired")
+    requested_key(enrolment.csr)
     with analyst.records.begin(write=True) as unit:
         known = unit.enrolment(ticket.message.invitation_id)
         if known is not None:
@@ -99,14 +101,11 @@ def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -
         row = unit.enrolment(invitation_id)
         if row is None:
             raise NotFoundError("there is no such enrolment")
-        csr = x509.load_der_x509_csr(decode(Enrolment, row.request).csr)
-        if _public(csr) != _public(certificate) or (identity.role, identity.name) != (row.role, row.party):
+        wanted = requested_key(decode(Enrolment, row.request).csr)
+        same_name = (identity.role, identity.name) == (row.role, row.party)
+        if not (same_name and same_key(wanted, public_key(certificate))):
             raise CertificateRefusedError("the certificate is not for the key or name that was requested")
         row.certificate = certificate.public_bytes(Encoding.PEM)
-
-
-def _public(holder: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
-    return holder.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _status(row: Enrolled) -> dict[str, Any]:

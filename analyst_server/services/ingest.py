@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
 from analyst_server.store import Collaboration, DirectoryBlobs, Member, Uplink
@@ -54,6 +56,26 @@ def blob_key(uplink: Uplink) -> str:
 def stored_manifest(uplink: Uplink) -> UplinkManifest:
     """Return the manifest; it was checked when the upload began."""
     return decode(UplinkManifest, decode(Signed, uplink.manifest).payload)
+
+
+def _layout(uplink: Uplink) -> Layout:
+    manifest = stored_manifest(uplink)
+    return Layout(manifest.arrays, manifest.chunk_bytes)
+
+
+def _intact_chunks(layout: Layout, data_path: Path, list_path: Path) -> Iterator[bytes]:
+    """Yield the listed digests of the chunks that lie on the disk as they say, up to the
+    first that does not.
+    """
+    if not (data_path.exists() and list_path.exists()):
+        return
+    listed = list_path.read_bytes()
+    with data_path.open("rb") as data:
+        for index in range(min(layout.chunk_count, len(listed) // DIGEST_BYTES)):
+            claimed = listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
+            if hashlib.sha256(data.read(layout.slot(index).payload_bytes)).digest() != claimed:
+                return
+            yield claimed
 
 
 def _payload_bytes(manifest: UplinkManifest) -> int:
@@ -186,16 +208,19 @@ class Ingest:
     def status(self, sender: Identity, upload_id: str) -> UploadStatus:
         return self._status(self._find(sender, upload_id))
 
-    def append(self, sender: Identity, upload_id: str, offset: int) -> Append:
-        """Start an append; raises `OffsetMismatchError` with the offset to use instead."""
+    def append(self, sender: Identity, upload_id: str, offset: int) -> Append | None:
+        """Start an append, or return None if the upload is complete and nothing is left to take.
+
+        Raises `OffsetMismatchError` with the offset to use instead.
+        """
         uplink = self._find(sender, upload_id)
         if uplink.receipt is not None:
-            length = self._layout(uplink).stream_bytes
+            length = _layout(uplink).stream_bytes
             if offset != length:
                 raise OffsetMismatchError(length, offset)
-        else:
-            with self._analyst.records.begin() as unit:  # a sealed round takes not one byte more
-                advance(find(unit, uplink.collaboration_id).now_in, Event.ACCEPT_UPLINK)
+            return None
+        with self._analyst.records.begin() as unit:  # a sealed round takes not one byte more
+            advance(find(unit, uplink.collaboration_id).now_in, Event.ACCEPT_UPLINK)
         return Append(self._session(uplink), self._analyst.blobs, offset)
 
     def complete(self, sender: Identity, upload_id: str, whole_digest: bytes) -> bytes:
@@ -258,7 +283,8 @@ class Ingest:
             row.received_at = now
             # the name first: a blob without a receipt can be completed again, a receipt without
             # its blob could not be honoured
-            self._analyst.blobs.commit(key)
+            if self._analyst.blobs.has_partial(key):
+                self._analyst.blobs.commit(key)
             received = {other.party for other in unit.received_uplinks(collaboration.id)} | {sender.name}
             if received == {member.party for member in unit.members(collaboration.id)}:
                 move(unit, collaboration, Event.SEAL, at=now)
@@ -274,12 +300,8 @@ class Ingest:
             raise NotFoundError("there is no such upload")
         return uplink
 
-    def _layout(self, uplink: Uplink) -> Layout:
-        manifest = stored_manifest(uplink)
-        return Layout(manifest.arrays, manifest.chunk_bytes)
-
     def _status(self, uplink: Uplink, *, created: bool = False) -> UploadStatus:
-        layout = self._layout(uplink)
+        layout = _layout(uplink)
         if uplink.receipt is not None:
             return UploadStatus(uplink.id, layout.stream_bytes, layout.stream_bytes, complete=True)
         session = self._session(uplink)
@@ -301,20 +323,13 @@ class Ingest:
         """Find the chunks that lie on the disk as their digests say; the rest comes again."""
         with self._analyst.records.begin() as unit:
             terms = stored_terms(find(unit, uplink.collaboration_id))
-        key, layout = blob_key(uplink), self._layout(uplink)
+        key, layout = blob_key(uplink), _layout(uplink)
         blobs = self._analyst.blobs
-        digests: list[bytes] = []
-        blobs.reopen(key)  # a crash between the blob's name and its receipt
-        data_path = blobs.partial_path(key)
-        list_path = blobs.partial_path(key + ".digests")
-        if data_path.exists() and list_path.exists():
-            listed = list_path.read_bytes()
-            with data_path.open("rb") as data:
-                for index in range(min(layout.chunk_count, len(listed) // DIGEST_BYTES)):
-                    claimed = listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
-                    if hashlib.sha256(data.read(layout.slot(index).payload_bytes)).digest() != claimed:
-                        break
-                    digests.append(claimed)
+        whole_but_unsigned = blobs.exists(key) and not blobs.has_partial(key)
+        data_path = blobs.path(key) if whole_but_unsigned else blobs.partial_path(key)
+        digests = list(_intact_chunks(layout, data_path, blobs.partial_path(key + ".digests")))
+        if whole_but_unsigned and len(digests) < layout.chunk_count:
+            digests = []  # a whole blob is not appended to: it comes again from the start
         return _Session(key, layout, len(terms.table_schema.label_column.classes), digests)
 
     def _forget(self, uplink: Uplink) -> None:

@@ -67,11 +67,6 @@ class DirectoryBlobs:
         finally:
             os.close(descriptor)
 
-    def reopen(self, key: str) -> None:
-        """Make a whole blob partial again, if there is one and no partial beside it."""
-        if self.exists(key) and not self.has_partial(key):
-            self.path(key).replace(self.partial_path(key))
-
     def commit(self, key: str) -> None:
         """Give a synced partial blob its final name."""
         path = self.path(key)

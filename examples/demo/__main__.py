@@ -223,17 +223,9 @@ def print_tables(report: dict[str, Any]) -> None:
     """Show the report to a person."""
     shown = Console(highlight=False)
     table = Table(title=f"{report['dataset']}: l = {report['latent_dim']} of {report['features']} features")
-    for name in (
-        "hospital",
-        "rows",
-        "uplink B",
-        "formula (3)",
-        "ratio",
-        "downlink B",
-        "formula (4)",
-        "ratio",
-    ):
-        table.add_column(name, justify="left" if name == "hospital" else "right")
+    table.add_column("hospital", no_wrap=True)
+    for name in ("rows", "up", "(3)", "ratio", "down", "(4)", "ratio"):
+        table.add_column(name, justify="right", no_wrap=True)
     for party in report["parties"]:
         up, down = party["uplink_payload_bytes"], party["downlink_payload_bytes"]
         formula_up, formula_down = party["uplink_formula_bytes"], party["downlink_formula_bytes"]
@@ -242,7 +234,7 @@ def print_tables(report: dict[str, Any]) -> None:
             f"{up:,}", f"{formula_up:,.0f}", f"{up / formula_up:.3f}",
             f"{down:,}", f"{formula_down:,.0f}", f"{down / formula_down:.3f}",
         )  # fmt: skip
-    table.caption = "payload in bytes, beside formulas (3) and (4) of the paper"
+    table.caption = "bytes of payload up and down, beside the paper's formulas (3) and (4)"
     shown.print(table)
     compared = Table(title="scores on the common hold-out")
     for name in ("model", "accuracy", "ROC-AUC"):

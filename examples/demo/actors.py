@@ -50,7 +50,7 @@ class Institution:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command without waiting for it."""
-        command = [sys.executable, "-m", "user_client.cli", "--home", str(self.home), "--json", *words]
+        command = [sys.executable, "-m", "user_client.cli", "--home", str(self.home), *words, "--json"]
         self.home.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
             command,

@@ -10,7 +10,7 @@ import typer
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from protocol.identity import fingerprint
-from user_client.cli.options import PassphraseFile, open_session, passphrase, show
+from user_client.cli.options import AsJson, PassphraseFile, open_session, passphrase, show
 from user_client.custody.files import read_bytes, write_whole
 from user_client.sdk import approve_pending, approve_request, create_consortium
 from user_client.sdk import invite as make_invitation
@@ -30,6 +30,7 @@ def create(
     analyst_invitation: Annotated[Path, typer.Option(help="where to write the analyst's invitation")] = Path(
         "analyst.invitation.json"
     ),
+    as_json: AsJson = False,
 ) -> None:
     """Found a consortium: draw its root key here, and invite the analyst."""
     secret = passphrase(passphrase_file, confirm=True)
@@ -46,7 +47,7 @@ def create(
         "analyst_invitation": str(analyst_invitation),
     }
     show(
-        context,
+        as_json,
         value,
         lambda: (
             f"consortium {name}, root {root}\n"
@@ -63,6 +64,7 @@ def invite(
     out: Annotated[
         Path | None, typer.Option(help="where to write it [default: PARTY.invitation.json]")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a one-time invitation for an institution. It holds a secret: send it like a password."""
     path = out or Path(f"{party}.invitation.json")
@@ -70,7 +72,7 @@ def invite(
         invitation = make_invitation(session, party)
     write_whole(path, invitation.to_json().encode())
     show(
-        context,
+        as_json,
         {"party": party, "invitation": str(path), "root_fingerprint": invitation.root_fingerprint},
         lambda: (
             f"invitation for {party} written to {path}; it ends in 14 days\n"
@@ -88,6 +90,7 @@ def approve(
     ),
     watch: Annotated[float, typer.Option(help="seconds to wait for requests")] = 0,
     passphrase_file: PassphraseFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Issue certificates for the requests at the analyst, or for the analyst's own request file."""
     secret = passphrase(passphrase_file)
@@ -103,7 +106,7 @@ def approve(
                 approved += approve_pending(session, secret)
     rows = [{"party": one.identity.name, "role": one.identity.role} for one in approved]
     show(
-        context,
+        as_json,
         {"approved": rows, "certificate": str(out) if request else None},
         lambda: "\n".join(f"approved {row['party']} as {row['role']}" for row in rows) or "no requests wait",
     )

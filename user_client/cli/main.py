@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -13,10 +14,12 @@ from protocol import __version__
 from protocol.errors import OdcError, for_terminal
 from protocol.invitation import Invitation
 from user_client.cli import consortium, round_commands, terms
-from user_client.cli.options import Options, open_session, set_up_logging, show
+from user_client.cli.options import AsJson, Options, open_session, set_up_logging, show
 from user_client.custody.files import read_text
 from user_client.errors import NotPreparedError
 from user_client.sdk import join as join_consortium
+
+log = logging.getLogger(__name__)
 
 PROGRAM = "odc"
 app = typer.Typer(
@@ -44,12 +47,11 @@ def options(
     home: Annotated[
         Path | None, typer.Option(help="state directory of this institution [env: ODC_HOME; default: ~/.odc]")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON for machines")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="say what happens meanwhile")] = False,
 ) -> None:
     """Options of every command."""
     set_up_logging(verbose)
-    context.obj = Options(home or Path(os.environ.get("ODC_HOME") or Path.home() / ".odc"), as_json)
+    context.obj = Options(home or Path(os.environ.get("ODC_HOME") or Path.home() / ".odc"))
 
 
 @app.command()
@@ -65,6 +67,7 @@ def join(
         Path | None, typer.Argument(help="the file from the lead institution; not needed to go on")
     ] = None,
     wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Join a consortium: make our key here, ask for a certificate, fetch it once approved."""
     parsed = Invitation.from_json(read_text(invitation)) if invitation else None
@@ -78,7 +81,7 @@ def join(
         error.hint = "the lead runs `odc consortium approve`; then run `odc join` again"
         raise error
     show(
-        context,
+        as_json,
         {"party": membership.party, "role": membership.role, "consortium": membership.consortium},
         lambda: f"joined {membership.consortium} as {membership.party}\nnext: odc status",
     )
@@ -91,3 +94,7 @@ def main() -> None:
     except OdcError as error:
         typer.echo(for_terminal(PROGRAM, error), err=True)
         sys.exit(error.exit_code)
+    except Exception as error:  # a fault of ours: its text may quote a table, so it is told on request
+        log.info("unexpected error", exc_info=True)
+        typer.echo(for_terminal(PROGRAM, OdcError(f"unexpected {type(error).__name__}")), err=True)
+        sys.exit(OdcError.exit_code)

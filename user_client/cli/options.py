@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from protocol.errors import InputError
 from user_client.custody.files import read_text
 from user_client.sdk import Session
 
@@ -28,25 +27,18 @@ class Options:
     """The options before the command."""
 
     home: Path
-    as_json: bool
-
-
-def options(context: typer.Context) -> Options:
-    found = context.find_object(Options)
-    if found is None:
-        raise InputError("the command was started without its options")
-    return found
 
 
 @contextmanager
 def open_session(context: typer.Context) -> Iterator[Session]:
-    with Session(options(context).home) as session:
+    """Yield the session of the institution the command was started for."""
+    with Session(context.ensure_object(Options).home) as session:
         yield session
 
 
-def show(context: typer.Context, value: dict[str, Any] | list[Any], people: Callable[[], str]) -> None:
+def show(as_json: bool, value: dict[str, Any], people: Callable[[], str]) -> None:
     """Print JSON for machines or a text for people."""
-    typer.echo(json.dumps(value, indent=2) if options(context).as_json else people())
+    typer.echo(json.dumps(value, indent=2) if as_json else people())
 
 
 def set_up_logging(verbose: bool) -> None:
@@ -57,10 +49,10 @@ def set_up_logging(verbose: bool) -> None:
 
 
 @contextmanager
-def upload_progress(context: typer.Context) -> Iterator[Callable[[int, int], None]]:
+def upload_progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
     """Yield a callback that draws a bar for people, on a terminal, when there is much to send."""
     console = Console(stderr=True)
-    if options(context).as_json or not console.is_terminal:
+    if as_json or not console.is_terminal:
         yield lambda _done, _all: None
         return
     columns = ("sending", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
@@ -74,6 +66,7 @@ def upload_progress(context: typer.Context) -> Iterator[Callable[[int, int], Non
 CollaborationOption = Annotated[
     str | None, typer.Option("--collaboration", "-c", help="its id; needed when there are several")
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
 TableArgument = Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet")]
 PassphraseFile = Annotated[
     Path | None,

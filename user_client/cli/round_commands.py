@@ -11,6 +11,7 @@ import pyarrow.csv
 import typer
 
 from user_client.cli.options import (
+    AsJson,
     CollaborationOption,
     TableArgument,
     open_session,
@@ -28,20 +29,27 @@ anchor = typer.Typer(no_args_is_help=True, help="The anchor; drawn by the lead i
 
 
 @anchor.command(name="create")
-def create(context: typer.Context, collaboration: CollaborationOption = None) -> None:
+def create(
+    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+) -> None:
     """Draw the anchor and seal it for each member; the analyst relays it unread."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
         members = create_anchor(session, chosen)
     value = {"collaboration_id": chosen, "sealed_for": members}
-    show(context, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
+    show(as_json, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
 
 
-def prepare(context: typer.Context, table: TableArgument, collaboration: CollaborationOption = None) -> None:
+def prepare(
+    context: typer.Context,
+    table: TableArgument,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what would leave and the risk of it. Nothing is sent."""
     with open_session(context) as session:
         prepared = prepare_uplink(session, session.choose(collaboration), table)
-    show(context, asdict(prepared), lambda: _prepared_text(prepared))
+    show(as_json, asdict(prepared), lambda: _prepared_text(prepared))
 
 
 def contribute(
@@ -50,13 +58,14 @@ def contribute(
         Path | None, typer.Argument(help="CSV (also .gz) or Parquet; not needed to send what is prepared")
     ] = None,
     collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Send our one uplink. Run it again after a break: it goes on where it stopped."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
         if table is not None:
             prepare_uplink(session, chosen, table)
-        with upload_progress(context) as progress:
+        with upload_progress(as_json) as progress:
             receipt = send_contribution(session, chosen, progress=progress)
     value = {
         "collaboration_id": chosen,
@@ -65,13 +74,15 @@ def contribute(
         "uplink_digest": receipt.uplink_digest.hex(),
     }
     show(
-        context,
+        as_json,
         value,
         lambda: f"the analyst has our {receipt.payload_bytes:,} bytes and signed for them\nnext: odc receive",
     )
 
 
-def status(context: typer.Context, collaboration: CollaborationOption = None) -> None:
+def status(
+    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+) -> None:
     """Show our collaborations, whom they wait for, and what we have sent and received."""
     with open_session(context) as session:
         membership = session.membership
@@ -85,10 +96,12 @@ def status(context: typer.Context, collaboration: CollaborationOption = None) ->
         "collaborations": rows,
         "traffic_bytes": traffic,
     }
-    show(context, value, lambda: _status_text(value))
+    show(as_json, value, lambda: _status_text(value))
 
 
-def receive(context: typer.Context, collaboration: CollaborationOption = None) -> None:
+def receive(
+    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+) -> None:
     """Fetch our one downlink: a change-of-basis matrix and the model."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
@@ -100,7 +113,7 @@ def receive(context: typer.Context, collaboration: CollaborationOption = None) -
         "arrays": sizes,
         "model_parameters": manifest.model_parameters,
     }
-    show(context, value, lambda: f"received {sum(sizes.values()):,} bytes\nnext: odc predict TABLE")
+    show(as_json, value, lambda: f"received {sum(sizes.values()):,} bytes\nnext: odc predict TABLE")
 
 
 def predict(
@@ -108,6 +121,7 @@ def predict(
     table: TableArgument,
     out: Annotated[Path, typer.Option(help="CSV file to write")] = Path("predictions.csv"),
     collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Predict on this machine: label and probabilities for each row, in the order of the table."""
     with open_session(context) as session:
@@ -118,7 +132,7 @@ def predict(
         columns[f"probability_{name}"] = predictions.probabilities[:, index]
     pyarrow.csv.write_csv(pa.table(columns), out)
     value = {"rows": len(predictions.labels), "predictions": str(out)}
-    show(context, value, lambda: f"{len(predictions.labels)} predictions written to {out}")
+    show(as_json, value, lambda: f"{len(predictions.labels)} predictions written to {out}")
 
 
 def _prepared_text(prepared: Prepared) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from protocol.codec import digest
 from protocol.errors import InputError
-from user_client.cli.options import CollaborationOption, TableArgument, open_session, show
+from user_client.cli.options import AsJson, CollaborationOption, TableArgument, open_session, show
 from user_client.custody.files import write_whole
 from user_client.sdk import accept_terms, fetch_terms, plain_words
 from user_client.tables import draft_schema, read_table
@@ -20,7 +20,6 @@ app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
 
 @app.command()
 def draft(
-    context: typer.Context,
     table: TableArgument,
     label: Annotated[str, typer.Option(help="column to predict")],
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
@@ -31,6 +30,7 @@ def draft(
     ] = "refuse",
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
+    as_json: AsJson = False,
 ) -> None:
     """Draft terms from our own table, to correct by hand and send to the analyst. Nothing is sent."""
     if out_of_range not in ("refuse", "clip"):
@@ -56,7 +56,7 @@ def draft(
     }
     write_whole(out, tomli_w.dumps(content).encode())
     show(
-        context,
+        as_json,
         {"terms": str(out), "features": features, "latent_dim": wanted},
         lambda: (
             f"terms with {features} encoded features written to {out}\n"
@@ -67,12 +67,12 @@ def draft(
 
 
 @app.command(name="show")
-def show_(context: typer.Context, collaboration: CollaborationOption = None) -> None:
+def show_(context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False) -> None:
     """Say in plain words what leaves, what comes back and to whom."""
     with open_session(context) as session:
         terms = fetch_terms(session, session.choose(collaboration))
     show(
-        context,
+        as_json,
         terms.model_dump(mode="json"),
         lambda: f"{plain_words(terms)}\n\nDigest: {digest(terms).hex()}",
     )
@@ -89,6 +89,7 @@ def accept(
             help="consent to a model that lets members map projected rows of others back",
         ),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Sign the terms."""
     with open_session(context) as session:
@@ -99,4 +100,4 @@ def accept(
         )
         party = session.membership.party
     value = {"collaboration_id": terms.collaboration_id, "party": party, "terms_digest": digest(terms).hex()}
-    show(context, value, lambda: f"{party} has signed the terms of '{terms.title}'\nnext: odc status")
+    show(as_json, value, lambda: f"{party} has signed the terms of '{terms.title}'\nnext: odc status")

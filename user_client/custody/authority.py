@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocol.errors import CertificateRefusedError
-from protocol.identity import Identity
+from protocol.identity import Identity, requested_key
 from user_client.custody.passphrase import lock, unlock
 
 ROOT_VALIDITY: Final = timedelta(days=3650)
@@ -107,15 +107,7 @@ class Authority:
         self, csr: bytes, identity: Identity, *, hosts: Sequence[str] = (), now: int
     ) -> x509.Certificate:
         """Certify the key of a PKCS #10 request (DER), if its holder signed it."""
-        try:
-            request = x509.load_der_x509_csr(csr)
-            public_key = request.public_key()
-            is_signed = request.is_signature_valid
-        except ValueError:
-            raise CertificateRefusedError("the request for a certificate cannot be read") from None
-        if not is_signed or not isinstance(public_key, ec.EllipticCurvePublicKey):
-            raise CertificateRefusedError("the request for a certificate is not signed by an ECDSA key")
-        return self.issue(public_key, identity, hosts=hosts, now=now)
+        return self.issue(requested_key(csr), identity, hosts=hosts, now=now)
 
 
 def _builder(

@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
 from protocol.codec import encode
 from protocol.errors import CertificateRefusedError, InvitationError
-from protocol.identity import Identity, load_certificate
+from protocol.identity import Identity, load_certificate, public_key, same_key
 from protocol.invitation import Invitation
 from user_client.custody.files import write_whole
 from user_client.custody.home import Membership
@@ -99,8 +97,7 @@ def _install(session: Session, invitation: Invitation, pem: bytes) -> Membership
     identity = root.identify(certificate, at=session.clock())
     if identity != Identity(invitation.consortium_id, invitation.role, invitation.party):
         raise CertificateRefusedError("the certificate is for another party than the invitation")
-    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if certificate.public_key().public_bytes(*form) != session.home.key().public_key().public_bytes(*form):
+    if not same_key(public_key(certificate), session.home.key().public_key()):
         raise CertificateRefusedError("the certificate is not for the key of this institution")
     membership = Membership(
         invitation.consortium,

@@ -1,0 +1,48 @@
+# Everything a person or CI runs. Each target sets itself up; nothing else has to be installed.
+PYTHON ?= python3
+VENV ?= .venv
+TESTS ?= tests
+BIN := $(VENV)/bin
+
+.PHONY: setup demo test check format lock clean help
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(VENV)/.installed  ## make the virtual environment, all extras, versions from the lock file
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: Python 3.11 or newer is needed; say PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV) || \
+	  { echo "error: $(PYTHON) cannot make virtual environments (Debian: apt install python3-venv)"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup  ## play a whole round; or with your table: make demo DATA=t.csv LABEL=col SITE=col
+	$(BIN)/python -m examples.demo \
+	  $(if $(DATA),--data '$(DATA)' --label '$(LABEL)' --site '$(SITE)') \
+	  $(if $(EXCLUDE),--exclude '$(EXCLUDE)') $(if $(LATENT_DIM),--latent-dim $(LATENT_DIM))
+
+test: setup  ## run the whole test suite
+	$(BIN)/python -m pytest $(TESTS)
+
+check: setup  ## lint, types, import contracts: what CI runs before the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@! grep -nE 'https?://|--(extra-)?index-url' requirements.lock || \
+	  { echo "error: the lock file names an address"; exit 1; }
+
+format: setup  ## put all code into its form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock:  ## resolve the dependencies anew (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --all-extras --upgrade pyproject.toml -o requirements.lock
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,204 @@
+"""Hypothesis strategies for everything that is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from protocol.codec import Message
+from protocol.envelope import Signed
+from protocol.messages import (
+    DTYPE_BYTES,
+    Acceptance,
+    ArraySpec,
+    DownlinkManifest,
+    Enrolment,
+    InvitationTicket,
+    Receipt,
+    SealedAnchor,
+    UplinkManifest,
+)
+from protocol.terms import (
+    AlignmentTerms,
+    AnchorTerms,
+    CategoricalColumn,
+    Column,
+    Label,
+    LogisticTerms,
+    MlpTerms,
+    NumericColumn,
+    Schema,
+    Terms,
+)
+
+identifiers = st.text("0123456789abcdef", min_size=32, max_size=32)
+party_names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+digests = st.binary(min_size=32, max_size=32)
+blobs = st.binary(min_size=1, max_size=80)
+times = st.integers(0, 253_402_300_799)
+counts = st.integers(0, 2**53 - 1)
+chunk_sizes = st.integers(1, 64).map(lambda units: units * 65536)
+suites = st.sampled_from(["mlkem768-x25519", "x25519"])
+numbers = st.floats(-1e100, 1e100)
+
+
+@st.composite
+def numeric_columns(draw: st.DrawFn, name: str = "x") -> NumericColumn:
+    low, high = sorted(draw(st.lists(numbers, min_size=2, max_size=2, unique=True)))
+    impute = draw(st.none() | st.floats(low, high))
+    how: Any = draw(st.sampled_from(["refuse", "clip"]))
+    return NumericColumn(name=name, low=low, high=high, impute=impute, out_of_range=how)
+
+
+@st.composite
+def categorical_columns(draw: st.DrawFn, name: str = "x") -> CategoricalColumn:
+    levels = draw(st.lists(names, min_size=2, max_size=4, unique=True))
+    return CategoricalColumn(
+        name=name, levels=tuple(levels), impute=draw(st.none() | st.sampled_from(levels))
+    )
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    label, *column_names = draw(st.lists(names, min_size=2, max_size=5, unique=True))
+    columns: list[Column] = [draw(numeric_columns(name) | categorical_columns(name)) for name in column_names]
+    classes = draw(st.lists(names, min_size=2, max_size=4, unique=True))
+    return Schema(
+        columns=tuple(columns),
+        label_column=Label(name=label, classes=tuple(classes)),
+        missing=tuple(draw(st.lists(texts, max_size=3))),
+    )
+
+
+models = st.builds(
+    MlpTerms,
+    hidden_units=st.integers(1, 2**16),
+    learning_rate=st.floats(0, 1, exclude_min=True),
+    epochs=st.integers(1, 100_000),
+    seed=st.integers(0, 2**32 - 1),
+) | st.builds(
+    LogisticTerms,
+    inverse_penalty=st.floats(0, 1e12, exclude_min=True),
+    epochs=st.integers(1, 100_000),
+)
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> Terms:
+    schema = draw(schemas())
+    parties = draw(st.lists(party_names, min_size=1, max_size=4, unique=True))
+    haar = AnchorTerms(kind="haar", rows=schema.width)
+    uniform = AnchorTerms(kind="uniform", rows=draw(st.integers(schema.width, 5000)))
+    return Terms(
+        consortium_id=draw(identifiers),
+        collaboration_id=draw(identifiers),
+        title=draw(names),
+        purpose=draw(texts),
+        parties=tuple(parties),
+        lead=draw(st.sampled_from(parties)),
+        table_schema=schema,
+        latent_dim=draw(st.integers(1, schema.width)),
+        rep_dtype=draw(st.sampled_from(["f2", "f4", "f8"])),
+        anchor=draw(st.sampled_from([haar, uniform])),
+        alignment=AlignmentTerms(
+            method=draw(st.sampled_from(["odc", "isotropic"])),
+            target=draw(st.sampled_from(["identity", "haar"])),
+            seed=draw(st.integers(0, 2**63 - 1)),
+        ),
+        model=draw(models),
+    )
+
+
+def array_specs(
+    name: str, shape: st.SearchStrategy[tuple[int, ...]], dtypes: tuple[Any, ...]
+) -> st.SearchStrategy[ArraySpec]:
+    return st.builds(
+        ArraySpec, name=st.just(name), dtype=st.sampled_from(dtypes), shape=shape, digest=digests
+    )
+
+
+@st.composite
+def uplink_manifests(draw: st.DrawFn) -> UplinkManifest:
+    rows, columns = draw(st.integers(0, 10**6)), st.integers(0, 1000)
+    every = tuple(DTYPE_BYTES)
+    return UplinkManifest(
+        collaboration_id=draw(identifiers),
+        terms_digest=draw(digests),
+        party=draw(party_names),
+        anchor_commitment=draw(digests),
+        chunk_bytes=draw(chunk_sizes),
+        arrays=(
+            draw(array_specs("rep", st.tuples(st.just(rows), columns), every)),
+            draw(array_specs("anchor_rep", st.tuples(columns, columns), every)),
+            draw(array_specs("labels", st.tuples(st.just(rows)), every)),
+        ),
+    )
+
+
+@st.composite
+def downlink_manifests(draw: st.DrawFn) -> DownlinkManifest:
+    size = st.integers(0, 2**14)
+    return DownlinkManifest(
+        collaboration_id=draw(identifiers),
+        terms_digest=draw(digests),
+        party=draw(party_names),
+        uplink_digest=draw(digests),
+        chunk_bytes=draw(chunk_sizes),
+        arrays=(
+            draw(array_specs("change_of_basis", st.tuples(size, size), ("f2", "f4", "f8"))),
+            draw(array_specs("model", st.tuples(st.integers(0, 2**31 - 1)), ("u1",))),
+        ),
+        model_parameters=draw(counts),
+    )
+
+
+messages: dict[type[Message], st.SearchStrategy[Message]] = {
+    Terms: terms(),
+    UplinkManifest: uplink_manifests(),
+    DownlinkManifest: downlink_manifests(),
+    InvitationTicket: st.builds(
+        InvitationTicket,
+        consortium_id=identifiers,
+        invitation_id=identifiers,
+        role=st.sampled_from(["lead", "institution", "analyst"]),
+        party=party_names,
+        expires_at=times,
+    ),
+    Enrolment: st.builds(Enrolment, ticket=blobs, csr=blobs, mac=digests),
+    Acceptance: st.builds(
+        Acceptance,
+        collaboration_id=identifiers,
+        terms_digest=digests,
+        party=party_names,
+        sealing_suite=suites,
+        sealing_key=blobs,
+        accept_row_revealing_model=st.booleans(),
+    ),
+    SealedAnchor: st.builds(
+        SealedAnchor,
+        collaboration_id=identifiers,
+        terms_digest=digests,
+        recipient=party_names,
+        commitment=digests,
+        sealing_suite=suites,
+        ciphertext=blobs,
+    ),
+    Receipt: st.builds(
+        Receipt,
+        collaboration_id=identifiers,
+        party=party_names,
+        uplink_digest=digests,
+        payload_bytes=counts,
+        received_at=times,
+    ),
+    Signed: st.builds(
+        Signed, kind=texts, payload=st.binary(max_size=200), certificate=blobs, signature=blobs
+    ),
+}
+"""One strategy for each kind of message that is sent by itself."""
+
+any_message = st.one_of(list(messages.values()))
+"""A valid message of any kind."""

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol.arrays import (
+    DIGEST_BYTES,
+    Chunk,
+    Layout,
+    StreamReader,
+    check_values,
+    chunks_of,
+    frame,
+    little_endian,
+    raw_bytes,
+    specify,
+)
+from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
+
+
+def layout_of(array: Any, dtype: Any, chunk_bytes: int = 8, name: str = "rep") -> tuple[Layout, bytes]:
+    ready = little_endian(np.asarray(array), dtype)
+    stream = b"".join(frame(raw_bytes(ready), chunk_bytes))
+    return Layout([specify(name, ready, dtype, chunk_bytes)], chunk_bytes), stream
+
+
+def chunks(layout: Layout, stream: bytes) -> list[Chunk]:
+    return list(StreamReader(layout).feed(stream))
+
+
+def check(layout: Layout, stream: bytes, chunks_done: int = 0, classes: int | None = None) -> None:
+    for chunk in StreamReader(layout, chunks_done).feed(stream):
+        check_values(layout, chunk, classes)
+
+
+def test_numbers_travel_little_endian_in_row_order() -> None:
+    big_endian_in_column_order = np.asfortranarray(np.array([[1, 2], [3, 4]], dtype=">u2"))
+    assert raw_bytes(little_endian(big_endian_in_column_order, "u2")).tobytes().hex() == "0100020003000400"
+
+
+def test_an_array_that_is_ready_is_not_copied() -> None:
+    array = np.zeros((3, 2), dtype="<f4")
+    assert np.shares_memory(little_endian(array, "f4"), array)
+    assert np.shares_memory(np.frombuffer(raw_bytes(array), dtype=np.uint8), array)
+
+
+def test_chunks_are_views() -> None:
+    data = memoryview(bytearray(5))
+    first, second = chunks_of(data, 3)
+    assert (len(first), len(second), first.obj is data.obj) == (3, 2, True)
+
+
+def test_an_empty_array_has_no_chunk_and_a_digest() -> None:
+    layout, stream = layout_of(np.zeros((0, 4)), "f4")
+    assert (stream, layout.chunk_count, layout.stream_bytes) == (b"", 0, 0)
+    assert layout.specs[0].digest == hashlib.sha256(b"odc/v1/array\0").digest()
+    assert layout.chunks_before(0) == 0
+    assert layout.stream_offset(0) == 0
+
+
+def test_the_digest_of_an_array_is_over_its_chunk_digests() -> None:
+    layout, _ = layout_of([1, 2, 3], "u1", chunk_bytes=2)
+    parts = hashlib.sha256(b"\1\2").digest() + hashlib.sha256(b"\3").digest()
+    assert layout.specs[0].digest == hashlib.sha256(b"odc/v1/array\0" + parts).digest()
+
+
+def test_a_slot_beyond_the_last_chunk_is_an_index_error() -> None:
+    layout, _ = layout_of([1, 2, 3], "u1")
+    with pytest.raises(IndexError):
+        layout.slot(1)
+
+
+def test_a_slot_says_whether_it_ends_its_array() -> None:
+    one = specify("a", np.zeros(3, dtype="u1"), "u1", 2)
+    layout = Layout([one, one], 2)
+    assert [layout.slot(number).ends_array for number in range(4)] == [False, True, False, True]
+    assert [layout.slot(number).array for number in range(4)] == [0, 0, 1, 1]
+
+
+def test_a_changed_chunk_is_named_by_number_and_array() -> None:
+    layout, stream = layout_of([1.0, 2.0], "f8")
+    spoilt = stream[:-1] + b"\xff"
+    with pytest.raises(DigestMismatchError, match=r"^chunk 1 of rep: "):
+        chunks(layout, spoilt)
+
+
+def test_a_reader_goes_on_after_a_changed_chunk_is_sent_again() -> None:
+    layout, stream = layout_of([1.0, 2.0], "f8")
+    reader = StreamReader(layout)
+    with pytest.raises(DigestMismatchError):
+        list(reader.feed(bytes([stream[0] ^ 1]) + stream[1:40]))
+    assert [chunk.data.tobytes() for chunk in reader.feed(stream)] == [stream[32:40], stream[72:]]
+
+
+def test_a_stream_longer_than_its_manifest_is_refused() -> None:
+    layout, stream = layout_of([1.0], "f8")
+    with pytest.raises(LimitExceededError, match=f"at most {len(stream)}"):
+        chunks(layout, stream + b"\0")
+
+
+def test_a_chunk_is_read_only() -> None:
+    layout, stream = layout_of([1.0], "f8")
+    (chunk,) = chunks(layout, stream)
+    assert chunk.data.readonly
+    assert chunk.slot.stream_end == DIGEST_BYTES + 8
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_a_number_that_is_not_finite_is_named_by_its_row_alone(dtype: str, bad: float) -> None:
+    rows = np.ones((6, 3))
+    rows[4, 1] = bad
+    layout, stream = layout_of(rows, dtype)
+    with pytest.raises(NotFiniteError, match=r"^rep: row 4 is not finite$") as caught:
+        check(layout, stream)
+    assert caught.value.context == {"array": "rep", "row": 4}
+
+
+def test_a_row_is_counted_from_the_start_of_its_own_array() -> None:
+    fine, _ = layout_of(np.ones((5, 2)), "f4")
+    bad, stream = layout_of([[1.0, 1.0], [np.nan, 1.0]], "f4", name="anchor_rep")
+    layout = Layout([fine.specs[0], bad.specs[0]], 8)
+    with pytest.raises(NotFiniteError, match=r"^anchor_rep: row 1 "):
+        check(layout, stream, chunks_done=5)
+
+
+@pytest.mark.parametrize(("dtype", "bad"), [("u1", 3), ("u1", 255), ("u2", 65535), ("i4", -1), ("i8", 3)])
+def test_a_label_that_numbers_no_class_is_named_by_its_row_alone(dtype: str, bad: int) -> None:
+    layout, stream = layout_of([0, 1, 2, 0, 0, 0, 0, 0, 0, bad], dtype, name="labels")
+    with pytest.raises(LabelOutOfRangeError, match=r"^labels: row 9 is not one of 3 classes$"):
+        check(layout, stream, classes=3)
+
+
+def test_labels_of_every_class_are_taken() -> None:
+    layout, stream = layout_of([0, 1, 2], "u1")
+    check(layout, stream, classes=3)
+
+
+def test_bytes_that_are_no_labels_may_be_anything() -> None:
+    layout, stream = layout_of([0, 255], "u1", name="model")
+    check(layout, stream)

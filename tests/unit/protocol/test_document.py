@@ -1,0 +1,140 @@
+"""docs/protocol.md says what the code does: its bytes, its tables, its picture."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from fastapi.routing import APIRoute
+
+from analyst_server.api import problems, routes
+from protocol import limits, version
+from protocol.codec import Message
+from protocol.errors import all_errors
+from protocol.messages import DTYPE_BYTES
+from protocol.states import TRANSITIONS, State
+from tests.vectors import generate
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
+
+
+@cache
+def text() -> str:
+    return DOCUMENT.read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def section(heading: str) -> str:
+    """What stands below a heading, up to the next of any level."""
+    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", text(), flags=re.MULTILINE | re.DOTALL)
+    assert found, f"docs/protocol.md has no section {heading!r}"
+    return found[1]
+
+
+def kinds() -> list[type[Message]]:
+    return [kind for kind in Message.__subclasses__() if kind.__module__.startswith("protocol.")]
+
+
+def picture() -> str:
+    """The table of states as a mermaid diagram."""
+    lines = ["stateDiagram-v2", "    [*] --> draft"]
+    lines += [f"    {before} --> {after}: {event}" for (before, event), after in TRANSITIONS.items()]
+    leaving = {before for before, _ in TRANSITIONS}
+    lines += [f"    {state} --> [*]" for state in State if state not in leaving]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_picture_of_the_states_is_drawn_from_the_table() -> None:
+    assert blocks("mermaid") == [picture()]
+
+
+def test_every_example_in_bytes_stands_in_the_vectors() -> None:
+    examples = [re.sub(r"\s", "", block) for block in blocks("hex")]
+    assert len(examples) > 20
+    stored = [
+        *(case.get("hex", "") for case in generate.deterministic()["messages.json"]),
+        json.dumps({name: generate.deterministic()[name] for name in ("uplinks.json", "streams.json")}),
+        json.dumps(generate.keys()),
+        json.dumps([*generate.anchors()]),
+    ]
+    for example in examples:
+        assert any(example in each for each in stored), example[:40]
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_every_message_has_a_section_that_names_its_fields(kind: type[Message]) -> None:
+    rows = [line for line in section(kind.__name__).splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert set(kind.model_fields) <= named, set(kind.model_fields) - named
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in kinds() if hasattr(kind, "signing_label")],
+    ids=lambda kind: kind.__name__,
+)
+def test_every_label_is_in_the_document(kind: type[Message]) -> None:
+    assert f"`{kind.signing_label}`" in text()
+
+
+def test_the_table_of_errors_is_the_classes_with_their_statuses() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| `(\w+)` \| (.*?) \| (\d+) \| (.*) \|$", text(), re.MULTILINE)
+    expected = [
+        (cls.code, cls.__name__, cls.title, str(problems.STATUS[cls]), cls.hint)
+        for cls in all_errors()
+        if cls.__module__ == "protocol.errors"
+    ]
+    assert sorted(rows) == sorted(expected)
+
+
+def test_the_table_of_limits_is_the_module() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (\d+) \| .+ \|$", text(), re.MULTILINE)
+    expected = {name: str(value) for name, value in vars(limits).items() if name.isupper()}
+    assert dict(rows) == expected
+
+
+def test_every_number_type_is_in_the_document() -> None:
+    row = next(line for line in section("ArraySpec").splitlines() if line.startswith("| `dtype`"))
+    assert re.findall(r"`([fui]\d)`", row) == list(DTYPE_BYTES)
+
+
+def test_the_media_types_are_in_the_document() -> None:
+    for name in (version.MEDIA_TYPE, version.STREAM_MEDIA_TYPE, version.UPLOAD_MEDIA_TYPE):
+        assert name in text()
+
+
+def test_the_requests_in_the_document_are_the_routes_of_the_server() -> None:
+    nobody: object = None  # the routes are only listed, never asked
+    served = {
+        (method, route.path)
+        for router in (
+            routes.discovery_routes(1),
+            routes.enrolment_routes(nobody),  # type: ignore[arg-type]
+            routes.collaboration_routes(nobody),  # type: ignore[arg-type]
+            routes.result_routes(nobody),  # type: ignore[arg-type]
+            routes.uplink_routes(nobody, 1.0),  # type: ignore[arg-type]
+        )
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods or ()
+    }
+    written = set(re.findall(r"`(GET|POST|PUT|HEAD|PATCH|DELETE) (/[^\s`]*)`", text()))
+    assert written == served
+
+
+def test_the_examples_in_json_parse() -> None:
+    for block in blocks("json"):
+        assert isinstance(json.loads(block), dict)
+
+
+def test_links_into_the_document_lead_somewhere() -> None:
+    headings = re.findall(r"^#+ (.+)$", text(), re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+    for target in re.findall(r"\]\(#([^)]+)\)", text()):
+        assert target in anchors

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from protocol import terms as module
+from protocol.codec import decode, encode
+from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
+from protocol.terms import (
+    AnchorTerms,
+    CategoricalColumn,
+    Label,
+    NumericColumn,
+    Schema,
+    Terms,
+)
+
+AGE = NumericColumn(name="age", low=0.0, high=120.0)
+SITE = CategoricalColumn(name="site", levels=("north", "south", "west"))
+OUTCOME = Label(name="outcome", classes=("no", "yes"))
+SCHEMA = Schema(columns=(AGE, SITE), label_column=OUTCOME)
+
+
+def make(**changes: Any) -> Terms:
+    fields: dict[str, Any] = {
+        "consortium_id": "a" * 32,
+        "collaboration_id": "b" * 32,
+        "title": "Readmission",
+        "parties": ("hospital-a", "hospital-b"),
+        "lead": "hospital-a",
+        "table_schema": SCHEMA,
+        "latent_dim": 2,
+        "anchor": AnchorTerms(kind="haar", rows=4),
+    }
+    return Terms(**{**fields, **changes})
+
+
+def test_a_numeric_column_is_one_feature_and_a_categorical_one_per_level() -> None:
+    assert (AGE.width, SITE.width, SCHEMA.width) == (1, 3, 4)
+
+
+def test_defaults_reveal_no_rows() -> None:
+    assert not make().is_row_revealing
+
+
+def test_a_model_in_the_list_is_row_revealing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROW_REVEALING_MODELS", frozenset({"mlp"}))
+    assert make().is_row_revealing
+
+
+@pytest.mark.parametrize(("classes", "dtype"), [(2, "u1"), (256, "u1"), (257, "u2"), (65536, "u2")])
+def test_labels_take_the_smallest_integer_that_numbers_the_classes(classes: int, dtype: str) -> None:
+    assert Label(name="y", classes=tuple(map(str, range(classes)))).wire_dtype == dtype
+
+
+def test_more_classes_than_two_bytes_number_are_refused() -> None:
+    with pytest.raises(ValidationError, match="at most 65536"):
+        Label(name="y", classes=tuple(map(str, range(65537))))
+
+
+def test_categories_count_against_the_most_columns() -> None:
+    half = tuple(map(str, range(MAX_COLUMNS // 2 + 1)))
+    columns = tuple(CategoricalColumn(name=name, levels=half) for name in ("a", "b"))
+    with pytest.raises(ValidationError, match="at most 65536 encoded features"):
+        Schema(columns=columns, label_column=OUTCOME)
+
+
+def test_the_widest_schema_of_short_names_can_be_sent_and_read() -> None:
+    columns = tuple(NumericColumn(name=f"{number:x}", low=0.0, high=1.0) for number in range(40_000))
+    schema = Schema(columns=columns, label_column=OUTCOME)
+    packed = encode(schema)
+    assert len(packed) < MAX_MESSAGE_BYTES
+    assert decode(Schema, packed) == schema
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"parties": ("hospital-a", "hospital-a")}, "parties must be distinct"),
+        ({"lead": "hospital-c"}, "the lead must be one of the parties"),
+        ({"latent_dim": 5}, "at most the 4 encoded features"),
+        ({"anchor": AnchorTerms(kind="uniform", rows=3)}, "at least as many rows as the 4"),
+        ({"anchor": AnchorTerms(kind="haar", rows=5)}, "as many rows as encoded features: 4"),
+    ],
+)
+def test_terms_that_contradict_themselves_are_refused_in_words(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        make(**changes)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(1.0, 1.0), (2.0, 1.0), (-1.7e308, 1.7e308), (float("nan"), 1.0), (0.0, float("inf"))]
+)
+def test_a_numeric_column_needs_a_finite_width(low: float, high: float) -> None:
+    with pytest.raises(ValidationError):
+        NumericColumn(name="x", low=low, high=high)
+
+
+@pytest.mark.parametrize("impute", [0.0, 120.0])
+def test_the_ends_of_a_range_can_be_imputed(impute: float) -> None:
+    assert NumericColumn(name="x", low=0.0, high=120.0, impute=impute).impute == impute
+
+
+@pytest.mark.parametrize("impute", [-0.1, 120.1])
+def test_nothing_outside_the_range_can_be_imputed(impute: float) -> None:
+    with pytest.raises(ValidationError, match="impute must lie between"):
+        NumericColumn(name="x", low=0.0, high=120.0, impute=impute)
+
+
+def test_only_a_level_can_be_imputed() -> None:
+    assert CategoricalColumn(name="x", levels=("a", "b"), impute="b").impute == "b"
+    with pytest.raises(ValidationError, match="impute must be one of the levels"):
+        CategoricalColumn(name="x", levels=("a", "b"), impute="c")
+
+
+def test_levels_classes_and_column_names_are_distinct() -> None:
+    with pytest.raises(ValidationError, match="levels must be distinct"):
+        CategoricalColumn(name="x", levels=("a", "a"))
+    with pytest.raises(ValidationError, match="classes must be distinct"):
+        Label(name="x", classes=("a", "a"))
+    with pytest.raises(ValidationError, match="column names must be distinct"):
+        Schema(columns=(AGE, AGE), label_column=OUTCOME)
+    with pytest.raises(ValidationError, match="column names must be distinct"):
+        Schema(columns=(AGE,), label_column=Label(name="age", classes=("a", "b")))
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a-b", "a" * 63])
+def test_a_dns_label_names_a_party(name: str) -> None:
+    assert make(parties=(name,), lead=name).lead == name
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a.b", "a/b", "a\n", "ä", "a" * 64])
+def test_anything_else_does_not(name: str) -> None:
+    with pytest.raises(ValidationError):
+        make(parties=(name,), lead=name)

@@ -1,0 +1,106 @@
+"""Documents stay true: every command, setting, error, endpoint and exit code has its place in docs/."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import typer.main
+from fastapi import FastAPI
+
+import user_client.errors  # noqa: F401  # so that all_errors() knows the client's
+from analyst_server import cli as analyst_cli
+from analyst_server.api import routes
+from analyst_server.settings import Settings
+from protocol.errors import all_errors
+from user_client.cli import main as client_cli
+
+DOCS = Path(__file__).parents[2] / "docs"
+README = (DOCS.parent / "README.md").read_text()
+
+
+def commands(program: str, app: typer.Typer) -> Iterator[str]:
+    def walk(command: Any, words: tuple[str, ...]) -> Iterator[str]:
+        children = getattr(command, "commands", None)
+        if children is None:
+            yield " ".join(words)
+            return
+        for name, child in children.items():
+            yield from walk(child, (*words, name))
+
+    yield from walk(typer.main.get_command(app), (program,))
+
+
+ALL_COMMANDS = [*commands("odc", client_cli.app), *commands("odc-analyst", analyst_cli.app)]
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS)
+def test_command_is_documented(command: str) -> None:
+    text = (DOCS / "cli.md").read_text()
+    *group, name = command.split()
+    # `collaboration list`, `show ID` share a line, so the group and the name may stand apart
+    assert re.search(rf"`{re.escape(' '.join(group))} {name}\b", text) or re.search(
+        rf"^\| `{re.escape(' '.join(group))} .*`{name}\b", text, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("field", sorted(Settings.model_fields))
+def test_setting_is_documented(field: str) -> None:
+    assert f"`ODC_ANALYST_{field.upper()}`" in (DOCS / "operations.md").read_text()
+
+
+@pytest.mark.parametrize("cls", all_errors(), ids=lambda cls: cls.code)
+def test_error_has_a_title_a_hint_and_a_page_of_its_own(cls: Any) -> None:
+    text = (DOCS / "errors.md").read_text()
+    assert cls.title
+    assert cls.hint
+    section = text.split(f"\n## {cls.code}\n")
+    assert len(section) == 2
+    assert f"`{cls.__name__}`" in section[1].split("\n## ")[0]
+
+
+def test_every_slug_belongs_to_one_class() -> None:
+    codes = [cls.code for cls in all_errors()]
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.parametrize("code", sorted({cls.exit_code for cls in all_errors()} | {0, 2}))
+def test_exit_code_is_documented(code: int) -> None:
+    assert f"| {code} |" in (DOCS / "cli.md").read_text()
+
+
+def endpoints() -> list[tuple[str, str]]:
+    app = FastAPI()
+    nothing = cast("Any", None)  # routes ask for the analyst when they are called, not when they are made
+    for router in (
+        routes.discovery_routes(1),
+        routes.enrolment_routes(nothing),
+        routes.collaboration_routes(nothing),
+        routes.result_routes(nothing),
+        routes.uplink_routes(nothing, 1.0),
+    ):
+        app.include_router(router)
+    return [(method.upper(), path) for path, found in app.openapi()["paths"].items() for method in found]
+
+
+@pytest.mark.parametrize(("method", "path"), endpoints())
+def test_endpoint_is_specified(method: str, path: str) -> None:
+    text = re.sub(r"\{[a-z_]+\}", "{}", (DOCS / "protocol.md").read_text())
+    assert f"{method} {re.sub(r'[{][a-z_]+[}]', '{}', path)}" in text
+
+
+def test_readme_names_only_commands_that_exist() -> None:
+    known = {tuple(command.split()) for command in ALL_COMMANDS}
+    typed = re.findall(r"^ +\w+\$ +(odc(?:-analyst)? .*)$", README, re.MULTILINE)
+    assert len(typed) > 10
+    for line in typed:
+        words = tuple(line.split()[:3])
+        assert words in known or words[:2] in known, line
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", README))
+def test_readme_links_lead_somewhere(target: str) -> None:
+    assert (DOCS.parent / target).exists()
