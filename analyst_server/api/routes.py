@@ -17,7 +17,8 @@ from analyst_server.api.access import Sender
 from analyst_server.api.bodies import Body, EnrolmentBody, message_response, read_limited
 from analyst_server.services import collaborations, downlinks, enrol, report
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.ingest import Append, Ingest, UploadStatus
+from analyst_server.services.ingest import Ingest, UploadStatus
+from analyst_server.services.upload_session import Append
 from protocol import __version__
 from protocol.errors import MalformedMessageError
 from protocol.limits import (

@@ -1,9 +1,6 @@
 """Uplinks: begin, append at an offset, ask the offset, complete.
 
-A chunk counts once it has its sender's digest and lies in the partial blob; beside the blob stands a
-list of those digests, so that an upload can go on after a crash of either side and the digests of
-whole arrays need no second pass. What is cached in memory is only that: another process, or this one
-after a restart, rebuilds it from the disk.
+This module decides who may send what and when; `upload_session` keeps the bytes.
 """
 
 from __future__ import annotations
@@ -11,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
-from analyst_server.store import Collaboration, DirectoryBlobs, Member, Uplink
-from protocol.arrays import DIGEST_BYTES, ArrayDigest, Chunk, Layout, StreamReader, check_values
+from analyst_server.services.upload_session import Append, UploadSession
+from analyst_server.store import Collaboration, Member, Uplink
+from protocol.arrays import Layout
 from protocol.codec import decode
 from protocol.envelope import Signed
 from protocol.errors import (
@@ -30,7 +26,6 @@ from protocol.errors import (
     TermsMismatchError,
     TermsNotAcceptedError,
     TruncatedError,
-    UploadSupersededError,
 )
 from protocol.identity import Identity
 from protocol.messages import Receipt, UplinkManifest, check_uplink
@@ -63,83 +58,8 @@ def _layout(uplink: Uplink) -> Layout:
     return Layout(manifest.arrays, manifest.chunk_bytes)
 
 
-def _intact_chunks(layout: Layout, data_path: Path, list_path: Path) -> Iterator[bytes]:
-    """Yield the listed digests of the chunks that lie on the disk as they say, up to the
-    first that does not.
-    """
-    if not (data_path.exists() and list_path.exists()):
-        return
-    listed = list_path.read_bytes()
-    with data_path.open("rb") as data:
-        for index in range(min(layout.chunk_count, len(listed) // DIGEST_BYTES)):
-            claimed = listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
-            if hashlib.sha256(data.read(layout.slot(index).payload_bytes)).digest() != claimed:
-                return
-            yield claimed
-
-
 def _payload_bytes(manifest: UplinkManifest) -> int:
     return sum(spec.payload_bytes for spec in manifest.arrays)
-
-
-@dataclass
-class _Session:
-    """An upload in progress. Its lock guards every field."""
-
-    key: str
-    layout: Layout
-    classes: int
-    digests: list[bytes]
-    generation: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def offset(self) -> int:
-        return self.layout.stream_offset(len(self.digests))
-
-
-class Append:
-    """One request's worth of bytes, from the offset where the upload stood.
-
-    A newer `Append` of the same upload makes `write` raise `UploadSupersededError`, so that a
-    connection which died unnoticed cannot get between.
-    """
-
-    def __init__(self, session: _Session, blobs: DirectoryBlobs, offset: int) -> None:
-        with session.lock:
-            if offset != session.offset:
-                raise OffsetMismatchError(session.offset, offset)
-            session.generation += 1
-            self._generation = session.generation
-            self._reader = StreamReader(session.layout, len(session.digests))
-        self._session = session
-        self._blobs = blobs
-
-    def write(self, data: bytes) -> None:
-        """Check and keep the chunks that ``data`` completes."""
-        for chunk in self._reader.feed(data):
-            check_values(
-                self._session.layout, chunk, self._session.classes if chunk.slot.array == 2 else None
-            )
-            with self._session.lock:
-                if self._generation != self._session.generation:
-                    raise UploadSupersededError("another connection continues this upload")
-                self._keep(chunk)
-
-    def _keep(self, chunk: Chunk) -> None:
-        key = self._session.key
-        with self._blobs.append_partial(key, chunk.slot.payload_offset) as file:
-            file.write(chunk.data)
-        with self._blobs.append_partial(key + ".digests", DIGEST_BYTES * len(self._session.digests)) as file:
-            file.write(chunk.digest)
-        self._session.digests.append(chunk.digest)
-
-    def close(self) -> int:
-        """Make what arrived durable and return the offset to go on from."""
-        with self._session.lock:
-            self._blobs.sync_partial(self._session.key)
-            self._blobs.sync_partial(self._session.key + ".digests")
-            return self._session.offset
 
 
 class Ingest:
@@ -147,7 +67,7 @@ class Ingest:
 
     def __init__(self, analyst: Analyst) -> None:
         self._analyst = analyst
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, UploadSession] = {}
         self._lock = threading.Lock()
 
     def begin(self, sender: Identity, collaboration_id: str, body: bytes) -> UploadStatus:
@@ -221,7 +141,7 @@ class Ingest:
             return None
         with self._analyst.records.begin() as unit:  # a sealed round takes not one byte more
             advance(find(unit, uplink.collaboration_id).now_in, Event.ACCEPT_UPLINK)
-        return Append(self._session(uplink), self._analyst.blobs, offset)
+        return Append(self._session(uplink), offset)
 
     def complete(self, sender: Identity, upload_id: str, whole_digest: bytes) -> bytes:
         """Accept an upload whose bytes are all there, and return the signed receipt.
@@ -244,21 +164,16 @@ class Ingest:
             if len(session.digests) < session.layout.chunk_count:
                 raise TruncatedError("uplink", session.layout.stream_bytes, session.offset)
             self._check_digests(session, manifest, whole_digest)
-            return self._accept(sender, uplink, session.key)
+            return self._accept(sender, uplink, session)
 
-    def _check_digests(self, session: _Session, manifest: UplinkManifest, whole_digest: bytes) -> None:
-        running = [ArrayDigest() for _ in manifest.arrays]
-        for index, chunk_digest in enumerate(session.digests):
-            running[session.layout.slot(index).array].update(chunk_digest)
-        found = [array.digest() for array in running]
+    def _check_digests(self, session: UploadSession, manifest: UplinkManifest, whole_digest: bytes) -> None:
+        found = session.array_digests()
         wrong = [spec.name for spec, got in zip(manifest.arrays, found, strict=True) if spec.digest != got]
         if wrong or whole_digest != hashlib.sha256(b"".join(found)).digest():
-            session.digests.clear()
-            session.generation += 1
-            self._discard_files(session.key)
+            session.start_over()
             raise DigestMismatchError(", ".join(wrong) or "uplink as a whole")
 
-    def _accept(self, sender: Identity, uplink: Uplink, key: str) -> bytes:
+    def _accept(self, sender: Identity, uplink: Uplink, session: UploadSession) -> bytes:
         now = self._analyst.clock()
         with self._analyst.records.begin(write=True) as unit:
             collaboration, _ = find_as_member(unit, uplink.collaboration_id, sender, at=now)
@@ -283,14 +198,14 @@ class Ingest:
             row.received_at = now
             # the name first: a blob without a receipt can be completed again, a receipt without
             # its blob could not be honoured
-            if self._analyst.blobs.has_partial(key):
-                self._analyst.blobs.commit(key)
+            session.commit()
             received = {other.party for other in unit.received_uplinks(collaboration.id)} | {sender.name}
             if received == {member.party for member in unit.members(collaboration.id)}:
                 move(unit, collaboration, Event.SEAL, at=now)
             receipt = row.receipt
-        self._analyst.blobs.discard_partial(key + ".digests")
-        self._sessions.pop(uplink.id, None)
+        session.discard_list()
+        with self._lock:
+            self._sessions.pop(uplink.id, None)
         return receipt
 
     def _find(self, sender: Identity, upload_id: str) -> Uplink:
@@ -310,7 +225,7 @@ class Ingest:
                 uplink.id, session.offset, layout.stream_bytes, complete=False, created=created
             )
 
-    def _session(self, uplink: Uplink) -> _Session:
+    def _session(self, uplink: Uplink) -> UploadSession:
         with self._lock:
             session = self._sessions.get(uplink.id)
         if session is None:
@@ -319,27 +234,16 @@ class Ingest:
                 session = self._sessions.setdefault(uplink.id, rebuilt)
         return session
 
-    def _rebuild(self, uplink: Uplink) -> _Session:
-        """Find the chunks that lie on the disk as their digests say; the rest comes again."""
+    def _rebuild(self, uplink: Uplink) -> UploadSession:
         with self._analyst.records.begin() as unit:
             terms = stored_terms(find(unit, uplink.collaboration_id))
-        key, layout = blob_key(uplink), _layout(uplink)
-        blobs = self._analyst.blobs
-        whole_but_unsigned = blobs.exists(key) and not blobs.has_partial(key)
-        data_path = blobs.path(key) if whole_but_unsigned else blobs.partial_path(key)
-        digests = list(_intact_chunks(layout, data_path, blobs.partial_path(key + ".digests")))
-        if whole_but_unsigned and len(digests) < layout.chunk_count:
-            digests = []  # a whole blob is not appended to: it comes again from the start
-        return _Session(key, layout, len(terms.table_schema.label_column.classes), digests)
+        classes = len(terms.table_schema.label_column.classes)
+        return UploadSession.rebuild(self._analyst.blobs, blob_key(uplink), _layout(uplink), classes)
 
     def _forget(self, uplink: Uplink) -> None:
+        """Drop an upload that the party has begun anew."""
         with self._lock:
-            session = self._sessions.pop(uplink.id, None)
-        if session is not None:
-            with session.lock:
-                session.generation += 1
-        self._discard_files(blob_key(uplink))
-
-    def _discard_files(self, key: str) -> None:
-        self._analyst.blobs.discard_partial(key)
-        self._analyst.blobs.discard_partial(key + ".digests")
+            known = self._sessions.pop(uplink.id, None)
+        session = known or UploadSession(self._analyst.blobs, blob_key(uplink), _layout(uplink), classes=0)
+        with session.lock:
+            session.start_over()
