@@ -6,6 +6,7 @@ the records. A round cut off anywhere starts again from what was sealed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.ingest import blob_key, stored_manifest
 from analyst_server.services.round_work import PartyArrays, RoundSpec, StoredArray
-from analyst_server.store import Collaboration, Downlink, Unit
+from analyst_server.store import Collaboration, Downlink, Unit, Uplink
 from analyst_server.training import ModelSpec
 from protocol.arrays import little_endian, specify
 from protocol.errors import OutOfOrderError, RoundFailedError
@@ -74,7 +75,7 @@ def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
     """Return what the compute process needs."""
     with analyst.records.begin() as unit:
         terms = stored_terms(find(unit, collaboration_id))
-        uplinks = unit.received_uplinks(collaboration_id)
+        uplinks = _in_order(unit, collaboration_id)
     parties = []
     for uplink in uplinks:
         path, offset, arrays = str(analyst.blobs.path(blob_key(uplink))), 0, []
@@ -114,14 +115,21 @@ def finish_training(
 
     ``diagnostics`` and ``results`` are what `round_work` returned.
     """
+    with analyst.records.begin() as unit:
+        collaboration = _owned(unit, collaboration_id, owner)
+        uplinks = _in_order(unit, collaboration_id)
+    named = {
+        key: dict(zip([uplink.party for uplink in uplinks], value, strict=True))
+        if isinstance(value, tuple)
+        else value
+        for key, value in diagnostics.items()
+    }
+    # blobs before the records that name them, and outside their transaction: others write meanwhile
+    downlinks = _write_downlinks(analyst, collaboration, uplinks, results["model_parameters"])
     with analyst.records.begin(write=True) as unit:
         collaboration = _owned(unit, collaboration_id, owner)
-        parties = [uplink.party for uplink in unit.received_uplinks(collaboration_id)]
-        named = {
-            key: dict(zip(parties, value, strict=True)) if isinstance(value, tuple) else value
-            for key, value in diagnostics.items()
-        }
-        _write_downlinks(analyst, unit, collaboration, results["model_parameters"])
+        for downlink in downlinks:
+            unit.put_downlink(downlink)
         collaboration.results = {**results, "alignment": named}
         collaboration.lease_owner = collaboration.lease_until = None
         if not hold:
@@ -154,15 +162,25 @@ def model_key(collaboration_id: str) -> str:
     return f"{collaboration_id}/model.onnx"
 
 
+def _in_order(unit: Unit, collaboration_id: str) -> list[Uplink]:
+    """Return the uplinks of a round in the order of its arrays: the party with most rows first.
+
+    Alignment takes the first party's anchor representation as its target, and the basis of a party
+    without rows is random.
+    """
+    return sorted(unit.received_uplinks(collaboration_id), key=lambda uplink: (-uplink.rows, uplink.party))
+
+
 def _write_downlinks(
-    analyst: Analyst, unit: Unit, collaboration: Collaboration, model_parameters: int
-) -> None:
-    terms = stored_terms(collaboration)
+    analyst: Analyst, collaboration: Collaboration, uplinks: Sequence[Uplink], model_parameters: int
+) -> list[Downlink]:
+    """Write each party's matrix as a blob, and return the signed manifests as records."""
     changes = np.load(_changes_path(analyst, collaboration.id), allow_pickle=False)
     model = np.frombuffer(analyst.blobs.path(model_key(collaboration.id)).read_bytes(), dtype=np.uint8)
     model_spec = specify("model", model, "u1", DEFAULT_CHUNK_BYTES)
-    for uplink, change in zip(unit.received_uplinks(collaboration.id), changes, strict=True):
-        dtype = _change_dtype(terms)
+    dtype = _change_dtype(stored_terms(collaboration))
+    downlinks = []
+    for uplink, change in zip(uplinks, changes, strict=True):
         on_wire = little_endian(change, dtype)
         analyst.blobs.write(change_key(collaboration.id, uplink.party), on_wire.tobytes())
         manifest = DownlinkManifest(
@@ -173,7 +191,7 @@ def _write_downlinks(
             arrays=(specify("change_of_basis", on_wire, dtype, DEFAULT_CHUNK_BYTES), model_spec),
             model_parameters=model_parameters,
         )
-        unit.put_downlink(
+        downlinks.append(
             Downlink(
                 collaboration_id=collaboration.id,
                 party=uplink.party,
@@ -181,6 +199,7 @@ def _write_downlinks(
                 fetched_at=None,
             )
         )
+    return downlinks
 
 
 def _change_dtype(terms: Terms) -> Any:

@@ -42,9 +42,8 @@ def show(as_json: bool, value: dict[str, Any], people: Callable[[], str]) -> Non
 
 
 def set_up_logging(verbose: bool) -> None:
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
-    )
+    told = "%(asctime)s %(name)s: %(message)s" if verbose else "odc: %(message)s"
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=told)
     logging.getLogger("httpx").setLevel(logging.WARNING)
 
 

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from protocol.arrays import little_endian, raw_bytes, specify
+from protocol.arrays import ArrayDigest, Layout, little_endian, raw_bytes, specify
 from protocol.codec import digest
-from protocol.errors import DifferentUplinkError, NotPermittedError
+from protocol.errors import DifferentUplinkError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import DTYPE_BYTES, Receipt, UplinkManifest
 from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
 from user_client.custody.files import write_whole
 from user_client.custody.keystream import KeyStream
+from user_client.errors import NotPreparedError
 from user_client.privacy.reduction import ReductionRisk, reduction_risk
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.session import Session
@@ -73,10 +74,13 @@ def prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
     directory = session.home.collaboration(collaboration_id)
     source = _source_digest(data)
     earlier = _earlier(directory)
-    if earlier is not None and (earlier.source == source or (directory / RECEIPT_FILE).exists()):
-        if earlier.source != source:
-            raise DifferentUplinkError(session.membership.party)
+    is_same = earlier is not None and source != "" and earlier.source == source
+    if earlier is not None and is_same and _payload_is_whole(session, collaboration_id):
         return earlier
+    if _was_received(session, collaboration_id):
+        if earlier is not None and is_same:
+            return earlier
+        raise DifferentUplinkError(session.membership.party)
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
     anchor, commitment = open_anchor(session, collaboration_id)
@@ -103,7 +107,8 @@ def prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
     )
     prepared = _summary(terms, manifest, reduction_risk(rows, basis), source)
     # the description comes last: without it, what lies here is taken for unfinished
-    (directory / PREPARED_FILE).unlink(missing_ok=True)
+    for name in (PREPARED_FILE, MANIFEST_FILE):
+        (directory / name).unlink(missing_ok=True)
     write_whole(directory / PAYLOAD_FILE, b"".join(raw_bytes(array) for array in arrays.values()))
     _write_basis(directory / BASIS_FILE, basis)
     write_whole(directory / MANIFEST_FILE, session.sign(manifest))
@@ -119,12 +124,16 @@ def contribute(
     Raises
     ------
     NotPreparedError
-        If nothing is prepared.
+        If nothing is prepared, or it was changed or cut since.
     """
     manifest, signed = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
     directory = session.home.collaboration(collaboration_id)
     path = directory / RECEIPT_FILE
     if not path.exists():
+        if not _payload_is_whole(session, collaboration_id):
+            error = NotPreparedError("what was prepared is not whole any more")
+            error.hint = "run `odc prepare TABLE` again"
+            raise error
         data = send_uplink(
             session.connection,
             collaboration_id,
@@ -137,6 +146,45 @@ def contribute(
         write_whole(path, data)
     receipt, _ = session.stored(collaboration_id, Receipt, RECEIPT_FILE, "odc contribute")
     return receipt
+
+
+def _payload_is_whole(session: Session, collaboration_id: str) -> bool:
+    """Whether what lies on the disk is what its manifest says."""
+    directory = session.home.collaboration(collaboration_id)
+    payload = directory / PAYLOAD_FILE
+    if not (payload.exists() and (directory / MANIFEST_FILE).exists()):
+        return False
+    manifest, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
+    layout = Layout(manifest.arrays, manifest.chunk_bytes)
+    digests = [ArrayDigest() for _ in manifest.arrays]
+    with payload.open("rb") as file:
+        for index in range(layout.chunk_count):
+            slot = layout.slot(index)
+            digests[slot.array].update(hashlib.sha256(file.read(slot.payload_bytes)).digest())
+        is_longer = file.read(1) != b""
+    found = [running.digest() for running in digests]
+    return not is_longer and found == [spec.digest for spec in manifest.arrays]
+
+
+def _was_received(session: Session, collaboration_id: str) -> bool:
+    """Whether the analyst has our uplink, also when its receipt did not reach us.
+
+    The basis of an uplink that was received must not be drawn again: what comes back fits no other.
+    """
+    directory = session.home.collaboration(collaboration_id)
+    path = directory / RECEIPT_FILE
+    if path.exists():
+        return True
+    if not (directory / MANIFEST_FILE).exists():
+        return False
+    manifest, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
+    try:
+        data = session.connection.get_message(f"/v1/collaborations/{collaboration_id}/receipt")
+    except NotFoundError:
+        return False
+    _check_receipt(session.verify_from_analyst(Receipt, data).message, manifest)
+    write_whole(path, data)
+    return True
 
 
 def _check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import httpx
 
 from protocol import __version__
-from protocol.errors import MalformedMessageError, OdcError, from_problem
+from protocol.errors import MalformedMessageError, NotFoundError, OdcError, from_problem
 from protocol.version import MEDIA_TYPE, negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.traffic import Kind, Traffic
@@ -52,9 +52,8 @@ class AnalystConnection:
         traffic: Traffic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_verify_locations(cadata=root_pem)
+        self._root_pem, self._identity = root_pem, identity
+        context = self._trust()
         if identity is not None:
             context.load_cert_chain(*identity)
         self._url = url.rstrip("/")
@@ -121,8 +120,10 @@ class AnalystConnection:
                 raise  # trying again does not mend a certificate
             except ConnectionFailedError as error:
                 if pause_s is None:
+                    if self._is_answered_without_certificate():
+                        raise TlsFailedError(f"{self._url} refused this institution's certificate") from error
                     raise
-                log.info("%s; trying again in %g s", error.detail, pause_s)
+                log.warning("%s; trying again in %g s", error.detail, pause_s)
                 self._pause(pause_s)
         raise AssertionError("unreachable")
 
@@ -141,6 +142,25 @@ class AnalystConnection:
         self._count(answer, kind)
         raise_for_problem(answer)
         return answer
+
+    def _is_answered_without_certificate(self) -> bool:
+        """Whether the analyst talks to whoever shows no certificate.
+
+        A server that does not believe ours hangs up in the handshake, and its alert is lost: to us it
+        looks like one that is down.
+        """
+        if self._identity is None:
+            return False
+        try:
+            return httpx.get(f"{self._url}/healthz", verify=self._trust(), timeout=TIMEOUT).is_success
+        except httpx.HTTPError:
+            return False
+
+    def _trust(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_verify_locations(cadata=self._root_pem)
+        return context
 
     @contextmanager
     def stream(self, path: str, kind: Kind) -> Iterator[Iterator[bytes]]:
@@ -172,6 +192,8 @@ def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
         return TlsFailedError(f"{url} did not show a certificate of this consortium")
     if "ALERT" in text.upper() and ("CERTIFICATE" in text.upper() or "UNKNOWN_CA" in text.upper()):
         return TlsFailedError(f"{url} refused this institution's certificate")
+    if "EOF" in text:  # cut off in the handshake: a server that goes down, or a balancer without one
+        return ConnectionFailedError(f"no answer from {url} (cut off)")
     if "SSL" in text or "TLS" in text.upper():
         return TlsFailedError(f"TLS with {url} failed: {type(error).__name__}")
     reason = "timed out" if isinstance(error, httpx.TimeoutException) else type(error).__name__
@@ -183,9 +205,14 @@ def raise_for_problem(answer: httpx.Response) -> None:
     if answer.status_code < 400:
         return
     if answer.headers.get("content-type", "").startswith("application/problem+json"):
-        problem = answer.json()
+        try:
+            problem = answer.json()
+        except ValueError:  # cut short, or the answer to a HEAD, which has no body
+            problem = None
         if isinstance(problem, dict):
             raise from_problem(problem)
+    if answer.status_code == 404 and answer.request.method == "HEAD":
+        raise NotFoundError("the analyst knows no such upload of this institution")
     if answer.status_code in _TRANSIENT:
         raise ConnectionFailedError(f"the analyst answered {answer.status_code}, it may be restarting")
     error = OdcError(f"the analyst answered {answer.status_code} without saying why")

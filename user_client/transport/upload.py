@@ -84,7 +84,7 @@ def send_uplink(
             breaks = breaks + 1 if reached == offset else 0
             if breaks > MAX_BREAKS:
                 raise
-            log.info("%s; going on at byte %d of %d", error.detail, reached, layout.stream_bytes)
+            log.warning("%s; going on at byte %d of %d", error.detail, reached, layout.stream_bytes)
             offset = reached
             if breaks:
                 pause(_PAUSE_S)
