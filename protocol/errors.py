@@ -277,7 +277,7 @@ class SealBrokenError(TrustError):
 
     code = "seal-broken"
     title = "Sealed anchor does not open"
-    hint = "ask the lead institution to run `odc anchor create` again, after your latest acceptance"
+    hint = "tell the lead institution; if it stays, the analyst cancels this collaboration and starts another"
 
 
 class InputError(OdcError):

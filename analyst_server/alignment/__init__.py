@@ -1,6 +1,6 @@
 """What G_i is: functions on arrays, one module per method, one registry. Numpy and scipy only."""
 
 from analyst_server.alignment.diagnostics import Diagnostics
-from analyst_server.alignment.registry import Alignment, align
+from analyst_server.alignment.registry import Alignment, AnchorRepError, align
 
-__all__ = ["Alignment", "Diagnostics", "align"]
+__all__ = ["Alignment", "AnchorRepError", "Diagnostics", "align"]

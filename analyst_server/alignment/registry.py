@@ -16,6 +16,14 @@ METHODS = ("odc", "isotropic")
 TARGETS = ("identity", "haar")
 
 
+class AnchorRepError(ValueError):
+    """One party's anchor representation cannot be aligned."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"anchor representation {index} {reason}")
+        self.index, self.reason = index, reason
+
+
 @dataclass(frozen=True)
 class Alignment:
     """The change-of-basis matrices of all parties, in the order given, and how well they agree."""
@@ -49,8 +57,9 @@ def align(
     Raises
     ------
     ValueError
-        If a name is unknown, there is no party, shapes differ, or an anchor representation is zero or
-        not finite.
+        If a name is unknown or there is no party.
+    AnchorRepError
+        If shapes differ, or an anchor representation is zero or not finite.
     """
     if method not in METHODS or target not in TARGETS:
         raise ValueError(f"unknown alignment {method!r} with target {target!r}")
@@ -59,10 +68,10 @@ def align(
     shape = anchor_reps[0].shape
     for index, rep in enumerate(anchor_reps):
         if rep.shape != shape:
-            raise ValueError(f"anchor representation {index}: expected shape {shape}, got {rep.shape}")
+            raise AnchorRepError(index, f"has shape {rep.shape}, expected {shape}")
         norm = float(np.linalg.norm(rep))
         if not np.isfinite(norm) or norm == 0:
-            raise ValueError(f"anchor representation {index} is zero or not finite")
+            raise AnchorRepError(index, "is zero or not finite")
     factor = haar_orthogonal(shape[1], rng) if target == "haar" else None
     if method == "odc":
         changes = align_odc(anchor_reps, factor)

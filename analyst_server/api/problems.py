@@ -76,7 +76,8 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
         "hint": "see /openapi.json for the paths and methods there are",
         "instance": request.url.path,
     }
-    return JSONResponse(body, status, media_type=PROBLEM_MEDIA_TYPE)
+    # a wrong method names the right ones in its Allow header (RFC 9110, 15.5.6)
+    return JSONResponse(body, status, headers=getattr(error, "headers", None), media_type=PROBLEM_MEDIA_TYPE)
 
 
 async def on_unexpected(request: Request, _error: Exception) -> JSONResponse:

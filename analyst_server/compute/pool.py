@@ -19,9 +19,11 @@ def process_pool(processes: int) -> ProcessPoolExecutor:
 def stop_process_pool(pool: Executor) -> None:
     """End the pool and whatever it computes; what it left on the disk is written whole or not at all."""
     pool.shutdown(wait=False, cancel_futures=True)
-    for child in multiprocessing.active_children():
+    children = multiprocessing.active_children()
+    for child in children:
         child.terminate()
-    pool.shutdown(wait=True)
+    for child in children:  # shutting the pool down a second time would not wait
+        child.join()
 
 
 def _end_with_parent() -> None:

@@ -85,6 +85,8 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise TermsMismatchError("acceptance")
         if stored_terms(collaboration).is_row_revealing and not acceptance.accept_row_revealing_model:
             raise ConsentMissingError("these terms let members map rows of other members back")
+        if member.acceptance == body:  # sent again because its answer was lost, perhaps after the anchor
+            return
         move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name)
         member.acceptance, member.accepted_at = body, now
 

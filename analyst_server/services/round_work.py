@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.alignment import align
+from analyst_server.alignment import AnchorRepError, align
 from analyst_server.training import ModelSpec
 
 
@@ -38,6 +38,7 @@ class StoredArray:
 class PartyArrays:
     """What one party sent."""
 
+    party: str
     rep: StoredArray
     anchor_rep: StoredArray
     labels: StoredArray
@@ -61,13 +62,18 @@ class RoundSpec:
 def align_parties(spec: RoundSpec) -> dict[str, Any]:
     """Compute every G_i and leave them as one (c, l, l) file; return the diagnostics."""
     anchor_reps = [_at_least_single(party.anchor_rep.open()) for party in spec.parties]
-    alignment = align(
-        spec.method,
-        anchor_reps,
-        target=spec.target,
-        anchor_is_isotropic=spec.anchor_is_isotropic,
-        rng=np.random.default_rng(spec.alignment_seed),
-    )
+    try:
+        alignment = align(
+            spec.method,
+            anchor_reps,
+            target=spec.target,
+            anchor_is_isotropic=spec.anchor_is_isotropic,
+            rng=np.random.default_rng(spec.alignment_seed),
+        )
+    except AnchorRepError as error:
+        raise ValueError(
+            f"the anchor representation of {spec.parties[error.index].party} {error.reason}"
+        ) from None
     _write_array(Path(spec.changes_path), np.stack(alignment.changes_of_basis))
     return asdict(alignment.diagnostics)
 

@@ -82,7 +82,7 @@ def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
         for spec in stored_manifest(uplink).arrays:
             arrays.append(StoredArray(path, offset, spec.dtype, spec.shape))
             offset += spec.payload_bytes
-        parties.append(PartyArrays(*arrays))
+        parties.append(PartyArrays(uplink.party, *arrays))
     return RoundSpec(
         parties=tuple(parties),
         classes=len(terms.table_schema.label_column.classes),

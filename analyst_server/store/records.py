@@ -13,6 +13,8 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
@@ -120,9 +122,13 @@ class Records:
         return f"<Records in {self._engine.url.render_as_string(hide_password=True)}>"
 
     def migrate(self) -> None:
-        """Bring the tables to this version; does nothing when they are."""
+        """Bring the tables to this version; does nothing, and locks nothing, when they are."""
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        newest = ScriptDirectory.from_config(config).get_current_head()
+        with self._engine.connect().execution_options(odc_write=False) as connection:
+            if MigrationContext.configure(connection).get_current_revision() == newest:
+                return
         with self._engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from protocol.errors import InvitationError, for_terminal
 from protocol.identity import fingerprint
 from user_client.cli.options import AsJson, PassphraseFile, open_session, passphrase, show
 from user_client.custody.files import read_bytes, write_whole
-from user_client.sdk import approve_pending, approve_request, create_consortium
+from user_client.sdk import Approved, Session, approve_pending, approve_request, create_consortium
 from user_client.sdk import invite as make_invitation
 
 app = typer.Typer(no_args_is_help=True, help="The lead institution: root, invitations, certificates.")
@@ -93,20 +94,31 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Issue certificates for the requests at the analyst, or for the analyst's own request file."""
-    secret = passphrase(passphrase_file)
+    secret, told = passphrase(passphrase_file), set[str]()
     with open_session(context) as session:
         if request is not None:
             approved = [approve_request(session, read_bytes(request), secret)]
             write_whole(out, approved[0].certificate.public_bytes(Encoding.PEM))
         else:
-            approved = approve_pending(session, secret)
+            approved = _approve_or_tell(session, secret, told) if watch else approve_pending(session, secret)
             end = time.monotonic() + watch
             while time.monotonic() < end:
                 time.sleep(WATCH_S)
-                approved += approve_pending(session, secret)
+                approved += _approve_or_tell(session, secret, told)
     rows = [{"party": one.identity.name, "role": one.identity.role} for one in approved]
     show(
         as_json,
         {"approved": rows, "certificate": str(out) if request else None},
         lambda: "\n".join(f"approved {row['party']} as {row['role']}" for row in rows) or "no requests wait",
     )
+
+
+def _approve_or_tell(session: Session, secret: str, told: set[str]) -> list[Approved]:
+    """Approve what can be; a request that cannot does not end the watch, and is told once."""
+    try:
+        return approve_pending(session, secret)
+    except InvitationError as error:
+        if error.detail not in told:
+            typer.echo(for_terminal("odc", error), err=True)
+            told.add(error.detail)
+        return []

@@ -8,13 +8,17 @@ from pathlib import Path
 from protocol.errors import UnreadableFileError
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read; readers see the old content or the new."""
+def write_whole(path: Path, *parts: bytes | memoryview) -> None:
+    """Write a file that only its owner can read; readers see the old content or the new.
+
+    The parts are written one after another, never joined in memory.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
+        for part in parts:
+            file.write(part)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -109,10 +109,14 @@ class Home:
 
     def membership(self) -> Membership:
         """Return who we are; raises `NotJoinedError`."""
-        stored = json.loads(self._read("membership.json"))
-        if stored.get("role") not in get_args(Role):
-            raise NotJoinedError(f"{self.path / 'membership.json'} names no role")
-        return Membership(**stored)
+        try:
+            stored = Membership(**json.loads(self._read("membership.json")))
+            is_known = stored.role in get_args(Role)
+        except (ValueError, TypeError):
+            is_known = False
+        if not is_known:
+            raise NotJoinedError(f"{self.path / 'membership.json'} is damaged")
+        return stored
 
     def write_membership(
         self, membership: Membership, certificate: x509.Certificate, root: x509.Certificate

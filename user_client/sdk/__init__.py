@@ -7,7 +7,7 @@ False
 """
 
 from user_client.sdk.anchor import create_anchor
-from user_client.sdk.consortium import approve_pending, approve_request, create_consortium, invite
+from user_client.sdk.consortium import Approved, approve_pending, approve_request, create_consortium, invite
 from user_client.sdk.downlink import predict, receive
 from user_client.sdk.membership import join
 from user_client.sdk.session import Session
@@ -15,6 +15,7 @@ from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
 from user_client.sdk.uplink import Prepared, contribute, prepare
 
 __all__ = [
+    "Approved",
     "Prepared",
     "Session",
     "accept_terms",

@@ -112,10 +112,13 @@ def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, byte
     anchor, _ = session.stored(collaboration_id, SealedAnchor, ANCHOR_FILE, "odc prepare")
     key = SealingKey.from_bytes((directory / SEALING_KEY_FILE).read_bytes())
     info = anchor_info(collaboration_id, anchor.terms_digest, anchor.recipient)
-    seed = key.open(anchor.ciphertext, info)
-    if len(seed) != SEED_BYTES or seed_commitment(seed) != anchor.commitment:
+    try:
+        seed = key.open(anchor.ciphertext, info)
+        if len(seed) != SEED_BYTES or seed_commitment(seed) != anchor.commitment:
+            raise SealBrokenError("the anchor is not the one the lead committed to")
+    except SealBrokenError:
         path.unlink()  # so that the next try fetches what the lead sends then
-        raise SealBrokenError("the anchor is not the one the lead committed to")
+        raise
     stream = KeyStream(seed, f"odc/v1/anchor/{terms.anchor.kind}")
     matrix = expand_anchor(
         terms.anchor.kind, stream.read, rows=terms.anchor.rows, features=terms.table_schema.width

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from protocol.codec import decode, explain
 from protocol.envelope import join_mac, sign
-from protocol.errors import InputError, InvitationError
+from protocol.errors import InputError, InvitationError, MalformedMessageError
 from protocol.identity import Identity, TrustRoot, fingerprint, load_certificate
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment, InvitationTicket, Role
@@ -33,6 +33,7 @@ INVITATION_VALIDITY_S: Final = 14 * 24 * 3600
 class Approved:
     """A certificate that was issued."""
 
+    invitation_id: str
     identity: Identity
     certificate: x509.Certificate
 
@@ -108,23 +109,41 @@ def invite(session: Session, party: str, *, role: Role = "institution") -> Invit
 def approve_pending(session: Session, passphrase: str) -> list[Approved]:
     """Issue certificates for all requests at the analyst that answer an invitation of ours.
 
-    A request whose secret does not fit is not approved, and named in the `InvitationError`.
+    Raises
+    ------
+    InvitationError
+        If there are requests that do not, after all others were approved; it names each.
     """
-    rows = session.connection.get_json("/v1/enrolments")["enrolments"]
-    if not rows:
+    bodies = _pending_requests(session)
+    if not bodies:
         return []
     authority = _unlock(session, passphrase)
-    approved = []
-    for row in rows:
-        one = _approve(session, authority, base64.b64decode(row["request"]))
+    approved: list[Approved] = []
+    refused: list[str] = []
+    for body in bodies:
+        try:
+            one = _approve(session, authority, body)
+        except InvitationError as error:
+            refused.append(error.detail)
+            continue
         session.connection.request(
             "PUT",
-            f"/v1/enrolments/{row['invitation_id']}/certificate",
+            f"/v1/enrolments/{one.invitation_id}/certificate",
             content=one.certificate.public_bytes(Encoding.PEM),
         )
-        _invitation_path(session.home, row["invitation_id"]).unlink()
+        _invitation_path(session.home, one.invitation_id).unlink()
         approved.append(one)
+    if refused:
+        raise InvitationError("; ".join(refused))
     return approved
+
+
+def _pending_requests(session: Session) -> list[bytes]:
+    try:
+        rows = session.connection.get_json("/v1/enrolments")["enrolments"]
+        return [base64.b64decode(row["request"]) for row in rows]
+    except (KeyError, TypeError, ValueError):
+        raise MalformedMessageError("enrolments", "are no list of requests") from None
 
 
 def approve_request(session: Session, request: bytes, passphrase: str) -> Approved:
@@ -154,7 +173,7 @@ def _approve(session: Session, authority: Authority, request: bytes) -> Approved
     host = urlsplit(invitation.analyst_url).hostname
     hosts = [host] if invitation.role == "analyst" and host else []
     certificate = authority.issue_for_request(enrolment.csr, identity, hosts=hosts, now=now)
-    return Approved(identity, certificate)
+    return Approved(invitation.invitation_id, identity, certificate)
 
 
 def _lead(session: Session) -> Membership:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from protocol.codec import encode
+from protocol.codec import decode, encode
 from protocol.errors import CertificateRefusedError, InvitationError
 from protocol.identity import Identity, load_certificate, public_key, same_key
 from protocol.invitation import Invitation
+from protocol.messages import Enrolment
 from user_client.custody.files import write_whole
 from user_client.custody.home import Membership
 from user_client.errors import NotJoinedError
@@ -63,10 +64,12 @@ def join(
         invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
     ) as connection:
         connection.discover()
-        body = encode(invitation.answer(home.make_key()))
-        request_path = home.path / "request.odc"
+        request = invitation.answer(home.make_key())
+        body, request_path = encode(request), home.path / "request.odc"
         if request_path.exists():  # a CSR is signed afresh each time; send the one we sent before
-            body = request_path.read_bytes()
+            earlier = request_path.read_bytes()
+            if decode(Enrolment, earlier).ticket == request.ticket:  # else it answers an older invitation
+                body = earlier
         write_whole(request_path, body)
         connection.send_message("POST", "/v1/enrolments", body)
         certificate = _poll(connection, invitation.invitation_id, wait_s, pause)

@@ -55,8 +55,8 @@ class Prepared:
 def prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
     """Encode a table, draw the secret basis and write the uplink to the state directory.
 
-    Preparing again draws a new basis, as long as nothing was sent; preparing the same file again
-    after that keeps the first.
+    Preparing the same file again keeps what is there, so that a broken upload can go on; another
+    table draws a new basis, until the analyst has accepted an uplink.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
     # the description comes last: without it, what lies here is taken for unfinished
     for name in (PREPARED_FILE, MANIFEST_FILE):
         (directory / name).unlink(missing_ok=True)
-    write_whole(directory / PAYLOAD_FILE, b"".join(raw_bytes(array) for array in arrays.values()))
+    write_whole(directory / PAYLOAD_FILE, *(raw_bytes(array) for array in arrays.values()))
     _write_basis(directory / BASIS_FILE, basis)
     write_whole(directory / MANIFEST_FILE, session.sign(manifest))
     write_whole(directory / PREPARED_FILE, json.dumps(asdict(prepared), indent=2).encode())

@@ -50,7 +50,7 @@ def draft_schema(
 
 
 def _draft_column(name: str, values: pa.ChunkedArray, out_of_range: str) -> dict[str, Any]:
-    numbers = as_numbers(values, MISSING_TEXTS)
+    numbers, _ = as_numbers(values, MISSING_TEXTS)
     levels = _distinct(values)
     if levels and not np.isnan(numbers).all() and all(_is_number(level) for level in levels):
         return {**_draft_numeric(name, numbers), "out_of_range": out_of_range}

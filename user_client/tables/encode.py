@@ -20,6 +20,7 @@ from user_client.errors import (
     MissingColumnError,
     NotANumberError,
     OutOfRangeError,
+    TableError,
     UnknownLevelError,
 )
 
@@ -63,8 +64,11 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    if name not in table.column_names:
+    found = table.column_names.count(name)
+    if found == 0:
         raise MissingColumnError(name)
+    if found > 1:
+        raise TableError(f"column '{name}' is in the table more than once")
     return table.column(name)
 
 
@@ -85,12 +89,11 @@ def _missing(text: pa.ChunkedArray, missing: Sequence[str]) -> NDArray[np.bool_]
 
 
 def _numeric(values: pa.ChunkedArray, column: NumericColumn, missing: Sequence[str]) -> Matrix64:
-    numbers = as_numbers(values, missing)
-    empty = np.isnan(numbers)
+    numbers, empty = as_numbers(values, missing)
+    unreadable = ~empty & ~np.isfinite(numbers)
+    if unreadable.any():
+        raise NotANumberError(column.name, _first(unreadable))
     if empty.any():
-        text_empty = _missing(as_text(values), missing)
-        if (empty & ~text_empty & ~_is_nan(values)).any():
-            raise NotANumberError(column.name, _first(empty & ~text_empty))
         if column.impute is None:
             raise EmptyFieldError(column.name, _first(empty))
         numbers[empty] = column.impute
@@ -98,32 +101,33 @@ def _numeric(values: pa.ChunkedArray, column: NumericColumn, missing: Sequence[s
     if outside.any() and column.out_of_range == "refuse":
         raise OutOfRangeError(column.name, _first(outside), column.low, column.high)
     numbers = numbers.clip(column.low, column.high)
-    return 2 * (numbers - column.low) / (column.high - column.low) - 1
+    return 2 * ((numbers - column.low) / (column.high - column.low)) - 1
 
 
-def _is_nan(values: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """NaN in a column that already holds numbers counts as an empty field."""
-    if not pa.types.is_floating(values.type):
-        return np.zeros(len(values), dtype=np.bool_)
-    return np.asarray(pc.fill_null(pc.is_nan(values), True).to_numpy(), dtype=np.bool_)
+def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix64, NDArray[np.bool_]]:
+    """Return a column as float64, and which fields are empty: a null, a NaN or a missing code.
 
-
-def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> Matrix64:
-    """Return a column as float64, NaN where a field is empty or no number."""
+    An empty field is NaN among the numbers; so is one that is no number and not empty either.
+    """
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        return np.array(values.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        numbers = np.array(values.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        codes = [code for code in map(_number, missing) if not math.isnan(code)]
+        empty = np.isnan(numbers) | np.isin(numbers, codes)
+        numbers[empty] = math.nan
+        return numbers, empty
     text = as_text(values)
-    empty = pa.chunked_array([pa.array(_missing(text, missing))])
-    blanked = pc.if_else(empty, pa.scalar(None, pa.string()), text)
+    empty = _missing(text, missing)
+    blanked = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(None, pa.string()), text)
     try:
-        return np.array(pc.cast(blanked, pa.float64()).to_numpy(), dtype=np.float64)
+        return np.array(pc.cast(blanked, pa.float64()).to_numpy(), dtype=np.float64), empty
     except pa.ArrowInvalid:
-        return np.array([_number(item) for item in blanked.to_pylist()])
+        return np.array([_number(item) for item in blanked.to_pylist()]), empty
 
 
 def _number(text: str | None) -> float:
+    """Return the number a text is, NaN if it is none; Python alone would read 1_000."""
     try:
-        return float(text) if text is not None else math.nan
+        return float(text) if text is not None and "_" not in text else math.nan
     except ValueError:
         return math.nan
 

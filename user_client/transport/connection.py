@@ -166,7 +166,7 @@ class AnalystConnection:
     def stream(self, path: str, kind: Kind) -> Iterator[Iterator[bytes]]:
         """Yield the pieces of a long answer as they come."""
         with self._translated(), self._client.stream("GET", path) as answer:
-            if answer.status_code >= 400:
+            if not answer.is_success:
                 answer.read()
                 raise_for_problem(answer)
             yield answer.iter_raw()
@@ -202,7 +202,7 @@ def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
 
 def raise_for_problem(answer: httpx.Response) -> None:
     """Raise the error an answer carries, if it carries one."""
-    if answer.status_code < 400:
+    if answer.is_success:
         return
     if answer.headers.get("content-type", "").startswith("application/problem+json"):
         try:

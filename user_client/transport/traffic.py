@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 Kind = Literal["control", "anchor", "uplink", "downlink"]
 
@@ -23,7 +24,7 @@ _ACKED_RECEIVED_OFFSET = 120
 
 def read_tcp_info(sock: socket.socket) -> tuple[int, int] | None:
     """Return (bytes sent and acknowledged, bytes received) of a connection, or None."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or sock.fileno() < 0:  # closed: the last request's answer said so
         return None
     info = sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 256)
     if len(info) < _ACKED_RECEIVED_OFFSET + 16:
@@ -37,17 +38,16 @@ class Traffic:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._seen: dict[int, tuple[int, int]] = {}
+        # by the socket itself: a file number is given again, and so may an address
+        self._seen: WeakKeyDictionary[Any, tuple[int, int]] = WeakKeyDictionary()
 
     def note(self, sock: Any, kind: Kind) -> None:
         """Attribute what a connection carried since the last look to ``kind``."""
         counted = read_tcp_info(sock) if sock is not None else None
         if counted is None:
             return
-        before = self._seen.get(sock.fileno(), (0, 0))
-        if counted[0] < before[0] or counted[1] < before[1]:
-            before = (0, 0)  # a new connection under an old number
-        self._seen[sock.fileno()] = counted
+        before = self._seen.get(sock, (0, 0))
+        self._seen[sock] = counted
         line = {"kind": kind, "sent": counted[0] - before[0], "received": counted[1] - before[1]}
         if self._path is not None:
             with self._path.open("a") as file:

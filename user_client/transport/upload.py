@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+import httpx
+
 from protocol.arrays import Layout
 from protocol.errors import DigestMismatchError, MalformedMessageError, OffsetMismatchError
 from protocol.messages import UplinkManifest
@@ -20,8 +22,8 @@ from user_client.transport.connection import AnalystConnection
 log = logging.getLogger(__name__)
 
 MAX_BREAKS: Final = 20
-"""In a row without a byte of progress; with the pause below that is about ten minutes offline."""
-_PAUSE_S: Final = 30.0
+"""In a row without a byte of progress; with the pauses that is about a quarter of an hour offline."""
+_LONGEST_PAUSE_S: Final = 30.0
 Progress = Callable[[int, int], None]
 
 
@@ -71,8 +73,8 @@ def send_uplink(
     layout = Layout(manifest.arrays, manifest.chunk_bytes)
     opened = connection.send_message(
         "POST", f"/v1/collaborations/{collaboration_id}/uplinks", signed_manifest, "uplink"
-    ).json()
-    path, offset = f"/v1/uploads/{opened['upload_id']}", int(opened["offset"])
+    )
+    path, offset = _place(opened)
     breaks = 0
     while True:
         try:
@@ -87,12 +89,21 @@ def send_uplink(
             log.warning("%s; going on at byte %d of %d", error.detail, reached, layout.stream_bytes)
             offset = reached
             if breaks:
-                pause(_PAUSE_S)
+                pause(min(2.0 ** (breaks - 1), _LONGEST_PAUSE_S))
         except DigestMismatchError:
             reached = _ask_offset(connection, path)
             if breaks or reached < offset:  # the payload itself is not what was signed
                 raise
             breaks, offset = 1, reached
+
+
+def _place(opened: httpx.Response) -> tuple[str, int]:
+    """Return the path of an upload that was opened, and the offset where it stands."""
+    try:
+        found = opened.json()
+        return f"/v1/uploads/{found['upload_id']}", int(found["offset"])
+    except (ValueError, KeyError, TypeError):
+        raise MalformedMessageError("upload", "was opened without an id and an offset") from None
 
 
 def _append(

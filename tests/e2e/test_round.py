@@ -1,0 +1,59 @@
+"""Whole rounds with something particular about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from protocol.codec import decode
+from protocol.envelope import Signed
+from protocol.messages import DTYPE_BYTES, UplinkManifest
+from protocol.metering import uplink
+from tests.e2e.consortium import Consortium, consortium, rows
+from user_client import sdk
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with consortium(tmp_path_factory.mktemp("rounds"), "lead-hospital", "hospital-b", "consumer") as found:
+        yield found
+
+
+def test_a_consumer_without_rows_takes_part_and_predicts(made: Consortium) -> None:
+    found = made.anchored(latent_dim=4)
+    counts = {"lead-hospital": 80, "hospital-b": 80, "consumer": 0}
+    for seed, (name, count) in enumerate(counts.items()):
+        made.contribute(name, found, rows(seed, count))
+    made.wait_for(found, "released")
+    predicted = []
+    for session in made.sessions.values():
+        sdk.receive(session, found)
+        predicted.append(sdk.predict(session, found, rows(7, 50)))
+    right = np.array(predicted[-1].labels) == rows(7, 50).column("label").to_numpy()
+    assert right.mean() > 0.85
+    # the same model on the same rows, through bases of their own
+    for other in predicted[:-1]:
+        np.testing.assert_allclose(other.probabilities, predicted[-1].probabilities, atol=1e-4)
+
+
+def test_an_uplink_is_formula_3_and_the_labels_within_one_percent(made: Consortium) -> None:
+    session, shape = made.lead, {"n": 1000, "a": 1000, "l": 100, "m": 120}
+    found = made.anchored(
+        features=shape["m"], latent_dim=shape["l"], anchor={"kind": "uniform", "rows": shape["a"]}
+    )
+    prepared = sdk.prepare(session, found, rows(0, shape["n"], features=shape["m"]))
+    formula = uplink(rows=shape["n"], anchor_rows=shape["a"], latent_dim=shape["l"], bits=32).total_bytes
+    assert prepared.formula_bytes == formula == 800_000
+
+    directory = session.home.collaboration(found)
+    on_disk = (directory / "uplink.payload").stat().st_size
+    manifest = decode(UplinkManifest, decode(Signed, (directory / "uplink.odc").read_bytes()).payload)
+    in_manifest = sum(int(np.prod(spec.shape)) * DTYPE_BYTES[spec.dtype] for spec in manifest.arrays)
+    assert manifest.rep.dtype == "f4"
+    assert on_disk == in_manifest == prepared.payload_bytes
+    labels = shape["n"]  # one byte each
+    assert formula + labels <= on_disk <= 1.01 * (formula + labels)
+    signed_and_digests = (directory / "uplink.odc").stat().st_size + 32 * 3
+    assert on_disk + signed_and_digests <= 1.01 * (formula + labels)

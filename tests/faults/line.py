@@ -1,0 +1,106 @@
+"""A telephone line between an institution and the analyst that a test can slow down and cut."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+Direction = Literal["up", "down"]
+_PIECE_BYTES = 16 * 2**10
+
+
+class Line:
+    """Relays TCP connections to one port; TLS goes through it unread.
+
+    Parameters
+    ----------
+    to_port : int
+        Where the analyst listens on this machine.
+    cuts : sequence of (direction, bytes)
+        Each, in turn, cuts the connection that has carried so many bytes that way.
+    up_bytes_per_s : float, optional
+        How fast the line is upwards.
+    """
+
+    def __init__(
+        self, to_port: int, cuts: tuple[tuple[Direction, int], ...] = (), up_bytes_per_s: float | None = None
+    ) -> None:
+        self._to_port, self._cuts, self._speed = to_port, list(cuts), up_bytes_per_s
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._door.getsockname()[1])
+        self._threads = [threading.Thread(target=self._take_calls)]
+        self._open: list[socket.socket] = []
+        self._threads[0].start()
+
+    @property
+    def cuts_left(self) -> int:
+        return len(self._cuts)
+
+    def _take_calls(self) -> None:
+        while True:
+            try:
+                caller, _ = self._door.accept()
+            except OSError:  # the door was closed
+                return
+            try:
+                analyst = socket.create_connection(("127.0.0.1", self._to_port))
+            except OSError:  # nobody is there: what the caller sees is a closed connection
+                caller.close()
+                continue
+            self._open += [caller, analyst]
+            call = threading.Thread(target=self._call, args=(caller, analyst))
+            self._threads.append(call)
+            call.start()
+
+    def _call(self, caller: socket.socket, analyst: socket.socket) -> None:
+        down = threading.Thread(target=self._carry, args=(analyst, caller, "down"))
+        down.start()
+        self._carry(caller, analyst, "up")
+        down.join()
+        # shut down alone, an end would still take what its peer sends, until its buffer is full
+        caller.close()
+        analyst.close()
+
+    def _carry(self, source: socket.socket, target: socket.socket, way: Direction) -> None:
+        carried = 0
+        try:
+            while data := source.recv(_PIECE_BYTES):
+                if way == "up" and self._speed:
+                    time.sleep(len(data) / self._speed)
+                carried += len(data)
+                if self._cuts and self._cuts[0][0] == way and carried >= self._cuts[0][1]:
+                    self._cuts.pop(0)
+                    break
+                target.sendall(data)
+        except OSError:  # the other direction has hung up
+            pass
+        _hang_up(source, target)
+
+    def close(self) -> None:
+        self._door.shutdown(socket.SHUT_RDWR)
+        self._door.close()
+        _hang_up(*self._open)
+        for thread in self._threads:
+            thread.join(timeout=60)
+
+
+def _hang_up(*ends: socket.socket) -> None:
+    for end in ends:
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def line(
+    to_port: int, cuts: tuple[tuple[Direction, int], ...] = (), up_bytes_per_s: float | None = None
+) -> Iterator[Line]:
+    made = Line(to_port, cuts, up_bytes_per_s)
+    try:
+        yield made
+    finally:
+        made.close()

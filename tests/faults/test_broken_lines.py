@@ -1,0 +1,116 @@
+"""Lines that break in the middle: what arrived is kept, and the next try ends well."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from tests.e2e.consortium import Consortium, consortium, rows
+from tests.faults.line import line
+from user_client import sdk
+from user_client.errors import ConnectionFailedError
+from user_client.sdk.downlink import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
+from user_client.transport import AnalystConnection, Traffic
+
+MIB = 2**20
+LARGE = {"features": 20, "latent_dim": 20, "anchor": {"kind": "haar", "rows": 20}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with consortium(tmp_path_factory.mktemp("lines"), "lead-hospital", "hospital-b") as found:
+        yield found
+
+
+@pytest.fixture
+def far(made: Consortium) -> Iterator[None]:
+    """Whatever a test does to the line of hospital-b, it has a straight one afterwards."""
+    yield
+    made.go_through("hospital-b", made.analyst.port)
+
+
+@pytest.fixture(scope="module")
+def large() -> pa.Table:
+    """A table whose uplink is 80 bytes a row: seven chunks of a mebibyte."""
+    return rows(3, 85_000, features=20)
+
+
+def offset_in(record: logging.LogRecord) -> int:
+    assert isinstance(record.args, tuple)
+    return int(str(record.args[1]))
+
+
+def test_an_upload_cut_twice_goes_on_where_it_stopped(
+    made: Consortium, far: None, large: pa.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    found, b = made.anchored(**LARGE), made.sessions["hospital-b"]
+    with line(made.analyst.port, cuts=(("up", 2 * MIB + 5000), ("up", 3 * MIB))) as broken:
+        made.go_through("hospital-b", broken.port)
+        with caplog.at_level(logging.INFO, logger="user_client.transport.upload"):
+            receipt = made.contribute("hospital-b", found, large)
+        assert broken.cuts_left == 0
+    made.go_through("hospital-b", made.analyst.port)
+    resumed_at = [offset_in(record) for record in caplog.records if "going on at" in record.msg]
+    assert len(resumed_at) >= 2
+    assert resumed_at[0] >= MIB
+    assert resumed_at == sorted(set(resumed_at))  # nothing that arrived was sent again
+    made.contribute("lead-hospital", found, rows(0, 40, features=20))
+    made.wait_for(found, "released")
+    assert sdk.receive(b, found).uplink_digest == receipt.uplink_digest
+
+
+def test_an_answer_that_is_lost_is_asked_for_again(made: Consortium, far: None) -> None:
+    """The line breaks after the last byte went up and before the receipt came down."""
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    sdk.prepare(b, found, rows(1, 40))
+    with line(made.analyst.port, cuts=(("down", 3500),)) as broken:
+        made.go_through("hospital-b", broken.port)
+        receipt = sdk.contribute(b, found)
+        assert broken.cuts_left == 0
+    made.go_through("hospital-b", made.analyst.port)
+    made.contribute("lead-hospital", found, rows(0, 40))
+    made.receive_all(found)
+    assert receipt.party == "hospital-b"
+
+
+@pytest.mark.parametrize("after_bytes", [4_000, 12_000])
+def test_a_downlink_cut_in_the_middle_leaves_nothing_and_comes_again(
+    made: Consortium, far: None, after_bytes: int
+) -> None:
+    model = {"kind": "mlp", "hidden_units": 2000, "epochs": 5}
+    found, b = made.anchored(model=model), made.sessions["hospital-b"]
+    made.contribute_all(found)
+    made.wait_for(found, "released")
+    directory = b.home.collaboration(found)
+    with line(made.analyst.port, cuts=(("down", after_bytes),)) as broken:
+        made.go_through("hospital-b", broken.port)
+        with pytest.raises(ConnectionFailedError) as caught:
+            sdk.receive(b, found)
+        assert (caught.value.exit_code, caught.value.hint) == (7, ConnectionFailedError.hint)
+        assert broken.cuts_left == 0
+        left = {path.name for path in directory.iterdir()}
+        assert not left & {DOWNLINK_FILE, CHANGE_FILE, MODEL_FILE}
+        sdk.receive(b, found)  # the line holds now
+    assert len(sdk.predict(b, found, rows(4, 7)).labels) == 7
+
+
+def test_a_server_that_is_not_there_ends_with_7_and_the_hint(made: Consortium) -> None:
+    root = made.lead.home.root_path.read_text()
+    pauses: list[float] = []
+    with (
+        AnalystConnection(
+            "https://localhost:9",
+            root,
+            None,
+            Traffic(),
+            pause=pauses.append,  # nobody listens there
+        ) as nowhere,
+        pytest.raises(ConnectionFailedError) as caught,
+    ):
+        nowhere.discover()
+    assert (caught.value.exit_code, caught.value.hint) == (7, ConnectionFailedError.hint)
+    assert pauses == sorted(pauses)
+    assert len(pauses) >= 4

@@ -1,0 +1,198 @@
+"""The right message at the wrong time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from examples.demo.actors import CommandError
+from protocol.errors import (
+    AlreadyExistsError,
+    DifferentUplinkError,
+    OutOfOrderError,
+    TermsMismatchError,
+    TermsNotAcceptedError,
+    UnsupportedVersionError,
+)
+from protocol.messages import UplinkManifest
+from tests.e2e.consortium import Consortium, consortium, refused, rows
+from tests.faults import crafted
+from user_client import sdk
+from user_client.errors import MissingColumnError, NotPreparedError
+from user_client.sdk.terms import stored_terms
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with consortium(tmp_path_factory.mktemp("order"), "lead-hospital", "hospital-b") as found:
+        yield found
+
+
+def test_the_command_will_not_prepare_before_the_terms_are_signed(made: Consortium) -> None:
+    found = made.publish()
+    with pytest.raises(CommandError) as caught:
+        made.institution("hospital-b").odc("contribute", "no-table-is-read.csv", "-c", found)
+    assert caught.value.exit_code == 6
+    assert "odc: hint: run `odc terms accept` first" in caught.value.stderr
+    assert made.state(found) == "enrolling"
+
+
+def test_an_uplink_before_the_terms_are_signed_is_refused(made: Consortium) -> None:
+    """Sent past our own client, which would not send it."""
+    signed_elsewhere, unsigned = made.anchored(), made.publish()
+    b = made.sessions["hospital-b"]
+    sdk.prepare(b, signed_elsewhere, rows(1, 40))
+    manifest, _ = b.stored(signed_elsewhere, UplinkManifest, "uplink.odc", "")
+    body = b.sign(manifest.model_copy(update={"collaboration_id": unsigned}))
+    with refused(made, TermsNotAcceptedError, exit_code=6, says="hospital-b has not signed"):
+        b.connection.send_message("POST", f"/v1/collaborations/{unsigned}/uplinks", body)
+
+
+def test_an_uplink_before_the_anchor_is_refused(made: Consortium) -> None:
+    other, found = made.anchored(), made.publish()
+    b = made.sessions["hospital-b"]
+    sdk.accept_terms(b, found)
+    with refused(made, OutOfOrderError, exit_code=6, says="it cannot take 'fetch anchor'"):
+        sdk.prepare(b, found, rows(1, 40))
+    sdk.prepare(b, other, rows(1, 40))
+    manifest, _ = b.stored(other, UplinkManifest, "uplink.odc", "")
+    body = b.sign(manifest.model_copy(update={"collaboration_id": found}))
+    with refused(made, OutOfOrderError, exit_code=6, says="it cannot take 'begin uplink'"):
+        b.connection.send_message("POST", f"/v1/collaborations/{found}/uplinks", body)
+    # and the round goes on as if nothing had been
+    sdk.accept_terms(made.lead, found)
+    sdk.create_anchor(made.lead, found)
+    made.contribute_all(found)
+    made.receive_all(found)
+
+
+def test_the_anchor_waits_for_every_signature(made: Consortium) -> None:
+    found = made.publish()
+    sdk.accept_terms(made.lead, found)
+    before = made.records()
+    with pytest.raises(NotPreparedError, match="not yet accepted by hospital-b") as caught:
+        sdk.create_anchor(made.lead, found)
+    assert caught.value.exit_code == 6
+    assert "odc status" in caught.value.hint
+    assert made.records() == before
+
+
+def test_a_second_anchor_is_refused_and_the_first_stands(made: Consortium) -> None:
+    found = made.anchored()
+    with refused(made, AlreadyExistsError, exit_code=6):
+        sdk.create_anchor(made.lead, found)
+    made.contribute_all(found)
+    made.receive_all(found)
+
+
+def test_the_same_uplink_twice_gets_the_same_receipt(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    made.contribute("hospital-b", found, rows(1, 40))
+    receipt = b.home.collaboration(found) / "receipt.odc"
+    first, records = receipt.read_bytes(), made.records()
+    receipt.unlink()  # as if the answer had been lost
+    sdk.contribute(b, found)
+    assert receipt.read_bytes() == first
+    assert made.records() == records
+    assert b.connection.get_message(f"/v1/collaborations/{found}/receipt") == first
+
+
+def test_a_different_second_uplink_is_refused_and_the_first_stands(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    made.contribute_all(found)
+    made.wait_for(found, "released")
+    terms = stored_terms(b, found)
+    with refused(made, DifferentUplinkError, exit_code=6):
+        crafted.send(b, terms, crafted.arrays(terms))
+    with refused(made, DifferentUplinkError, exit_code=6):
+        sdk.prepare(b, found, rows(77, 40))
+    made.receive_all(found)
+
+
+def test_preparing_another_table_draws_another_basis(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    first = sdk.prepare(b, found, rows(1, 40))
+    basis = b.home.collaboration(found) / "basis.npy"
+    first_basis = basis.read_bytes()
+    second = sdk.prepare(b, found, rows(2, 50))
+    assert (first.rows, second.rows) == (40, 50)
+    assert basis.read_bytes() != first_basis
+
+
+def test_another_table_after_a_lost_receipt_does_not_cost_the_basis(made: Consortium) -> None:
+    """The analyst has the uplink; the institution died before it could keep the receipt."""
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    made.contribute_all(found)
+    made.wait_for(found, "released")
+    (b.home.collaboration(found) / "receipt.odc").unlink()
+    with refused(made, DifferentUplinkError, exit_code=6):
+        made.contribute("hospital-b", found, rows(78, 40))
+    made.receive_all(found)
+
+
+def test_an_uplink_for_other_terms_or_another_anchor_is_refused(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    sdk.prepare(b, found, rows(1, 40))
+    terms = stored_terms(b, found)
+    changes: list[dict[str, Any]] = [{"terms_digest": bytes(32)}, {"anchor_commitment": bytes(32)}]
+    for change in changes:
+        with refused(made, TermsMismatchError, exit_code=6):
+            crafted.send(b, terms, crafted.arrays(terms), **change)
+    made.contribute("hospital-b", found, rows(1, 40))
+
+
+def test_a_sealed_round_takes_not_one_byte_more(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    made.contribute("lead-hospital", found, rows(0, 40))
+    sdk.prepare(b, found, rows(1, 40))
+    _, signed = b.stored(found, UplinkManifest, "uplink.odc", "")
+    opened = b.connection.send_message("POST", f"/v1/collaborations/{found}/uplinks", signed).json()
+    made.analyst.run("collaboration", "seal", found)
+    made.wait_for(found, "released")
+    headers = {"upload-offset": "0", "upload-complete": "?0"}
+    with refused(made, OutOfOrderError, exit_code=6):
+        b.connection.request_once(
+            "PATCH", f"/v1/uploads/{opened['upload_id']}", content=b"x", headers=headers
+        )
+    with refused(made, OutOfOrderError, exit_code=6):
+        sdk.contribute(b, found)
+    sdk.receive(made.lead, found)
+    assert len(sdk.predict(made.lead, found, rows(3, 5)).labels) == 5
+
+
+def test_receiving_before_the_release_says_what_it_waits_for(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    made.contribute("hospital-b", found, rows(1, 40))
+    with refused(made, OutOfOrderError, exit_code=6, says="collecting"):
+        sdk.receive(b, found)
+    assert b.status(found)["waiting_for"] == ["lead-hospital: odc contribute"]
+
+
+def test_a_message_of_a_newer_wire_version_says_who_must_upgrade(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    path = f"/v1/collaborations/{found}/uplinks"
+    before = made.records()
+    for version, older in ((2, "the analyst"), (0, "the client")):
+        headers = {"content-type": f"application/vnd.odc.v{version}+msgpack"}
+        with pytest.raises(UnsupportedVersionError) as caught:
+            b.connection.request("POST", path, content=b"", headers=headers)
+        assert caught.value.exit_code == 4
+        assert caught.value.hint == f"upgrade {older}: it is the older side"
+    assert made.records() == before
+
+
+def test_a_table_is_not_read_for_a_round_that_is_cancelled(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    made.analyst.run("collaboration", "cancel", found)
+    with refused(made, OutOfOrderError, exit_code=6, says="cancelled"):
+        made.contribute("hospital-b", found, rows(1, 40))
+    assert b.status(found)["waiting_for"] == []
+
+
+def test_an_empty_table_is_no_reason_to_send_without_labels(made: Consortium) -> None:
+    found, b = made.anchored(), made.sessions["hospital-b"]
+    with refused(made, MissingColumnError, exit_code=3):
+        sdk.prepare(b, found, pa.table({f"x{i}": pa.array([], pa.float64()) for i in range(4)}))

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analyst_server.alignment import align
+from analyst_server.alignment._orthogonal import haar_orthogonal
+from analyst_server.alignment.diagnostics import diagnose
+from analyst_server.alignment.isotropic import align_isotropic
+from analyst_server.alignment.odc import align_odc
+from analyst_server.alignment.registry import METHODS, TARGETS
+from protocol.terms import AlignmentTerms
+from tests.unit.analyst_server.alignment.parties import Matrix, shared_span, worst_disagreement
+
+
+def reps(seed: int = 0, parties: int = 3) -> list[Matrix]:
+    rng = np.random.default_rng(seed)
+    matrix = rng.random((40, 10))
+    return [matrix @ rng.standard_normal((10, 3)) for _ in range(parties)]
+
+
+def run(method: str = "odc", anchor_reps: Any = None, **options: Any) -> Any:
+    given = reps() if anchor_reps is None else anchor_reps
+    return align(method, given, rng=np.random.default_rng(7), **options)
+
+
+@pytest.mark.parametrize("name", ["method", "target"])
+def test_the_terms_offer_exactly_the_registered_names(name: str) -> None:
+    registered = {"method": METHODS, "target": TARGETS}[name]
+    assert AlignmentTerms.model_fields[name].annotation.__args__ == registered  # type: ignore[union-attr]
+
+
+def test_odc_by_name_is_odc() -> None:
+    for one, other in zip(run("odc").changes_of_basis, align_odc(reps()), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("is_isotropic", [True, False])
+def test_isotropic_by_name_is_isotropic(is_isotropic: bool) -> None:
+    found = run("isotropic", anchor_is_isotropic=is_isotropic).changes_of_basis
+    expected = align_isotropic(reps(), anchor_is_isotropic=is_isotropic)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_haar_target_turns_all_parties_alike(method: str) -> None:
+    plain, turned = run(method).changes_of_basis, run(method, target="haar").changes_of_basis
+    common = plain[0].T @ turned[0]
+    for one, other in zip(plain, turned, strict=True):
+        np.testing.assert_allclose(one @ common, other, rtol=0, atol=1e-10)
+
+
+def test_the_same_seed_draws_the_same_target() -> None:
+    one, other = run(target="haar"), run(target="haar")
+    np.testing.assert_array_equal(one.changes_of_basis[0], other.changes_of_basis[0])
+
+
+def test_another_seed_draws_another_target() -> None:
+    one = align("odc", reps(), target="haar", rng=np.random.default_rng(1)).changes_of_basis[0]
+    other = align("odc", reps(), target="haar", rng=np.random.default_rng(2)).changes_of_basis[0]
+    assert np.abs(one - other).max() > 0.01
+
+
+def test_an_identity_target_draws_nothing() -> None:
+    rng = np.random.default_rng(7)
+    align("odc", reps(), rng=rng)
+    assert rng.integers(2**62) == np.random.default_rng(7).integers(2**62)
+
+
+def test_the_diagnostics_are_those_of_the_result() -> None:
+    found = run("isotropic")
+    assert found.diagnostics == diagnose(reps(), found.changes_of_basis)
+
+
+@pytest.mark.parametrize("options", [{"method": "imakura"}, {"target": "random"}])
+def test_an_unknown_name_is_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="unknown alignment"):
+        run(**options)
+
+
+def test_no_party_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one party"):
+        run(anchor_reps=[])
+
+
+@pytest.mark.parametrize("shape", [(40, 4), (39, 3), (40,)])
+def test_another_shape_is_refused_with_its_place(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"representation 3 has shape .* expected \(40, 3\)"):
+        run(anchor_reps=[*reps(), np.ones(shape)])
+
+
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_a_zero_or_not_finite_representation_is_refused_with_its_place(bad: float) -> None:
+    with pytest.raises(ValueError, match="representation 3 is zero or not finite"):
+        run(anchor_reps=[*reps(), np.full((40, 3), bad)])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("parties", "latent_dim"), [(1, 3), (4, 1), (1, 1)])
+def test_the_smallest_rounds_are_aligned(parties: int, latent_dim: int, target: str, method: str) -> None:
+    rng = np.random.default_rng(0)
+    bases, _ = shared_span(rng, parties, 10, latent_dim)
+    matrix = rng.random((50, 10))
+    found = run(method, [matrix @ basis for basis in bases], target=target)
+    assert worst_disagreement(bases, found.changes_of_basis) < 1e-10
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_drawn_target_is_orthogonal(seed: int) -> None:
+    drawn = haar_orthogonal(12, np.random.default_rng(seed))
+    np.testing.assert_allclose(drawn.T @ drawn, np.eye(12), rtol=0, atol=1e-13)
+
+
+def test_drawn_targets_prefer_no_direction() -> None:
+    """The mean of Haar matrices is zero, and each entry of order n has variance 1 / n."""
+    rng = np.random.default_rng(0)
+    drawn = np.stack([haar_orthogonal(4, rng) for _ in range(4000)])
+    assert np.abs(drawn.mean(axis=0)).max() < 5 * 0.5 / np.sqrt(4000)  # five standard errors
+    np.testing.assert_allclose(drawn.var(axis=0), 0.25, rtol=0, atol=0.03)

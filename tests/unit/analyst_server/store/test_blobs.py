@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from analyst_server.store import DirectoryBlobs
+
+KEY = "collaboration/uplinks/one"
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> DirectoryBlobs:
+    return DirectoryBlobs(tmp_path / "blobs")
+
+
+def append(blobs: DirectoryBlobs, offset: int, data: bytes) -> None:
+    with blobs.append_partial(KEY, offset) as file:
+        file.write(data)
+
+
+def part(blobs: DirectoryBlobs) -> bytes:
+    return blobs.partial_path(KEY).read_bytes()
+
+
+def test_a_blob_written_at_once_is_whole(blobs: DirectoryBlobs) -> None:
+    blobs.write(KEY, b"content")
+    assert blobs.path(KEY).read_bytes() == b"content"
+
+
+def test_a_blob_written_at_once_leaves_no_partial_file(blobs: DirectoryBlobs) -> None:
+    blobs.write(KEY, b"content")
+    assert not blobs.has_partial(KEY)
+
+
+def test_a_blob_is_replaced_as_a_whole(blobs: DirectoryBlobs) -> None:
+    blobs.write(KEY, b"a long content")
+    blobs.write(KEY, b"short")
+    assert blobs.path(KEY).read_bytes() == b"short"
+
+
+def test_what_an_interrupted_write_left_does_not_get_into_the_next(blobs: DirectoryBlobs) -> None:
+    append(blobs, 0, b"left over, and longer")
+    blobs.write(KEY, b"content")
+    assert blobs.path(KEY).read_bytes() == b"content"
+
+
+def test_a_reader_of_a_replaced_blob_keeps_the_old_content(blobs: DirectoryBlobs) -> None:
+    blobs.write(KEY, b"old")
+    with blobs.path(KEY).open("rb") as reader:
+        blobs.write(KEY, b"new content")
+        assert reader.read() == b"old"
+
+
+def test_an_empty_blob_exists(blobs: DirectoryBlobs) -> None:
+    blobs.write(KEY, b"")
+    assert blobs.exists(KEY)
+
+
+def test_a_blob_does_not_exist_before_its_commit(blobs: DirectoryBlobs) -> None:
+    append(blobs, 0, b"content")
+    assert not blobs.exists(KEY)
+    assert blobs.has_partial(KEY)
+
+
+def test_pieces_are_appended_one_after_another(blobs: DirectoryBlobs) -> None:
+    append(blobs, 0, b"one")
+    append(blobs, 3, b"two")
+    assert part(blobs) == b"onetwo"
+
+
+@pytest.mark.parametrize("offset", [0, 2, 5])
+def test_what_lies_behind_the_offset_is_cut_off(blobs: DirectoryBlobs, offset: int) -> None:
+    append(blobs, 0, b"abcdefgh")
+    append(blobs, offset, b"X")
+    assert part(blobs) == b"abcdefgh"[:offset] + b"X"
+
+
+def test_a_committed_blob_has_every_byte_that_was_appended(blobs: DirectoryBlobs) -> None:
+    append(blobs, 0, b"content")
+    blobs.sync_partial(KEY)
+    blobs.commit(KEY)
+    assert blobs.path(KEY).read_bytes() == b"content"
+    assert not blobs.has_partial(KEY)
+
+
+def test_syncing_reaches_the_disk(blobs: DirectoryBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    append(blobs, 0, b"content")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    blobs.sync_partial(KEY)
+    assert synced == [blobs.partial_path(KEY).stat().st_ino]
+
+
+def test_a_commit_syncs_the_directory_behind_the_name(
+    blobs: DirectoryBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    append(blobs, 0, b"content")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    blobs.commit(KEY)
+    assert synced == [blobs.path(KEY).parent.stat().st_ino]
+
+
+def test_syncing_nothing_is_fine(blobs: DirectoryBlobs) -> None:
+    blobs.sync_partial(KEY)
+    assert not blobs.has_partial(KEY)
+
+
+def test_a_discarded_partial_blob_is_gone(blobs: DirectoryBlobs) -> None:
+    append(blobs, 0, b"content")
+    blobs.discard_partial(KEY)
+    assert not blobs.has_partial(KEY)
+
+
+def test_discarding_nothing_is_fine(blobs: DirectoryBlobs) -> None:
+    blobs.discard_partial(KEY)
+    assert not blobs.has_partial(KEY)
+
+
+def test_a_discarded_partial_blob_does_not_take_the_whole_one_with_it(blobs: DirectoryBlobs) -> None:
+    blobs.write(KEY, b"content")
+    append(blobs, 0, b"newer")
+    blobs.discard_partial(KEY)
+    assert blobs.path(KEY).read_bytes() == b"content"
+
+
+def test_only_the_owner_can_read_a_blob(blobs: DirectoryBlobs) -> None:
+    blobs.write(KEY, b"content")
+    assert stat.S_IMODE(blobs.path(KEY).stat().st_mode) == 0o600
+
+
+def test_the_store_says_where_it_is(blobs: DirectoryBlobs, tmp_path: Path) -> None:
+    assert repr(blobs) == f"<DirectoryBlobs in {tmp_path / 'blobs'}>"

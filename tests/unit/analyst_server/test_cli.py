@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from analyst_server import cli
+from analyst_server.services import rounds
+from protocol import __version__
+from protocol.errors import CertificateRequiredError, OutOfOrderError
+from tests.fakes.certificates import NOW
+from tests.unit.analyst_server.services.test_collaborations import DRAFT
+from tests.unit.analyst_server.services.test_rounds import OWNER, claim, finish
+from tests.unit.analyst_server.test_enrolment import invitation
+from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, make_uplink
+
+Run = Callable[..., Any]
+
+
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    command = command or get_command(cli.app)
+    found = [path]
+    for name, inner in getattr(command, "commands", {}).items():
+        found += commands(inner, (*path, name))
+    return found
+
+
+@pytest.fixture
+def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command of the analyst whose stores are those of ``world``."""
+    monkeypatch.setattr(cli, "open_analyst", lambda _settings: world.analyst)
+    runner = CliRunner()
+
+    def call(*arguments: Any) -> Any:
+        return runner.invoke(cli.app, [str(argument) for argument in arguments])
+
+    return call
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_every_command_has_help(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(cli.app, [*path, "--help"])
+    assert (result.exit_code, "Usage" in result.output) == (0, True)
+
+
+def test_the_promised_commands_are_there() -> None:
+    promised = {("collaboration", name) for name in ("create", "list", "show", "seal", "release", "report")}
+    assert promised | {("serve",), ("join",), ("install",)} <= set(commands())
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert CliRunner().invoke(cli.app, ["version"]).output == f"odc-analyst {__version__}\n"
+
+
+@pytest.mark.parametrize("kind", ["toml", "json"])
+def test_a_collaboration_is_created_from_a_file(run: Run, world: World, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"terms.{kind}"
+    dump = {"toml": tomli_w.dumps, "json": json.dumps}[kind]
+    draft = json.loads(json.dumps(DRAFT))
+    for column in draft["table_schema"]["columns"]:
+        del column["impute"]  # TOML has no null
+    path.write_text(dump(draft))
+    created = json.loads(run("collaboration", "create", path, "--json").output)
+    assert created["state"] == "enrolling"
+    (row,) = json.loads(run("collaboration", "list", "--json").output)
+    assert row["collaboration_id"] == created["collaboration_id"]
+
+
+def test_a_file_that_is_no_draft_is_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "terms.toml"
+    path.write_text("= nothing")
+    assert run("collaboration", "create", path).exception.code == "unreadable-file"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_file_that_cannot_be_read_is_refused(run: Run, tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "terms.toml"
+    if content is not None:
+        path.write_bytes(content)
+    assert run("collaboration", "create", path).exception.code == "unreadable-file"
+
+
+def test_without_collaborations_the_list_says_so(run: Run) -> None:
+    assert run("collaboration", "list").output == "no collaborations yet\n"
+
+
+def test_the_list_counts_the_uplinks(run: Run, world: World) -> None:
+    world.until_anchored()
+    world.send(make_uplink(world.terms, LEAD))
+    assert "collecting" in run("collaboration", "list").output
+    assert " 1/2  Readmission" in run("collaboration", "list").output
+
+
+def test_one_collaboration_is_shown_with_whom_it_waits_for(run: Run, world: World) -> None:
+    world.until_anchored()
+    world.send(make_uplink(world.terms, LEAD))
+    shown = run("collaboration", "show", world.id).output
+    assert "uplink received, 30 rows" in shown
+    assert f"waiting for {HOSPITAL}: odc contribute" in shown
+
+
+def test_a_failed_collaboration_is_shown_with_its_reason(run: Run, world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    rounds.fail(world.analyst, world.id, OWNER, "no rows of class 1")
+    assert "failed: no rows of class 1" in run("collaboration", "show", world.id).output
+    assert run("collaboration", "resume", world.id).exit_code == 0
+    assert world.state == "sealed"
+
+
+def test_a_round_is_sealed_by_a_word(run: Run, world: World) -> None:
+    world.until_anchored()
+    world.send(make_uplink(world.terms, LEAD))
+    assert run("collaboration", "seal", world.id).exit_code == 0
+    assert world.state == "sealed"
+
+
+def test_a_held_round_is_released_by_a_word(run: Run, world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    finish(world, hold=True)
+    assert run("collaboration", "release", world.id).output == "released\n"
+    assert world.state == "released"
+
+
+def test_a_collaboration_is_given_up_by_a_word(run: Run, world: World) -> None:
+    world.publish()
+    run("collaboration", "cancel", world.id)
+    assert world.state == "cancelled"
+
+
+def test_a_command_at_the_wrong_time_is_refused(run: Run, world: World) -> None:
+    world.publish()
+    assert isinstance(run("collaboration", "release", world.id).exception, OutOfOrderError)
+
+
+def test_the_report_is_for_people_and_machines(run: Run, world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    finish(world)
+    words = run("collaboration", "report", world.id).output
+    assert "formula (3)" in words
+    assert "concordance gap" in words
+    assert json.loads(run("collaboration", "report", world.id, "--json").output)["state"] == "released"
+
+
+def test_joining_writes_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "unix_now", lambda: NOW)
+    (tmp_path / "i.json").write_text(invitation().to_json())
+    out = tmp_path / "request.odc"
+    arguments = ["join", str(tmp_path / "i.json"), "--data-dir", str(tmp_path / "d"), "--out", str(out)]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert (result.exit_code, out.exists()) == (0, True)
+    assert "odc consortium approve --request request.odc" in result.output
+
+
+def test_a_setting_that_cannot_be_is_an_input_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["odc-analyst", "serve", "--data-dir", str(tmp_path), "--port", "70000"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 3
+    assert capsys.readouterr().err.startswith("odc-analyst: error: settings: port")
+
+
+def test_an_error_ends_with_two_lines_and_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["odc-analyst", "collaboration", "list", "--data-dir", str(tmp_path)])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == CertificateRequiredError.exit_code
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("odc-analyst: error: there is no certificate in")
+    assert second.startswith("odc-analyst: hint: run `odc-analyst join INVITATION`")

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from analyst_server.training import ModelSpec
+from analyst_server.training.models import fit
+from analyst_server.training.onnx_file import export
+from tests.unit.analyst_server.alignment.parties import haar
+from tests.unit.analyst_server.training.problems import SPECS, blobs
+
+KINDS = pytest.mark.parametrize("kind", list(SPECS))
+CLASSES = pytest.mark.parametrize("classes", [2, 3])
+
+
+@KINDS
+@CLASSES
+def test_the_same_seed_gives_the_same_model(kind: str, classes: int) -> None:
+    rows, labels = blobs(classes)
+    one, other = (fit(SPECS[kind], rows, labels, classes) for _ in range(2))
+    np.testing.assert_array_equal(one.pipeline.predict_proba(rows), other.pipeline.predict_proba(rows))
+
+
+def test_another_seed_gives_another_network() -> None:
+    rows, labels = blobs(2)
+    one, other = (fit(replace(SPECS["mlp"], seed=seed), rows, labels, 2) for seed in (1, 2))
+    assert np.abs(one.pipeline.predict_proba(rows) - other.pipeline.predict_proba(rows)).max() > 1e-6
+
+
+@KINDS
+@CLASSES
+def test_a_model_learns_what_can_be_learned(kind: str, classes: int) -> None:
+    rows, labels = blobs(classes)
+    model = fit(SPECS[kind], rows, labels, classes)
+    assert model.pipeline.score(rows, labels) > 0.85  # the classes overlap; chance is a half or a third
+
+
+@CLASSES
+@pytest.mark.parametrize("seed", range(5))
+def test_logistic_regression_does_not_see_which_target_was_chosen(seed: int, classes: int) -> None:
+    """Its penalty is a norm and the scale is one number, so a common rotation changes no score."""
+    rows, labels = blobs(classes, seed=seed)
+    turn = haar(rows.shape[1], np.random.default_rng(seed))
+    plain = fit(SPECS["logistic"], rows.astype(np.float64), labels, classes).pipeline
+    turned = fit(SPECS["logistic"], rows @ turn, labels, classes).pipeline
+    np.testing.assert_array_equal(plain.predict(rows), turned.predict(rows @ turn))
+    # the solver stops when its gradient is below 1e-4, each time after a slightly different path
+    np.testing.assert_allclose(
+        plain.predict_proba(rows), turned.predict_proba(rows @ turn), rtol=0, atol=5e-3
+    )
+
+
+@KINDS
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_a_model_does_not_depend_on_the_units_of_the_representation(kind: str, scale: float) -> None:
+    rows, labels = blobs(2)
+    rows = rows.astype(np.float64)
+    plain, scaled = (fit(SPECS[kind], data, labels, 2).pipeline for data in (rows, scale * rows + 5))
+    np.testing.assert_array_equal(plain.predict(rows), scaled.predict(scale * rows + 5))
+
+
+@KINDS
+@CLASSES
+def test_the_parameters_are_counted_as_the_onnx_file_holds_them(kind: str, classes: int) -> None:
+    """N of formula (4). A binary model may stand in the file with a column for each class."""
+    rows, labels = blobs(classes)
+    model = fit(SPECS[kind], rows, labels, classes)
+    graph = onnx.load_from_string(export(model, rows.shape[1])).graph
+    held = sum(int(np.prod(tensor.dims)) for tensor in graph.initializer) + sum(
+        len(attribute.floats) for node in graph.node for attribute in node.attribute
+    )
+    output_numbers = 12 + 1 if kind == "mlp" else 5 + 1
+    assert abs(held - model.parameters) <= output_numbers + classes + 4
+
+
+@pytest.mark.parametrize(("classes", "expected"), [(2, 5 + 1), (3, 3 * (5 + 1))])
+def test_logistic_regression_has_a_weight_for_each_direction_and_an_intercept(
+    classes: int, expected: int
+) -> None:
+    rows, labels = blobs(classes)
+    assert fit(SPECS["logistic"], rows, labels, classes).parameters == expected + 2 * 5  # shift and scale
+
+
+@pytest.mark.parametrize(("classes", "outputs"), [(2, 1), (3, 3)])
+def test_a_network_has_its_two_layers(classes: int, outputs: int) -> None:
+    rows, labels = blobs(classes)
+    found = fit(SPECS["mlp"], rows, labels, classes).parameters
+    assert found == (5 + 1) * 12 + (12 + 1) * outputs + 2 * 5
+
+
+@KINDS
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_class_without_rows_is_refused_by_its_number(kind: str, missing: int) -> None:
+    rows, labels = blobs(3)
+    kept = labels != missing
+    with pytest.raises(ValueError, match=f"class number {missing}"):
+        fit(SPECS[kind], rows[kept], labels[kept], 3)
+
+
+@pytest.mark.parametrize(
+    "spec", [replace(SPECS["mlp"], epochs=1), ModelSpec("logistic", inverse_penalty=1e6, epochs=1)]
+)
+def test_a_fit_that_was_cut_off_says_so(spec: ModelSpec) -> None:
+    rows, labels = blobs(2)
+    assert not fit(spec, rows, labels, 2).converged
+
+
+def test_a_fit_that_settled_says_so() -> None:
+    rows, labels = blobs(2)
+    assert fit(SPECS["logistic"], rows, labels, 2).converged
+
+
+def test_rows_that_are_all_alike_can_be_fitted() -> None:
+    model = fit(SPECS["logistic"], np.ones((10, 3), np.float32), np.arange(10) % 2, 2)
+    np.testing.assert_allclose(model.pipeline.predict_proba(np.ones((1, 3))), 0.5, atol=1e-6)

@@ -1,0 +1,219 @@
+"""One round by its commands; what each step does is tested in sdk/."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from analyst_server.services import collaborations
+from tests.unit.user_client.cli.runner import Odc
+from tests.unit.user_client.consortium import HOSPITAL, LEAD, URL
+from user_client.cli import options
+from user_client.errors import ConnectionFailedError, PassphraseError
+from user_client.transport import AnalystConnection
+
+
+def joined(odc: Odc) -> Odc:
+    odc.consortium.until_joined()
+    return odc
+
+
+# consortium and join
+
+
+def test_a_consortium_is_founded_with_an_invitation_for_the_analyst(odc: Odc) -> None:
+    result = odc("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", "--json", home="b")
+    assert result.code == 0
+    assert Path(result.json["analyst_invitation"]).exists()
+    assert len(result.json["consortium_id"]) == 32
+
+
+def test_the_founder_is_told_what_comes_next(odc: Odc) -> None:
+    result = odc("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", home="b")
+    assert "next: give analyst.invitation.json to the analyst" in result.out
+
+
+def test_an_institution_is_invited_by_a_file(odc: Odc) -> None:
+    result = odc("consortium", "invite", HOSPITAL, home=LEAD)
+    assert result.code == 0
+    assert (odc.consortium.directory / f"{HOSPITAL}.invitation.json").exists()
+    assert "by telephone" in result.out
+
+
+def test_joining_takes_an_approval(odc: Odc) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "invitation.json", home=LEAD)
+    waiting = odc("join", "invitation.json")
+    assert waiting.code == 6
+    assert "odc consortium approve" in waiting.err
+    approved = odc("consortium", "approve", "--json", home=LEAD)
+    assert approved.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
+    assert odc("join", "--json").json["party"] == HOSPITAL
+
+
+def test_joining_shows_the_root_to_compare(odc: Odc) -> None:
+    invitation = odc("consortium", "invite", HOSPITAL, "--out", "i.json", "--json", home=LEAD)
+    assert invitation.json["root_fingerprint"] in odc("join", "i.json").err
+
+
+def test_without_requests_the_lead_is_told_so(odc: Odc) -> None:
+    assert odc("consortium", "approve", home=LEAD).out == "no requests wait\n"
+
+
+def test_a_file_that_is_no_invitation_is_refused(odc: Odc) -> None:
+    odc.passphrase.with_name("x.json").write_text("{}")
+    result = odc("join", "x.json")
+    assert (result.code, result.err.splitlines()[0]) == (
+        5,
+        "odc: error: the file is not an ODC invitation",
+    )
+
+
+def test_a_wrong_passphrase_is_an_input_error(odc: Odc) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    odc("join", "i.json")
+    odc.passphrase.write_text("another one")
+    assert odc("consortium", "approve", home=LEAD).code == PassphraseError.exit_code
+
+
+def test_a_passphrase_is_asked_for_when_no_file_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ODC_PASSPHRASE_FILE", raising=False)
+    asked: list[dict[str, object]] = []
+
+    def prompt(_text: str, **given: object) -> str:
+        asked.append(given)
+        return "typed"
+
+    monkeypatch.setattr(options.typer, "prompt", prompt)
+    assert options.passphrase(None, confirm=True) == "typed"
+    assert asked == [{"hide_input": True, "confirmation_prompt": True}]
+    file = tmp_path / "p"
+    file.write_text(" from the file\n")
+    assert options.passphrase(file) == "from the file"
+
+
+# terms
+
+
+def test_a_draft_becomes_terms(odc: Odc) -> None:
+    table = odc.consortium.table(1)
+    result = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL, "--json")
+    assert result.json == {"terms": "terms.toml", "features": 3, "latent_dim": 1}
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    terms = collaborations.complete_terms(odc.consortium.analyst, content)
+    assert (terms.lead, terms.parties) == (LEAD, (LEAD, HOSPITAL))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("--latent-dim", "0"), ("--latent-dim", "4"), ("--out-of-range", "ignore"), ("--label", "nothing")],
+    ids=" ".join,
+)
+def test_a_draft_with_a_wrong_option_is_refused(odc: Odc, wrong: tuple[str, str]) -> None:
+    given = {"--label": "y", "--party": LEAD, wrong[0]: wrong[1]}
+    flat = [part for pair in given.items() for part in pair]
+    result = odc("terms", "draft", odc.consortium.table(1), *flat)
+    assert result.code == 3
+    assert result.err.startswith("odc: error: ")
+
+
+def test_a_draft_can_leave_a_column_out_and_clip(odc: Odc) -> None:
+    table = odc.consortium.table(1)
+    odc(
+        "terms", "draft", table, "--label", "y", "--party", LEAD, "--exclude", "x0", "--latent-dim", "2",
+        "--out-of-range", "clip", "--out", "mine.toml",
+    )  # fmt: skip
+    content = tomllib.loads((odc.consortium.directory / "mine.toml").read_text())
+    columns = content["table_schema"]["columns"]
+    assert [(column["name"], column["out_of_range"]) for column in columns] == [
+        ("x1", "clip"),
+        ("x2", "clip"),
+    ]
+
+
+def test_terms_are_shown_in_words_and_for_machines(odc: Odc) -> None:
+    joined(odc).consortium.publish()
+    assert "What leaves this institution, once:" in odc("terms", "show").out
+    assert odc("terms", "show", "--json").json["collaboration_id"] == odc.consortium.id
+
+
+def test_terms_are_signed(odc: Odc) -> None:
+    joined(odc).consortium.publish()
+    result = odc("terms", "accept", "--json")
+    assert (result.json["party"], result.json["collaboration_id"]) == (HOSPITAL, odc.consortium.id)
+
+
+# the round
+
+
+def test_the_anchor_is_sealed_for_all(odc: Odc) -> None:
+    odc.consortium.until_accepted()
+    assert odc("anchor", "create", "--json", home=LEAD).json["sealed_for"] == 2
+
+
+def test_preparing_says_what_would_leave(odc: Odc) -> None:
+    odc.consortium.until_anchored(latent_dim=2)
+    result = odc("prepare", odc.consortium.table(1))
+    assert "40 rows of 3 encoded features become 2 numbers each" in result.out
+    assert "a row keeps hidden (epsilon-DR)" in result.out
+    assert "nothing was sent" in result.out
+
+
+def test_preparing_a_table_that_does_not_fit_names_row_and_column(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    result = odc("prepare", odc.consortium.table(1, x1=[99.0] * 40))
+    assert result.code == 3
+    assert "column 'x1', row 1: expected a number from -4 to 4" in result.err
+    assert "99" not in result.err
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_contributing_sends_the_table_or_what_is_prepared(odc: Odc, prepared: bool) -> None:
+    odc.consortium.until_anchored()
+    table = odc.consortium.table(1)
+    if prepared:
+        odc("prepare", table)
+    result = odc("contribute", *([] if prepared else [table]), "--json")
+    assert result.json["payload_bytes"] == (40 + 3) * 3 * 4 + 40
+
+
+def test_the_status_says_who_is_waited_for(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    assert f"waiting for {HOSPITAL}: odc contribute" in odc("status").out
+    shown = odc("status", "--collaboration", odc.consortium.id, "--json").json
+    assert (shown["party"], shown["collaborations"][0]["state"]) == (HOSPITAL, "anchored")
+
+
+def test_the_status_without_a_collaboration_says_so(odc: Odc) -> None:
+    assert "no collaboration names this institution yet" in joined(odc)("status").out
+
+
+def test_predictions_come_as_a_table(odc: Odc) -> None:
+    odc.consortium.until_released()
+    assert odc("receive", "--json").json["model_parameters"] > 0
+    result = odc("predict", odc.consortium.table(5), "--out", "mine.csv", "--json")
+    assert result.json == {"rows": 40, "predictions": "mine.csv"}
+    with (odc.consortium.directory / "mine.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert set(found[0]) == {"prediction", "probability_no", "probability_yes"}
+    assert all(
+        float(row["probability_no"]) + float(row["probability_yes"]) == pytest.approx(1) for row in found
+    )
+
+
+def test_receiving_too_early_is_a_matter_of_time(odc: Odc) -> None:
+    odc.consortium.until_contributed()
+    assert odc("receive").code == 6
+
+
+def test_a_line_that_is_down_ends_with_seven(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ConnectionFailedError("no answer")
+
+    joined(odc)
+    monkeypatch.setattr(AnalystConnection, "discover", fail)
+    assert odc("status").code == 7

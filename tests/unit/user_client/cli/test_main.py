@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from protocol import __version__
+from protocol.errors import (
+    MalformedMessageError,
+    NotFoundError,
+    OdcError,
+    OutOfOrderError,
+    SignatureError,
+    all_errors,
+)
+from user_client import errors
+from user_client.cli import main as main_module
+from user_client.cli.main import app
+from user_client.custody.home import Home
+
+
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command and group there is."""
+    command = command or get_command(app)
+    found = [path]
+    for name, inner in getattr(command, "commands", {}).items():
+        found += commands(inner, (*path, name))
+    return found
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_every_command_has_help(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*path, "--help"])
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_every_command_says_what_it_does(path: tuple[str, ...]) -> None:
+    command: Any = get_command(app)
+    for name in path:
+        command = command.commands[name]
+    assert command.help
+
+
+def test_the_promised_commands_are_there() -> None:
+    promised = {
+        ("consortium", "create"),
+        ("consortium", "invite"),
+        ("consortium", "approve"),
+        ("join",),
+        ("terms", "draft"),
+        ("terms", "show"),
+        ("terms", "accept"),
+        ("anchor", "create"),
+        ("prepare",),
+        ("contribute",),
+        ("status",),
+        ("receive",),
+        ("predict",),
+        ("version",),
+    }
+    assert promised <= set(commands())
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = CliRunner().invoke(app, ["version"])
+    assert (result.exit_code, result.output) == (0, f"odc {__version__}\n")
+
+
+def end_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> int:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main_module, "app", fail)
+    with pytest.raises(SystemExit) as caught:
+        main_module.main()
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.InputError("no"), 3),
+        (errors.OutOfRangeError("age", 3, 0, 1), 3),
+        (errors.PassphraseError("no"), 3),
+        (errors.ChoiceNeededError("no"), 3),
+        (MalformedMessageError("Receipt", "no"), 4),
+        (SignatureError("no"), 5),
+        (errors.NotJoinedError("no"), 5),
+        (OutOfOrderError("draft", "seal"), 6),
+        (NotFoundError("no"), 6),
+        (errors.NotPreparedError("no"), 6),
+        (errors.ConnectionFailedError("no"), 7),
+        (errors.TlsFailedError("no"), 7),
+        (OdcError("no"), 1),
+    ],
+    ids=lambda item: type(item).__name__ if isinstance(item, Exception) else "",
+)
+def test_an_error_ends_with_two_lines_and_its_exit_code(
+    error: OdcError, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert end_with(error, monkeypatch) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"odc: error: {error.detail}\nodc: hint: {error.hint}\n"
+
+
+def test_the_unexpected_ends_with_one_and_without_its_story(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert end_with(KeyError("patient-4711"), monkeypatch) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("odc: error: unexpected KeyError\nodc: hint: ")
+    assert "4711" not in printed.err
+
+
+@pytest.mark.parametrize(
+    "cls", [cls for cls in all_errors() if cls.__module__ == errors.__name__], ids=lambda cls: cls.__name__
+)
+def test_every_error_of_the_client_has_a_slug_a_title_and_a_hint(cls: type[OdcError]) -> None:
+    assert cls.code.replace("-", "").isalpha()
+    assert cls.title[0].isupper()
+    assert cls.hint
+    assert not cls.hint.endswith(".")
+    assert 0 < cls.exit_code < 126
+
+
+def test_every_slug_of_either_side_is_used_once() -> None:
+    ours = [cls.code for cls in all_errors() if cls.__module__ in ("protocol.errors", errors.__name__)]
+    assert len(set(ours)) == len(ours)
+
+
+def test_the_tree_of_client_errors_names_every_class() -> None:
+    assert errors.__doc__ is not None
+    for cls in all_errors():
+        if cls.__module__ == errors.__name__:
+            assert cls.__name__ in errors.__doc__
+
+
+def test_the_home_may_come_from_the_command_line(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["odc", "--home", str(tmp_path / "mine"), "status"])
+    with pytest.raises(SystemExit) as caught:
+        main_module.main()
+    assert caught.value.code == 5
+    assert str(tmp_path / "mine") in capsys.readouterr().err
+
+
+def test_without_a_word_the_home_is_below_the_persons_own(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ODC_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["odc", "status"])
+    with pytest.raises(SystemExit):
+        main_module.main()
+    assert str(Home(tmp_path / ".odc").path) in capsys.readouterr().err

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import UnreadableFileError
+from user_client.custody.files import read_bytes, read_text, write_whole
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    write_whole(tmp_path / "file", b"content")
+    assert read_bytes(tmp_path / "file") == b"content"
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_only_the_owner_can_read_a_file(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "deep" / "file", b"content")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "deep" / "file").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "deep").stat().st_mode) == 0o700
+
+
+def test_a_file_that_others_could_read_is_closed_when_it_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    write_whole(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_temporary_file_stays(tmp_path: Path) -> None:
+    write_whole(tmp_path / "file", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_reader_of_a_replaced_file_keeps_the_old_content(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+    with path.open("rb") as reader:
+        write_whole(path, b"new content")
+        assert reader.read() == b"old"
+
+
+def test_a_write_that_is_cut_off_leaves_the_old_content(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+
+    def cut_off(*_: object) -> None:
+        raise OSError("power cut")
+
+    monkeypatch.setattr("os.fsync", cut_off)
+    with pytest.raises(OSError, match="power cut"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_the_content_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: Any) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr("os.fsync", lambda _descriptor: seen.append((tmp_path / "file").exists()))
+    write_whole(tmp_path / "file", b"content")
+    assert seen[0] is False
+
+
+@pytest.mark.parametrize("reads", [read_bytes, read_text])
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, reads: Any) -> None:
+    with pytest.raises(UnreadableFileError, match="No such file"):
+        reads(tmp_path / "nothing")
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFileError, match="directory"):
+        read_bytes(tmp_path)
+
+
+def test_bytes_are_no_text(tmp_path: Path) -> None:
+    write_whole(tmp_path / "file", b"\xff\xfe")
+    with pytest.raises(UnreadableFileError, match="not a text file"):
+        read_text(tmp_path / "file")

@@ -1,0 +1,11 @@
+"""Key streams for tests: repeatable bytes, no secret at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from user_client.secret.numbers import ByteSource
+
+
+def stream(seed: int) -> ByteSource:
+    return np.random.default_rng(seed).bytes

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from protocol.errors import UnreadableFileError
+from tests.unit.user_client.tables.schemas import SECRET, category, number, schema
+from user_client.tables import encode_rows, read_table, table_from
+
+CSV = b"age,ward,code\n1,a,007\n,b,\n10,NA,1e5\n"
+COLUMNS = schema(number(impute=5), category(impute="c"))
+ENCODED = [[-0.8, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]]
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def test_a_csv_file_stays_text(tmp_path: Path) -> None:
+    found = read_table(write(tmp_path / "rows.csv", CSV))
+    assert found.column("code").to_pylist() == ["007", "", "1e5"]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.txt", "rows.CSV"])
+def test_a_csv_file_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
+    found = encode_rows(read_table(write(tmp_path / name, CSV)), COLUMNS)
+    np.testing.assert_allclose(found, ENCODED, atol=1e-15)
+
+
+def test_a_compressed_csv_file_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.csv.gz", gzip.compress(CSV))
+    np.testing.assert_allclose(encode_rows(read_table(path), COLUMNS), ENCODED, atol=1e-15)
+
+
+def test_a_csv_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    assert read_table(write(tmp_path / "rows.csv", b"\xef\xbb\xbf" + CSV)).column_names[0] == "age"
+
+
+def test_a_quoted_field_may_hold_a_comma(tmp_path: Path) -> None:
+    found = read_table(write(tmp_path / "rows.csv", b'a,b\n"x, y",1\n'))
+    assert found.column("a").to_pylist() == ["x, y"]
+
+
+def test_a_file_with_nothing_but_a_header_has_no_rows(tmp_path: Path) -> None:
+    found = read_table(write(tmp_path / "rows.csv", b"age,ward\n"))
+    assert encode_rows(found, COLUMNS).shape == (0, 4)
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.pq", "rows.PARQUET"])
+def test_a_parquet_file_is_read(tmp_path: Path, name: str) -> None:
+    rows = pa.table(
+        {
+            "age": pa.array([1.0, float("nan"), 10.0]),
+            "ward": pa.array(["a", "b", None]).dictionary_encode(),
+        }
+    )
+    pyarrow.parquet.write_table(rows, tmp_path / name)
+    np.testing.assert_allclose(encode_rows(read_table(tmp_path / name), COLUMNS), ENCODED, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("rows.csv", b""),
+        ("rows.csv", f"a,b\n{SECRET}\n1,2\n".encode()),
+        ("rows.csv", b"a,b\n\xff\xfe,1\n"),
+        ("rows.csv", f"a,b\n1,2\n{SECRET},2,3\n".encode()),
+        ("rows.csv.gz", b"\x1f\x8b" + SECRET.encode()),
+        ("rows.csv.gz", CSV),
+        ("rows.parquet", SECRET.encode()),
+        ("rows.parquet", b""),
+        ("rows.parquet", b"PAR1" + bytes(50) + b"PAR1"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_without_a_word_of_it(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
+    with pytest.raises(UnreadableFileError, match="not a table") as caught:
+        read_table(write(tmp_path / name, data))
+    assert SECRET not in str(caught.value.to_problem())
+
+
+def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFileError, match="no such file"):
+        read_table(tmp_path / "rows.csv")
+
+
+def test_a_directory_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFileError):
+        read_table(tmp_path)
+
+
+def test_a_table_in_memory_is_taken_as_it_is() -> None:
+    rows = pa.table({"age": [1]})
+    assert table_from(rows) is rows
+
+
+def test_columns_in_memory_become_a_table() -> None:
+    assert table_from({"age": [1, 2]}).num_rows == 2
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_path_is_read(tmp_path: Path, as_text: bool) -> None:
+    path = write(tmp_path / "rows.csv", CSV)
+    assert table_from(str(path) if as_text else path).num_rows == 3

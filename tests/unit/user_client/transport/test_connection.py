@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from protocol.errors import (
+    MalformedMessageError,
+    NotFoundError,
+    OdcError,
+    OffsetMismatchError,
+    OutOfOrderError,
+    UnsupportedVersionError,
+)
+from protocol.version import MEDIA_TYPE
+from tests.fakes.certificates import shared_root
+from tests.unit.user_client.transport.server import InTurn, Pauses, connect, problem
+from user_client.errors import ConnectionFailedError, TlsFailedError
+from user_client.transport import AnalystConnection, Traffic
+from user_client.transport.connection import ATTEMPTS
+
+OK = httpx.Response(200, json={"wire_versions": [1]})
+DOWN = httpx.ConnectError("[Errno 111] Connection refused")
+
+
+# discovery
+
+
+def test_an_analyst_of_our_version_is_found() -> None:
+    assert connect(InTurn(OK)).discover() == {"wire_versions": [1]}
+
+
+@pytest.mark.parametrize(("versions", "who"), [([2], "upgrade this program"), ([0], "upgrade the analyst")])
+def test_an_analyst_of_another_version_is_refused_and_says_who_upgrades(
+    versions: list[int], who: str
+) -> None:
+    with pytest.raises(UnsupportedVersionError) as caught:
+        connect(InTurn(httpx.Response(200, json={"wire_versions": versions}))).discover()
+    assert who in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(200, json={}),
+        httpx.Response(200, json={"wire_versions": "1"}),
+        httpx.Response(200, json={"wire_versions": ["1"]}),
+        httpx.Response(200, json=[]),
+        httpx.Response(200, text="<html>Welcome to the guest network</html>"),
+        httpx.Response(200, content=b"\xff\xfe"),
+    ],
+)
+def test_something_else_than_an_analyst_is_seen(answer: httpx.Response) -> None:
+    with pytest.raises(MalformedMessageError):
+        connect(InTurn(answer)).discover()
+
+
+# errors translated
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DOWN,
+        httpx.ConnectError("[Errno -2] Name or service not known"),
+        httpx.ConnectTimeout("timed out"),
+        httpx.ReadTimeout("The read operation timed out"),
+        httpx.ReadError("[Errno 104] Connection reset by peer"),
+        httpx.WriteError("[Errno 32] Broken pipe"),
+        httpx.RemoteProtocolError("Server disconnected without sending a response."),
+        httpx.ProxyError("403 Forbidden"),
+        httpx.ConnectError("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol"),
+    ],
+    ids=lambda error: str(error)[:30],
+)
+def test_a_line_that_fails_is_one_error_of_ours(error: httpx.TransportError) -> None:
+    with pytest.raises(ConnectionFailedError) as caught:
+        connect(InTurn(error)).request_once("GET", "/x")
+    assert type(caught.value) is ConnectionFailedError
+    assert "https://analyst:8443" in caught.value.detail
+    assert caught.value.exit_code == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] unable to get local issuer certificate", "of this consortium"),
+        ("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] alert", "refused this institution's certificate"),
+        ("[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca", "refused this institution's certificate"),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "TLS with"),
+    ],
+)
+def test_tls_that_fails_says_which_side_did_not_believe(text: str, words: str) -> None:
+    with pytest.raises(TlsFailedError, match=words):
+        connect(InTurn(httpx.ConnectError(text))).request_once("GET", "/x")
+
+
+def test_a_problem_is_raised_as_its_error() -> None:
+    answer = problem(409, OutOfOrderError("draft", "seal").to_problem())
+    with pytest.raises(OutOfOrderError, match="the collaboration is draft"):
+        connect(InTurn(answer)).request("GET", "/x")
+
+
+def test_a_problem_keeps_what_it_carries() -> None:
+    answer = problem(409, OffsetMismatchError(10, 20).to_problem())
+    with pytest.raises(OffsetMismatchError) as caught:
+        connect(InTurn(answer)).request("GET", "/x")
+    assert caught.value.expected == 10
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
+def test_a_problem_that_cannot_be_read_is_still_an_error_of_ours(content: bytes) -> None:
+    answer = httpx.Response(409, content=content, headers={"content-type": "application/problem+json"})
+    with pytest.raises(OdcError, match="409"):
+        connect(InTurn(answer)).request("GET", "/x")
+
+
+def test_an_upload_that_is_not_known_is_not_found_though_a_head_has_no_body() -> None:
+    answer = httpx.Response(404, headers={"content-type": "application/problem+json"})
+    with pytest.raises(NotFoundError):
+        connect(InTurn(answer)).request("HEAD", "/v1/uploads/x")
+
+
+@pytest.mark.parametrize("status", [400, 403, 407, 500])
+def test_an_answer_without_a_reason_points_to_a_proxy(status: int) -> None:
+    with pytest.raises(OdcError) as caught:
+        connect(InTurn(httpx.Response(status, text="<html>"))).request("GET", "/x")
+    assert str(status) in caught.value.detail
+    assert "proxy" in caught.value.hint
+
+
+# again and again
+
+
+@pytest.mark.parametrize(
+    "failure", [DOWN, *(httpx.Response(status) for status in (408, 502, 503, 504))], ids=str
+)
+def test_a_request_is_sent_again_until_it_is_answered(failure: Any) -> None:
+    server, pauses = InTurn(failure, failure, OK), Pauses()
+    assert connect(server, pauses).request("GET", "/x").status_code == 200
+    assert (len(server.requests), len(pauses)) == (3, 2)
+
+
+def test_the_pauses_grow() -> None:
+    pauses = Pauses()
+    with pytest.raises(ConnectionFailedError):
+        connect(InTurn(DOWN), pauses).request("GET", "/x")
+    assert len(pauses) == ATTEMPTS - 1
+    assert pauses == sorted(pauses)
+
+
+def test_trying_ends_in_about_a_minute() -> None:
+    pauses = Pauses()
+    with pytest.raises(ConnectionFailedError):
+        connect(InTurn(DOWN), pauses).request("GET", "/x")
+    assert 15 <= sum(pauses) <= 60
+
+
+def test_a_certificate_that_is_not_believed_is_not_tried_again() -> None:
+    server, pauses = InTurn(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED]")), Pauses()
+    with pytest.raises(TlsFailedError):
+        connect(server, pauses).request("GET", "/x")
+    assert (len(server.requests), pauses) == (1, [])
+
+
+def test_a_refusal_is_not_tried_again() -> None:
+    server = InTurn(problem(409, OutOfOrderError("draft", "seal").to_problem()))
+    with pytest.raises(OutOfOrderError):
+        connect(server).request("GET", "/x")
+    assert len(server.requests) == 1
+
+
+def test_a_request_that_must_not_be_repeated_is_sent_once() -> None:
+    server, pauses = InTurn(DOWN), Pauses()
+    with pytest.raises(ConnectionFailedError):
+        connect(server, pauses).request_once("PATCH", "/x")
+    assert (len(server.requests), pauses) == (1, [])
+
+
+# what is sent and what comes
+
+
+def test_a_message_goes_out_in_our_media_type() -> None:
+    server = InTurn(OK)
+    connect(server).send_message("PUT", "/x", b"message")
+    (sent,) = server.requests
+    assert (sent.method, sent.content, sent.headers["content-type"]) == ("PUT", b"message", MEDIA_TYPE)
+
+
+def test_a_message_comes_back_as_bytes() -> None:
+    assert connect(InTurn(httpx.Response(200, content=b"message"))).get_message("/x") == b"message"
+
+
+def test_a_long_answer_comes_in_pieces() -> None:
+    class Pieces(httpx.SyncByteStream):
+        def __iter__(self) -> Any:
+            yield from (b"one", b"two")
+
+    with connect(InTurn(httpx.Response(200, stream=Pieces()))).stream("/x", "downlink") as pieces:
+        assert list(pieces) == [b"one", b"two"]
+
+
+def test_a_long_answer_that_is_refused_is_raised_as_its_error() -> None:
+    server = InTurn(problem(409, OutOfOrderError("draft", "fetch").to_problem()))
+    with pytest.raises(OutOfOrderError), connect(server).stream("/x", "downlink"):
+        pass
+
+
+def test_a_long_answer_that_breaks_off_is_a_failed_connection() -> None:
+    class Cut(httpx.SyncByteStream):
+        def __iter__(self) -> Any:
+            yield b"one"
+            raise httpx.ReadError("[Errno 104] Connection reset by peer")
+
+    connection = connect(InTurn(httpx.Response(200, stream=Cut())))
+    with pytest.raises(ConnectionFailedError), connection.stream("/x", "downlink") as pieces:
+        list(pieces)
+
+
+def test_a_connection_says_where_it_leads() -> None:
+    assert repr(connect(InTurn(OK))) == "<AnalystConnection https://analyst:8443>"
+
+
+# on a real socket
+
+
+class OneAnswer:
+    """A server that gives every caller the same bytes and hangs up."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self._socket.accept()
+            except OSError:
+                return
+            with peer:
+                peer.recv(65536)
+                peer.sendall(self._answer)
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+
+
+def test_an_answer_that_closes_the_line_is_taken(tmp_path: Path) -> None:
+    server = OneAnswer(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")
+    traffic = Traffic(tmp_path / "traffic.jsonl")
+    try:
+        with AnalystConnection(server.url, shared_root().pem.decode(), None, traffic, Pauses()) as line:
+            assert line.get_json("/x") == {}
+    finally:
+        server.close()
