@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.arrays import ArrayDigest, Layout, little_endian, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import DTYPE_BYTES, Receipt, UplinkManifest
+from protocol.messages import DTYPE_BYTES, ArraySpec, Dtype, Receipt, UplinkManifest
 from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
 from user_client.custody.files import write_whole
@@ -34,6 +35,7 @@ MANIFEST_FILE = "uplink.odc"
 PAYLOAD_FILE = "uplink.payload"
 PREPARED_FILE = "prepared.json"
 RECEIPT_FILE = "receipt.odc"
+AnyArray = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -73,47 +75,48 @@ def prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
     terms = stored_terms(session, collaboration_id)
     directory = session.home.collaboration(collaboration_id)
     source = _source_digest(data)
-    earlier = _earlier(directory)
-    is_same = earlier is not None and source != "" and earlier.source == source
-    if earlier is not None and is_same and _payload_is_whole(session, collaboration_id):
+    earlier = _earlier(directory, source)
+    if earlier is not None and _payload_is_whole(session, collaboration_id):
         return earlier
     if _was_received(session, collaboration_id):
-        if earlier is not None and is_same:
-            return earlier
-        raise DifferentUplinkError(session.membership.party)
+        if earlier is None:
+            raise DifferentUplinkError(session.membership.party)
+        return earlier
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
     anchor, commitment = open_anchor(session, collaboration_id)
     basis = draw_secret_basis(rows, terms.latent_dim, KeyStream.fresh("odc/v1/secret-basis").read)
-    arrays = {
-        "rep": little_endian(rows @ basis, terms.rep_dtype),
-        "anchor_rep": little_endian(anchor @ basis, terms.rep_dtype),
-        "labels": little_endian(labels, terms.table_schema.label_column.wire_dtype),
-    }
-    specs = tuple(
-        specify(name, array, dtype, DEFAULT_CHUNK_BYTES)
-        for (name, array), dtype in zip(
-            arrays.items(),
-            (terms.rep_dtype, terms.rep_dtype, terms.table_schema.label_column.wire_dtype),
-            strict=True,
-        )
-    )
+    arrays = _on_the_wire(terms, rows @ basis, anchor @ basis, labels)
     manifest = UplinkManifest(
         collaboration_id=collaboration_id,
         terms_digest=digest(terms),
         party=session.membership.party,
         anchor_commitment=commitment,
-        arrays=specs,
+        arrays=tuple(spec for spec, _ in arrays),
     )
     prepared = _summary(terms, manifest, reduction_risk(rows, basis), source)
     # the description comes last: without it, what lies here is taken for unfinished
     for name in (PREPARED_FILE, MANIFEST_FILE):
         (directory / name).unlink(missing_ok=True)
-    write_whole(directory / PAYLOAD_FILE, *(raw_bytes(array) for array in arrays.values()))
-    _write_basis(directory / BASIS_FILE, basis)
+    write_whole(directory / PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
+    write_whole(directory / BASIS_FILE, _npy(basis))
     write_whole(directory / MANIFEST_FILE, session.sign(manifest))
     write_whole(directory / PREPARED_FILE, json.dumps(asdict(prepared), indent=2).encode())
     return prepared
+
+
+def _on_the_wire(
+    terms: Terms, rep: AnyArray, anchor_rep: AnyArray, labels: AnyArray
+) -> list[tuple[ArraySpec, AnyArray]]:
+    """Return the arrays in the number types of the terms, each with its line of the manifest."""
+    label_dtype = terms.table_schema.label_column.wire_dtype
+    named: list[tuple[str, AnyArray, Dtype]] = [
+        ("rep", rep, terms.rep_dtype),
+        ("anchor_rep", anchor_rep, terms.rep_dtype),
+        ("labels", labels, label_dtype),
+    ]
+    converted = [(name, little_endian(array, dtype), dtype) for name, array, dtype in named]
+    return [(specify(name, array, dtype, DEFAULT_CHUNK_BYTES), array) for name, array, dtype in converted]
 
 
 def contribute(
@@ -217,9 +220,11 @@ def _summary(terms: Terms, manifest: UplinkManifest, risk: ReductionRisk | None,
     )
 
 
-def _earlier(directory: Path) -> Prepared | None:
+def _earlier(directory: Path, source: str) -> Prepared | None:
+    """Return what was prepared from the same file before, if anything was."""
     path = directory / PREPARED_FILE
-    return Prepared(**json.loads(path.read_text())) if path.exists() else None
+    earlier = Prepared(**json.loads(path.read_text())) if path.exists() else None
+    return earlier if earlier is not None and source and earlier.source == source else None
 
 
 def _source_digest(data: Any) -> str:
@@ -233,7 +238,7 @@ def _source_digest(data: Any) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write_basis(path: Path, basis: np.ndarray[Any, Any]) -> None:
+def _npy(matrix: AnyArray) -> bytes:
     buffer = io.BytesIO()
-    np.save(buffer, basis, allow_pickle=False)
-    write_whole(path, buffer.getvalue())
+    np.save(buffer, matrix, allow_pickle=False)
+    return buffer.getvalue()
