@@ -7,6 +7,7 @@
      |   +- TlsFailedError         reached, but not believed
      +- NotJoinedError
      +- NotPreparedError
+     +- BusyError
      +- InputError
          +- ChoiceNeededError
          +- PassphraseError
@@ -56,6 +57,15 @@ class NotPreparedError(OdcError):
     title = "An earlier step is missing"
     exit_code = 6
     hint = "`odc status` says which step comes next"
+
+
+class BusyError(OdcError):
+    """Two commands at once on one state directory."""
+
+    code = "busy"
+    title = "Another command is at work"
+    exit_code = 6
+    hint = "wait for it to end, or stop it; then run this one again"
 
 
 class ChoiceNeededError(InputError):

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from protocol.errors import UnreadableFileError
+from user_client.errors import BusyError
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_whole(path: Path, *parts: bytes | memoryview) -> None:
@@ -22,6 +37,24 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+@contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """Let one process at a time work in a directory; raises `BusyError` in the second.
+
+    The system gives the lock back when its process ends, however it ends.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            _try_lock(descriptor)
+        except OSError:
+            raise BusyError("another odc command works on this collaboration") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_bytes(path: Path) -> bytes:

@@ -19,7 +19,7 @@ from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import DTYPE_BYTES, ArraySpec, Dtype, Receipt, UplinkManifest
 from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
-from user_client.custody.files import write_whole
+from user_client.custody.files import exclusive, write_whole
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
 from user_client.privacy.reduction import ReductionRisk, reduction_risk
@@ -71,7 +71,14 @@ def prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
         Which column and row does not fit the terms.
     DifferentUplinkError
         If an uplink from another table was accepted already.
+    BusyError
+        If another process prepares or sends in this directory: it would draw another basis.
     """
+    with exclusive(session.home.collaboration(collaboration_id)):
+        return _prepare(session, collaboration_id, data)
+
+
+def _prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
     terms = stored_terms(session, collaboration_id)
     directory = session.home.collaboration(collaboration_id)
     source = _source_digest(data)
@@ -128,7 +135,14 @@ def contribute(
     ------
     NotPreparedError
         If nothing is prepared, or it was changed or cut since.
+    BusyError
+        If another process prepares or sends in this directory.
     """
+    with exclusive(session.home.collaboration(collaboration_id)):
+        return _contribute(session, collaboration_id, progress)
+
+
+def _contribute(session: Session, collaboration_id: str, progress: Progress) -> Receipt:
     manifest, signed = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
     directory = session.home.collaboration(collaboration_id)
     path = directory / RECEIPT_FILE

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protocol.errors import UnreadableFileError
-from user_client.custody.files import read_bytes, read_text, write_whole
+from user_client.custody.files import exclusive, read_bytes, read_text, write_whole
+from user_client.errors import BusyError
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -83,3 +86,20 @@ def test_bytes_are_no_text(tmp_path: Path) -> None:
     write_whole(tmp_path / "file", b"\xff\xfe")
     with pytest.raises(UnreadableFileError, match="not a text file"):
         read_text(tmp_path / "file")
+
+
+def test_two_processes_cannot_work_in_one_directory(tmp_path: Path) -> None:
+    holds = (
+        "import sys, pathlib; from user_client.custody.files import exclusive\n"
+        "with exclusive(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holds, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(BusyError, match="another odc command"), exclusive(tmp_path):
+            pass
+        other.kill()
+    with exclusive(tmp_path):  # the lock of a process that was killed is gone
+        pass
