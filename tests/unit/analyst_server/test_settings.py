@@ -33,4 +33,4 @@ def test_the_environment_sets_every_knob(monkeypatch: pytest.MonkeyPatch, name: 
 )
 def test_a_setting_that_cannot_be_is_refused(name: str, value: int) -> None:
     with pytest.raises(ValidationError, match=name):
-        Settings(**{name: value})
+        Settings.model_validate({name: value})

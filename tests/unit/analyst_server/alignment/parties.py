@@ -15,7 +15,7 @@ SEEDS = range(20)
 
 def haar(order: int, rng: np.random.Generator) -> Matrix:
     q, r = np.linalg.qr(rng.standard_normal((order, order)))
-    return q * np.sign(np.diagonal(r))
+    return np.asarray(q * np.sign(np.diagonal(r)))
 
 
 def anchor(kind: str, features: int, rng: np.random.Generator) -> Matrix:

@@ -21,7 +21,8 @@ def plain(reps: list[Matrix], *, centre: bool, sweeps: int) -> list[Matrix]:
     """The definition, step by step and party by party."""
     if centre:
         reps = [rep - np.ones((len(rep), 1)) @ rep.mean(axis=0)[None, :] for rep in reps]
-    target, changes = reps[0], []
+    target = reps[0]
+    changes: list[np.ndarray] = []
     for _ in range(1 + sweeps):
         changes = []
         for rep in reps:

@@ -65,7 +65,8 @@ def routes(api: Api) -> list[Any]:
         if hasattr(route, "methods"):
             found.append(route)
         else:  # a router, which FastAPI keeps as it was or behind a wrapper
-            stack.extend(getattr(route, "original_router", route).routes)
+            inner: Any = getattr(route, "original_router", route)
+            stack.extend(inner.routes)
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from starlette.requests import ClientDisconnect
 
 from analyst_server.api import routes
 from protocol.codec import decode
@@ -252,10 +253,10 @@ def test_a_line_that_breaks_or_falls_silent_keeps_what_was_whole(world: World, i
     world.until_anchored()
     uplink = make_uplink(world.terms, HOSPITAL, rows=400_000)
     assert len(uplink.stream) > 3 * 2**20
-    end = None if idle else routes.ClientDisconnect()
+    end = None if idle else ClientDisconnect()
     cut = Pieces([uplink.stream[: 2**20], uplink.stream[2**20 : 2 * 2**20], b"x"], end)
     how, kept = take(world, uplink, cut, idle_s=0.05)
-    assert how is (TimeoutError if idle else routes.ClientDisconnect)
+    assert how is (TimeoutError if idle else ClientDisconnect)
     assert 2**20 < kept <= 2 * 2**20
 
 

@@ -39,7 +39,8 @@ def status(world: World, party: str = HOSPITAL) -> dict[str, Any]:
 
 
 def member(world: World, party: str) -> dict[str, Any]:
-    return {row["party"]: row for row in status(world)["members"]}[party]
+    members: dict[str, dict[str, Any]] = {row["party"]: row for row in status(world)["members"]}
+    return members[party]
 
 
 # terms

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import downlinks, rounds, worker
+from analyst_server.services import downlinks, rounds
 from analyst_server.services.worker import Worker
 from tests.unit.analyst_server.world import HOSPITAL, World, identity
 
@@ -155,7 +155,7 @@ def test_a_worker_keeps_its_lease_while_it_computes(world: World, monkeypatch: p
         release.wait(LIMIT_S)
         raise ValueError("enough")
 
-    monkeypatch.setattr(worker.rounds, "renew", renew)
+    monkeypatch.setattr(rounds, "renew", renew)
     runner = Watched(world.until_sealed(), Pool(step))
     runner.start()
     try:
@@ -185,7 +185,8 @@ def test_a_worker_whose_round_was_taken_leaves_it_to_the_other(world: World) -> 
 
 
 def test_a_worker_goes_on_after_an_error_of_its_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, calls = rounds.claim, []
+    plain = rounds.claim
+    calls: list[Any] = []
 
     def claim(*arguments: Any) -> str | None:
         calls.append(None)
@@ -193,7 +194,7 @@ def test_a_worker_goes_on_after_an_error_of_its_store(world: World, monkeypatch:
             raise OSError("disk")
         return plain(*arguments)
 
-    monkeypatch.setattr(worker.rounds, "claim", claim)
+    monkeypatch.setattr(rounds, "claim", claim)
     Watched(world.until_sealed()).run_one()
     assert world.state == "released"
 

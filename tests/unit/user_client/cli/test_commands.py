@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 from analyst_server.services import collaborations
 from tests.unit.user_client.cli.runner import Odc
@@ -88,7 +89,7 @@ def test_a_passphrase_is_asked_for_when_no_file_has_it(
         asked.append(given)
         return "typed"
 
-    monkeypatch.setattr(options.typer, "prompt", prompt)
+    monkeypatch.setattr(typer, "prompt", prompt)
     assert options.passphrase(None, confirm=True) == "typed"
     assert asked == [{"hide_input": True, "confirmation_prompt": True}]
     file = tmp_path / "p"

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from protocol import __version__
 from protocol.errors import (
+    InputError,
     MalformedMessageError,
     NotFoundError,
     OdcError,
@@ -85,7 +86,7 @@ def end_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (errors.InputError("no"), 3),
+        (InputError("no"), 3),
         (errors.OutOfRangeError("age", 3, 0, 1), 3),
         (errors.PassphraseError("no"), 3),
         (errors.ChoiceNeededError("no"), 3),

@@ -8,6 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from protocol.errors import CertificateRefusedError
@@ -98,7 +99,7 @@ def test_an_institution_cannot_serve_as_the_analyst(
     identity = Identity(root.consortium_id, "institution", "hospital-a")
     issued = authority.issue(key.public_key(), identity, now=NOW)
     usage = issued.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert list(usage) == [x509.ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
 def test_of_a_request_only_the_key_is_taken_over(

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from protocol.errors import CertificateRefusedError
 from tests.fakes.certificates import CONSORTIUM_ID, shared_member, shared_root
 from user_client.custody import home as home_module
+from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError
 
@@ -44,7 +45,7 @@ def test_an_institution_has_joined_once_its_membership_is_written(home: Home) ->
 
 
 def test_a_join_that_broke_off_is_no_join(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = home_module.write_whole
+    written = write_whole
 
     def break_off(path: Path, *data: bytes) -> None:
         if path.name == "membership.json":

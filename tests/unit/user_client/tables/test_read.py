@@ -14,7 +14,7 @@ from user_client.tables import encode_rows, read_table, table_from
 
 CSV = b"age,ward,code\n1,a,007\n,b,\n10,NA,1e5\n"
 COLUMNS = schema(number(impute=5), category(impute="c"))
-ENCODED = [[-0.8, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]]
+ENCODED = np.array([[-0.8, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]], dtype=np.float64)
 
 
 def write(path: Path, data: bytes) -> Path:

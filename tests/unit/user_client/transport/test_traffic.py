@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from user_client.transport import traffic as traffic_module
 from user_client.transport.traffic import Traffic, read_tcp_info, total
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts bytes for us")
@@ -105,7 +104,7 @@ def test_without_a_socket_nothing_is_counted(path: Path) -> None:
 def test_where_the_kernel_does_not_tell_nothing_is_guessed(
     pair: Pair, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traffic_module.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     Traffic(path).note(pair[0], "control")
     assert total(path) == {}
 
@@ -118,7 +117,7 @@ def test_an_old_kernel_that_tells_less_is_not_misread(monkeypatch: pytest.Monkey
         def getsockopt(self, *_: int) -> bytes:
             return bytes(104)
 
-    monkeypatch.setattr(traffic_module.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     assert read_tcp_info(Old()) is None  # type: ignore[arg-type]
 
 
