@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import ssl
 import sys
 import tomllib
@@ -20,6 +21,7 @@ from analyst_server.api.tls import TlsAwareProtocol
 from analyst_server.app import create_app, open_analyst, unix_now
 from analyst_server.services import collaborations, report, rounds
 from analyst_server.settings import Settings
+from analyst_server.store import only_server
 from protocol import __version__
 from protocol.codec import explain
 from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
@@ -105,6 +107,11 @@ def serve(
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    with only_server(settings.data_dir):
+        _serve(settings)
+
+
+def _serve(settings: Settings) -> None:
     analyst = open_analyst(settings)
     directory = settings.identity_dir
     config = uvicorn.Config(
@@ -240,6 +247,7 @@ def _read_text(path: Path) -> str:
 
 def main() -> None:
     """Run the command; our own errors end it with two lines and their exit code."""
+    os.umask(0o077)  # keys, rows and results: what this program writes, its user alone reads
     try:
         app(prog_name=PROGRAM)
     except OdcError as error:

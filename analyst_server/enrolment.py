@@ -41,7 +41,10 @@ def join(identity_dir: Path, invitation: Invitation, *, now: int) -> bytes:
     if not key_path.exists():
         key = ec.generate_private_key(ec.SECP256R1())
         _write_private(key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    (identity_dir / "root.pem").write_text(invitation.root_certificate)
+    root_path = identity_dir / "root.pem"
+    if root_path.exists() and root_path.read_text() != invitation.root_certificate:
+        raise InvitationError(f"{identity_dir} belongs to another consortium; choose another --data-dir")
+    root_path.write_text(invitation.root_certificate)
     return encode(invitation.answer(_load(key_path)))
 
 
@@ -75,7 +78,9 @@ def _load(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    temporary = path.with_name(path.name + ".part")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+    temporary.replace(path)

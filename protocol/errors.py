@@ -394,7 +394,12 @@ class RoundFailedError(RoundError):
 
 def for_terminal(program: str, error: OdcError) -> str:
     """Return the two lines a command prints before it ends."""
-    return f"{program}: error: {error.detail}\n{program}: hint: {error.hint}"
+    return f"{program}: error: {printable(error.detail)}\n{program}: hint: {printable(error.hint)}"
+
+
+def printable(text: str) -> str:
+    """Return a text that came from elsewhere, unable to move a terminal's cursor."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
 
 
 def _subclasses(cls: type[OdcError]) -> Iterator[type[OdcError]]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from protocol.envelope import join_mac
 from protocol.errors import InvitationError
-from protocol.identity import TrustRoot, load_certificate
+from protocol.identity import TrustRoot, fingerprint, load_certificate
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Enrolment, Role
 from protocol.terms import Identifier, Name, PartyName
@@ -60,8 +60,18 @@ class Invitation(BaseModel):
         return self.model_dump_json(indent=2) + "\n"
 
     def trust_root(self) -> TrustRoot:
-        """Return the root to trust from now on; raises `CertificateRefusedError`."""
-        return TrustRoot(load_certificate(self.root_certificate.encode()))
+        """Return the root to trust from now on.
+
+        The fingerprint is what people compare by telephone, so it has to be this root's.
+
+        Raises `CertificateRefusedError`, and `InvitationError` if the parts do not belong together.
+        """
+        root = TrustRoot(load_certificate(self.root_certificate.encode()))
+        if self.root_fingerprint != fingerprint(root.certificate):
+            raise InvitationError("the file was changed: its fingerprint is not that of its root")
+        if self.consortium_id != root.consortium_id:
+            raise InvitationError("the file was changed: its root is of another consortium")
+        return root
 
     def answer(self, key: ec.EllipticCurvePrivateKey) -> Enrolment:
         """Return the request for a certificate for ``key``. Role and names are the lead's to write."""

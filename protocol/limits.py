@@ -37,6 +37,12 @@ MAX_LATENT_DIM: Final = 2**14
 MAX_ARRAY_BYTES: Final = 2**40
 """One array of an uplink: 1 TiB. An analyst may set less (see its settings)."""
 
+MAX_MODEL_BYTES: Final = 2**31 - 1
+"""A model: what one ONNX file can hold, and an institution keeps in memory to predict."""
+
+MAX_ANSWER_BYTES: Final = 64 * 2**20
+"""Any other answer of the analyst: the report and status of thousands of parties."""
+
 MAX_COLUMNS: Final = 2**16
 """Columns of a schema, and levels of one categorical column."""
 

@@ -23,6 +23,7 @@ class Diagnostics:
     spectrum_spread : tuple of float
         ``max_k |s_k(A_i) - median_k| / median_1`` for each party. Orthonormal bases of one span give
         equal singular values, so a party that stands out here broke an assumption or sees another span.
+        With a Haar anchor they are all 1 for every orthonormal basis, whatever its span.
     """
 
     concordance_gap: float

@@ -14,6 +14,8 @@ from analyst_server.alignment.odc import align_odc
 
 METHODS = ("odc", "isotropic")
 TARGETS = ("identity", "haar")
+ROUNDED_TOLERANCE = 1e-2
+"""float32 is good to 1e-6 here, float16 to some 1e-3; a scaled or wrong basis is off by far more."""
 
 
 class AnchorRepError(ValueError):
@@ -59,7 +61,8 @@ def align(
     ValueError
         If a name is unknown or there is no party.
     AnchorRepError
-        If shapes differ, or an anchor representation is zero or not finite.
+        If shapes differ, an anchor representation is zero or not finite, or one of an isotropic anchor
+        is not orthonormal, which ``A.T @ A = I`` and an orthonormal basis would make it.
     """
     if method not in METHODS or target not in TARGETS:
         raise ValueError(f"unknown alignment {method!r} with target {target!r}")
@@ -72,9 +75,20 @@ def align(
         norm = float(np.linalg.norm(rep))
         if not np.isfinite(norm) or norm == 0:
             raise AnchorRepError(index, "is zero or not finite")
+        if anchor_is_isotropic and not _is_orthonormal(rep):
+            raise AnchorRepError(
+                index, "is not orthonormal: its basis or its anchor is not what it should be"
+            )
     factor = haar_orthogonal(shape[1], rng) if target == "haar" else None
     if method == "odc":
         changes = align_odc(anchor_reps, factor)
     else:
         changes = align_isotropic(anchor_reps, factor, anchor_is_isotropic=anchor_is_isotropic)
     return Alignment(changes, diagnose(anchor_reps, changes))
+
+
+def _is_orthonormal(rep: Matrix) -> bool:
+    """Whether ``A_i.T @ A_i = I`` up to the rounding of the type that came over the wire."""
+    gram = rep.T @ rep
+    tolerance = 1e-6 if rep.dtype == np.float64 else ROUNDED_TOLERANCE
+    return bool(np.abs(gram - np.eye(rep.shape[1])).max() <= tolerance)

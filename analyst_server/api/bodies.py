@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from typing import Annotated, Final
 
 from fastapi import Depends, Request
 from starlette.responses import Response
@@ -11,16 +12,23 @@ from protocol.errors import LimitExceededError, MalformedMessageError, Unsupport
 from protocol.limits import MAX_ENROLMENT_BYTES, MAX_MESSAGE_BYTES
 from protocol.version import MEDIA_TYPE, WIRE_VERSIONS
 
+MAX_BODY_S: Final = 60
+"""For a message of a few megabytes at most; uploads have a limit of their own."""
+
 _FAMILY = "application/vnd.odc.v"
 
 
 async def read_limited(request: Request, limit: int) -> bytes:
     """Read a body of at most ``limit`` bytes, whatever its length header says."""
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > limit:
-            raise LimitExceededError("request in bytes", limit)
+    try:
+        async with asyncio.timeout(MAX_BODY_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > limit:
+                    raise LimitExceededError("request in bytes", limit)
+    except TimeoutError:
+        raise LimitExceededError("request in seconds", MAX_BODY_S) from None
     return bytes(body)
 
 

@@ -8,16 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+MAX_HEAD_BYTES: Final = 64 * 2**10
+"""Request line and headers; ours take less than 1 KiB."""
+
+READ_BYTES: Final = 256 * 2**10
+"""The most that asyncio's TLS transport hands over at once."""
+
+MAX_HEAD_S: Final = 60.0
+"""From the connection to its first whole head."""
+
 
 class TlsAwareProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, with ``scope["extensions"]["tls"]``."""
+    """uvicorn's protocol, with ``scope["extensions"]["tls"]`` and a bound on the head of a request.
+
+    httptools keeps a head of any size in memory, and anybody may send one before a certificate is asked
+    for.
+    """
+
+    _head_bytes = 0
+    _in_head = True
+    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         super().connection_made(transport)
+        self._head_timer = self.loop.call_later(MAX_HEAD_S, self._give_up)
         inner, extension = self.app, _tls_extension(transport)
 
         async def app_with_certificate(scope: Any, receive: Any, send: Any) -> None:
@@ -25,6 +43,35 @@ class TlsAwareProtocol(HttpToolsProtocol):
             await inner(scope, receive, send)
 
         self.app = app_with_certificate
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES + READ_BYTES:  # a first piece of the body may come along
+                self._give_up()
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        self.transport.abort()
 
 
 def _tls_extension(transport: asyncio.Transport) -> dict[str, Any]:

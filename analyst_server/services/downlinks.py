@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 from analyst_server.services.analyst import Analyst, find_as_member, move
-from analyst_server.services.rounds import change_key, model_key
-from protocol.arrays import frame
+from analyst_server.services.rounds import result_key
+from protocol.arrays import Layout
 from protocol.codec import decode
 from protocol.envelope import Signed
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
@@ -41,9 +43,18 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
         move(unit, collaboration, Event.FETCH_DOWNLINK, at=now, party=sender.name)
         row.fetched_at = row.fetched_at or now
         signed = row.manifest
-    chunk_bytes = decode(DownlinkManifest, decode(Signed, signed).payload).chunk_bytes
-    pieces = [struct.pack("<I", len(signed)), signed]
-    for key in (change_key(collaboration_id, sender.name), model_key(collaboration_id)):
-        data = memoryview(analyst.blobs.path(key).read_bytes())
-        pieces += [bytes(piece) for piece in frame(data, chunk_bytes)]
-    return sum(map(len, pieces)), iter(pieces)
+    manifest = decode(DownlinkManifest, decode(Signed, signed).payload)
+    layout = Layout(manifest.arrays, manifest.chunk_bytes)
+    head = struct.pack("<I", len(signed)) + signed
+    paths = [analyst.blobs.path(result_key(collaboration_id, spec)) for spec in manifest.arrays]
+    return len(head) + layout.stream_bytes, _pieces(head, paths, manifest.chunk_bytes)
+
+
+def _pieces(head: bytes, paths: list[Path], chunk_bytes: int) -> Iterator[bytes]:
+    """Yield the downlink, holding one chunk at a time however slow its reader is."""
+    yield head
+    for path in paths:
+        with path.open("rb") as file:
+            while chunk := file.read(chunk_bytes):
+                yield hashlib.sha256(chunk).digest()
+                yield chunk

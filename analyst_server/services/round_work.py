@@ -126,6 +126,7 @@ def _write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
     temporary.write_bytes(data)
     temporary.replace(path)

@@ -6,6 +6,8 @@ the records. A round cut off anywhere starts again from what was sealed.
 
 from __future__ import annotations
 
+import shutil
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from analyst_server.training import ModelSpec
 from protocol.arrays import little_endian, specify
 from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import DownlinkManifest
+from protocol.messages import ArraySpec, DownlinkManifest
 from protocol.states import Event, State
 from protocol.terms import MlpTerms, ModelTerms, Terms
 
@@ -35,9 +37,15 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
 
 
 def resume(analyst: Analyst, collaboration_id: str) -> None:
-    """Take a failed round up again from what was sealed."""
+    """Take a failed round up again from what was sealed.
+
+    Raises `OutOfOrderError` for a round that a worker is busy with.
+    """
     with analyst.records.begin(write=True) as unit:
-        _reset(unit, find(unit, collaboration_id), analyst.clock())
+        collaboration = find(unit, collaboration_id)
+        if (collaboration.lease_until or 0) >= analyst.clock():
+            raise OutOfOrderError(collaboration.state, Event.RESUME)
+        _reset(unit, collaboration, analyst.clock())
 
 
 def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
@@ -72,7 +80,11 @@ def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
 
 
 def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
-    """Return what the compute process needs."""
+    """Return what the compute process needs.
+
+    Each call names another working directory: a worker that has lost its lease may still be writing.
+    """
+    directory = analyst.blobs.path(f"{collaboration_id}/work-{uuid.uuid4().hex[:12]}")
     with analyst.records.begin() as unit:
         terms = stored_terms(find(unit, collaboration_id))
         uplinks = _in_order(unit, collaboration_id)
@@ -91,8 +103,8 @@ def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
         alignment_seed=terms.alignment.seed,
         anchor_is_isotropic=terms.anchor.kind == "haar",
         model=_model_spec(terms.model),
-        changes_path=str(_changes_path(analyst, collaboration_id)),
-        model_path=str(analyst.blobs.path(model_key(collaboration_id))),
+        changes_path=str(directory / "changes_of_basis.npy"),
+        model_path=str(directory / "model.onnx"),
     )
 
 
@@ -107,13 +119,14 @@ def finish_training(
     collaboration_id: str,
     owner: str,
     *,
+    work: RoundSpec,
     diagnostics: dict[str, Any],
     results: dict[str, Any],
     hold: bool,
 ) -> None:
     """Write the downlinks and release them, or hold them for the operator's word.
 
-    ``diagnostics`` and ``results`` are what `round_work` returned.
+    ``work`` is what `round_work` was given, ``diagnostics`` and ``results`` what it returned.
     """
     with analyst.records.begin() as unit:
         collaboration = _owned(unit, collaboration_id, owner)
@@ -125,7 +138,7 @@ def finish_training(
         for key, value in diagnostics.items()
     }
     # blobs before the records that name them, and outside their transaction: others write meanwhile
-    downlinks = _write_downlinks(analyst, collaboration, uplinks, results["model_parameters"])
+    downlinks = _write_downlinks(analyst, collaboration, uplinks, work, results["model_parameters"])
     with analyst.records.begin(write=True) as unit:
         collaboration = _owned(unit, collaboration_id, owner)
         for downlink in downlinks:
@@ -134,6 +147,7 @@ def finish_training(
         collaboration.lease_owner = collaboration.lease_until = None
         if not hold:
             move(unit, collaboration, Event.RELEASE, at=analyst.clock())
+    shutil.rmtree(Path(work.changes_path).parent, ignore_errors=True)
 
 
 def release(analyst: Analyst, collaboration_id: str) -> None:
@@ -154,12 +168,9 @@ def fail(analyst: Analyst, collaboration_id: str, owner: str, reason: str) -> No
         collaboration.lease_owner = collaboration.lease_until = None
 
 
-def change_key(collaboration_id: str, party: str) -> str:
-    return f"{collaboration_id}/downlinks/{party}"
-
-
-def model_key(collaboration_id: str) -> str:
-    return f"{collaboration_id}/model.onnx"
+def result_key(collaboration_id: str, spec: ArraySpec) -> str:
+    """Where an array of a downlink lies: by its digest, so that no later run can change what is signed."""
+    return f"{collaboration_id}/results/{spec.digest.hex()}"
 
 
 def _in_order(unit: Unit, collaboration_id: str) -> list[Uplink]:
@@ -172,23 +183,29 @@ def _in_order(unit: Unit, collaboration_id: str) -> list[Uplink]:
 
 
 def _write_downlinks(
-    analyst: Analyst, collaboration: Collaboration, uplinks: Sequence[Uplink], model_parameters: int
+    analyst: Analyst,
+    collaboration: Collaboration,
+    uplinks: Sequence[Uplink],
+    work: RoundSpec,
+    model_parameters: int,
 ) -> list[Downlink]:
     """Write each party's matrix as a blob, and return the signed manifests as records."""
-    changes = np.load(_changes_path(analyst, collaboration.id), allow_pickle=False)
-    model = np.frombuffer(analyst.blobs.path(model_key(collaboration.id)).read_bytes(), dtype=np.uint8)
+    changes = np.load(work.changes_path, mmap_mode="r", allow_pickle=False)
+    model = np.frombuffer(Path(work.model_path).read_bytes(), dtype=np.uint8)
     model_spec = specify("model", model, "u1", DEFAULT_CHUNK_BYTES)
+    analyst.blobs.write(result_key(collaboration.id, model_spec), model.tobytes())
     dtype = _change_dtype(stored_terms(collaboration))
     downlinks = []
     for uplink, change in zip(uplinks, changes, strict=True):
         on_wire = little_endian(change, dtype)
-        analyst.blobs.write(change_key(collaboration.id, uplink.party), on_wire.tobytes())
+        change_spec = specify("change_of_basis", on_wire, dtype, DEFAULT_CHUNK_BYTES)
+        analyst.blobs.write(result_key(collaboration.id, change_spec), on_wire.tobytes())
         manifest = DownlinkManifest(
             collaboration_id=collaboration.id,
             terms_digest=collaboration.terms_digest,
             party=uplink.party,
             uplink_digest=uplink.manifest_digest,
-            arrays=(specify("change_of_basis", on_wire, dtype, DEFAULT_CHUNK_BYTES), model_spec),
+            arrays=(change_spec, model_spec),
             model_parameters=model_parameters,
         )
         downlinks.append(
@@ -230,7 +247,3 @@ def _reset(unit: Unit, collaboration: Collaboration, now: int) -> None:
     move(unit, collaboration, Event.RESUME, at=now)
     collaboration.failure = collaboration.results = None
     collaboration.lease_owner = collaboration.lease_until = None
-
-
-def _changes_path(analyst: Analyst, collaboration_id: str) -> Path:
-    return analyst.blobs.path(f"{collaboration_id}/changes_of_basis.npy")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from analyst_server.store import DirectoryBlobs
 from protocol.arrays import DIGEST_BYTES, ArrayDigest, Chunk, Layout, StreamReader, check_values
-from protocol.errors import OffsetMismatchError, UploadSupersededError
+from protocol.errors import OffsetMismatchError, TruncatedError, UploadSupersededError
 
 _LABELS = 2
 """Place of the labels among the arrays of an uplink."""
@@ -72,6 +72,10 @@ class UploadSession:
     def commit(self) -> None:
         """Give the blob its final name, if an earlier try has not done so."""
         if self.blobs.has_partial(self.key):
+            size = self.blobs.partial_path(self.key).stat().st_size
+            if size != self.layout.payload_bytes:  # another process has written here
+                self.start_over()
+                raise TruncatedError("uplink on the disk", self.layout.payload_bytes, size)
             self.blobs.commit(self.key)
 
     def start_over(self) -> None:

@@ -69,6 +69,7 @@ class Worker:
                 self._analyst,
                 collaboration_id,
                 self._owner,
+                work=spec,
                 diagnostics=diagnostics,
                 results=results,
                 hold=self._hold_release,

@@ -1,6 +1,7 @@
 """Records and blobs: what the analyst keeps, one interface each."""
 
 from analyst_server.store.blobs import DirectoryBlobs
+from analyst_server.store.lock import only_server
 from analyst_server.store.records import Records, Unit
 from analyst_server.store.tables import Collaboration, Downlink, Enrolled, HistoryEntry, Member, Uplink
 
@@ -14,4 +15,5 @@ __all__ = [
     "Records",
     "Unit",
     "Uplink",
+    "only_server",
 ]

@@ -52,7 +52,9 @@ class DirectoryBlobs:
         path = self.partial_path(key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "r+b", buffering=0) as partial:
+        with os.fdopen(descriptor, "r+b") as partial:  # buffered: a raw write may be a short one
+            if os.fstat(descriptor).st_size < offset:
+                raise OSError(f"{path} is shorter than the {offset} bytes it should have")
             partial.truncate(offset)
             partial.seek(offset)
             yield partial

@@ -114,7 +114,7 @@ class Records:
 
     def __init__(self, url: str) -> None:
         self._is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        self._engine = create_engine(url)
+        self._engine = create_engine(url, hide_parameters=True)  # they are messages: none in a log
         if self._is_sqlite:
             _prepare_sqlite(self._engine)
 

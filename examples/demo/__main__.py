@@ -72,7 +72,7 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]
         with watch.step("round", "the analyst aligns and trains"):
             _wait_for_release(lead)
         with watch.step("downlink", "one downlink each, predictions at home"):
-            _together(hospitals, "receive")
+            received = _together(hospitals, "receive")
             predictions = {h.name: h.home / "predictions.csv" for h in hospitals}
             for hospital in hospitals:
                 hospital.odc("predict", str(test), "--out", str(predictions[hospital.name]))
@@ -84,7 +84,7 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]
     schema = Schema.model_validate(terms["table_schema"], strict=False)
     with watch.step("baselines", "for comparison: all rows pooled, and each hospital alone"):
         compared = _compare(tables, predictions, schema)
-    sizes = _bytes(report, members, terms, analyst)
+    sizes = _bytes(report, members, terms, [answer["payload_bytes"] for answer in received])
     watch.seconds["total"] = time.monotonic() - start
     return {
         "dataset": tables.name,
@@ -102,11 +102,10 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]
     }
 
 
-def _together(hospitals: list[Institution], *words: str) -> None:
-    """The same command at every hospital, all at once."""
+def _together(hospitals: list[Institution], *words: str) -> list[Any]:
+    """The same command at every hospital, all at once; return their answers."""
     running = [(hospital, hospital.start(*words)) for hospital in hospitals]
-    for hospital, process in running:
-        hospital.finish(words, process)
+    return [hospital.finish(words, process) for hospital, process in running]
 
 
 def _publish_terms(
@@ -160,7 +159,7 @@ def _compare(tables: DemoTables, predictions: dict[str, Path], schema: Schema) -
 
 
 def _bytes(
-    report: dict[str, Any], members: list[dict[str, Any]], terms: dict[str, Any], analyst: Analyst
+    report: dict[str, Any], members: list[dict[str, Any]], terms: dict[str, Any], received: list[int]
 ) -> dict[str, Any]:
     """Formulas, payload and wire, in all and by hospital. The wire is the kernel's count, TLS included."""
     rows = {party["party"]: party for party in report["parties"]}
@@ -173,8 +172,6 @@ def _bytes(
         model_parameters=report["results"]["model_parameters"],
         bits=8 * DTYPE_BYTES[terms["rep_dtype"]],
     )
-    model_bytes = next((analyst.data_dir / "blobs").glob("*/model.onnx")).stat().st_size
-    change_bytes = report["latent_dim"] ** 2 * DTYPE_BYTES[terms["rep_dtype"]]
     parties = [
         {
             "name": name,
@@ -182,10 +179,12 @@ def _bytes(
             "uplink_formula_bytes": up.total_bytes,
             "uplink_payload_bytes": rows[name]["uplink_payload_bytes"],
             "downlink_formula_bytes": down.total_bytes,
-            "downlink_payload_bytes": change_bytes + model_bytes,
+            "downlink_payload_bytes": down_payload,
             "wire_bytes": _wire(member["traffic_bytes"]),
         }
-        for name, member, up, down in zip(names, members, formula.uplinks, formula.downlinks, strict=True)
+        for name, member, up, down, down_payload in zip(
+            names, members, formula.uplinks, formula.downlinks, received, strict=True
+        )
     ]
     wire = {kind: sum(party["wire_bytes"][kind] for party in parties) for kind in parties[0]["wire_bytes"]}
     return {

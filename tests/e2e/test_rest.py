@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterator
 
@@ -138,3 +139,17 @@ def test_a_member_learns_nothing_of_a_round_it_is_not_named_in(made: Consortium,
         check_problem(rest.get(f"/v1/collaborations/{other}{what}"), 404, "not-found")
     listed = rest.get("/v1/collaborations").json()["collaborations"]
     assert other not in [row["collaboration_id"] for row in listed]
+
+
+def test_a_head_without_end_is_cut_off_before_it_fills_the_memory(made: Consortium) -> None:
+    context = ssl.create_default_context(cafile=made.lead.home.root_path)
+    address = ("localhost", made.analyst.port)
+    with (
+        socket.create_connection(address, timeout=60) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as line,
+    ):
+        line.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: ")
+        with pytest.raises(OSError, match=r"reset|pipe|EOF|abort"):
+            line.sendall(b"a" * 2**26)
+    with client_of(made.lead, with_certificate=False) as client:
+        assert client.get("/healthz").is_success

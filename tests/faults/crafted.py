@@ -22,7 +22,7 @@ def arrays(terms: Terms, count: int = 6) -> dict[str, Array]:
     rng = np.random.default_rng(0)
     return {
         "rep": rng.normal(size=(count, terms.latent_dim)),
-        "anchor_rep": rng.normal(size=(terms.anchor.rows, terms.latent_dim)),
+        "anchor_rep": np.linalg.qr(rng.normal(size=(terms.anchor.rows, terms.latent_dim)))[0],
         "labels": np.arange(count) % 2,
     }
 

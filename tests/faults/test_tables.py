@@ -44,22 +44,19 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
 
 @pytest.fixture(scope="module")
 def told(made: Consortium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, CommandError]]:
-    """What the command says to each table, at its most talkative. All run at once, to be quick."""
+    """What the command says to each table, at its most talkative."""
     found = made.publish(table_schema=SCHEMA, anchor={"kind": "haar", "rows": 4}, latent_dim=2)
     sdk.accept_terms(made.lead, found)
     sdk.create_anchor(made.lead, found)
     before = made.records()
     directory, hospital = tmp_path_factory.mktemp("given"), made.institution("lead-hospital")
-    running = {}
+    errors = {}
     for number, (name, (content, _)) in enumerate(TABLES.items()):
         path = directory / f"table-{number}.{'parquet' if name == 'not Parquet' else 'csv'}"
         path.write_bytes(content)
         words = ("--verbose", "contribute", str(path))
-        running[name] = (words, hospital.start(*words))
-    errors = {}
-    for name, (words, process) in running.items():
         with pytest.raises(CommandError) as caught:
-            hospital.finish(words, process)
+            hospital.odc(*words)
         errors[name] = caught.value
     yield errors
     assert made.records() == before

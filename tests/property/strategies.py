@@ -34,8 +34,9 @@ from protocol.terms import (
 
 identifiers = st.text("0123456789abcdef", min_size=32, max_size=32)
 party_names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
-texts = st.text(st.characters(codec="utf-8"), max_size=20)
-names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+_readable = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cf", "Zl", "Zp"))
+texts = st.text(_readable, max_size=20)
+names = st.text(_readable, min_size=1, max_size=20)
 digests = st.binary(min_size=32, max_size=32)
 blobs = st.binary(min_size=1, max_size=80)
 times = st.integers(0, 253_402_300_799)

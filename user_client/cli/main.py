@@ -72,6 +72,7 @@ def join(
     """Join a consortium: make our key here, ask for a certificate, fetch it once approved."""
     parsed = Invitation.from_json(read_text(invitation)) if invitation else None
     if parsed is not None:
+        parsed.trust_root()  # before its fingerprint is shown to be compared
         typer.echo(f"root of {parsed.consortium}: {parsed.root_fingerprint}", err=True)
         typer.echo("compare it with the lead institution by telephone", err=True)
     with open_session(context) as session:

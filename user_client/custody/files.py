@@ -37,6 +37,12 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+    if sys.platform != "win32":  # the new name is durable only with its directory
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 @contextmanager

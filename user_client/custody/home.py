@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
@@ -30,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from protocol.errors import CertificateRefusedError
+from protocol.errors import CertificateRefusedError, InputError
 from protocol.identity import Identity, TrustRoot, load_certificate
 from protocol.messages import Role
 from user_client.custody.files import write_whole
@@ -86,6 +87,12 @@ class Home:
         return self.path / "traffic.jsonl"
 
     def collaboration(self, collaboration_id: str) -> Path:
+        """Return where one round's files lie; raises `InputError` for what is no id.
+
+        The id comes from a person or from the analyst: neither may name a place outside.
+        """
+        if not re.fullmatch("[0-9a-f]{32}", collaboration_id):
+            raise InputError("a collaboration's id is 32 hexadecimal digits; `odc status` shows it")
         return self.path / "collaborations" / collaboration_id
 
     def make_key(self) -> ec.EllipticCurvePrivateKey:

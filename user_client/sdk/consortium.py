@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from protocol.codec import decode, explain
 from protocol.envelope import join_mac, sign
-from protocol.errors import InputError, InvitationError, MalformedMessageError
+from protocol.errors import InputError, InvitationError, MalformedMessageError, OdcError
 from protocol.identity import Identity, TrustRoot, fingerprint, load_certificate
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment, InvitationTicket, Role
@@ -123,7 +123,7 @@ def approve_pending(session: Session, passphrase: str) -> list[Approved]:
     for body in bodies:
         try:
             one = _approve(session, authority, body)
-        except InvitationError as error:
+        except OdcError as error:
             refused.append(error.detail)
             continue
         session.connection.request(

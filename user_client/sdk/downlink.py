@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -18,11 +19,12 @@ from protocol.codec import digest
 from protocol.errors import (
     DigestMismatchError,
     LimitExceededError,
+    MalformedMessageError,
     NotPermittedError,
     ShapeMismatchError,
     TruncatedError,
 )
-from protocol.limits import MAX_MESSAGE_BYTES
+from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, UplinkManifest
 from protocol.terms import Terms
 from user_client.custody.files import write_whole
@@ -64,20 +66,15 @@ def receive(session: Session, collaboration_id: str) -> DownlinkManifest:
         uplink, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc contribute TABLE")
         path = f"/v1/collaborations/{collaboration_id}/downlink"
         with session.connection.stream(path, "downlink") as pieces:
-            data, manifest, arrays = _read(session, pieces)
-        _check(manifest, terms, uplink)
+            data, rest = _read_manifest(pieces)
+            manifest = session.verify_from_analyst(DownlinkManifest, data).message
+            _check(manifest, terms, uplink)  # before the memory for its arrays is taken
+            arrays = _read_arrays(manifest, chain([rest], pieces))
         write_whole(directory / CHANGE_FILE, arrays[0])
         write_whole(directory / MODEL_FILE, arrays[1])
         write_whole(directory / DOWNLINK_FILE, data)  # last: it says the rest is there
     manifest, _ = session.stored(collaboration_id, DownlinkManifest, DOWNLINK_FILE, "odc receive")
     return manifest
-
-
-def _read(session: Session, pieces: Iterator[bytes]) -> tuple[bytes, DownlinkManifest, list[bytes]]:
-    """Read length, signed manifest and array stream; nothing is believed before its digest fits."""
-    signed, rest = _read_manifest(pieces)
-    manifest = session.verify_from_analyst(DownlinkManifest, signed).message
-    return signed, manifest, _read_arrays(manifest, chain([rest], pieces))
 
 
 def _read_manifest(pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
@@ -120,6 +117,8 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
     shape = (terms.latent_dim, terms.latent_dim)
     if manifest.change_of_basis.shape != shape:
         raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
+    if manifest.model.payload_bytes > MAX_MODEL_BYTES:
+        raise LimitExceededError("model in bytes", MAX_MODEL_BYTES, manifest.model.payload_bytes)
 
 
 def predict(session: Session, collaboration_id: str, data: Any) -> Predictions:
@@ -137,11 +136,29 @@ def predict(session: Session, collaboration_id: str, data: Any) -> Predictions:
     directory = session.home.collaboration(collaboration_id)
     rows = encode_rows(table_from(data), terms.table_schema)
     aligned_rep = (rows @ _map_to_model(directory, manifest)).astype(np.float32)
-    model = onnxruntime.InferenceSession(directory / MODEL_FILE, providers=["CPUExecutionProvider"])
-    (probabilities,) = model.run(["probabilities"], {model.get_inputs()[0].name: aligned_rep})
+    probabilities = _run_model((directory / MODEL_FILE).read_bytes(), aligned_rep)
     classes = terms.table_schema.label_column.classes
+    if probabilities.shape != (len(rows), len(classes)):
+        raise ShapeMismatchError("probabilities", (len(rows), len(classes)), probabilities.shape)
     labels = [classes[index] for index in probabilities.argmax(axis=1)]
     return Predictions(classes, labels, probabilities)
+
+
+def _run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the probabilities of the classes.
+
+    The file is the analyst's. It may name other files to take numbers from, which here would be our
+    secrets, so it is run with an empty directory to look in.
+    """
+    options = onnxruntime.SessionOptions()
+    try:
+        with tempfile.TemporaryDirectory(prefix="odc-") as empty:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
+            model = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
+            (probabilities,) = model.run(["probabilities"], {model.get_inputs()[0].name: aligned_rep})
+    except Exception as error:  # noqa: BLE001  # onnxruntime raises many classes, and quotes the file in them
+        raise MalformedMessageError("model", f"cannot be run ({type(error).__name__})") from None
+    return np.asarray(probabilities)
 
 
 def _map_to_model(directory: Path, manifest: DownlinkManifest) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from protocol.codec import M, Message, decode
 from protocol.envelope import Signed, Verified, sign, verify
-from protocol.errors import NotPermittedError
+from protocol.errors import MalformedMessageError, NotPermittedError
 from protocol.identity import Identity
 from user_client.custody.home import Home, Membership
 from user_client.errors import ChoiceNeededError, NotPreparedError
@@ -86,7 +86,7 @@ class Session:
         if collaboration_id is not None:
             return collaboration_id
         directory = self.home.path / "collaborations"
-        known = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+        known = sorted(path.parent.name for path in directory.glob("*/terms.odc"))
         if not known:
             known = [row["collaboration_id"] for row in self.collaborations()]
         if len(known) != 1:
@@ -96,7 +96,9 @@ class Session:
 
     def collaborations(self) -> list[dict[str, Any]]:
         """Return the status of every collaboration we are a member of."""
-        rows: list[dict[str, Any]] = self.connection.get_json("/v1/collaborations")["collaborations"]
+        rows = self.connection.get_json("/v1/collaborations").get("collaborations")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise MalformedMessageError("answer", "lists no collaborations; is this an ODC analyst?")
         return rows
 
     def status(self, collaboration_id: str) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from protocol.codec import digest
 from protocol.envelope import SealingKey
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
 from protocol.messages import DTYPE_BYTES, Acceptance
 from protocol.metering import uplink
 from protocol.terms import NumericColumn, Terms
-from user_client.custody.files import write_whole
+from user_client.custody.files import exclusive, write_whole
 from user_client.sdk.session import Session
 
 TERMS_FILE = "terms.odc"
@@ -66,21 +68,26 @@ def accept_terms(
         raise ConsentMissingError("these terms let members map rows of other members back")
     directory = session.home.collaboration(collaboration_id)
     path = directory / ACCEPTANCE_FILE
+    with exclusive(directory):
+        _sign_once(session, terms, path, accept_row_revealing_model)
+    address = f"/v1/collaborations/{collaboration_id}/acceptance"
+    session.connection.send_message("PUT", address, path.read_bytes())
+    return terms
+
+
+def _sign_once(session: Session, terms: Terms, path: Path, accept_row_revealing_model: bool) -> None:
     if not path.exists():
         sealing_key = SealingKey.generate()
         acceptance = Acceptance(
-            collaboration_id=collaboration_id,
+            collaboration_id=terms.collaboration_id,
             terms_digest=digest(terms),
             party=session.membership.party,
             sealing_suite=sealing_key.suite,
             sealing_key=sealing_key.public_bytes(),
             accept_row_revealing_model=accept_row_revealing_model,
         )
-        write_whole(directory / SEALING_KEY_FILE, sealing_key.private_bytes())
+        write_whole(path.parent / SEALING_KEY_FILE, sealing_key.private_bytes())
         write_whole(path, session.sign(acceptance))
-    address = f"/v1/collaborations/{collaboration_id}/acceptance"
-    session.connection.send_message("PUT", address, path.read_bytes())
-    return terms
 
 
 def plain_words(terms: Terms) -> str:

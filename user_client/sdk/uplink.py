@@ -237,7 +237,10 @@ def _summary(terms: Terms, manifest: UplinkManifest, risk: ReductionRisk | None,
 def _earlier(directory: Path, source: str) -> Prepared | None:
     """Return what was prepared from the same file before, if anything was."""
     path = directory / PREPARED_FILE
-    earlier = Prepared(**json.loads(path.read_text())) if path.exists() else None
+    try:
+        earlier = Prepared(**json.loads(path.read_text())) if path.exists() else None
+    except (ValueError, TypeError):  # of another version: prepared anew
+        return None
     return earlier if earlier is not None and source and earlier.source == source else None
 
 

@@ -6,7 +6,8 @@ Errors name row and column, never a value. Rows are counted from 1, as a person 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from protocol.terms import CategoricalColumn, NumericColumn, Schema
+from protocol.terms import NumericColumn, Schema
 from user_client.errors import (
     EmptyFieldError,
     MissingColumnError,
@@ -48,10 +49,13 @@ def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
     for column in schema.columns:
         values = _column(table, column.name)
         part = encoded[:, start : start + column.width]
-        if isinstance(column, NumericColumn):
-            part[:, 0] = _numeric(values, column, schema.missing)
-        else:
-            part[:] = _one_hot(values, column, schema.missing)
+        with _readable(column.name):
+            if isinstance(column, NumericColumn):
+                part[:, 0] = _numeric(values, column, schema.missing)
+            else:
+                numbers = _levels(values, column.name, column.levels, column.impute, schema.missing)
+                part[:] = 0
+                part[np.arange(len(numbers)), numbers] = 1
         start += column.width
     return encoded
 
@@ -59,8 +63,19 @@ def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
 def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger[Any]]:
     """Return the class numbers, (n,), in the label type of the wire; raises `TableError`."""
     label = schema.label_column
-    numbers = _levels(_column(table, label.name), label.name, label.classes, None, schema.missing)
+    values = _column(table, label.name)
+    with _readable(label.name):
+        numbers = _levels(values, label.name, label.classes, None, schema.missing)
     return numbers.astype(label.wire_dtype)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Turn what Arrow says of a column it cannot read into our words; its own may quote a value."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError):
+        raise TableError(f"column '{name}' holds neither numbers nor text") from None
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -110,7 +125,7 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
     An empty field is NaN among the numbers; so is one that is no number and not empty either.
     """
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        numbers = np.array(values.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
         codes = [code for code in map(_number, missing) if not math.isnan(code)]
         empty = np.isnan(numbers) | np.isin(numbers, codes)
         numbers[empty] = math.nan
@@ -130,11 +145,6 @@ def _number(text: str | None) -> float:
         return float(text) if text is not None and "_" not in text else math.nan
     except ValueError:
         return math.nan
-
-
-def _one_hot(values: pa.ChunkedArray, column: CategoricalColumn, missing: Sequence[str]) -> Matrix64:
-    numbers = _levels(values, column.name, column.levels, column.impute, missing)
-    return np.eye(column.width)[numbers]
 
 
 def _levels(

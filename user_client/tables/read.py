@@ -24,7 +24,7 @@ def read_table(path: Path) -> pa.Table:
             table: pa.Table = pyarrow.parquet.read_table(path)
             return table
         return _read_csv(path)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Arrow quotes the offending line, which is a patient's
         raise UnreadableFileError(path, f"not a table ({type(error).__name__})") from None
 

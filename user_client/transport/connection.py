@@ -13,7 +13,8 @@ from typing import Any, Final, Self
 import httpx
 
 from protocol import __version__
-from protocol.errors import MalformedMessageError, NotFoundError, OdcError, from_problem
+from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundError, OdcError, from_problem
+from protocol.limits import MAX_ANSWER_BYTES
 from protocol.version import MEDIA_TYPE, negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.traffic import Kind, Traffic
@@ -63,7 +64,8 @@ class AnalystConnection:
             base_url=self._url,
             verify=context,
             timeout=TIMEOUT,
-            headers={"user-agent": f"odc/{__version__}"},
+            # nothing we fetch is worth compressing, and what is not unpacked cannot grow
+            headers={"user-agent": f"odc/{__version__}", "accept-encoding": "identity"},
         )
 
     def __repr__(self) -> str:
@@ -88,7 +90,7 @@ class AnalystConnection:
         answer = self.request("GET", path)
         try:
             value = answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise MalformedMessageError("answer", "is not JSON; is this an ODC analyst?") from None
         if not isinstance(value, dict):
             raise MalformedMessageError("answer", "is not a JSON object")
@@ -137,9 +139,12 @@ class AnalystConnection:
         headers: dict[str, str] | None = None,
     ) -> httpx.Response:
         """Send a request once; a problem document in the answer is raised as its error."""
-        with self._translated():
-            answer = self._client.request(method, path, content=content, headers=headers)
-        self._count(answer, kind)
+        with (
+            self._translated(),
+            self._client.stream(method, path, content=content, headers=headers) as answer,
+        ):
+            _read_bounded(answer)
+            self._count(answer, kind)
         raise_for_problem(answer)
         return answer
 
@@ -167,7 +172,7 @@ class AnalystConnection:
         """Yield the pieces of a long answer as they come."""
         with self._translated(), self._client.stream("GET", path) as answer:
             if not answer.is_success:
-                answer.read()
+                _read_bounded(answer)
                 raise_for_problem(answer)
             yield answer.iter_raw()
             self._count(answer, kind)
@@ -184,6 +189,18 @@ class AnalystConnection:
             yield
         except httpx.TransportError as error:
             raise _translate(error, self._url) from error
+        except httpx.RequestError as error:
+            raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
+
+
+def _read_bounded(answer: httpx.Response) -> None:
+    """Read a whole answer of at most `MAX_ANSWER_BYTES`, as it came, and leave it in ``content``."""
+    body = bytearray()
+    for piece in answer.iter_bytes():
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            raise LimitExceededError("answer in bytes", MAX_ANSWER_BYTES)
+    answer._content = bytes(body)  # httpx has no public way to bound `read`
 
 
 def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
@@ -207,7 +224,7 @@ def raise_for_problem(answer: httpx.Response) -> None:
     if answer.headers.get("content-type", "").startswith("application/problem+json"):
         try:
             problem = answer.json()
-        except ValueError:  # cut short, or the answer to a HEAD, which has no body
+        except (ValueError, RecursionError):  # cut short, or the answer to a HEAD, which has no body
             problem = None
         if isinstance(problem, dict):
             raise from_problem(problem)

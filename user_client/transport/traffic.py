@@ -59,7 +59,10 @@ def total(path: Path) -> dict[str, dict[str, int]]:
     sums: dict[str, dict[str, int]] = defaultdict(lambda: {"sent": 0, "received": 0})
     if path.exists():
         for line in path.read_text().splitlines():
-            entry = json.loads(line)
+            try:
+                entry = json.loads(line)
+            except ValueError:  # a line that a power cut has torn
+                continue
             for direction in ("sent", "received"):
                 sums[entry["kind"]][direction] += entry[direction]
     return dict(sums)

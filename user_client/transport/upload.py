@@ -75,7 +75,7 @@ def send_uplink(
         "POST", f"/v1/collaborations/{collaboration_id}/uplinks", signed_manifest, "uplink"
     )
     path, offset = _place(opened)
-    breaks = 0
+    breaks, furthest = 0, offset
     while True:
         try:
             return _append(connection, path, layout, manifest, payload, offset, progress)
@@ -83,7 +83,8 @@ def send_uplink(
             raise
         except (ConnectionFailedError, OffsetMismatchError) as error:
             reached = _ask_offset(connection, path)
-            breaks = breaks + 1 if reached == offset else 0
+            breaks = 0 if reached > furthest else breaks + 1
+            furthest = max(furthest, reached)
             if breaks > MAX_BREAKS:
                 raise
             log.warning("%s; going on at byte %d of %d", error.detail, reached, layout.stream_bytes)

@@ -111,7 +111,9 @@ def make_uplink(
     labels = np.arange(rows) % len(terms.table_schema.label_column.classes)
     values: dict[str, NDArray[Any]] = {
         "rep": (rng.standard_normal((rows, terms.latent_dim)) + 2 * labels[:, None]).astype("<f4"),
-        "anchor_rep": rng.standard_normal((terms.anchor.rows, terms.latent_dim)).astype("<f4"),
+        "anchor_rep": np.linalg.qr(rng.standard_normal((terms.anchor.rows, terms.latent_dim)))[0].astype(
+            "<f4"
+        ),
         "labels": labels.astype("<u1"),
         **(arrays or {}),
     }

@@ -103,3 +103,14 @@ def test_a_file_with_a_wrong_field_is_refused_without_quoting_it(name: str, valu
 def test_a_damaged_ticket_is_said_in_words(ticket: str) -> None:
     with pytest.raises(InvitationError, match="the file is damaged"):
         make(ticket=ticket).answer(ec.generate_private_key(ec.SECP256R1()))
+
+
+def test_a_root_that_was_exchanged_does_not_fit_its_fingerprint() -> None:
+    other = fakes.make_root().pem.decode()
+    with pytest.raises(InvitationError, match="its fingerprint is not that of its root"):
+        make(root_certificate=other).trust_root()
+
+
+def test_a_root_of_another_consortium_is_refused() -> None:
+    with pytest.raises(InvitationError, match="its root is of another consortium"):
+        make(consortium_id="f" * 32).trust_root()

@@ -135,3 +135,15 @@ def test_a_dns_label_names_a_party(name: str) -> None:
 def test_anything_else_does_not(name: str) -> None:
     with pytest.raises(ValidationError):
         make(parties=(name,), lead=name)
+
+
+@pytest.mark.parametrize("char", ["\x1b", "\x00", "\x7f", "\x9b", "\u202e", "\u2028", "\u2066"])
+def test_a_name_that_moves_the_cursor_of_its_reader_is_refused(char: str) -> None:
+    for name in (f"{char}a", f"a{char}", f"a{char}b"):
+        with pytest.raises(ValidationError):
+            NumericColumn(name=name, low=0, high=1)
+
+
+def test_a_name_may_be_in_any_script() -> None:
+    for name in ("Größe", "血圧", "возраст", "العمر", "a b"):
+        assert NumericColumn(name=name, low=0, high=1).name == name

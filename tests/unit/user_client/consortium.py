@@ -165,7 +165,7 @@ class Consortium:
         rounds.begin_training(self.analyst, self.id, "worker")
         results = train_model(spec)
         rounds.finish_training(
-            self.analyst, self.id, "worker", diagnostics=diagnostics, results=results, hold=False
+            self.analyst, self.id, "worker", work=spec, diagnostics=diagnostics, results=results, hold=False
         )
 
     def until_released(self, **changed: Any) -> Consortium:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.alignment import align
+from analyst_server.alignment import AnchorRepError, align
 from analyst_server.alignment._orthogonal import haar_orthogonal
 from analyst_server.alignment.diagnostics import diagnose
 from analyst_server.alignment.isotropic import align_isotropic
@@ -39,8 +39,10 @@ def test_odc_by_name_is_odc() -> None:
 
 @pytest.mark.parametrize("is_isotropic", [True, False])
 def test_isotropic_by_name_is_isotropic(is_isotropic: bool) -> None:
-    found = run("isotropic", anchor_is_isotropic=is_isotropic).changes_of_basis
-    expected = align_isotropic(reps(), anchor_is_isotropic=is_isotropic)
+    given = [np.linalg.qr(rep)[0] for rep in reps()]
+    rng = np.random.default_rng(0)
+    found = align("isotropic", given, anchor_is_isotropic=is_isotropic, rng=rng).changes_of_basis
+    expected = align_isotropic(given, anchor_is_isotropic=is_isotropic)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -121,3 +123,17 @@ def test_drawn_targets_prefer_no_direction() -> None:
     drawn = np.stack([haar_orthogonal(4, rng) for _ in range(4000)])
     assert np.abs(drawn.mean(axis=0)).max() < 5 * 0.5 / np.sqrt(4000)  # five standard errors
     np.testing.assert_allclose(drawn.var(axis=0), 0.25, rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("spoil", [lambda rep: 2 * rep, lambda rep: rep + 0.1], ids=["scaled", "shifted"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_under_a_haar_anchor_what_is_not_orthonormal_is_named_by_its_place(spoil: Any, dtype: type) -> None:
+    given: list[Matrix] = [np.linalg.qr(rep)[0].astype(dtype) for rep in reps()]
+    given[1] = spoil(given[1])
+    with pytest.raises(AnchorRepError, match="representation 1 is not orthonormal"):
+        align("odc", given, anchor_is_isotropic=True, rng=np.random.default_rng(0))
+
+
+def test_half_precision_is_orthonormal_enough() -> None:
+    given = [np.linalg.qr(rep)[0].astype(np.float16).astype(np.float32) for rep in reps()]
+    align("odc", given, anchor_is_isotropic=True, rng=np.random.default_rng(0))

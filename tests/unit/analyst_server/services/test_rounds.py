@@ -31,7 +31,7 @@ def finish(world: World, owner: str = OWNER, *, hold: bool = False) -> None:
     rounds.begin_training(world.analyst, world.id, owner)
     results = train_model(spec)
     rounds.finish_training(
-        world.analyst, world.id, owner, diagnostics=diagnostics, results=results, hold=hold
+        world.analyst, world.id, owner, work=spec, diagnostics=diagnostics, results=results, hold=hold
     )
 
 
@@ -147,7 +147,13 @@ def test_a_worker_that_lost_its_round_can_do_nothing_to_it(sealed: World, step: 
         "begin_training": lambda: rounds.begin_training(sealed.analyst, sealed.id, OWNER),
         "fail": lambda: rounds.fail(sealed.analyst, sealed.id, OWNER, "reason"),
         "finish": lambda: rounds.finish_training(
-            sealed.analyst, sealed.id, OWNER, diagnostics={}, results={}, hold=False
+            sealed.analyst,
+            sealed.id,
+            OWNER,
+            work=rounds.spec_of(sealed.analyst, sealed.id),
+            diagnostics={},
+            results={},
+            hold=False,
         ),
     }
     with pytest.raises(RoundFailedError, match="another worker"):
@@ -267,7 +273,9 @@ def test_each_party_fetches_its_own_change_of_basis_and_the_same_model(released:
 
 
 def test_the_change_of_basis_is_the_computed_one(released: World) -> None:
-    computed = np.load(rounds.spec_of(released.analyst, released.id).changes_path)
+    spec = rounds.spec_of(released.analyst, released.id)
+    align_parties(spec)
+    computed = np.load(spec.changes_path)
     for index, party in enumerate(sorted((LEAD, HOSPITAL))):
         _, arrays = fetch(released, party)
         np.testing.assert_array_equal(

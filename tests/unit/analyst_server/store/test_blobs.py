@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analyst_server.store import DirectoryBlobs
+from analyst_server.store import DirectoryBlobs, only_server
+from protocol.errors import InputError
 
 KEY = "collaboration/uplinks/one"
 
@@ -134,3 +135,21 @@ def test_only_the_owner_can_read_a_blob(blobs: DirectoryBlobs) -> None:
 
 def test_the_store_says_where_it_is(blobs: DirectoryBlobs, tmp_path: Path) -> None:
     assert repr(blobs) == f"<DirectoryBlobs in {tmp_path / 'blobs'}>"
+
+
+def test_a_blob_that_is_shorter_than_it_should_be_is_not_filled_with_zeros(blobs: DirectoryBlobs) -> None:
+    append(blobs, 0, b"abc")
+    with pytest.raises(OSError, match="is shorter than the 5 bytes"):
+        append(blobs, 5, b"de")
+    assert part(blobs) == b"abc"
+
+
+def test_a_second_server_is_refused_while_the_first_runs(tmp_path: Path) -> None:
+    with (
+        only_server(tmp_path),
+        pytest.raises(InputError, match="another server works in"),
+        only_server(tmp_path),
+    ):
+        pass
+    with only_server(tmp_path):
+        pass

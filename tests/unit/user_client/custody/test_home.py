@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from protocol.errors import CertificateRefusedError
+from protocol.errors import CertificateRefusedError, InputError
 from tests.fakes.certificates import CONSORTIUM_ID, shared_member, shared_root
 from user_client.custody import home as home_module
 from user_client.custody.files import write_whole
@@ -99,5 +99,11 @@ def test_a_damaged_membership_is_said_to_be_damaged(home: Home, text: str) -> No
 
 
 def test_the_rounds_lie_apart(home: Home) -> None:
-    assert home.collaboration("a") != home.collaboration("b")
+    assert home.collaboration("a" * 32) != home.collaboration("b" * 32)
     assert repr(home) == f"<Home {home.path}>"
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../elsewhere", "/etc", "typo", "A" * 32, "a" * 31])
+def test_what_is_no_id_names_no_place(home: Home, name: str) -> None:
+    with pytest.raises(InputError, match="32 hexadecimal digits"):
+        home.collaboration(name)
