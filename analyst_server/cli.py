@@ -257,7 +257,3 @@ def main() -> None:
         log.info("unexpected error", exc_info=True)
         typer.echo(for_terminal(PROGRAM, OdcError(f"unexpected {type(error).__name__}")), err=True)
         sys.exit(OdcError.exit_code)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import json
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from protocol.envelope import join_mac
 from protocol.errors import InvitationError
@@ -25,6 +26,16 @@ from protocol.terms import Identifier, Name, PartyName
 
 _Url = Annotated[str, StringConstraints(pattern=r"^https://[^\s/]+/?$", max_length=2000)]
 _Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+def is_analyst_url(url: str) -> bool:
+    """Whether an address is one an analyst can be reached at: https, a host and perhaps a port."""
+    try:
+        TypeAdapter(_Url).validate_python(url)
+        parts = urlsplit(url)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is no number, or too large
+        return False
 
 
 class Invitation(BaseModel):

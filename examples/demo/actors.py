@@ -50,7 +50,7 @@ class Institution:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command without waiting for it."""
-        command = [sys.executable, "-m", "user_client.cli", "--home", str(self.home), *words, "--json"]
+        command = [sys.executable, "-m", "user_client", "--home", str(self.home), *words, "--json"]
         self.home.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
             command,
@@ -94,7 +94,7 @@ class Analyst:
 
     def _command(self, *words: str) -> tuple[list[str], dict[str, str]]:
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "analyst_server.cli", *words]
+        command = [sys.executable, "-m", "analyst_server", *words]
         return command, {**_environment(), **self.settings, "ODC_ANALYST_DATA_DIR": str(self.data_dir)}
 
     def run(self, *words: str) -> str:

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
+from protocol.errors import InputError
 from user_client.custody.files import read_text
 from user_client.sdk import Session
 
@@ -66,6 +67,7 @@ CollaborationOption = Annotated[
     str | None, typer.Option("--collaboration", "-c", help="its id; needed when there are several")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
+Force = Annotated[bool, typer.Option("--force", help="overwrite the file if it exists")]
 TableArgument = Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet")]
 PassphraseFile = Annotated[
     Path | None,
@@ -82,3 +84,17 @@ def passphrase(file: Path | None, *, confirm: bool = False) -> str:
     if named is not None:
         return read_text(named).strip()
     return str(typer.prompt("Passphrase of the root key", hide_input=True, confirmation_prompt=confirm))
+
+
+def refuse_to_overwrite(path: Path, *, force: bool) -> None:
+    """Raise `InputError` if a file would be lost that nobody gave up."""
+    if path.exists() and not force:
+        raise InputError(f"{path} exists; name another with --out, or overwrite it with --force")
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file a person named; raises `InputError`."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None

@@ -13,10 +13,13 @@ import typer
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
+    Force,
     TableArgument,
     open_session,
+    refuse_to_overwrite,
     show,
     upload_progress,
+    write_output,
 )
 from user_client.sdk import Prepared, create_anchor
 from user_client.sdk import contribute as send_contribution
@@ -120,17 +123,21 @@ def predict(
     context: typer.Context,
     table: TableArgument,
     out: Annotated[Path, typer.Option(help="CSV file to write")] = Path("predictions.csv"),
+    force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict on this machine: label and probabilities for each row, in the order of the table."""
+    refuse_to_overwrite(out, force=force and not (out.exists() and out.samefile(table)))
     with open_session(context) as session:
         chosen = session.choose(collaboration)
         predictions = predict_rows(session, chosen, table)
     columns: dict[str, Any] = {"prediction": predictions.labels}
     for index, name in enumerate(predictions.classes):
         columns[f"probability_{name}"] = predictions.probabilities[:, index]
-    pyarrow.csv.write_csv(pa.table(columns), out)
+    with pa.BufferOutputStream() as written:
+        pyarrow.csv.write_csv(pa.table(columns), written)
+        write_output(out, written.getvalue().to_pybytes())
     value = {"rows": len(predictions.labels), "predictions": str(out)}
     show(as_json, value, lambda: f"{len(predictions.labels)} predictions written to {out}")
 
@@ -152,6 +159,8 @@ def _prepared_text(prepared: Prepared) -> str:
             "should analyst and a member collude, a row keeps hidden (epsilon-DR):"
             f" at least {share['minimum']:.1%}, median {share['median']:.1%}"
         )
+    if prepared.rows == 0:
+        lines.append("there are no rows: this institution would receive the model without having contributed")
     lines.append("nothing was sent\nnext: odc contribute")
     return "\n".join(lines)
 
@@ -163,6 +172,8 @@ def _status_text(value: dict[str, Any]) -> str:
         if row["failure"]:
             lines.append(f"  failed: {row['failure']}")
         lines += [f"  waiting for {item}" for item in row["waiting_for"]]
+        if row["state"] == "released":
+            lines.append("  next: odc receive, then odc predict TABLE")
     if not value["collaborations"]:
         lines.append("no collaboration names this institution yet")
     for kind, sums in sorted(value["traffic_bytes"].items()):

@@ -10,7 +10,15 @@ import typer
 
 from protocol.codec import digest
 from protocol.errors import InputError
-from user_client.cli.options import AsJson, CollaborationOption, TableArgument, open_session, show
+from user_client.cli.options import (
+    AsJson,
+    CollaborationOption,
+    Force,
+    TableArgument,
+    open_session,
+    refuse_to_overwrite,
+    show,
+)
 from user_client.custody.files import write_whole
 from user_client.sdk import accept_terms, fetch_terms, plain_words
 from user_client.tables import draft_schema, read_table
@@ -24,15 +32,19 @@ def draft(
     label: Annotated[str, typer.Option(help="column to predict")],
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
     title: Annotated[str, typer.Option(help="what the collaboration is called")] = "Untitled collaboration",
-    latent_dim: Annotated[int | None, typer.Option(help="l [default: half of the features]")] = None,
+    latent_dim: Annotated[
+        int | None, typer.Option(help="numbers a row becomes [default: half of the features]")
+    ] = None,
     out_of_range: Annotated[
         str, typer.Option(help="what a number outside its range is at any institution: refuse or clip")
     ] = "refuse",
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Draft terms from our own table, to correct by hand and send to the analyst. Nothing is sent."""
+    refuse_to_overwrite(out, force=force)
     if out_of_range not in ("refuse", "clip"):
         raise InputError(f"--out-of-range must be refuse or clip, got {out_of_range}")
     schema = draft_schema(read_table(table), label, exclude or (), out_of_range=out_of_range)
@@ -60,7 +72,7 @@ def draft(
         {"terms": str(out), "features": features, "latent_dim": wanted},
         lambda: (
             f"terms with {features} encoded features written to {out}\n"
-            "check every range: they are widened from this table and go to every member\n"
+            "check it line by line: classes, levels, ranges and medians of this table go to every member\n"
             "next: send the file to the analyst, who runs `odc-analyst collaboration create`"
         ),
     )

@@ -18,7 +18,8 @@ from protocol.codec import decode, explain
 from protocol.envelope import join_mac, sign
 from protocol.errors import InputError, InvitationError, MalformedMessageError, OdcError
 from protocol.identity import Identity, TrustRoot, fingerprint, load_certificate
-from protocol.invitation import Invitation
+from protocol.invitation import Invitation, is_analyst_url
+from protocol.limits import MAX_NAME_CHARS
 from protocol.messages import Enrolment, InvitationTicket, Role
 from user_client.custody.authority import Authority
 from user_client.custody.files import write_whole
@@ -63,8 +64,10 @@ def create_consortium(
         )
     except ValidationError as error:
         raise InputError(explain(error)) from None
-    if urlsplit(analyst_url).scheme != "https" or not urlsplit(analyst_url).hostname:
-        raise InputError("the analyst's address must be https://HOST:PORT")
+    if not is_analyst_url(analyst_url):
+        raise InputError("the analyst's address must be https://HOST:PORT, with nothing behind it")
+    if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
+        raise InputError(f"the name of the consortium must be 1 to {MAX_NAME_CHARS} readable characters")
     certificate = authority.issue(home.make_key().public_key(), membership.identity, now=now)
     write_whole(home.consortium_path / "root.locked", authority.lock(passphrase))
     write_whole(home.consortium_path / "root.pem", authority.certificate.public_bytes(Encoding.PEM))

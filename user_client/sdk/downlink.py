@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from protocol.arrays import ArrayDigest, Layout, StreamReader
@@ -135,9 +134,11 @@ def predict(session: Session, collaboration_id: str, data: Any) -> Predictions:
     manifest, _ = session.stored(collaboration_id, DownlinkManifest, DOWNLINK_FILE, "odc receive")
     directory = session.home.collaboration(collaboration_id)
     rows = encode_rows(table_from(data), terms.table_schema)
+    classes = terms.table_schema.label_column.classes
+    if len(rows) == 0:
+        return Predictions(classes, [], np.empty((0, len(classes)), np.float32))
     aligned_rep = (rows @ _map_to_model(directory, manifest)).astype(np.float32)
     probabilities = _run_model((directory / MODEL_FILE).read_bytes(), aligned_rep)
-    classes = terms.table_schema.label_column.classes
     if probabilities.shape != (len(rows), len(classes)):
         raise ShapeMismatchError("probabilities", (len(rows), len(classes)), probabilities.shape)
     labels = [classes[index] for index in probabilities.argmax(axis=1)]
@@ -150,6 +151,8 @@ def _run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np
     The file is the analyst's. It may name other files to take numbers from, which here would be our
     secrets, so it is run with an empty directory to look in.
     """
+    import onnxruntime  # here, because no other command needs it
+
     options = onnxruntime.SessionOptions()
     try:
         with tempfile.TemporaryDirectory(prefix="odc-") as empty:

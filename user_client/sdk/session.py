@@ -87,11 +87,17 @@ class Session:
             return collaboration_id
         directory = self.home.path / "collaborations"
         known = sorted(path.parent.name for path in directory.glob("*/terms.odc"))
+        rows = [] if len(known) == 1 else self.collaborations()
         if not known:
-            known = [row["collaboration_id"] for row in self.collaborations()]
-        if len(known) != 1:
-            found = ", ".join(known) if known else "none that names this institution"
-            raise ChoiceNeededError(f"collaborations: {found}")
+            known = [row["collaboration_id"] for row in rows]
+        if len(known) > 1:  # those that were given up need no choice
+            known = [row["collaboration_id"] for row in rows if row["state"] not in ("cancelled", "closed")]
+        if not known:
+            error = NotPreparedError("no collaboration names this institution yet")
+            error.hint = "wait until the analyst has published the terms: `odc status`"
+            raise error
+        if len(known) > 1:
+            raise ChoiceNeededError(f"collaborations: {', '.join(known)}")
         return known[0]
 
     def collaborations(self) -> list[dict[str, Any]]:

@@ -40,8 +40,10 @@ def draft_schema(
         if name != label and name not in exclude
     ]
     classes = _distinct(table.column(label))
-    if len(classes) < 2:
-        raise InputError(f"column '{label}' has fewer than two classes")
+    if not 2 <= len(classes) <= MAX_DRAFT_LEVELS:
+        raise InputError(
+            f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}"
+        )
     return {
         "missing": list(MISSING_TEXTS),
         "label_column": {"name": label, "classes": classes},

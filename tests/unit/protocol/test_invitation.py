@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from protocol.envelope import join_mac, sign, verify
 from protocol.errors import InvitationError
 from protocol.identity import fingerprint
-from protocol.invitation import Invitation
+from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import InvitationTicket
 from tests.fakes import certificates as fakes
@@ -114,3 +114,25 @@ def test_a_root_that_was_exchanged_does_not_fit_its_fingerprint() -> None:
 def test_a_root_of_another_consortium_is_refused() -> None:
     with pytest.raises(InvitationError, match="its root is of another consortium"):
         make(consortium_id="f" * 32).trust_root()
+
+
+@pytest.mark.parametrize("url", ["https://a.example", "https://a.example:8443", "https://[::1]:9/"])
+def test_an_address_of_an_analyst_is_https_with_a_host(url: str) -> None:
+    assert is_analyst_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "a.example",
+        "http://a.example",
+        "https://",
+        "https://a/x",
+        "https://a:99999",
+        "https://a:b",
+        "https://a b",
+    ],
+)
+def test_another_address_is_none_of_an_analyst(url: str) -> None:
+    assert not is_analyst_url(url)

@@ -505,7 +505,7 @@ def test_of_several_collaborations_one_must_be_named(consortium: Consortium) -> 
 
 def test_without_collaborations_there_is_none_to_choose(consortium: Consortium) -> None:
     consortium.until_joined()
-    with pytest.raises(ChoiceNeededError, match="none that names this institution"):
+    with pytest.raises(NotPreparedError, match="no collaboration names this institution yet"):
         consortium.hospital.choose(None)
 
 

@@ -1,0 +1,20 @@
+"""What the command `odc-analyst` starts: the first thing that can go wrong is an import."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command; without its libraries, or when it is interrupted, say so in a line."""
+    try:
+        from analyst_server.cli import main as run
+
+        run()
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"odc-analyst: error: the library {error.name} is not installed here\n")
+        sys.stderr.write("odc-analyst: hint: install the package with its extra: [server]\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("odc-analyst: stopped; run it again, it goes on\n")
+        sys.exit(130)

@@ -1,0 +1,5 @@
+"""``python -m user_client`` is `odc`."""
+
+from user_client.entry import main
+
+main()
