@@ -2,4 +2,5 @@
 
 from analyst_server.entry import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,4 +2,5 @@
 
 from user_client.entry import main
 
-main()
+if __name__ == "__main__":
+    main()
