@@ -64,6 +64,15 @@ MAX_ENROLMENT_BYTES: Final = 256 * 2**10
 MAX_CERTIFICATE_BYTES: Final = 64 * 2**10
 """A certificate as PEM; ours have about 1 KiB."""
 
+MAX_HEAD_BYTES: Final = 64 * 2**10
+"""Request line and headers, which anybody may send; ours take less than 1 KiB."""
+
+MAX_HEAD_S: Final = 60
+"""From a connection to its first whole head."""
+
+MAX_BODY_S: Final = 60
+"""For a message of a few megabytes at most; uploads have a limit of their own."""
+
 MAX_PENDING_ENROLMENTS: Final = 10_000
 """Join requests an analyst keeps unanswered."""
 

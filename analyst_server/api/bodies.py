@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import Depends, Request
 from starlette.responses import Response
 
 from protocol.errors import LimitExceededError, MalformedMessageError, UnsupportedVersionError
-from protocol.limits import MAX_ENROLMENT_BYTES, MAX_MESSAGE_BYTES
+from protocol.limits import MAX_BODY_S, MAX_ENROLMENT_BYTES, MAX_MESSAGE_BYTES
 from protocol.version import MEDIA_TYPE, WIRE_VERSIONS
-
-MAX_BODY_S: Final = 60
-"""For a message of a few megabytes at most; uploads have a limit of their own."""
 
 _FAMILY = "application/vnd.odc.v"
 

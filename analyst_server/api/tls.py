@@ -1,7 +1,8 @@
 """The client's certificate, handed from the TLS transport to the application.
 
 uvicorn keeps it to itself, so this subclass of its protocol reads it once per connection and puts it
-into every request's scope, under the names of the ASGI TLS extension.
+into every request's scope, under the names of the ASGI TLS extension. It also bounds what a peer can
+send before its certificate is asked for.
 """
 
 from __future__ import annotations
@@ -12,14 +13,10 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-MAX_HEAD_BYTES: Final = 64 * 2**10
-"""Request line and headers; ours take less than 1 KiB."""
+from protocol.limits import MAX_HEAD_BYTES, MAX_HEAD_S
 
 READ_BYTES: Final = 256 * 2**10
 """The most that asyncio's TLS transport hands over at once."""
-
-MAX_HEAD_S: Final = 60.0
-"""From the connection to its first whole head."""
 
 
 class TlsAwareProtocol(HttpToolsProtocol):

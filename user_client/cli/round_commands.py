@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import typer
 
+from protocol.errors import InputError
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -128,7 +129,9 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Predict on this machine: label and probabilities for each row, in the order of the table."""
-    refuse_to_overwrite(out, force=force and not (out.exists() and out.samefile(table)))
+    if out.exists() and table.exists() and out.samefile(table):
+        raise InputError(f"{out} is the table itself; name another file with --out")
+    refuse_to_overwrite(out, force=force)
     with open_session(context) as session:
         chosen = session.choose(collaboration)
         predictions = predict_rows(session, chosen, table)

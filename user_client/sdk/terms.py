@@ -109,7 +109,8 @@ def plain_words(terms: Terms) -> str:
         "- the label of each row, as it is.",
         "What comes back: a change-of-basis matrix for this institution alone and one model for all"
         f" ({terms.model.kind}).",
-        "Who sees it: the analyst sees what leaves; other institutions see the model only.",
+        "Who sees it: the analyst sees what leaves; other institutions see the model, and how many rows each"
+        " institution sent.",
         "",
         *_warnings(terms),
         "",

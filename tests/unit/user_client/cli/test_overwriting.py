@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from protocol.errors import InputError
+from user_client.cli.main import app
 from user_client.cli.options import refuse_to_overwrite, write_output
 
 
@@ -20,3 +22,13 @@ def test_a_file_that_exists_is_not_overwritten_by_accident(tmp_path: Path) -> No
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot write .*: No such file or directory"):
         write_output(tmp_path / "missing" / "out.csv", b"")
+
+
+def test_predictions_never_replace_the_table_they_are_for(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("age\n61\n")
+    words = ["--home", str(tmp_path / "home"), "predict", str(table), "--out", str(table), "--force"]
+    found = CliRunner().invoke(app, words)
+    assert isinstance(found.exception, InputError)
+    assert "is the table itself" in found.exception.detail
+    assert table.read_text() == "age\n61\n"
