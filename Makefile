@@ -4,7 +4,7 @@ VENV ?= .venv
 TESTS ?= tests
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check format lock clean help
+.PHONY: setup demo test bench check format lock clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -27,6 +27,9 @@ demo: setup  ## play a whole round; or with your table: make demo DATA=t.csv LAB
 
 test: setup  ## run the whole test suite
 	$(BIN)/python -m pytest $(TESTS)
+
+bench: setup  ## measure every public claim; real data: make bench DATA_DIR=dir FULL=1
+	$(BIN)/python -m benchmarks $(if $(DATA_DIR),--data '$(DATA_DIR)') $(if $(FULL),--full)
 
 check: setup  ## lint, types, import contracts: what CI runs before the tests
 	$(BIN)/ruff check .

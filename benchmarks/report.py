@@ -1,0 +1,144 @@
+"""The form of every benchmark: its arguments, its rows, its claims and the file they are written to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import operator
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, Literal
+
+Op = Literal["<=", ">=", "=="]
+OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+}
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "cryptography", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A figure we state in public, with the bound we hold ourselves to. ``value`` is measured, never set."""
+
+    id: str
+    value: float
+    unit: str
+    op: Op
+    bound: float
+
+    @property
+    def holds(self) -> bool:
+        """False as well if the value is not a number."""
+        return OPERATORS[self.op](self.value, self.bound)
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return f"{self.id}: {self.value:.4g} {self.unit} ({self.op} {self.bound:g}) {verdict}"
+
+
+@dataclass
+class Report:
+    """What one benchmark measured."""
+
+    benchmark: str
+    conditions: dict[str, Any] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return all(claim.holds for claim in self.claims)
+
+    def claim(self, claim_id: str, value: float, unit: str, op: Op, bound: float) -> Claim:
+        """Add a claim and return it."""
+        if any(claim.id == claim_id for claim in self.claims):
+            raise ValueError(f"claim {claim_id!r} is made twice")
+        self.claims.append(Claim(claim_id, float(value), unit, op, bound))
+        return self.claims[-1]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the document that ``--json`` writes (DESIGN, outside surface)."""
+        return {
+            "benchmark": self.benchmark,
+            "machine": machine(),
+            "conditions": self.conditions,
+            "rows": self.rows,
+            "claims": [
+                {
+                    "id": claim.id,
+                    "value": claim.value,
+                    "unit": claim.unit,
+                    "op": claim.op,
+                    "bound": claim.bound,
+                    "holds": claim.holds,
+                }
+                for claim in self.claims
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line of a benchmark says.
+
+    Attributes
+    ----------
+    full : bool
+        The papers' sizes instead of minutes.
+    data : Path or None
+        Directory with the real data sets, laid out as docs/benchmarks.md says.
+    """
+
+    full: bool
+    data: Path | None
+
+
+def machine() -> dict[str, Any]:
+    """Return the conditions that come with the machine: what a reader needs to judge a ratio."""
+    libraries = {}
+    for name in _LIBRARIES:
+        try:
+            libraries[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "libraries": libraries,
+    }
+
+
+def main(measure: Callable[[Options], Report], arguments: Sequence[str] | None = None) -> int:
+    """Run a benchmark as a command: print what it found, write ``--json FILE``, return the exit code."""
+    parser = argparse.ArgumentParser(description=(sys.modules[measure.__module__].__doc__ or "").strip())
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and claims there")
+    parser.add_argument("--full", action="store_true", help="the papers' sizes: hours instead of minutes")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the real data sets (docs/benchmarks.md)")
+    given = parser.parse_args(arguments)
+    if given.data is not None and not given.data.is_dir():
+        parser.error(f"{given.data} is not a directory")
+    report = measure(Options(given.full, given.data))
+    if given.json is not None:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(report.as_dict(), indent=2, allow_nan=False) + "\n")
+    for claim in report.claims:
+        print(claim)
+    return 0 if report.holds else 1
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
