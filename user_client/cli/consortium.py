@@ -13,7 +13,14 @@ from protocol.errors import InvitationError, for_terminal
 from protocol.identity import fingerprint
 from user_client.cli.options import AsJson, PassphraseFile, open_session, passphrase, show
 from user_client.custody.files import read_bytes, write_whole
-from user_client.sdk import Approved, Session, approve_pending, approve_request, create_consortium
+from user_client.sdk import (
+    Approved,
+    Session,
+    approve_pending,
+    approve_request,
+    create_consortium,
+    open_invitations,
+)
 from user_client.sdk import invite as make_invitation
 
 app = typer.Typer(no_args_is_help=True, help="The lead institution: root, invitations, certificates.")
@@ -89,7 +96,13 @@ def approve(
     out: Annotated[Path, typer.Option(help="where to write the analyst's certificate")] = Path(
         "analyst-certificate.pem"
     ),
-    watch: Annotated[float, typer.Option(help="seconds to wait for requests")] = 0,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="a further name or address the analyst answers to, with --request; repeat for more"
+        ),
+    ] = None,
+    watch: Annotated[float, typer.Option(help="seconds to wait until all who are invited have joined")] = 0,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -97,12 +110,12 @@ def approve(
     secret, told = passphrase(passphrase_file), set[str]()
     with open_session(context) as session:
         if request is not None:
-            approved = [approve_request(session, read_bytes(request), secret)]
+            approved = [approve_request(session, read_bytes(request), secret, hosts=host or ())]
             write_whole(out, approved[0].certificate.public_bytes(Encoding.PEM))
         else:
             approved = _approve_or_tell(session, secret, told) if watch else approve_pending(session, secret)
             end = time.monotonic() + watch
-            while time.monotonic() < end:
+            while open_invitations(session) and time.monotonic() < end:
                 time.sleep(WATCH_S)
                 approved += _approve_or_tell(session, secret, told)
     rows = [{"party": one.identity.name, "role": one.identity.role} for one in approved]

@@ -7,7 +7,14 @@ False
 """
 
 from user_client.sdk.anchor import create_anchor
-from user_client.sdk.consortium import Approved, approve_pending, approve_request, create_consortium, invite
+from user_client.sdk.consortium import (
+    Approved,
+    approve_pending,
+    approve_request,
+    create_consortium,
+    invite,
+    open_invitations,
+)
 from user_client.sdk.downlink import predict, receive
 from user_client.sdk.membership import join
 from user_client.sdk.session import Session
@@ -27,6 +34,7 @@ __all__ = [
     "fetch_terms",
     "invite",
     "join",
+    "open_invitations",
     "plain_words",
     "predict",
     "prepare",

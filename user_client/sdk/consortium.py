@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import hmac
+import ipaddress
+import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -149,12 +152,40 @@ def _pending_requests(session: Session) -> list[bytes]:
         raise MalformedMessageError("enrolments", "are no list of requests") from None
 
 
-def approve_request(session: Session, request: bytes, passphrase: str) -> Approved:
-    """Issue a certificate for a request that came as a file: the analyst's, before it serves."""
-    return _approve(session, _unlock(session, passphrase), request)
+def approve_request(
+    session: Session, request: bytes, passphrase: str, *, hosts: Sequence[str] = ()
+) -> Approved:
+    """Issue a certificate for a request that came as a file: the analyst's, before it serves.
+
+    Parameters
+    ----------
+    hosts : sequence of str
+        Names and addresses the analyst answers to, beside the one in the invitations.
+    """
+    for host in hosts:
+        if not _is_host(host):
+            raise InputError(f"'{host}' is no name or address of a machine")
+    return _approve(session, _unlock(session, passphrase), request, hosts)
 
 
-def _approve(session: Session, authority: Authority, request: bytes) -> Approved:
+def _is_host(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+        return True
+    except ValueError:
+        return re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", text, re.IGNORECASE) is not None
+
+
+def open_invitations(session: Session) -> list[str]:
+    """Return the institutions that still may answer an invitation of ours."""
+    directory, now = session.home.consortium_path / "invitations", session.clock()
+    found = [Invitation.from_json(path.read_text()) for path in directory.glob("*.json")]
+    return sorted(one.party for one in found if one.role == "institution" and one.expires_at > now)
+
+
+def _approve(
+    session: Session, authority: Authority, request: bytes, more_hosts: Sequence[str] = ()
+) -> Approved:
     """Check a request against its invitation: (1) its ticket is ours, (2) its MAC is by the join
     secret, (3) the invitation has not ended. Role, name and address are the invitation's.
     """
@@ -174,7 +205,7 @@ def _approve(session: Session, authority: Authority, request: bytes) -> Approved
         raise InvitationError(f"the invitation of {invitation.party} has expired")
     identity = Identity(invitation.consortium_id, invitation.role, invitation.party)
     host = urlsplit(invitation.analyst_url).hostname
-    hosts = [host] if invitation.role == "analyst" and host else []
+    hosts = [host, *more_hosts] if invitation.role == "analyst" and host else []
     certificate = authority.issue_for_request(enrolment.csr, identity, hosts=hosts, now=now)
     return Approved(invitation.invitation_id, identity, certificate)
 

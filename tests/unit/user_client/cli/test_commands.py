@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 import typer
+from cryptography import x509
 
 from analyst_server.services import collaborations
+from protocol.codec import encode
+from protocol.identity import load_certificate
+from protocol.invitation import Invitation
 from tests.unit.user_client.cli.runner import Odc
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, URL
+from user_client.cli import consortium as consortium_module
 from user_client.cli import options
 from user_client.errors import ConnectionFailedError, PassphraseError
+from user_client.sdk import invite, join
 from user_client.transport import AnalystConnection
 
 
@@ -57,6 +63,32 @@ def test_joining_takes_an_approval(odc: Odc) -> None:
 def test_joining_shows_the_root_to_compare(odc: Odc) -> None:
     invitation = odc("consortium", "invite", HOSPITAL, "--out", "i.json", "--json", home=LEAD)
     assert invitation.json["root_fingerprint"] in odc("join", "i.json").err
+
+
+def test_a_watch_ends_when_all_who_are_invited_have_joined(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    waits: list[float] = []
+
+    def arrive(seconds: float) -> None:
+        waits.append(seconds)
+        join(odc.consortium.hospital, Invitation.from_json(Path("i.json").read_text()))
+
+    monkeypatch.setattr(consortium_module.time, "sleep", arrive)
+    watched = odc("consortium", "approve", "--watch", "3600", "--json", home=LEAD)
+    assert watched.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
+    assert waits == [consortium_module.WATCH_S]
+
+
+def test_the_lead_adds_a_name_to_the_analysts_certificate(odc: Odc) -> None:
+    invitation = invite(odc.consortium.lead, "analyst", role="analyst")
+    key = odc.consortium.session("other").home.make_key()
+    Path("request.odc").write_bytes(encode(invitation.answer(key)))
+    words = ("consortium", "approve", "--request", "request.odc", "--out", "a.pem", "--host", "localhost")
+    assert odc(*words, home=LEAD).code == 0
+    names = load_certificate(Path("a.pem").read_bytes()).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    assert names.value.get_values_for_type(x509.DNSName) == ["analyst", "localhost"]
 
 
 def test_without_requests_the_lead_is_told_so(odc: Odc) -> None:

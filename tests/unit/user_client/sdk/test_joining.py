@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from protocol.codec import decode, encode
@@ -13,7 +14,15 @@ from protocol.errors import AlreadyExistsError, CertificateRefusedError, InputEr
 from protocol.messages import Enrolment, InvitationTicket
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL, Consortium
 from user_client.errors import NotJoinedError, PassphraseError
-from user_client.sdk import Session, approve_pending, approve_request, create_consortium, invite, join
+from user_client.sdk import (
+    Session,
+    approve_pending,
+    approve_request,
+    create_consortium,
+    invite,
+    join,
+    open_invitations,
+)
 from user_client.sdk import membership as membership_module
 from user_client.sdk.consortium import INVITATION_VALIDITY_S
 
@@ -242,6 +251,47 @@ def test_an_invitation_of_somebody_else_is_not_approved(consortium: Consortium) 
     key = consortium.session("hospital-b").home.make_key()
     with pytest.raises(InvitationError, match="somebody else"):
         approve_request(consortium.lead, encode(forged.answer(key)), PASSPHRASE)
+
+
+def analyst_request(consortium: Consortium) -> bytes:
+    invitation = invite(consortium.lead, "analyst", role="analyst")
+    return encode(invitation.answer(consortium.session("another-analyst").home.make_key()))
+
+
+def test_an_analyst_answers_to_its_address_and_to_the_names_the_lead_adds(consortium: Consortium) -> None:
+    request = analyst_request(consortium)
+    hosts = ("localhost", "192.0.2.7", "::1")
+    issued = approve_request(consortium.lead, request, PASSPHRASE, hosts=hosts).certificate
+    names = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["analyst", "localhost"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.7", "::1"]
+
+
+@pytest.mark.parametrize("host", ["", "https://analyst", "analyst:8443", "two words", "-x", "*"])
+def test_what_names_no_machine_gets_into_no_certificate(consortium: Consortium, host: str) -> None:
+    with pytest.raises(InputError, match="no name or address"):
+        approve_request(consortium.lead, analyst_request(consortium), PASSPHRASE, hosts=[host])
+
+
+def test_an_institution_gets_no_name_of_a_server(consortium: Consortium) -> None:
+    request = encode(consortium.invitation().answer(consortium.hospital.home.make_key()))
+    issued = approve_request(consortium.lead, request, PASSPHRASE, hosts=["localhost"]).certificate
+    names = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == []
+
+
+def test_an_invitation_is_open_until_it_is_answered(consortium: Consortium) -> None:
+    invitation = consortium.invitation()
+    assert open_invitations(consortium.lead) == [HOSPITAL]
+    join(consortium.hospital, invitation)
+    approve_pending(consortium.lead, PASSPHRASE)
+    assert open_invitations(consortium.lead) == []
+
+
+def test_an_invitation_that_has_expired_is_open_no_more(consortium: Consortium) -> None:
+    consortium.invitation()
+    consortium.clock.forward(INVITATION_VALIDITY_S)
+    assert open_invitations(consortium.lead) == []
 
 
 def test_the_lead_remembers_its_invitations_in_files_only_it_can_read(consortium: Consortium) -> None:
