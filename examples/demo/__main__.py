@@ -13,17 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.csv
 import tomli_w
 from rich.console import Console
-from rich.table import Table
 
-from examples.demo import scores
 from examples.demo.actors import Analyst, CommandError, Institution, found_consortium, join_all
+from examples.demo.report import assemble, compare, print_tables
 from examples.demo.tables import DemoTables, breast_cancer, own_table, write_csv
 from protocol.errors import OdcError, for_terminal
-from protocol.messages import DTYPE_BYTES
-from protocol.metering import whole_round
 from protocol.terms import Schema
 
 console = Console(stderr=True, highlight=False)
@@ -83,23 +79,17 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]
         analyst.stop()
     schema = Schema.model_validate(terms["table_schema"], strict=False)
     with watch.step("baselines", "for comparison: all rows pooled, and each hospital alone"):
-        compared = _compare(tables, predictions, schema)
-    sizes = _bytes(report, members, terms, [answer["payload_bytes"] for answer in received])
+        compared = compare(tables.by_hospital, tables.hold_out, predictions, schema)
     watch.seconds["total"] = time.monotonic() - start
-    return {
-        "dataset": tables.name,
-        "task": f"classify {tables.label} ({len(schema.label_column.classes)} classes)",
-        "parties": sizes.pop("parties"),
-        "alignment": report["alignment"],
-        "anchor": report["anchor"],
-        "features": report["features"],
-        "latent_dim": report["latent_dim"],
-        "concordance_gap": report["results"]["alignment"]["concordance_gap"],
-        "scores": compared,
-        "bytes": sizes,
-        "seconds": watch.seconds,
-        "state": report["state"],
-    }
+    return assemble(
+        dataset=tables.name,
+        analyst=report,
+        members=members,
+        received=received,
+        terms=terms,
+        compared=compared,
+        seconds=watch.seconds,
+    )
 
 
 def _together(hospitals: list[Institution], *words: str) -> list[Any]:
@@ -140,122 +130,6 @@ def _wait_for_release(lead: Institution) -> None:
         if found["state"] == "failed":
             raise RuntimeError(f"the round failed: {found['failure']}")
         time.sleep(0.5)
-
-
-def _compare(tables: DemoTables, predictions: dict[str, Path], schema: Schema) -> dict[str, Any]:
-    collaboration = {
-        name: scores.of_predictions(pyarrow.csv.read_csv(path), tables.hold_out, schema)
-        for name, path in predictions.items()
-    }
-    local = scores.local(tables.by_hospital, tables.hold_out, schema)
-    return {
-        "central": scores.central(tables.by_hospital, tables.hold_out, schema),
-        "local_mean": scores.mean(list(local.values())),
-        "collaboration": scores.mean(list(collaboration.values())),
-        "by_hospital": {
-            name: {"local": local[name], "collaboration": collaboration[name]} for name in tables.by_hospital
-        },
-    }
-
-
-def _bytes(
-    report: dict[str, Any], members: list[dict[str, Any]], terms: dict[str, Any], received: list[int]
-) -> dict[str, Any]:
-    """Formulas, payload and wire, in all and by hospital. The wire is the kernel's count, TLS included."""
-    rows = {party["party"]: party for party in report["parties"]}
-    names = [member["party"] for member in members]
-    formula = whole_round(
-        rows=[rows[name]["rows"] for name in names],
-        anchor_rows=report["anchor"]["rows"],
-        features=report["features"],
-        latent_dim=report["latent_dim"],
-        model_parameters=report["results"]["model_parameters"],
-        bits=8 * DTYPE_BYTES[terms["rep_dtype"]],
-    )
-    parties = [
-        {
-            "name": name,
-            "rows": rows[name]["rows"],
-            "uplink_formula_bytes": up.total_bytes,
-            "uplink_payload_bytes": rows[name]["uplink_payload_bytes"],
-            "downlink_formula_bytes": down.total_bytes,
-            "downlink_payload_bytes": down_payload,
-            "wire_bytes": _wire(member["traffic_bytes"]),
-        }
-        for name, member, up, down, down_payload in zip(
-            names, members, formula.uplinks, formula.downlinks, received, strict=True
-        )
-    ]
-    wire = {kind: sum(party["wire_bytes"][kind] for party in parties) for kind in parties[0]["wire_bytes"]}
-    return {
-        "parties": parties,
-        "formula": {
-            "uplink": sum(part.total_bytes for part in formula.uplinks),
-            "downlink": sum(part.total_bytes for part in formula.downlinks),
-            "anchor": formula.anchor_bytes,
-            "total": formula.total_bytes,
-        },
-        "payload": {
-            "uplink": sum(party["uplink_payload_bytes"] for party in parties),
-            "downlink": sum(party["downlink_payload_bytes"] for party in parties),
-        },
-        "wire": {**wire, "total": sum(wire.values())},
-    }
-
-
-def _wire(traffic: dict[str, dict[str, int]]) -> dict[str, int]:
-    """One figure a kind. What goes against the main direction (answers to an uplink) is control."""
-
-    def one(kind: str, direction: str) -> int:
-        return traffic.get(kind, {}).get(direction, 0)
-
-    main = {
-        "uplink": one("uplink", "sent"),
-        "downlink": one("downlink", "received"),
-        "anchor": one("anchor", "sent") + one("anchor", "received"),
-    }
-    in_all = sum(sums["sent"] + sums["received"] for sums in traffic.values())
-    return {**main, "control": in_all - sum(main.values())}
-
-
-def print_tables(report: dict[str, Any]) -> None:
-    """Show the report to a person."""
-    shown = Console(highlight=False)
-    table = Table(title=f"{report['dataset']}: l = {report['latent_dim']} of {report['features']} features")
-    table.add_column("hospital", no_wrap=True)
-    for name in ("rows", "up", "(3)", "ratio", "down", "(4)", "ratio"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for party in report["parties"]:
-        up, down = party["uplink_payload_bytes"], party["downlink_payload_bytes"]
-        formula_up, formula_down = party["uplink_formula_bytes"], party["downlink_formula_bytes"]
-        table.add_row(
-            party["name"], f"{party['rows']:,}",
-            f"{up:,}", f"{formula_up:,.0f}", f"{up / formula_up:.3f}",
-            f"{down:,}", f"{formula_down:,.0f}", f"{down / formula_down:.3f}",
-        )  # fmt: skip
-    table.caption = "bytes of payload up and down, beside the paper's formulas (3) and (4)"
-    shown.print(table)
-    compared = Table(title="scores on the common hold-out")
-    for name in ("model", "accuracy", "ROC-AUC"):
-        compared.add_column(name, justify="left" if name == "model" else "right")
-    labels = {
-        "central": "all rows in one place (not possible in life)",
-        "local_mean": "each hospital alone, mean",
-        "collaboration": "this collaboration, mean over hospitals",
-    }
-    for key, label in labels.items():
-        found = report["scores"][key]
-        auc = f"{found['roc_auc']:.3f}" if "roc_auc" in found else "-"
-        compared.add_row(label, f"{found['accuracy']:.1%}", auc)
-    shown.print(compared)
-    wire = report["bytes"]["wire"]
-    shown.print(
-        f"on the wire, TLS included: {wire['uplink']:,} B up, {wire['downlink']:,} B down,"
-        f" {wire['anchor']:,} B anchor, {wire['control']:,} B control"
-        if wire["total"]
-        else "on the wire: this system does not count bytes per connection"
-    )
-    shown.print(f"state {report['state']} after {report['seconds']['total']:.0f} s")
 
 
 def main() -> int:
