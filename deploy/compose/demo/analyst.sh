@@ -1,0 +1,45 @@
+#!/bin/sh
+# The analyst's part in the demo: the commands of the README, as its operator types them.
+#
+#   demo-analyst request   makes the key, and a request for its certificate
+#   demo-analyst serve     keeps the certificate, publishes the terms, serves
+#   demo-analyst report    writes what happened, when it is over
+#
+# Every step may be repeated. /drop is what goes by e-mail in life, between the lead and the analyst.
+set -eu
+umask 077
+
+say() {
+  echo "\$ $*" >&2
+  "$@"
+}
+
+request() {
+  if [ ! -f /drop/analyst-certificate.pem ]; then
+    say odc-analyst join /drop/analyst.invitation.json --out /drop/analyst-request.odc
+  fi
+}
+
+serve() {
+  say odc-analyst install /drop/analyst-certificate.pem
+  if [ "$(odc-analyst collaboration list --json)" = "[]" ]; then
+    say odc-analyst collaboration create /drop/terms.toml
+  fi
+  echo "\$ odc-analyst serve" >&2
+  exec odc-analyst serve
+}
+
+report() {
+  odc-analyst collaboration list
+  id=$(odc-analyst collaboration list | cut -d ' ' -f 1)
+  say odc-analyst collaboration report "$id"
+  odc-analyst collaboration report "$id" --json >/drop/report.json
+}
+
+case $1 in
+  request | serve | report) "$1" ;;
+  *)
+    echo "demo-analyst: no part '$1'" >&2
+    exit 2
+    ;;
+esac
