@@ -4,7 +4,7 @@ VENV ?= .venv
 TESTS ?= tests
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test bench check format lock clean help
+.PHONY: setup demo compose test bench check format lock images sbom clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -25,6 +25,10 @@ demo: setup  ## play a whole round; or with your table: make demo DATA=t.csv LAB
 	  $(if $(DATA),--data '$(DATA)' --label '$(LABEL)' --site '$(SITE)') \
 	  $(if $(EXCLUDE),--exclude '$(EXCLUDE)') $(if $(LATENT_DIM),--latent-dim $(LATENT_DIM))
 
+compose:  ## the demo between containers (needs Docker with Compose v2); `docker compose down -v` ends it
+	docker compose up --build --detach
+	docker compose logs --follow --no-log-prefix summary
+
 test: setup  ## run the whole test suite
 	$(BIN)/python -m pytest $(TESTS)
 
@@ -36,16 +40,32 @@ check: setup  ## lint, types, import contracts: what CI runs before the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@! grep -nE 'https?://|--(extra-)?index-url' requirements.lock || \
+	@! grep -nE 'https?://|--(extra-)?index-url' requirements.lock deploy/docker/*.lock || \
 	  { echo "error: the lock file names an address"; exit 1; }
 
 format: setup  ## put all code into its form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-header
+
 lock:  ## resolve the dependencies anew (needs uv)
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --all-extras --upgrade pyproject.toml -o requirements.lock
+	$(COMPILE) --python-version 3.11 --all-extras --upgrade pyproject.toml -o requirements.lock
+	$(COMPILE) --python-version 3.11 --extra client -c requirements.lock --no-annotate \
+	  pyproject.toml -o deploy/docker/client.lock
+	$(COMPILE) --python-version 3.11 --extra server -c requirements.lock --no-annotate \
+	  pyproject.toml -o deploy/docker/server.lock
+	echo 'cyclonedx-bom>=7' | $(COMPILE) --python-version 3.12 --upgrade --no-annotate - -o deploy/docker/sbom.lock
+
+images:  ## build the images of an institution and of the analyst (needs Docker)
+	docker build --file deploy/docker/Dockerfile --target hospital --tag odc-hospital .
+	docker build --file deploy/docker/Dockerfile --target analyst --tag odc-analyst .
+
+sbom:  ## list what the images are made of, in build/sbom (needs Docker)
+	for role in hospital analyst; do \
+	  docker build --file deploy/docker/Dockerfile --target sbom --build-arg ROLE=$$role \
+	    --output build/sbom/$$role . || exit 1; \
+	done
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -20,18 +20,30 @@ class Line:
     Parameters
     ----------
     to_port : int
-        Where the analyst listens on this machine.
+        Where the analyst listens, on this machine unless ``to_host`` says otherwise.
     cuts : sequence of (direction, bytes)
         Each, in turn, cuts the connection that has carried so many bytes that way.
     up_bytes_per_s : float, optional
         How fast the line is upwards.
+    hold_after : int, optional
+        Once a connection has carried so many bytes upwards, nothing goes up any more, and nobody hangs up.
+    door : (str, int)
+        Where the line answers; port 0 for a free one.
     """
 
     def __init__(
-        self, to_port: int, cuts: tuple[tuple[Direction, int], ...] = (), up_bytes_per_s: float | None = None
+        self,
+        to_port: int,
+        cuts: tuple[tuple[Direction, int], ...] = (),
+        up_bytes_per_s: float | None = None,
+        *,
+        to_host: str = "127.0.0.1",
+        hold_after: int | None = None,
+        door: tuple[str, int] = ("127.0.0.1", 0),
     ) -> None:
-        self._to_port, self._cuts, self._speed = to_port, list(cuts), up_bytes_per_s
-        self._door = socket.create_server(("127.0.0.1", 0))
+        self._to, self._cuts, self._speed = (to_host, to_port), list(cuts), up_bytes_per_s
+        self._hold_after, self._is_held, self._is_closed = hold_after, False, threading.Event()
+        self._door = socket.create_server(door)
         self.port = int(self._door.getsockname()[1])
         self._threads = [threading.Thread(target=self._take_calls)]
         self._open: list[socket.socket] = []
@@ -48,7 +60,7 @@ class Line:
             except OSError:  # the door was closed
                 return
             try:
-                analyst = socket.create_connection(("127.0.0.1", self._to_port))
+                analyst = socket.create_connection(self._to)
             except OSError:  # nobody is there: what the caller sees is a closed connection
                 caller.close()
                 continue
@@ -76,12 +88,21 @@ class Line:
                 if self._cuts and self._cuts[0][0] == way and carried >= self._cuts[0][1]:
                     self._cuts.pop(0)
                     break
+                if way == "up" and self._is_held_by(carried):
+                    self._is_closed.wait()
                 target.sendall(data)
         except OSError:  # the other direction has hung up
             pass
         _hang_up(source, target)
 
+    def _is_held_by(self, carried: int) -> bool:
+        """Whether nothing goes up any more, on any connection: one that follows would only go on."""
+        if self._hold_after is not None and carried >= self._hold_after:
+            self._is_held = True
+        return self._is_held
+
     def close(self) -> None:
+        self._is_closed.set()
         self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
         _hang_up(*self._open)

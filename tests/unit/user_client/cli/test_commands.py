@@ -73,7 +73,7 @@ def test_a_watch_ends_when_all_who_are_invited_have_joined(odc: Odc, monkeypatch
         waits.append(seconds)
         join(odc.consortium.hospital, Invitation.from_json(Path("i.json").read_text()))
 
-    monkeypatch.setattr(consortium_module.time, "sleep", arrive)
+    monkeypatch.setattr("time.sleep", arrive)
     watched = odc("consortium", "approve", "--watch", "3600", "--json", home=LEAD)
     assert watched.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
     assert waits == [consortium_module.WATCH_S]

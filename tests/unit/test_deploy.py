@@ -1,0 +1,62 @@
+"""What images are made from: the lock files of the roles, and files that name no address."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+DOCKER = REPOSITORY / "deploy" / "docker"
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+ROLES = ("client", "server")
+
+
+def pins(path: Path) -> set[str]:
+    """``name==version`` of every line that pins one."""
+    return set(re.findall(r"^([a-z0-9._-]+==\S+)", path.read_text(), re.MULTILINE))
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[<>=~!\[; ]", line)[0] for line in requirements}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_image_gets_the_versions_that_the_tests_run_with(role: str) -> None:
+    assert pins(DOCKER / f"{role}.lock") <= pins(REPOSITORY / "requirements.lock")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_lock_file_of_a_role_has_what_its_extra_asks_for(role: str) -> None:
+    asked = names(PROJECT["dependencies"] + PROJECT["optional-dependencies"][role])
+    assert asked <= {pin.split("==")[0] for pin in pins(DOCKER / f"{role}.lock")}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_lock_file_of_a_role_has_nothing_for_developers(role: str) -> None:
+    developers = names(PROJECT["optional-dependencies"]["dev"])
+    assert not developers & {pin.split("==")[0] for pin in pins(DOCKER / f"{role}.lock")}
+
+
+def test_the_version_on_the_images_is_the_package_s() -> None:
+    assert f'image.version="{PROJECT["version"]}"' in (DOCKER / "Dockerfile").read_text()
+
+
+def test_a_build_needs_no_registry_but_for_its_base_image() -> None:
+    text = (DOCKER / "Dockerfile").read_text()
+    assert not text.startswith("# syntax")
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE))
+    assert set(bases) - stages == {"${PYTHON_IMAGE}", "scratch", "build-${ROLE}"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted((REPOSITORY / "deploy").rglob("*")) if path.is_file()],
+    ids=lambda path: str(path.relative_to(REPOSITORY)),
+)
+def test_no_file_for_deploying_knows_a_proxy_an_index_or_an_authority(path: Path) -> None:
+    text = path.read_text().replace("https://analyst:8443", "")
+    assert not re.search(r"https?://|index-url|trusted-host|SSL_CERT|REQUESTS_CA|PIP_INDEX", text)
