@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_server.alignment._orthogonal import Matrix, Matrix64
+from analyst_server.alignment._orthogonal import Matrix
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Diagnostics:
     spectrum_spread: tuple[float, ...]
 
 
-def diagnose(anchor_reps: Sequence[Matrix], changes_of_basis: Sequence[Matrix64]) -> Diagnostics:
+def diagnose(anchor_reps: Sequence[Matrix], changes_of_basis: Sequence[Matrix]) -> Diagnostics:
     """Return the `Diagnostics` of an alignment; cost ``O(a l**2)`` per party."""
     aligned_mean = np.zeros(anchor_reps[0].shape)
     for rep, change in zip(anchor_reps, changes_of_basis, strict=True):

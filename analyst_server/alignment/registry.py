@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_server.alignment._orthogonal import Matrix, Matrix64, haar_orthogonal
+from analyst_server.alignment._orthogonal import Matrix, haar_orthogonal
 from analyst_server.alignment.diagnostics import Diagnostics, diagnose
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.odc import align_odc
@@ -30,7 +30,7 @@ class AnchorRepError(ValueError):
 class Alignment:
     """The change-of-basis matrices of all parties, in the order given, and how well they agree."""
 
-    changes_of_basis: list[Matrix64]
+    changes_of_basis: list[Matrix]
     diagnostics: Diagnostics
 
 
@@ -81,9 +81,10 @@ def align(
             )
     factor = haar_orthogonal(shape[1], rng) if target == "haar" else None
     if method == "odc":
-        changes = align_odc(anchor_reps, factor)
+        solution = align_odc(anchor_reps, factor)
     else:
-        changes = align_isotropic(anchor_reps, factor, anchor_is_isotropic=anchor_is_isotropic)
+        solution = align_isotropic(anchor_reps, factor, anchor_is_isotropic=anchor_is_isotropic)
+    changes = solution.changes_of_basis
     return Alignment(changes, diagnose(anchor_reps, changes))
 
 
