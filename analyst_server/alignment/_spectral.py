@@ -22,30 +22,34 @@ BLOCK_BYTES = 2**24
 """Enough columns or rows at a time for the product to run at full speed, little enough to stay near."""
 SAFE_GAP = 1e-5
 """A Gram matrix of float64 finds a space to some 1e-16 over its relative gap: here to 1e-11."""
-SAFE_RCOND = 1e-6
-"""Cholesky factors of a Gram matrix orthonormalise to some 1e-16 over its reciprocal condition."""
+SAFE_CONDITION = 1e3
+"""The Cholesky factor of a Gram matrix orthonormalises to some 1e-16 times the square of this: to 1e-10."""
 OVERSAMPLING = 10
 
 
 @dataclass(frozen=True)
 class Stack:
-    """``[A_1 W_1 .. A_c W_c]``, or ``[A_1 .. A_c]`` without weights; never formed as a whole."""
+    """``M = [A_1 W_1 .. A_c W_c]``, or ``[A_1 .. A_c]`` without weights; never formed as a whole."""
 
     reps: AnchorReps
     weights: Sequence[Matrix64] | None = None
 
     @property
+    def widths(self) -> list[int]:
+        """Columns of each party."""
+        return [matrix.shape[1] for matrix in (self.reps if self.weights is None else self.weights)]
+
+    @property
     def shape(self) -> tuple[int, int]:
-        columns = self.reps if self.weights is None else self.weights
-        return self.reps[0].shape[0], sum(matrix.shape[1] for matrix in columns)
+        return self.reps[0].shape[0], sum(self.widths)
 
     def by_columns(self) -> Iterator[Matrix64]:
         """Yield all columns, some parties at a time."""
-        width = max(1, BLOCK_BYTES // (8 * self.shape[0]))
+        enough = max(1, BLOCK_BYTES // (8 * self.shape[0]))
         block: list[Matrix64] = []
         for index in range(len(self.reps)):
             block.append(self._columns_of(index, slice(None)))
-            if sum(part.shape[1] for part in block) >= width:
+            if sum(part.shape[1] for part in block) >= enough:
                 yield np.hstack(block)
                 block = []
         if block:
@@ -58,6 +62,24 @@ class Stack:
         for start in range(0, rows, height):
             chosen = slice(start, start + height)
             yield np.hstack([self._columns_of(index, chosen) for index in range(len(self.reps))])
+
+    def times(self, right: Matrix) -> Matrix64:
+        """Return ``M @ right``; the products in the wider of the types, their sum in float64."""
+        total, start = np.zeros((self.shape[0], right.shape[1])), 0
+        for index, (rep, width) in enumerate(zip(self.reps, self.widths, strict=True)):
+            part = right[start : start + width]
+            if self.weights is not None:
+                part = (self.weights[index] @ part).astype(right.dtype, copy=False)
+            total += rep @ part
+            start += width
+        return total
+
+    def transposed_times(self, left: Matrix) -> Matrix64:
+        """Return ``M.T @ left``; the products in the wider of the types."""
+        parts = [rep.T @ left for rep in self.reps]
+        if self.weights is not None:
+            parts = [weight.T @ part for weight, part in zip(self.weights, parts, strict=True)]
+        return np.vstack(parts, dtype=np.float64)
 
     def _columns_of(self, index: int, rows: slice) -> Matrix64:
         rep = self.reps[index][rows].astype(np.float64, copy=False)
@@ -78,7 +100,7 @@ def leading_directions(
     Parameters
     ----------
     stack : Stack
-        (a, n), with a and n at least ``count``.
+        (a, n).
     count : int
     svd : {"exact", "randomized"}
     rng : numpy.random.Generator, optional
@@ -92,10 +114,17 @@ def leading_directions(
     (count,) ndarray of float64
         Falling.
 
+    Raises
+    ------
+    ValueError
+        If more directions are asked for than the stack has rows or columns.
+
     References
     ----------
     .. [1] Halko, Martinsson, Tropp, SIAM Review 53 (2011) 217-288, doi:10.1137/090771806, Algorithm 4.4.
     """
+    if count > min(stack.shape):
+        raise ValueError(f"{count} directions asked for, there are {min(stack.shape)} at most")
     if svd == "randomized":
         left, values = _from_sketch(stack, count, rng or np.random.default_rng(0))
     else:
@@ -120,7 +149,7 @@ def _from_gram(stack: Stack, count: int) -> tuple[Matrix64, Matrix64] | None:
     values = np.sqrt(squares[:count])
     if is_wide:
         return vectors[:, :count], values
-    return _times(stack, vectors[:, :count] / values), values
+    return stack.times(vectors[:, :count] / values), values
 
 
 def _from_qr(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:
@@ -134,36 +163,21 @@ def _from_qr(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:
     if is_wide:
         return right[:count].T, values[:count]
     # directions that nobody has get orthonormal vectors from the QR factorisation all the same
-    directions, corner = linalg.qr(_times(stack, right[:count].T), mode="economic")
+    directions, corner = linalg.qr(stack.times(right[:count].T), mode="economic")
     return directions * np.where(np.diagonal(corner) < 0, -1.0, 1.0), values[:count]
 
 
 def _from_sketch(stack: Stack, count: int, rng: np.random.Generator) -> tuple[Matrix64, Matrix64]:
+    dtype = np.result_type(*stack.reps)  # an approximation need not be made in double precision
     size = min(count + OVERSAMPLING, *stack.shape)
-    sweeps = 7 if count < 0.1 * min(stack.shape) else 4
-    sketch = _times(stack, rng.standard_normal((stack.shape[1], size)))
-    for _ in range(sweeps):
+    sketch = stack.times(rng.standard_normal((stack.shape[1], size)).astype(dtype))
+    for _ in range(7 if count < 0.1 * min(stack.shape) else 4):
         sketch, _ = linalg.lu(sketch, permute_l=True)
-        projected, _ = linalg.lu(_transposed_times(stack, sketch), permute_l=True)
-        sketch = _times(stack, projected)
+        projected, _ = linalg.lu(stack.transposed_times(sketch.astype(dtype)), permute_l=True)
+        sketch = stack.times(projected.astype(dtype))
     basis, _ = linalg.qr(sketch, mode="economic")
-    right, values, left = linalg.svd(_transposed_times(stack, basis), full_matrices=False)
-    del right
-    return basis @ left[:count].T, values[:count]
-
-
-def _times(stack: Stack, right: Matrix64) -> Matrix64:
-    """Return ``M @ right`` for the stack ``M``."""
-    total, start = np.zeros((stack.shape[0], right.shape[1])), 0
-    for block in stack.by_columns():
-        total += block @ right[start : start + block.shape[1]]
-        start += block.shape[1]
-    return total
-
-
-def _transposed_times(stack: Stack, left: Matrix64) -> Matrix64:
-    """Return ``M.T @ left`` for the stack ``M``."""
-    return np.vstack([block.T @ left for block in stack.by_columns()])
+    _, values, turn = linalg.svd(stack.transposed_times(basis), full_matrices=False)
+    return basis @ turn[:count].T, values[:count]
 
 
 def whiten(rep: Matrix) -> Matrix64:
@@ -184,8 +198,10 @@ def whiten(rep: Matrix) -> Matrix64:
     """
     matrix = rep.astype(np.float64, copy=False)
     factor, failed = linalg.lapack.dpotrf(matrix.T @ matrix)
-    if not failed and linalg.lapack.dtrcon(factor, norm="1")[0] ** 2 > SAFE_RCOND:
-        return np.asarray(linalg.lapack.dtrtri(factor)[0])
+    if not failed:
+        inverse, _ = linalg.lapack.dtrtri(factor)
+        if np.linalg.norm(factor, 1) * np.linalg.norm(inverse, 1) < SAFE_CONDITION:
+            return np.asarray(inverse)
     (triangle,) = linalg.qr(matrix, mode="r")
     _, values, right = linalg.svd(triangle[: rep.shape[1]], full_matrices=False)
     # storing a matrix moves its singular values by at most eps / 2 of its Frobenius norm

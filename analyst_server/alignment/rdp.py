@@ -41,8 +41,8 @@ def align_rdp(
     start : {"procrustes", "least-squares"}
         Where the descent begins: `align_procrustes` or `align_imakura`.
     penalty : float
-        ``eta`` as a multiple of the mean ``||A_i||_F**2``, so that the answer does not change with the
-        unit of the anchor.
+        ``eta`` as a multiple of the trusted parties' mean ``||A_i||_F**2``, so that the answer does not
+        change with the unit of the anchor.
     tolerance : float
         Ends when an iteration lowers the objective by less than this fraction.
     max_iterations : int
@@ -68,7 +68,7 @@ def align_rdp(
     if not np.isfinite(np.linalg.slogdet(changes)[1]).all():
         raise ValueError("a least-squares start needs anchor representations of full rank")
     reps = np.stack(anchor_reps).astype(np.float64, copy=False)
-    reps = reps / np.sqrt(np.mean(np.sum(reps**2, axis=(1, 2))))
+    reps = reps / np.sqrt(np.sum(reps[chosen] ** 2) / len(chosen))
     objective = _Objective(reps[chosen], penalty, len(chosen))
     changes[chosen], iterations = _descend(objective, changes[chosen], tolerance, max_iterations)
     scaled_target = (reps[chosen] @ changes[chosen]).mean(axis=0)

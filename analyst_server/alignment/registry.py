@@ -23,8 +23,6 @@ from analyst_server.alignment.rdp import align_rdp
 
 ROUNDED_TOLERANCE = 1e-2
 """float32 is good to 1e-6 here, float16 to some 1e-3; a scaled or wrong basis is off by far more."""
-LARGEST_RATIO = 1e15
-"""Of two parties further apart in size, rounding hides the smaller; no unit of a column explains it."""
 
 
 @dataclass(frozen=True)
@@ -135,17 +133,17 @@ def align(
         If a name is unknown, the method does not go with the target, or there is no (trusted) party.
     AnchorRepError
         If a party's anchor representation has the wrong shape, is zero or not finite, is so much larger
-        or smaller than the others that nothing can be said of both, or if it is one of an isotropic
-        anchor and not orthonormal, which ``A.T @ A = I`` and an orthonormal basis would make it.
+        or smaller than the others that nothing can be said of both, or if that of a trusted party
+        is not orthonormal where an isotropic anchor and an orthonormal basis would make it so.
     """
     chosen = _look_up(method, target)
     if not anchor_reps or (trusted is not None and not len(trusted)):
         raise ValueError("alignment needs at least one party")
     _check_shapes(anchor_reps, may_differ=chosen.is_least_squares)
-    scale = _common_scale(anchor_reps)
+    exponent = _common_exponent(anchor_reps)
     if anchor_is_isotropic and chosen.is_orthogonal:
-        _check_orthonormal(anchor_reps)
-    reps = anchor_reps if scale == 1 else [rep * rep.dtype.type(scale) for rep in anchor_reps]
+        _check_orthonormal(anchor_reps, range(len(anchor_reps)) if trusted is None else trusted)
+    reps = [np.ldexp(rep, -exponent) for rep in anchor_reps] if exponent else anchor_reps
     known = {"anchor_is_isotropic": anchor_is_isotropic}
     start = time.perf_counter()
     solution = chosen.solve(reps, trusted=trusted, **{name: known[name] for name in chosen.options})
@@ -155,8 +153,8 @@ def align(
         changes, words = [change @ factor for change in changes], f"{words} times {target}"
     seconds = time.perf_counter() - start
     diagnostics = diagnose(reps, changes)
-    if chosen.is_least_squares and scale != 1:
-        changes = [change * scale for change in changes]
+    if chosen.is_least_squares and exponent:
+        changes = [np.ldexp(change, -exponent) for change in changes]
     return Alignment(changes, words, seconds, diagnostics)
 
 
@@ -177,25 +175,26 @@ def _check_shapes(anchor_reps: AnchorReps, *, may_differ: bool) -> None:
             raise AnchorRepError(index, f"has {rep.shape[0]} rows, too few for {rep.shape[1]} dimensions")
 
 
-def _common_scale(anchor_reps: AnchorReps) -> float:
-    """Return a power of two that makes squares safe from overflow and underflow; 1 if they are."""
+def _common_exponent(anchor_reps: AnchorReps) -> int:
+    """Return the power of two to take out before squares overflow or vanish; 0 if they do not."""
     # without a temporary array of the same size, unlike abs
     peaks = [max(float(rep.max()), -float(rep.min())) for rep in anchor_reps]
     for index, peak in enumerate(peaks):
         if not (np.isfinite(peak) and peak > 0):
             raise AnchorRepError(index, "is zero or not finite")
     usual = sorted(peaks)[(len(peaks) - 1) // 2]
+    precision = np.finfo(np.result_type(*anchor_reps))
     for index, peak in enumerate(peaks):
-        if not 1 / LARGEST_RATIO < peak / usual < LARGEST_RATIO:
+        if not precision.eps < peak / usual < 1 / precision.eps:
+            # rounding would hide the smaller ones altogether
             raise AnchorRepError(index, f"is {peak / usual:.0e} times as large as the others")
     exponent = int(np.frexp(usual)[1])
-    harmless = min(-np.finfo(rep.dtype).minexp for rep in anchor_reps) // 4
-    return 1.0 if abs(exponent) < harmless else float(np.ldexp(1.0, -exponent))
+    return exponent if abs(exponent) > -precision.minexp // 4 else 0
 
 
-def _check_orthonormal(anchor_reps: AnchorReps) -> None:
-    for index, rep in enumerate(anchor_reps):
-        if not _is_orthonormal(rep):
+def _check_orthonormal(anchor_reps: AnchorReps, trusted: Sequence[int]) -> None:
+    for index in trusted:
+        if not _is_orthonormal(anchor_reps[index]):
             raise AnchorRepError(
                 index, "is not orthonormal: its basis or its anchor is not what it should be"
             )
