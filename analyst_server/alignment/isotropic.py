@@ -36,7 +36,8 @@ def align_isotropic(
     trusted : sequence of int, optional
         The start is the first of these parties, the means are taken over them alone.
     anchor_is_isotropic : bool
-        True for a Haar anchor. It is not centred: with a = m rows that would delete a direction.
+        True for a Haar anchor. It is not centred: with a = m rows that would delete a direction, and
+        neither is any other of no more than ``l`` rows.
     sweeps : int
         Number of alternations, each as expensive as `align_odc` plus one pass for the mean.
 
@@ -49,6 +50,7 @@ def align_isotropic(
     ----------
     .. [1] Nosaka, Takano, Yoshise, arXiv:2403.02780v2, Appendix B, Algorithm 2.
     """
+    rows, latent_dim = anchor_reps[0].shape
     return align_gopp(
         anchor_reps,
         target_factor,
@@ -56,5 +58,5 @@ def align_isotropic(
         start="odc",
         tolerance=0.0,
         max_sweeps=sweeps,
-        centred=not anchor_is_isotropic,
+        centred=not anchor_is_isotropic and rows > latent_dim,
     )
