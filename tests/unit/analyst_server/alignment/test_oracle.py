@@ -57,12 +57,12 @@ def hard(condition: float, *, spread: float = 0.1, parties: int = 6, rows: int =
 def nearest_orthogonal(matrix: Matrix) -> Matrix:
     """M (M^T M)^(-1/2), from the eigenvalues of M^T M."""
     squares, vectors = np.linalg.eigh(matrix.T @ matrix)
-    return matrix @ vectors @ np.diag(squares**-0.5) @ vectors.T
+    return np.asarray(matrix @ vectors @ np.diag(squares**-0.5) @ vectors.T)
 
 
 def top_left_singular_vectors(reps: list[Matrix]) -> Matrix:
     left, _, _ = linalg.svd(np.hstack(reps), full_matrices=True, lapack_driver="gesvd")
-    return left[:, : reps[0].shape[1]]
+    return np.asarray(left[:, : reps[0].shape[1]])
 
 
 def slow_odc(reps: list[Matrix]) -> list[Matrix]:
@@ -128,8 +128,8 @@ def difference(found: list[Matrix], expected: list[Matrix], common: Matrix) -> f
 
 def common_turn(reps: list[Matrix], found: list[Matrix], expected: list[Matrix]) -> Matrix:
     """The orthogonal factor between two answers: singular vectors are free in their signs."""
-    one = sum(rep @ change for rep, change in zip(reps, found, strict=True))
-    other = sum(rep @ change for rep, change in zip(reps, expected, strict=True))
+    one = np.sum([rep @ change for rep, change in zip(reps, found, strict=True)], axis=0)
+    other = np.sum([rep @ change for rep, change in zip(reps, expected, strict=True)], axis=0)
     return nearest_orthogonal(one.T @ other)
 
 
@@ -216,7 +216,7 @@ def test_rdp_ends_where_a_plain_optimiser_ends(start: Any, penalty: float) -> No
     rng = np.random.default_rng(3)
     common = rng.standard_normal((12, 2))
     reps = [common @ haar(2, rng) + 0.3 * rng.standard_normal((12, 2)) for _ in range(3)]
-    unit = np.mean([np.sum(rep**2) for rep in reps])
+    unit = float(np.mean([np.sum(rep**2) for rep in reps]))
     found = align_rdp(reps, start=start, penalty=penalty, tolerance=1e-15).changes_of_basis
     begin = slow_procrustes(reps) if start == "procrustes" else slow_imakura(reps)
     expected = optimize.minimize(
