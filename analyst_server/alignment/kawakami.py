@@ -63,12 +63,12 @@ def align_kawakami(
     count = min(rep.shape[1] for rep in anchor_reps) if latent_dim is None else latent_dim
     weights = [whiten(rep) for rep in anchor_reps]
     stack = Stack([anchor_reps[index] for index in chosen], [weights[index] for index in chosen])
-    directions, values = leading_directions(stack, count, svd, rng)
-    is_there = values > NO_DIRECTION
-    lengths = np.divide(1.0, values, out=np.zeros_like(values), where=is_there)
+    directions, values = leading_directions(stack, min(count, *stack.shape), svd, rng)
+    lengths = np.divide(1.0, values, out=np.zeros_like(values), where=values > NO_DIRECTION)
     if feature_scaled:
         lengths *= values**2 / len(chosen)
-    target = directions * lengths
+    target = np.zeros((stack.shape[0], count))
+    target[:, : len(values)] = directions * lengths
     changes: list[Matrix] = [
         weight @ ((rep @ weight).T @ target) for rep, weight in zip(anchor_reps, weights, strict=True)
     ]
