@@ -20,8 +20,8 @@ Svd = Literal["exact", "randomized"]
 
 BLOCK_BYTES = 2**24
 """Enough columns or rows at a time for the product to run at full speed, little enough to stay near."""
-SAFE_GAP = 1e-5
-"""A Gram matrix of float64 finds a space to some 1e-16 over its relative gap: here to 1e-11."""
+SAFE_GAP = 1e-7
+"""A Gram matrix of float64 finds a space to some 1e-16 over its relative gap: here to 1e-9."""
 SAFE_CONDITION = 1e3
 """The Cholesky factor of a Gram matrix orthonormalises to some 1e-16 times the square of this: to 1e-10."""
 OVERSAMPLING = 10
@@ -43,9 +43,9 @@ class Stack:
     def shape(self) -> tuple[int, int]:
         return self.reps[0].shape[0], sum(self.widths)
 
-    def by_columns(self) -> Iterator[Matrix64]:
+    def by_columns(self, at_least: int = 1) -> Iterator[Matrix64]:
         """Yield all columns, some parties at a time."""
-        enough = max(1, BLOCK_BYTES // (8 * self.shape[0]))
+        enough = max(at_least, BLOCK_BYTES // (8 * self.shape[0]))
         block: list[Matrix64] = []
         for index in range(len(self.reps)):
             block.append(self._columns_of(index, slice(None)))
@@ -55,10 +55,10 @@ class Stack:
         if block:
             yield np.hstack(block)
 
-    def by_rows(self) -> Iterator[Matrix64]:
+    def by_rows(self, at_least: int = 1) -> Iterator[Matrix64]:
         """Yield all rows, some at a time."""
         rows, columns = self.shape
-        height = max(1, BLOCK_BYTES // (8 * columns))
+        height = max(at_least, BLOCK_BYTES // (8 * columns))
         for start in range(0, rows, height):
             chosen = slice(start, start + height)
             yield np.hstack([self._columns_of(index, chosen) for index in range(len(self.reps))])
@@ -155,10 +155,12 @@ def _from_gram(stack: Stack, count: int) -> tuple[Matrix64, Matrix64] | None:
 def _from_qr(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:
     """Return the singular vectors of the triangular factor, which is updated block by block."""
     is_wide = stack.shape[0] <= stack.shape[1]
-    triangle = np.zeros((0, min(stack.shape)))
-    for block in stack.by_columns() if is_wide else stack.by_rows():
+    order = min(stack.shape)
+    triangle = np.zeros((0, order))
+    # the triangle is factorised again with every block: few blocks, each twice its size
+    for block in stack.by_columns(2 * order) if is_wide else stack.by_rows(2 * order):
         (triangle,) = linalg.qr(np.vstack([triangle, block.T if is_wide else block]), mode="r")
-        triangle = triangle[: triangle.shape[1]]
+        triangle = triangle[:order]
     _, values, right = linalg.svd(triangle)
     if is_wide:
         return right[:count].T, values[:count]
