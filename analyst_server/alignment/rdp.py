@@ -22,14 +22,16 @@ def align_rdp(
     trusted: Sequence[int] | None = None,
     start: Start = "procrustes",
     penalty: float = 1.0,
-    tolerance: float = 1e-9,
+    tolerance: float = 1e-6,
     max_iterations: int = 1000,
 ) -> Solution:
     """Return invertible change-of-basis matrices that trade agreement against distortion.
 
     Minimises ``1/2 sum_ij ||A_i G_i - A_j G_j||_F**2 + eta sum_i log(det(G_i.T @ G_i))**2`` over
     invertible ``G_i`` [1]_ by limited-memory BFGS with the analytic gradient. The problem is not convex,
-    and what is found depends on the start. Each iteration costs ``4 a l**2`` flops and one inverse of
+    and what is found depends on the start. If all parties agree exactly in some direction but not in
+    all, it has no minimum at all: stretching that direction lets the others shrink at no price, and the
+    limits below end the descent. Each iteration costs ``4 a l**2`` flops and one inverse of
     order ``l`` per party; there may be hundreds.
 
     Parameters

@@ -101,3 +101,15 @@ def test_a_singular_start_is_refused_in_words() -> None:
     reps = [rep @ np.diag([1.0, 1.0, 0.0]) for rep in different_spans(0)]
     with pytest.raises(ValueError, match="full rank"):
         align_rdp(reps, start="least-squares")
+
+
+def test_a_direction_in_common_is_stretched_without_end_until_the_limit() -> None:
+    """The problem has no minimum there; what counts is that the descent ends, and says after how many."""
+    basis = haar(20, np.random.default_rng(0))
+    reps = [basis[:, [0, other]] for other in (1, 2, 3)]
+    stretched = []
+    for limit in (10, 100):
+        found = align_rdp(reps, tolerance=0.0, max_iterations=limit)
+        assert f"after {limit} iterations" in found.description
+        stretched.append(np.linalg.cond(found.changes_of_basis[0]))
+    assert stretched[1] > 10 * stretched[0]
