@@ -10,6 +10,7 @@ import numpy as np
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
 from analyst_server.alignment._orthogonal import orthogonal_factor
 from analyst_server.alignment._products import cross_products, mean_aligned
+from analyst_server.alignment._spectral import Stack, leading_directions
 
 Start = Literal["spectral", "odc"]
 
@@ -42,7 +43,7 @@ def align_gopp(
     start : {"spectral", "odc"}
         The top ``l`` left singular vectors of ``[A_1 .. A_c]``, or the first party's ``A_i``.
     tolerance : float
-        Ends when a sweep moves ``Z`` by less than this fraction of its norm.
+        Ends when a sweep would move ``Z`` by no more than this fraction of its norm.
     max_sweeps : int
         Ends after so many sweeps at the latest; 0 leaves the solution of the start.
     centred : bool
@@ -65,11 +66,11 @@ def align_gopp(
     changes = orthogonal_factor(cross_products(anchor_reps, target))
     sweeps = 0
     while sweeps < max_sweeps:
-        before, target = target, _mean(anchor_reps, changes, trusted, centred)
+        mean = _mean(anchor_reps, changes, trusted, centred)
+        if np.linalg.norm(mean - target) <= tolerance * np.linalg.norm(mean):
+            break  # the changes of basis are the best for this target already
+        target, sweeps = mean, sweeps + 1
         changes = orthogonal_factor(cross_products(anchor_reps, target))
-        sweeps += 1
-        if np.linalg.norm(target - before) <= tolerance * np.linalg.norm(target):
-            break
     return Solution(list(changes), target, _description(start, sweeps, centred))
 
 
@@ -79,13 +80,9 @@ def _start(anchor_reps: AnchorReps, trusted: Sequence[int] | None, start: Start,
         first = np.asarray(anchor_reps[chosen[0]])
         return _centre(first) if centred else first
     reps = [anchor_reps[index] for index in chosen]
-    return _left_singular_vectors([_centre(rep) for rep in reps] if centred else reps)
-
-
-def _left_singular_vectors(anchor_reps: AnchorReps) -> Matrix:
-    """Return the top ``l`` left singular vectors of ``[A_1 .. A_c]``."""
-    left, _, _ = np.linalg.svd(np.hstack(anchor_reps), full_matrices=False)
-    return np.asarray(left[:, : anchor_reps[0].shape[1]])
+    stack = Stack([_centre(rep) for rep in reps] if centred else reps)
+    directions, _ = leading_directions(stack, anchor_reps[0].shape[1])
+    return directions.astype(np.result_type(*reps))
 
 
 def _mean(anchor_reps: AnchorReps, changes: Matrix, trusted: Sequence[int] | None, centred: bool) -> Matrix:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
 from analyst_server.alignment.gopp import align_gopp
 
-SWEEPS = 3
+SWEEPS: Final = 3
 """More did not help where it was measured; the target has settled by then."""
+
+SETTLED: Final = 16
+"""A mean that differs from the target by so many roundings is the target: parties of one span are done."""
 
 
 def align_isotropic(
@@ -39,7 +45,8 @@ def align_isotropic(
         True for a Haar anchor. It is not centred: with a = m rows that would delete a direction, and
         neither is any other of no more than ``l`` rows.
     sweeps : int
-        Number of alternations, each as expensive as `align_odc` plus one pass for the mean.
+        Number of alternations, each as expensive as `align_odc` plus one pass for the mean. None is
+        made where the parties agree to rounding already.
 
     Returns
     -------
@@ -56,7 +63,7 @@ def align_isotropic(
         target_factor,
         trusted=trusted,
         start="odc",
-        tolerance=0.0,
+        tolerance=SETTLED * float(np.finfo(np.result_type(*anchor_reps)).eps),
         max_sweeps=sweeps,
         centred=not anchor_is_isotropic and rows > latent_dim,
     )

@@ -147,3 +147,23 @@ def test_the_smallest_rounds_are_aligned_exactly(parties: int, latent_dim: int) 
     matrix = rng.random((50, 10))
     changes = align_isotropic([matrix @ basis for basis in bases], anchor_is_isotropic=False).changes_of_basis
     assert worst_disagreement(bases, changes) < 1e-10
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_sweep_is_made_where_the_parties_agree_already(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    bases, _ = shared_span(rng)
+    matrix = haar(30, rng)
+    found = align_isotropic([(matrix @ basis).astype(dtype) for basis in bases], anchor_is_isotropic=True)
+    assert found.description == "mean of A_i G_i after 0 sweeps from odc"
+
+
+def test_those_who_are_not_trusted_do_not_shape_the_target() -> None:
+    rng = np.random.default_rng(0)
+    matrix = anchor("uniform", 64, rng)
+    reps = [matrix @ basis for basis in own_span(rng, parties=5)]
+    wild = [100 * rng.standard_normal(reps[0].shape), *reps]
+    found = align_isotropic(wild, trusted=range(1, 6), anchor_is_isotropic=False)
+    alone = align_isotropic(reps, anchor_is_isotropic=False)
+    np.testing.assert_allclose(found.target, alone.target, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.changes_of_basis[1:], alone.changes_of_basis, rtol=0, atol=1e-9)

@@ -8,6 +8,7 @@ from sklearn.svm import SVC
 from analyst_server.alignment.odc import align_odc
 from tests.unit.analyst_server.alignment.parties import (
     SEEDS,
+    Matrix,
     anchor,
     haar,
     own_span,
@@ -131,3 +132,18 @@ def test_a_support_vector_machine_does_not_see_which_target_was_chosen(seed: int
     # the solver stops at a gap of 1e-3 in its dual; rounding may end it one step earlier or later
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-2)
     assert np.mean((found[0] > 0) == labels[400:]) > 0.9
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_precision_of_the_wire_is_kept(dtype: type) -> None:
+    reps: list[Matrix] = [np.random.default_rng(seed).standard_normal((20, 3)).astype(dtype) for seed in range(3)]
+    found = align_odc(reps, haar(3, np.random.default_rng(9)))
+    assert {matrix.dtype for matrix in [*found.changes_of_basis, found.target]} == {np.dtype(dtype)}
+
+
+def test_the_first_trusted_party_is_the_target() -> None:
+    reps = [np.random.default_rng(seed).standard_normal((20, 3)) for seed in range(4)]
+    found = align_odc(reps, trusted=[2, 3])
+    np.testing.assert_array_equal(found.target, reps[2])
+    np.testing.assert_allclose(found.changes_of_basis[2], np.eye(3), rtol=0, atol=FLOAT64)
+    assert found.description == "A_3"
