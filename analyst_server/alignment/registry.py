@@ -152,7 +152,7 @@ def align(
         factor = draw(changes[0].shape[1], rng)
         changes, words = [change @ factor for change in changes], f"{words} times {target}"
     seconds = time.perf_counter() - start
-    diagnostics = diagnose(reps, changes)
+    diagnostics = diagnose(reps, changes, trusted)
     if chosen.is_least_squares and exponent:
         changes = [np.ldexp(change, -exponent) for change in changes]
     return Alignment(changes, words, seconds, diagnostics)
