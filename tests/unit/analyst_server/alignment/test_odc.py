@@ -136,7 +136,9 @@ def test_a_support_vector_machine_does_not_see_which_target_was_chosen(seed: int
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_precision_of_the_wire_is_kept(dtype: type) -> None:
-    reps: list[Matrix] = [np.random.default_rng(seed).standard_normal((20, 3)).astype(dtype) for seed in range(3)]
+    reps: list[Matrix] = [
+        np.random.default_rng(seed).standard_normal((20, 3)).astype(dtype) for seed in range(3)
+    ]
     found = align_odc(reps, haar(3, np.random.default_rng(9)))
     assert {matrix.dtype for matrix in [*found.changes_of_basis, found.target]} == {np.dtype(dtype)}
 
