@@ -7,6 +7,7 @@ that a benchmark never runs on something else unnoticed. docs/benchmarks.md name
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import hashlib
 import io
@@ -165,9 +166,7 @@ def stroke(directory: Path, seed: int = 0, *, least_patients: int = 100) -> Data
 
 def digits(seed: int = 0) -> Dataset:
     """Return the 8 x 8 digits scikit-learn carries, grey values divided by 16."""
-    from sklearn.datasets import load_digits
-
-    rows, labels = load_digits(return_X_y=True)
+    rows, labels = _digits()
     return _split("digits", rows / 16, labels, seed)
 
 
@@ -177,6 +176,15 @@ def breast_cancer(seed: int = 0) -> Dataset:
 
     rows, labels = load_breast_cancer(return_X_y=True)
     return _split("breast cancer", rows / rows.max(axis=0), labels, seed)
+
+
+@functools.cache
+def _digits() -> tuple[Matrix, Labels]:
+    """Read the table once: the search for a broken party asks for it hundreds of times."""
+    from sklearn.datasets import load_digits
+
+    rows, labels = load_digits(return_X_y=True)
+    return rows, labels
 
 
 def _images(name: str, directory: Path, train: str, test: str) -> Dataset:

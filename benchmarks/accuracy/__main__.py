@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+from benchmarks.accuracy import bad_party
 from benchmarks.accuracy.claims import add_claims
 from benchmarks.accuracy.parallel import Run, cores, run_all
 from benchmarks.accuracy.summary import gather, rows
@@ -25,6 +26,12 @@ def measure(options: Options) -> Report:
     scores = gather(_progress(run_all(jobs, options.data), len(jobs)))
     report = Report("accuracy", rows=rows(scores))
     add_claims(report, scores)
+    planted, clean = (bad_party.rounds(bad_party.ROUND, None, faulty=faulty) for faulty in (True, False))
+    report.rows += bad_party.as_rows([*planted, *clean])
+    named = sum(outcome.right for outcome in planted)
+    alarms = sum(not outcome.right for outcome in clean)
+    report.claim("bad_party_named", named, f"rounds of {len(planted)}", "==", bad_party.ROUNDS)
+    report.claim("bad_party_false_alarms", alarms, f"rounds of {len(clean)}", "==", 0)
     report.conditions = {
         "data": "real"
         if options.data

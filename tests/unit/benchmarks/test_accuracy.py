@@ -5,6 +5,7 @@ import pytest
 from scipy.linalg import subspace_angles
 
 from benchmarks import data
+from benchmarks.accuracy import bad_party
 from benchmarks.accuracy.bases import CONDITIONS, Condition, draw_anchor, principal_directions, turn
 from benchmarks.accuracy.claims import largest_gap_to_central, least_gain, loss_to_best
 from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Cell, Setup, Split, deal, run
@@ -235,3 +236,30 @@ def test_the_loss_is_to_one_method_and_its_better_scaling() -> None:
 def test_the_grid_holds_what_isotropic_is_made_of() -> None:
     assert Way("gopp-3", "haar") in GRID
     assert Way("odc") in GRID
+
+
+def test_every_fault_is_planted_and_a_wrong_name_is_not_right() -> None:
+    planted = bad_party.rounds(bad_party.ROUND, None, faulty=True, count=6)
+    assert [outcome.fault for outcome in planted] == list(bad_party.FAULTS)
+    assert all(len(outcome.planted) == 1 for outcome in planted)
+    assert not replace(planted[0], named=()).right
+    assert not replace(planted[0], named=(*planted[0].planted, 99)).right
+
+
+def test_nothing_is_planted_in_a_clean_round_and_rows_count_what_was_right() -> None:
+    clean = bad_party.rounds(bad_party.ROUND, None, faulty=False, count=3)
+    assert {(outcome.fault, outcome.planted) for outcome in clean} == {(None, ())}
+    alarm = replace(clean[0], anchor="uniform", named=(1,))
+    assert bad_party.as_rows([alarm, replace(alarm, named=())]) == [
+        {"table": "bad party", "fault": "none", "anchor": "uniform", "rounds": 2, "right": 1}
+    ]
+
+
+@pytest.mark.parametrize("fault", bad_party.FAULTS)
+def test_a_fault_changes_what_is_sent_and_keeps_its_shape(fault: str) -> None:
+    rng = _rng()
+    own, other = rng.random((50, 3)), rng.random((50, 3))
+    sent = bad_party.FAULTS[fault](own, other, rng)
+    assert sent.shape == (50, 3)
+    assert np.isfinite(sent).all()
+    assert not np.allclose(sent, own)
