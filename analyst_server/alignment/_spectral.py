@@ -165,8 +165,8 @@ def _from_qr(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:
     if is_wide:
         return right[:count].T, values[:count]
     # directions that nobody has get orthonormal vectors from the QR factorisation all the same
-    directions, corner = linalg.qr(stack.times(right[:count].T), mode="economic")
-    return directions * np.where(np.diagonal(corner) < 0, -1.0, 1.0), values[:count]
+    directions, _ = linalg.qr(stack.times(right[:count].T), mode="economic")
+    return directions, values[:count]
 
 
 def _from_sketch(stack: Stack, count: int, rng: np.random.Generator) -> tuple[Matrix64, Matrix64]:

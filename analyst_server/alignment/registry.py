@@ -169,7 +169,9 @@ def _look_up(method: str, target: str) -> Method:
 def _check_shapes(anchor_reps: AnchorReps, *, may_differ: bool) -> None:
     shape = anchor_reps[0].shape
     for index, rep in enumerate(anchor_reps):
-        if rep.ndim != 2 or rep.shape[0] != shape[0] or not (may_differ or rep.shape == shape):
+        if rep.ndim != 2 or not rep.size:
+            raise AnchorRepError(index, f"has shape {rep.shape}, expected a matrix")
+        if rep.shape[0] != shape[0] or not (may_differ or rep.shape == shape):
             raise AnchorRepError(index, f"has shape {rep.shape}, expected {shape}")
         if rep.shape[0] < rep.shape[1]:
             raise AnchorRepError(index, f"has {rep.shape[0]} rows, too few for {rep.shape[1]} dimensions")

@@ -173,6 +173,16 @@ def test_a_party_whose_size_would_hide_the_others_is_named(method: str, factor: 
 
 
 @every_method
+@pytest.mark.parametrize("shape", [(40,), (40, 0), (0, 4), (2, 20, 4)])
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_is_no_matrix_is_refused_with_its_place(method: str, shape: tuple[int, ...], place: int) -> None:
+    _, reps = scene()
+    reps[place] = np.ones(shape)
+    with pytest.raises(AnchorRepError, match=rf"representation {place} has shape .* expected a matrix"):
+        run(method, reps)
+
+
+@every_method
 def test_fewer_rows_than_dimensions_are_refused(method: str) -> None:
     with pytest.raises(AnchorRepError, match="has 3 rows, too few for 4 dimensions"):
         run(method, [np.ones((3, 4))])
