@@ -73,6 +73,7 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
             poll_s=settings.poll_s,
             lease_s=settings.lease_s,
             hold_release=settings.hold_release,
+            train_on_suspected_rows=settings.train_on_suspected_rows,
         )
         worker.start()
         try:

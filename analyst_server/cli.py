@@ -20,6 +20,7 @@ from analyst_server import enrolment
 from analyst_server.api.tls import TlsAwareProtocol
 from analyst_server.app import create_app, open_analyst, unix_now
 from analyst_server.services import collaborations, report, rounds
+from analyst_server.services.findings import in_words
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
 from protocol import __version__
@@ -233,7 +234,7 @@ def _report_text(value: dict[str, Any]) -> str:
     ]
     if value["results"]:
         lines.append(f"scores on held-out rows: {value['results']['hold_out_scores']}")
-        lines.append(f"concordance gap: {value['results']['alignment']['concordance_gap']:.2e}")
+        lines += in_words(value["results"]["alignment"])
     return "\n".join(lines)
 
 

@@ -30,6 +30,8 @@ class Settings(BaseSettings):
     """A round whose worker has not been heard of for this long is taken up again."""
     hold_release: bool = False
     """Wait for ``odc-analyst collaboration release`` before institutions can fetch."""
+    train_on_suspected_rows: bool = False
+    """Train on the rows of a party that breaks an assumption of the alignment, too."""
     log_level: str = "info"
 
     @property

@@ -94,10 +94,13 @@ class Options:
         The papers' sizes instead of minutes.
     data : Path or None
         Directory with the real data sets, laid out as docs/benchmarks.md says.
+    folder : Path or None
+        Where ``--json FILE`` is written: for pictures beside it.
     """
 
     full: bool
     data: Path | None
+    folder: Path | None = None
 
 
 def machine() -> dict[str, Any]:
@@ -126,7 +129,7 @@ def main(measure: Callable[[Options], Report], arguments: Sequence[str] | None =
     given = parser.parse_args(arguments)
     if given.data is not None and not given.data.is_dir():
         parser.error(f"{given.data} is not a directory")
-    report = measure(Options(given.full, given.data))
+    report = measure(Options(given.full, given.data, given.json.parent if given.json else None))
     if given.json is not None:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(report.as_dict(), indent=2, allow_nan=False) + "\n")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = NDArray[np.floating]
+from analyst_server.alignment._contract import Matrix as Matrix
+from analyst_server.alignment._polar import polar_factors
+
 Matrix64 = NDArray[np.float64]
 
 
-def orthogonal_factor(cross_products: Matrix) -> Matrix64:
+def orthogonal_factor(cross_products: Matrix) -> Matrix:
     """Return the orthogonal ``G`` that maximises ``tr(G.T @ M)`` for each matrix ``M``.
 
     With ``M = U S V.T`` it is ``U V.T`` [1]_; sign flips and rotations inside equal singular
@@ -17,20 +19,20 @@ def orthogonal_factor(cross_products: Matrix) -> Matrix64:
 
     Parameters
     ----------
-    cross_products : (..., l, l) ndarray
+    cross_products : (..., l, l) ndarray of float32 or float64
         For alignment ``A_i.T @ Z``. Not modified.
 
     Returns
     -------
-    (..., l, l) ndarray of float64
+    (..., l, l) ndarray of the same type
         Unique where the matrix has full rank; one of the maximisers otherwise.
 
     References
     ----------
     .. [1] Schoenemann, Psychometrika 31 (1966) 1-10, doi:10.1007/BF02289451.
     """
-    left, _, right = np.linalg.svd(cross_products.astype(np.float64, copy=False))
-    return np.asarray(left @ right)
+    stack = cross_products.reshape(-1, *cross_products.shape[-2:])
+    return polar_factors(stack).reshape(cross_products.shape)
 
 
 def haar_orthogonal(order: int, rng: np.random.Generator) -> Matrix64:

@@ -1,4 +1,7 @@
-"""What the anchor representations alone say about an alignment."""
+"""How well an alignment brought the parties together, from the anchor representations alone.
+
+Who is to blame where it did not is told by `consensus`.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +10,93 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_server.alignment._orthogonal import Matrix, Matrix64
+from analyst_server.alignment._contract import AnchorReps, Matrix
+from analyst_server.alignment._products import mean_aligned
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Measured on the anchor; all figures are relative and unitless.
+    """Measured on the anchor.
 
     Attributes
     ----------
     concordance_gap : float
-        ``max_i ||A_i G_i - Z||_F / ||Z||_F`` with ``Z`` the mean: 0 when all bases share a span.
+        The largest of the ``party_gaps`` of trusted parties: 0 when all their bases share a span.
     party_gaps : tuple of float
-        The same for each party.
+        ``||A_i G_i - Z||_F / ||Z||_F`` for each party, with ``Z`` the mean of the trusted parties.
     spectrum_spread : tuple of float
         ``max_k |s_k(A_i) - median_k| / median_1`` for each party. Orthonormal bases of one span give
         equal singular values, so a party that stands out here broke an assumption or sees another span.
         With a Haar anchor they are all 1 for every orthonormal basis, whatever its span.
+    singular_values : tuple of (float, float)
+        The largest and the smallest ``s_k(A_i)`` for each party.
+    span_angles : tuple of (float, float)
+        The median and the largest principal angle between the spans of ``A_i`` and of ``Z``, in degrees,
+        for each party: 0 where it has the others' directions, 90 where it has none of them.
     """
 
     concordance_gap: float
     party_gaps: tuple[float, ...]
     spectrum_spread: tuple[float, ...]
+    singular_values: tuple[tuple[float, float], ...]
+    span_angles: tuple[tuple[float, float], ...]
 
 
-def diagnose(anchor_reps: Sequence[Matrix], changes_of_basis: Sequence[Matrix64]) -> Diagnostics:
-    """Return the `Diagnostics` of an alignment; cost ``O(a l**2)`` per party."""
-    aligned_mean = np.zeros(anchor_reps[0].shape)
-    for rep, change in zip(anchor_reps, changes_of_basis, strict=True):
-        aligned_mean += rep @ change
-    aligned_mean /= len(anchor_reps)
-    scale = float(np.linalg.norm(aligned_mean)) or 1.0
+def diagnose(
+    anchor_reps: AnchorReps, changes_of_basis: Sequence[Matrix], trusted: Sequence[int] | None = None
+) -> Diagnostics:
+    """Return the `Diagnostics` of an alignment.
+
+    Parameters
+    ----------
+    anchor_reps : sequence of c (a, l_i) ndarrays
+    changes_of_basis : sequence of c (l_i, l) ndarrays
+    trusted : sequence of int, optional
+        The parties that make up ``Z``; all if not given.
+
+    Returns
+    -------
+    Diagnostics
+
+    Notes
+    -----
+    ``8 a l**2`` flops, one symmetric eigenproblem and one SVD of order l per party: singular values come
+    from ``A_i.T @ A_i`` and are good to the square root of the rounding, relative to the largest.
+    """
+    chosen = range(len(anchor_reps)) if trusted is None else trusted
+    target = mean_aligned(anchor_reps, changes_of_basis, trusted).astype(np.float64)
+    scale = float(np.linalg.norm(target)) or 1.0
     gaps = tuple(
-        float(np.linalg.norm(rep @ change - aligned_mean)) / scale
+        float(np.linalg.norm(rep @ change - target)) / scale
         for rep, change in zip(anchor_reps, changes_of_basis, strict=True)
     )
-    spectra = np.stack([np.linalg.svd(rep.astype(np.float64), compute_uv=False) for rep in anchor_reps])
-    median = np.median(spectra, axis=0)
-    spread = np.abs(spectra - median).max(axis=1) / (median[0] or 1.0)
-    return Diagnostics(max(gaps), gaps, tuple(float(value) for value in spread))
+    directions = np.linalg.qr(target)[0]
+    spectra, angles = zip(*(_compare(rep, directions) for rep in anchor_reps), strict=True)
+    return Diagnostics(
+        concordance_gap=max(gaps[index] for index in chosen),
+        party_gaps=gaps,
+        spectrum_spread=_spread(spectra),
+        singular_values=tuple((float(values[0]), float(values[-1])) for values in spectra),
+        span_angles=tuple((float(np.median(found)), float(found.max())) for found in angles),
+    )
+
+
+def _compare(rep: Matrix, directions: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the singular values of one anchor representation, and its principal angles in degrees."""
+    gram = np.asarray(rep.T @ rep, dtype=np.float64)
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    values = np.sqrt(eigenvalues.clip(min=0))
+    kept = values > values[-1] * np.sqrt(len(gram) * np.finfo(rep.dtype).eps)
+    whitened = (vectors[:, kept] / values[kept]).T @ (rep.T @ directions)
+    cosines = np.zeros(min(len(gram), directions.shape[1]))
+    found = np.linalg.svd(whitened, compute_uv=False)
+    cosines[: len(found)] = found[: len(cosines)].clip(max=1)
+    return values[::-1], np.degrees(np.arccos(cosines))
+
+
+def _spread(spectra: Sequence[Matrix]) -> tuple[float, ...]:
+    shared = min(len(values) for values in spectra)
+    table = np.stack([values[:shared] for values in spectra])
+    median = np.median(table, axis=0)
+    spread = np.abs(table - median).max(axis=1) / (median[0] or 1.0)
+    return tuple(float(value) for value in spread)

@@ -200,7 +200,11 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None = 
         "title": collaboration.title,
         "state": collaboration.state,
         "members": [_member_status(member, uplinks[member.party]) for member in members],
-        "waiting_for": _waiting_for(collaboration.now_in, members, uplinks, lead),
+        "waiting_for": (
+            ["the analyst: odc-analyst collaboration release"]
+            if collaboration.now_in is State.TRAINING and collaboration.results is not None
+            else _waiting_for(collaboration.now_in, members, uplinks, lead)
+        ),
         "failure": collaboration.failure,
         "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
     }

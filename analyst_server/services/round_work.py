@@ -6,6 +6,7 @@ results beside them; they know no database, no HTTP and no keys.
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.alignment import AnchorRepError, align
+from analyst_server.alignment.consensus import suspects, trusted_parties
 from analyst_server.training import ModelSpec
 
 
@@ -57,16 +59,44 @@ class RoundSpec:
     model: ModelSpec
     changes_path: str
     model_path: str
+    train_on_suspected_rows: bool = False
+    """Whether the rows of a party that breaks an assumption train the model."""
+
+    @property
+    def left_out_path(self) -> Path:
+        """Where the alignment leaves the names of those whose rows do not."""
+        return Path(self.changes_path).with_name("left_out.json")
 
 
 def align_parties(spec: RoundSpec) -> dict[str, Any]:
-    """Compute every G_i and leave them as one (c, l, l) file; return the diagnostics."""
+    """Compute every G_i and leave them as one (c, l, l) file; return the diagnostics.
+
+    Parties that break an assumption, and parties without rows, get their G_i like all others but do not
+    shape what everybody is brought to (docs/adr/0008).
+
+    Raises
+    ------
+    ValueError
+        If a party's anchor representation cannot be aligned, or nobody's rows are left to train on.
+    """
     anchor_reps = [_at_least_single(party.anchor_rep.open()) for party in spec.parties]
+    row_counts = [party.rep.shape[0] for party in spec.parties]
+    suspicions = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=row_counts)
+    named: list[dict[str, Any]] = [
+        {
+            "party": spec.parties[suspicion.index].party,
+            "assumption": suspicion.assumption,
+            "evidence": suspicion.evidence,
+            "rows": row_counts[suspicion.index],
+        }
+        for suspicion in suspicions
+    ]
     try:
         alignment = align(
             spec.method,
             anchor_reps,
             target=spec.target,
+            trusted=trusted_parties(len(anchor_reps), suspicions, row_counts),
             anchor_is_isotropic=spec.anchor_is_isotropic,
             rng=np.random.default_rng(spec.alignment_seed),
         )
@@ -74,8 +104,12 @@ def align_parties(spec: RoundSpec) -> dict[str, Any]:
         raise ValueError(
             f"the anchor representation of {spec.parties[error.index].party} {error.reason}"
         ) from None
+    left_out = [] if spec.train_on_suspected_rows else [each["party"] for each in named if each["rows"]]
+    if left_out and len(left_out) == np.count_nonzero(row_counts):
+        raise ValueError(f"no rows are left to train on without those of {', '.join(left_out)}")
     _write_array(Path(spec.changes_path), np.stack(alignment.changes_of_basis))
-    return asdict(alignment.diagnostics)
+    _write_bytes(spec.left_out_path, json.dumps(left_out).encode())
+    return {**asdict(alignment.diagnostics), "suspicions": named, "left_out": left_out}
 
 
 def train_model(spec: RoundSpec) -> dict[str, Any]:
@@ -92,11 +126,17 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
     from analyst_server.training.models import fit
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
-    reps = [_at_least_single(party.rep.open()) for party in spec.parties]
+    left_out = json.loads(spec.left_out_path.read_bytes())
+    taken = [
+        (party, change)
+        for party, change in zip(spec.parties, changes, strict=True)
+        if party.party not in left_out
+    ]
+    reps = [_at_least_single(party.rep.open()) for party, _ in taken]
     aligned_rep = np.concatenate(
-        [rep @ change.astype(rep.dtype) for rep, change in zip(reps, changes, strict=True)]
+        [rep @ change.astype(rep.dtype) for rep, (_, change) in zip(reps, taken, strict=True)]
     )
-    labels = np.concatenate([party.labels.open().astype(np.int64) for party in spec.parties])
+    labels = np.concatenate([party.labels.open().astype(np.int64) for party, _ in taken])
     model = fit(spec.model, aligned_rep, labels, spec.classes)
     onnx_file = export(model, aligned_rep.shape[1])
     gap = parity_gap(model, onnx_file, aligned_rep)

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from typing import Any
 
 from analyst_server.services import rounds
@@ -30,11 +31,13 @@ class Worker:
         poll_s: float,
         lease_s: int,
         hold_release: bool,
+        train_on_suspected_rows: bool = False,
     ) -> None:
         self._analyst = analyst
         self._make_executor, self._stop_executor = make_executor, stop_executor
         self._executor: Executor | None = None
         self._poll_s, self._lease_s, self._hold_release = poll_s, lease_s, hold_release
+        self._train_on_suspected_rows = train_on_suspected_rows
         self._owner = uuid.uuid4().hex
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="round-worker")
@@ -61,10 +64,16 @@ class Worker:
     def _work(self, collaboration_id: str) -> None:
         log.info("round %s: claimed", collaboration_id[:8])
         try:
-            spec = rounds.spec_of(self._analyst, collaboration_id)
+            spec = replace(
+                rounds.spec_of(self._analyst, collaboration_id),
+                train_on_suspected_rows=self._train_on_suspected_rows,
+            )
             diagnostics = self._compute(align_parties, spec, collaboration_id)
             rounds.begin_training(self._analyst, collaboration_id, self._owner)
             results = self._compute(train_model, spec, collaboration_id)
+            suspected = [suspicion["party"] for suspicion in diagnostics["suspicions"]]
+            if suspected:
+                log.warning("round %s: held, %s suspected", collaboration_id[:8], ", ".join(suspected))
             rounds.finish_training(
                 self._analyst,
                 collaboration_id,
@@ -72,7 +81,7 @@ class Worker:
                 work=spec,
                 diagnostics=diagnostics,
                 results=results,
-                hold=self._hold_release,
+                hold=self._hold_release or bool(suspected),
             )
             log.info("round %s: done", collaboration_id[:8])
         except _StoppedError:

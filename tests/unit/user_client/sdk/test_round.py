@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from protocol.errors import (
     TrustError,
 )
 from protocol.messages import Acceptance, SealedAnchor
+from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium, rows
 from user_client.errors import ChoiceNeededError, NotJoinedError, NotPreparedError, OutOfRangeError
 from user_client.sdk import (
@@ -369,9 +370,11 @@ def test_a_table_without_rows_makes_a_consumer(consortium: Consortium) -> None:
 # the downlink
 
 
-def test_all_members_predict_the_same(consortium: Consortium) -> None:
-    """With a full basis all spans are one, so F_i G_i is the same for every party."""
-    consortium.until_released()
+@pytest.mark.parametrize("method", get_args(AlignmentTerms.model_fields["method"].annotation))
+def test_all_members_predict_the_same(method: str, consortium: Consortium) -> None:
+    """With a full basis all spans are one, so F_i G_i is the same for every party, orthogonal or not."""
+    target = "invertible" if method in LEAST_SQUARES_METHODS else "haar"
+    consortium.until_released(alignment={"method": method, "target": target})
     found = []
     for session in consortium.sessions:
         receive(session, consortium.id)

@@ -1,0 +1,349 @@
+"""Who breaks an assumption, told from the anchor representations alone.
+
+An honest party sends ``A_i = A F_i``: the consortium's anchor and an orthonormal basis. Three laws follow
+whatever the data are, so that no threshold here is tuned to any:
+
+1. With an isotropic anchor ``A_i.T @ A_i = I``, up to rounding.
+2. With an anchor of independent entries of one distribution the columns of ``A_i``, centred, scatter alike
+   in every direction: John's statistic of their covariance is a chi-square, and the ratio of the sizes of
+   two parties follows an F distribution.
+3. What has nothing to do with the others - the rows of another anchor, shuffled rows, noise - spans a random
+   subspace, and the overlap of a random subspace with a given one has a known mean and variance.
+
+The third finds who agrees with the others no better than chance does, while they agree with each other. Such
+a party may be honest and see what nobody else sees: with an isotropic anchor every orthonormal matrix is the
+anchor representation of some basis. So the finding reads "another anchor, or an unrelated span".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import scipy.linalg
+from scipy.special import betainc, fdtrc, gammaincc
+
+from analyst_server.alignment._contract import AnchorReps, Matrix
+
+Assumption = Literal["full-rank", "orthonormal", "same-scale", "same-anchor-or-related-span"]
+"""What holds for an honest party; a suspicion names what does not."""
+
+CERTAIN: Final = 1e-9
+"""How often an honest party may break law 2: in one of a million rounds of a thousand parties."""
+STRANGE: Final = 1e-4
+"""One stranger in ten thousand overlaps with the others by more than the limit this sets."""
+RELATED: Final = 1e-6
+"""Parties are related if one stranger in a million would overlap with the others as much."""
+UNDECIDED: Final = 0.05
+"""With more than this share of parties between the two, there is no gap to tell strangers by."""
+ROOM: Final = 1 / 3
+"""How far from chance towards full agreement the limit for strangers may lie: nearer to full agreement, as
+with an isotropic anchor of a dozen columns, honest parties would fall below it."""
+REFERENCES: Final = 8
+"""A party is compared with so many others at most, each as expensive as one pass of `odc`."""
+TOLERANCE: Final = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-2}
+"""float32 is good to 1e-6 here, but it may carry what was rounded to float16 on the wire."""
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """One party, the assumption it seems to break, and what was seen.
+
+    Attributes
+    ----------
+    index : int
+        The party's place in the order given.
+    assumption : {"full-rank", "orthonormal", "same-scale", "same-anchor-or-related-span"}
+    evidence : str
+        What was measured and what was to be expected, a clause without a subject.
+    """
+
+    index: int
+    assumption: Assumption
+    evidence: str
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What is kept of one anchor representation: its Gram matrix, divided by its mean eigenvalue."""
+
+    gram: Matrix
+    log_mean: float
+    dtype: np.dtype[np.floating]
+
+    @property
+    def latent_dim(self) -> int:
+        return len(self.gram)
+
+    def singular_values(self) -> Matrix:
+        values = np.linalg.eigvalsh(self.gram).clip(min=0)
+        return np.asarray(np.sqrt(values * np.exp(self.log_mean)))
+
+
+def suspects(
+    anchor_reps: AnchorReps, *, anchor_is_isotropic: bool, row_counts: Sequence[int] | None = None
+) -> list[Suspicion]:
+    """Return the parties that break an assumption, in their order, each with the first one it breaks.
+
+    Parameters
+    ----------
+    anchor_reps : sequence of c (a, l_i) ndarrays
+        ``A_i``. Not modified; at most one at a time is copied.
+    anchor_is_isotropic : bool
+        Whether ``A.T @ A = I`` by construction. If not, its entries are taken to be independent draws from
+        one distribution without heavy tails, as those of a uniform or a Gaussian anchor are; where most
+        parties contradict that, law 2 is not applied.
+    row_counts : sequence of int, optional
+        n_i. The basis of a party with fewer rows than l_i is partly arbitrary, that of a party without rows
+        wholly: such a span is not judged, nor a standard for others. All are judged if not given.
+
+    Returns
+    -------
+    list of Suspicion
+        Laws 2 and 3 need three parties: of two that disagree, nobody can say which is wrong. Law 3 finds
+        nobody where most parties are strangers to each other, nor where `_tells_strangers` denies it.
+
+    Notes
+    -----
+    ``2 (R + 1) a l**2`` flops per party with ``R <= 8``, and one Cholesky factor of order l.
+    """
+    is_centred = not anchor_is_isotropic
+    dimension = anchor_reps[0].shape[0] - is_centred
+    shapes = [_shape(rep, is_centred=is_centred) for rep in anchor_reps]
+    found: dict[int, Suspicion] = {}
+    _note(found, _without_full_rank(shapes, dimension))
+    if anchor_is_isotropic:
+        _note(found, _not_orthonormal(_left(shapes, found)))
+    else:
+        _note(found, _not_spherical(_left(shapes, found), dimension))
+        _note(found, _out_of_scale(_left(shapes, found), dimension))
+    judged = {
+        index: shape
+        for index, shape in _left(shapes, found).items()
+        if _tells_strangers(shape.latent_dim, dimension)
+        and (row_counts is None or row_counts[index] >= shape.latent_dim)
+    }
+    _note(found, _strangers(anchor_reps, judged, dimension))
+    return [found[index] for index in sorted(found)]
+
+
+def trusted_parties(
+    count: int, suspicions: Iterable[Suspicion], row_counts: Sequence[int] | None = None
+) -> list[int]:
+    """Return the parties that may shape the target: those with rows that nobody suspects.
+
+    If there is none with rows, all that are not suspected; if there is none either, all.
+    """
+    suspected = {suspicion.index for suspicion in suspicions}
+    clear = [index for index in range(count) if index not in suspected]
+    with_rows = [index for index in clear if row_counts is None or row_counts[index]]
+    return with_rows or clear or list(range(count))
+
+
+def _note(found: dict[int, Suspicion], suspicions: Iterable[Suspicion]) -> None:
+    found.update((suspicion.index, suspicion) for suspicion in suspicions)
+
+
+def _left(shapes: Sequence[_Shape], found: dict[int, Suspicion]) -> dict[int, _Shape]:
+    return {index: shape for index, shape in enumerate(shapes) if index not in found}
+
+
+def _shape(rep: Matrix, *, is_centred: bool) -> _Shape:
+    """Reduce one anchor representation, whatever its size, to what laws 1 and 2 speak of."""
+    peak = max(float(rep.max()), -float(rep.min()))
+    exponent = int(np.frexp(peak)[1]) if np.isfinite(peak) else 0
+    if abs(exponent) > 20:  # squares stay clear of overflow and underflow
+        rep = np.ldexp(rep, -exponent)
+    else:
+        exponent = 0
+    if is_centred:
+        rep = rep - rep.mean(axis=0)
+    gram = np.asarray(rep.T @ rep, dtype=np.float64)
+    mean = float(np.trace(gram)) / len(gram)
+    if not (np.isfinite(mean) and mean > 0):
+        return _Shape(np.zeros(gram.shape), 0.0, rep.dtype)
+    return _Shape(gram / mean, float(np.log(mean)) + 2 * exponent * float(np.log(2)), rep.dtype)
+
+
+def _without_full_rank(shapes: Sequence[_Shape], dimension: int) -> list[Suspicion]:
+    """Whoever sent zeros, numbers that are none, or columns that depend on each other."""
+    found = []
+    for index, shape in enumerate(shapes):
+        eigenvalues = np.linalg.eigvalsh(shape.gram)
+        rounding = dimension * float(np.finfo(shape.dtype).eps)
+        rank = int(np.count_nonzero(eigenvalues > rounding * max(eigenvalues[-1], 0)))
+        expected = min(shape.latent_dim, dimension)
+        if rank < expected:
+            found.append(Suspicion(index, "full-rank", f"has rank {rank}, not {expected}"))
+    return found
+
+
+def _not_orthonormal(shapes: dict[int, _Shape]) -> list[Suspicion]:
+    """Law 1."""
+    found = []
+    for index, shape in shapes.items():
+        tolerance = TOLERANCE[shape.dtype]
+        stretch = abs(np.expm1(shape.log_mean))
+        uneven = float(np.abs(shape.gram - np.eye(shape.latent_dim)).max())
+        if uneven > tolerance or stretch > tolerance:
+            found.append(Suspicion(index, "orthonormal", f"has {_range(shape)}, all 1 expected"))
+    return found
+
+
+def _not_spherical(shapes: dict[int, _Shape], dimension: int) -> list[Suspicion]:
+    """Law 2: John, Biometrika 59 (1972) 169-173; valid for l of the order of a as well (Ledoit, Wolf,
+    Annals of Statistics 30 (2002) 1081-1102)."""
+    found = []
+    for index, shape in shapes.items():
+        order = shape.latent_dim
+        unevenness = float(np.square(shape.gram).sum()) / order - 1
+        freedom = (order - 1) * (order + 2) / 2
+        if freedom and gammaincc(freedom / 2, dimension * order * unevenness / 4) < CERTAIN:
+            evidence = f"has {_range(shape)}, further apart than an orthonormal basis makes them"
+            found.append(Suspicion(index, "orthonormal", evidence))
+    return found if 2 * len(found) < len(shapes) and len(shapes) > 2 else []
+
+
+def _out_of_scale(shapes: dict[int, _Shape], dimension: int) -> list[Suspicion]:
+    """Law 2: the sizes of two parties, sums of ``dimension * l`` squares, differ by an F ratio."""
+    if len(shapes) < 3:
+        return []
+    usual = float(np.median([shape.log_mean for shape in shapes.values()]))
+    found = []
+    for index, shape in shapes.items():
+        distance = shape.log_mean - usual
+        freedom = dimension * shape.latent_dim
+        if fdtrc(freedom, freedom, np.exp(min(abs(distance), 500.0))) < CERTAIN:
+            evidence = f"is {np.exp(distance / 2):.2g} times as large as the median party's"
+            found.append(Suspicion(index, "same-scale", evidence))
+    return found if 2 * len(found) < len(shapes) else []
+
+
+def _range(shape: _Shape) -> str:
+    values = shape.singular_values()
+    return f"singular values from {values[0]:.3g} to {values[-1]:.3g}"
+
+
+def _strangers(anchor_reps: AnchorReps, shapes: dict[int, _Shape], dimension: int) -> list[Suspicion]:
+    """Law 3: those that overlap with the others as a random span would, if the others are related.
+
+    Twice: first all are compared with the first parties, whoever they are, then with those that passed.
+    """
+    overlaps = _Overlaps(anchor_reps, shapes, dimension)
+    references = list(shapes)[:REFERENCES]
+    for _ in range(2):
+        chances = {index: overlaps.chance(index, references) for index in shapes}
+        passed = [index for index in shapes if chances[index] <= STRANGE]
+        if 2 * len(passed) <= len(shapes) or len(shapes) < 3:
+            return []
+        compared, references = references, passed[:REFERENCES]
+    related = [index for index in passed if chances[index] <= RELATED]
+    if len(passed) - len(related) > UNDECIDED * len(passed):
+        return []
+    return [
+        Suspicion(index, "same-anchor-or-related-span", overlaps.describe(index, compared))
+        for index in shapes
+        if index not in passed
+    ]
+
+
+class _Overlaps:
+    """What the spans of two parties have in common: ``||Q_i.T @ Q_j||_F ** 2`` for orthonormal ``Q_i`` of the
+    span of ``A_i``, the sum of the squared cosines of their principal angles."""
+
+    def __init__(self, anchor_reps: AnchorReps, shapes: dict[int, _Shape], dimension: int) -> None:
+        self._reps, self._shapes, self._dimension = anchor_reps, shapes, dimension
+        self._factors = {index: np.linalg.cholesky(shape.gram) for index, shape in shapes.items()}
+        self._known: dict[int, dict[int, float]] = {}
+
+    def chance(self, index: int, references: Sequence[int]) -> float:
+        """Return how often a random span would overlap with the references' at least as much.
+
+        The law with the mean and variance of `_chance_moments` is taken for a beta law, which it is where a
+        line is compared with a span.
+        """
+        others = self._others(index, references)
+        sizes = [self._shapes[other].latent_dim for other in others]
+        squared = float(np.mean([[self._overlap(one, other) for one in others] for other in others]))
+        own = self._shapes[index].latent_dim
+        mean, variance = _chance_moments(own, self._dimension, float(np.mean(sizes)), squared)
+        most = float(np.minimum(sizes, own).mean())
+        return _beta_tail(self._mean_overlap(index, others), mean, variance, most)
+
+    def describe(self, index: int, references: Sequence[int]) -> str:
+        others = self._others(index, references)
+        own = self._shapes[index].latent_dim
+        share = self._mean_overlap(index, others) / own
+        usual = np.median(
+            [
+                self._mean_overlap(other, self._others(other, references)) / self._shapes[other].latent_dim
+                for other in others
+            ]
+        )
+        trace = np.mean([self._shapes[other].latent_dim for other in others])
+        return (
+            f"shares {share:.0%} of its span with the others, who share {usual:.0%} with each other; "
+            f"chance alone shares {trace / self._dimension:.0%}"
+        )
+
+    def _others(self, index: int, references: Sequence[int]) -> list[int]:
+        return [other for other in references if other != index]
+
+    def _mean_overlap(self, index: int, others: Sequence[int]) -> float:
+        return float(np.mean([self._overlap(index, other) for other in others]))
+
+    def _overlap(self, index: int, reference: int) -> float:
+        if reference not in self._known:
+            self._known[reference] = self._measure(reference)
+        return self._known[reference][index]
+
+    def _measure(self, reference: int) -> dict[int, float]:
+        """Compare every party with one; centring that one is enough."""
+        basis = self._reps[reference]
+        if self._dimension < len(basis):
+            basis = basis - basis.mean(axis=0)
+        basis = self._whiten(reference, basis.T).T
+        return {
+            index: float(np.square(self._whiten(index, self._reps[index].T @ basis)).sum())
+            for index in self._shapes
+        }
+
+    def _whiten(self, index: int, columns: Matrix) -> Matrix:
+        size = np.exp(self._shapes[index].log_mean / 2)
+        return np.asarray(
+            scipy.linalg.solve_triangular(self._factors[index], columns, lower=True) / size, columns.dtype
+        )
+
+
+def _tells_strangers(latent_dim: int, dimension: int) -> bool:
+    """Whether law 3 leaves honest parties room, here for parties of one span.
+
+    With l above half the dimension spans differ by what they leave out, the directions in which a party's
+    rows vary least: noise. With l = 1 two honest parties may each see another direction first.
+    """
+    if not 2 <= latent_dim <= dimension / 2:
+        return False
+    mean, variance = _chance_moments(latent_dim, dimension, latent_dim, latent_dim)
+    limit = mean + ROOM * (latent_dim - mean)
+    return _beta_tail(limit, mean, variance, latent_dim) <= STRANGE
+
+
+def _chance_moments(order: int, dimension: int, trace: float, squared: float) -> tuple[float, float]:
+    """Return mean and variance of ``tr(Q.T @ P @ Q)`` for orthonormal Q of a random span.
+
+    ``trace`` is tr(P) of a fixed symmetric P, ``squared`` its ``||P||_F ** 2``: integrating the square over
+    O(d) leaves ``2 / (d - 1) / (d + 2)`` times the traceless parts of ``Q @ Q.T`` and of P.
+    """
+    mean = order * trace / dimension
+    own = order * (dimension - order) / dimension
+    variance = 2 * own * (squared - trace**2 / dimension) / ((dimension - 1) * (dimension + 2))
+    return mean, variance
+
+
+def _beta_tail(value: float, mean: float, variance: float, most: float) -> float:
+    """Return the upper tail of the beta law on ``[0, most]`` with this mean and variance."""
+    middle, spread = mean / most, variance / most**2
+    weight = middle * (1 - middle) / spread - 1
+    return float(betainc((1 - middle) * weight, middle * weight, 1 - min(value / most, 1.0)))

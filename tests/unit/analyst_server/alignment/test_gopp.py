@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analyst_server.alignment.gopp import Start, align_gopp
+from analyst_server.alignment.odc import align_odc
+from tests.unit.analyst_server.alignment.parties import (
+    SEEDS,
+    Matrix,
+    anchor,
+    haar,
+    own_span,
+    shared_span,
+    worst_disagreement,
+)
+
+
+def plain(reps: list[Matrix], target: Matrix, sweeps: int) -> list[Matrix]:
+    """Algorithm 2 as it is printed, party by party, from a given Z."""
+    changes: list[Matrix] = []
+    for _ in range(1 + sweeps):
+        changes = []
+        for rep in reps:
+            left, _, right = np.linalg.svd(rep.T @ target)
+            changes.append(left @ right)
+        target = np.mean([rep @ change for rep, change in zip(reps, changes, strict=True)], axis=0)
+    return changes
+
+
+def different_spans(seed: int, parties: int = 4) -> list[Matrix]:
+    rng = np.random.default_rng(seed)
+    matrix = haar(64, rng)
+    return [matrix @ basis for basis in own_span(rng, parties=parties)]
+
+
+def error(reps: list[Matrix], changes: list[Matrix]) -> float:
+    aligned = np.stack([rep @ change for rep, change in zip(reps, changes, strict=True)])
+    return float(np.square(aligned - aligned.mean(axis=0)).sum())
+
+
+@pytest.mark.parametrize("sweeps", [0, 1, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_from_the_spectral_start_it_is_the_plain_algorithm(seed: int, sweeps: int) -> None:
+    reps = different_spans(seed)
+    left, _, _ = np.linalg.svd(np.hstack(reps), full_matrices=False)
+    expected = plain(reps, left[:, :5], sweeps)
+    found = align_gopp(reps, tolerance=0, max_sweeps=sweeps).changes_of_basis
+    common = found[0].T @ expected[0]  # singular vectors have no sign of their own
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one @ common, other, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_from_one_party_it_is_the_plain_algorithm(seed: int) -> None:
+    reps = different_spans(seed)
+    found = align_gopp(reps, start="odc", tolerance=0, max_sweeps=4).changes_of_basis
+    for one, other in zip(found, plain(reps, reps[0], 4), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("start", ["spectral", "odc"])
+@pytest.mark.parametrize("kind", ["haar", "uniform"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bases_of_one_span_agree(seed: int, kind: str, start: Start) -> None:
+    rng = np.random.default_rng(seed)
+    bases, _ = shared_span(rng)
+    matrix = anchor(kind, 30, rng)
+    found = align_gopp([matrix @ basis for basis in bases], haar(8, rng), start=start)
+    assert worst_disagreement(bases, found.changes_of_basis) < 1e-10
+
+
+@pytest.mark.parametrize("start", ["spectral", "odc"])
+@pytest.mark.parametrize("seed", range(5))
+def test_when_it_has_settled_another_sweep_changes_nothing(seed: int, start: Start) -> None:
+    reps = different_spans(seed)
+    found = align_gopp(reps, start=start, tolerance=1e-12, max_sweeps=5000)
+    mean = sum(rep @ change for rep, change in zip(reps, found.changes_of_basis, strict=True)) / len(reps)
+    np.testing.assert_allclose(mean, found.target, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_ends_nearer_to_agreement_than_its_start(seed: int) -> None:
+    reps = different_spans(seed)
+    assert error(reps, align_gopp(reps).changes_of_basis) < error(reps, align_odc(reps).changes_of_basis)
+
+
+def test_the_target_is_the_one_the_changes_are_best_for() -> None:
+    reps = different_spans(0)
+    found = align_gopp(reps, max_sweeps=2)
+    for rep, change in zip(reps, found.changes_of_basis, strict=True):
+        left, _, right = np.linalg.svd(rep.T @ found.target)
+        np.testing.assert_allclose(change, left @ right, rtol=0, atol=1e-10)
+
+
+def test_a_looser_tolerance_takes_fewer_sweeps_and_says_how_many() -> None:
+    reps = different_spans(0)
+    assert align_gopp(reps, tolerance=10.0).description == "mean of A_i G_i after 0 sweeps from spectral"
+    assert align_gopp(reps, max_sweeps=7, tolerance=0, start="odc", centred=True).description == (
+        "mean of A_i G_i, centred, after 7 sweeps from odc"
+    )
+
+
+@pytest.mark.parametrize("start", ["spectral", "odc"])
+def test_those_who_are_not_trusted_do_not_shape_the_target(start: Start) -> None:
+    reps = different_spans(0, parties=5)
+    wild = [100 * np.random.default_rng(9).standard_normal(reps[0].shape), *reps]
+    found = align_gopp(wild, start=start, trusted=range(1, 6))
+    alone = align_gopp(reps, start=start)
+    np.testing.assert_allclose(found.target, alone.target, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found.changes_of_basis[1:], alone.changes_of_basis, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found.changes_of_basis[0].T @ found.changes_of_basis[0], np.eye(5), atol=1e-12)
+
+
+@pytest.mark.parametrize("start", ["spectral", "odc"])
+def test_centring_is_the_same_as_centring_first(start: Start) -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.random((200, 64))
+    reps = [matrix @ basis for basis in own_span(rng, parties=4)]
+    first = [rep - rep.mean(axis=0) for rep in reps]
+    found = align_gopp(reps, start=start, centred=True)
+    expected = align_gopp(first, start=start)
+    np.testing.assert_allclose(found.changes_of_basis, expected.changes_of_basis, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(found.target, expected.target, rtol=0, atol=1e-8)
+
+
+def test_single_precision_stays_single() -> None:
+    reps = [rep.astype(np.float32) for rep in different_spans(0)]
+    found = align_gopp(reps, haar(5, np.random.default_rng(0)))
+    assert {matrix.dtype for matrix in [*found.changes_of_basis, found.target]} == {np.dtype(np.float32)}
