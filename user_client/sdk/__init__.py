@@ -7,7 +7,19 @@ False
 """
 
 from user_client.sdk.anchor import create_anchor
-from user_client.sdk.consortium import Approved, approve_pending, approve_request, create_consortium, invite
+from user_client.sdk.certificates import renew, renew_in_time, update_revocations
+from user_client.sdk.consortium import (
+    Approved,
+    Member,
+    approve_pending,
+    approve_request,
+    create_consortium,
+    invitations,
+    invite,
+    members,
+    renew_own,
+    revoke,
+)
 from user_client.sdk.downlink import predict, receive
 from user_client.sdk.membership import join
 from user_client.sdk.session import Session
@@ -16,6 +28,7 @@ from user_client.sdk.uplink import Prepared, contribute, prepare
 
 __all__ = [
     "Approved",
+    "Member",
     "Prepared",
     "Session",
     "accept_terms",
@@ -25,10 +38,17 @@ __all__ = [
     "create_anchor",
     "create_consortium",
     "fetch_terms",
+    "invitations",
     "invite",
     "join",
+    "members",
     "plain_words",
     "predict",
     "prepare",
     "receive",
+    "renew",
+    "renew_in_time",
+    "renew_own",
+    "revoke",
+    "update_revocations",
 ]

@@ -7,7 +7,7 @@ import hmac
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -15,28 +15,52 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from pydantic import ValidationError
 
 from protocol.codec import decode, explain
-from protocol.envelope import join_mac, sign
-from protocol.errors import InputError, InvitationError, MalformedMessageError, OdcError
-from protocol.identity import Identity, TrustRoot, fingerprint, load_certificate
+from protocol.envelope import Signed, join_mac, sign
+from protocol.errors import InputError, InvitationError, MalformedMessageError, OdcError, ProtocolError
+from protocol.identity import (
+    Identity,
+    TrustRoot,
+    certified_name,
+    fingerprint,
+    load_certificate,
+    load_der_certificate,
+    public_key,
+    requested_key,
+    same_key,
+)
 from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_NAME_CHARS
-from protocol.messages import Enrolment, InvitationTicket, Role
+from protocol.messages import Enrolment, InvitationTicket, Renewal, Role
 from user_client.custody.authority import Authority
 from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError
 from user_client.sdk.session import Session
 
+ANALYST: Final = "analyst"
+"""The analyst's name in every consortium; no institution may have it."""
 INVITATION_VALIDITY_S: Final = 14 * 24 * 3600
+
+
+MemberState = Literal["valid", "ended", "revoked"]
 
 
 @dataclass(frozen=True)
 class Approved:
-    """A certificate that was issued."""
+    """A certificate that was issued, for an invitation or a renewal."""
 
-    invitation_id: str
+    request_id: str
     identity: Identity
     certificate: x509.Certificate
+
+
+@dataclass(frozen=True)
+class Member:
+    """A certificate this root has issued, and whether it holds."""
+
+    identity: Identity
+    certificate: x509.Certificate
+    state: MemberState
 
 
 def create_consortium(
@@ -69,6 +93,7 @@ def create_consortium(
     if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise InputError(f"the name of the consortium must be 1 to {MAX_NAME_CHARS} readable characters")
     certificate = authority.issue(home.make_key().public_key(), membership.identity, now=now)
+    _record(home, certificate)
     write_whole(home.consortium_path / "root.locked", authority.lock(passphrase))
     write_whole(home.consortium_path / "root.pem", authority.certificate.public_bytes(Encoding.PEM))
     home.write_membership(membership, certificate, authority.certificate)
@@ -76,9 +101,19 @@ def create_consortium(
 
 
 def invite(session: Session, party: str, *, role: Role = "institution") -> Invitation:
-    """Make a one-time invitation and remember its secret, to recognise the answer by."""
+    """Make a one-time invitation and remember its secret, to recognise the answer by.
+
+    Raises `InputError` if the name is no name of a party, or stands for somebody else already.
+    """
     home, now = session.home, session.clock()
     membership = _lead(session)
+    if party == membership.party or (party == ANALYST) != (role == "analyst"):
+        raise InputError(f"{party} is the name of the {'lead' if party == membership.party else 'analyst'}")
+    for member in members(session):
+        if member.identity.name == party and member.state == "valid":
+            error = InputError(f"{party} holds a certificate already")
+            error.hint = f"it renews with `odc renew`; for another key: `odc consortium revoke {party}` first"
+            raise error
     root_pem = (home.consortium_path / "root.pem").read_text()
     invitation_id = secrets.token_hex(16)
     expires_at = now + INVITATION_VALIDITY_S
@@ -131,10 +166,10 @@ def approve_pending(session: Session, passphrase: str) -> list[Approved]:
             continue
         session.connection.request(
             "PUT",
-            f"/v1/enrolments/{one.invitation_id}/certificate",
+            f"/v1/enrolments/{one.request_id}/certificate",
             content=one.certificate.public_bytes(Encoding.PEM),
         )
-        _invitation_path(session.home, one.invitation_id).unlink()
+        _invitation_path(session.home, one.request_id).unlink(missing_ok=True)
         approved.append(one)
     if refused:
         raise InvitationError("; ".join(refused))
@@ -151,12 +186,26 @@ def _pending_requests(session: Session) -> list[bytes]:
 
 def approve_request(session: Session, request: bytes, passphrase: str) -> Approved:
     """Issue a certificate for a request that came as a file: the analyst's, before it serves."""
-    return _approve(session, _unlock(session, passphrase), request)
+    approved = _approve(session, _unlock(session, passphrase), request)
+    _invitation_path(session.home, approved.request_id).unlink(missing_ok=True)
+    return approved
 
 
 def _approve(session: Session, authority: Authority, request: bytes) -> Approved:
+    try:
+        decode(Signed, request)
+    except ProtocolError:
+        approved = _approve_enrolment(session, authority, request)
+    else:
+        approved = _approve_renewal(session, authority, request)
+    _record(session.home, approved.certificate)
+    return approved
+
+
+def _approve_enrolment(session: Session, authority: Authority, request: bytes) -> Approved:
     """Check a request against its invitation: (1) its ticket is ours, (2) its MAC is by the join
-    secret, (3) the invitation has not ended. Role, name and address are the invitation's.
+    secret, (3) the invitation has not ended, (4) its key was not revoked. Role, name and address are the
+    invitation's.
     """
     enrolment = decode(Enrolment, request)
     ticket = session.verify(InvitationTicket, enrolment.ticket)  # (1)
@@ -172,11 +221,98 @@ def _approve(session: Session, authority: Authority, request: bytes) -> Approved
     now = session.clock()
     if invitation.expires_at <= now:  # (3)
         raise InvitationError(f"the invitation of {invitation.party} has expired")
+    key = requested_key(enrolment.csr)
+    for member in members(session):  # (4)
+        if member.state == "revoked" and same_key(key, public_key(member.certificate)):
+            raise InvitationError(
+                f"the request for {invitation.party} is for a key that was revoked: "
+                "it has to join from a new state directory"
+            )
     identity = Identity(invitation.consortium_id, invitation.role, invitation.party)
     host = urlsplit(invitation.analyst_url).hostname
     hosts = [host] if invitation.role == "analyst" and host else []
-    certificate = authority.issue_for_request(enrolment.csr, identity, hosts=hosts, now=now)
-    return Approved(invitation.invitation_id, identity, certificate)
+    return Approved(invitation.invitation_id, identity, authority.issue(key, identity, hosts=hosts, now=now))
+
+
+def _approve_renewal(session: Session, authority: Authority, request: bytes) -> Approved:
+    """Certify a member's key again: the signature by its old certificate is its right to ask."""
+    verified = session.verify(Renewal, request)
+    old = load_der_certificate(decode(Signed, request).certificate)
+    names = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    hosts = [
+        *names.get_values_for_type(x509.DNSName),
+        *map(str, names.get_values_for_type(x509.IPAddress)),
+    ]
+    key = requested_key(verified.message.csr)
+    certificate = authority.issue(key, verified.author, hosts=hosts, now=session.clock())
+    return Approved(verified.message.renewal_id, verified.author, certificate)
+
+
+def renew_own(session: Session, passphrase: str) -> x509.Certificate:
+    """Issue the lead a new certificate for its own key; nobody else has to approve it."""
+    home = session.home
+    authority = _unlock(session, passphrase)
+    identity = session.membership.identity
+    certificate = authority.issue(home.key().public_key(), identity, now=session.clock())
+    _record(home, certificate)
+    home.write_certificate(certificate)
+    return certificate
+
+
+def members(session: Session) -> list[Member]:
+    """Return every certificate this root has issued, by name and age."""
+    home, now = session.home, session.clock()
+    root = home.root()
+    revoked = root.revocations.revoked_at if root.revocations else {}
+    found: list[Member] = []
+    for path in (home.consortium_path / "issued").glob("*.pem"):
+        certificate = load_certificate(path.read_bytes())
+        ends = certificate.not_valid_after_utc.timestamp()
+        state: MemberState = "ended" if ends <= now else "valid"
+        if certificate.serial_number in revoked:
+            state = "revoked"
+        found.append(Member(certified_name(certificate), certificate, state))
+    return sorted(found, key=lambda one: (one.identity.name, one.certificate.not_valid_before_utc))
+
+
+def invitations(session: Session) -> list[Invitation]:
+    """Return the invitations that were not used yet, the expired ones too."""
+    _lead(session)
+    paths = sorted(session.home.consortium_path.glob("invitations/*.json"))
+    return [Invitation.from_json(path.read_text()) for path in paths]
+
+
+def revoke(session: Session, party: str, passphrase: str) -> int:
+    """Take back every certificate of a party and tell the analyst, which holds to it from then on.
+
+    The list is kept before it is sent: calling again sends it again.
+
+    Returns
+    -------
+    int
+        How many certificates of the party are revoked now.
+
+    Raises
+    ------
+    InputError
+        If the party holds no certificate, or is the lead itself.
+    """
+    if party == _lead(session).party:
+        raise InputError("the lead institution cannot revoke itself: found a new consortium")
+    home, now = session.home, session.clock()
+    serials = {one.certificate.serial_number: now for one in members(session) if one.identity.name == party}
+    if not serials:
+        error = InputError(f"no certificate was issued to {party}")
+        error.hint = "`odc consortium list` shows the members"
+        raise error
+    held = home.root().revocations
+    known = held.revoked_at if held else {}
+    if not serials.keys() <= known.keys():
+        number = held.number + 1 if held else 1
+        der = _unlock(session, passphrase).revoke({**serials, **known}, number=number, now=now)
+        write_whole(home.revocations_path, der)
+    session.connection.request("PUT", "/v1/revocations", content=home.revocations_path.read_bytes())
+    return len(serials)
 
 
 def _lead(session: Session) -> Membership:
@@ -195,3 +331,9 @@ def _unlock(session: Session, passphrase: str) -> Authority:
 
 def _invitation_path(home: Home, invitation_id: str) -> Path:
     return home.consortium_path / "invitations" / f"{invitation_id}.json"
+
+
+def _record(home: Home, certificate: x509.Certificate) -> None:
+    """Remember what was issued before it is handed out: what is not remembered cannot be revoked."""
+    path = home.consortium_path / "issued" / f"{certificate.serial_number:x}.pem"
+    write_whole(path, certificate.public_bytes(Encoding.PEM))

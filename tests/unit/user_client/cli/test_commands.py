@@ -59,6 +59,59 @@ def test_joining_shows_the_root_to_compare(odc: Odc) -> None:
     assert invitation.json["root_fingerprint"] in odc("join", "i.json").err
 
 
+def test_the_lead_lists_who_holds_what(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    odc("consortium", "invite", "hospital-b", home=LEAD)
+    lines = odc("consortium", "list", home=LEAD).out.splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        ["analyst", "analyst", "valid"],
+        [HOSPITAL, "institution", "valid"],
+        [LEAD, "lead", "valid"],
+        ["hospital-b", "institution", "invited"],
+    ]
+
+
+def test_a_revoked_member_is_told_to_ask_for_an_invitation(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    result = odc("consortium", "revoke", HOSPITAL, home=LEAD)
+    assert f"1 certificates of {HOSPITAL} are revoked" in result.out
+    refused = odc("status")
+    assert refused.code == 5
+    assert "new invitation" in refused.err
+    assert odc("consortium", "invite", HOSPITAL, home=LEAD).code == 0
+
+
+def test_a_renewal_takes_an_approval(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    waiting = odc("renew")
+    assert waiting.code == 6
+    assert "odc consortium approve" in waiting.err
+    odc("consortium", "approve", home=LEAD)
+    assert odc("renew", "--json").json["ends"].startswith("20")
+
+
+def test_the_lead_renews_with_its_passphrase_alone(odc: Odc) -> None:
+    assert odc("renew", home=LEAD).code == 0
+
+
+def test_the_last_month_renews_by_itself_with_any_command(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    odc.consortium.clock.forward(340 * 86400)
+    before = odc.consortium.hospital.home.certificate_path.read_bytes()
+    assert odc("status").code == 0
+    odc("consortium", "approve", home=LEAD)
+    assert odc("status").code == 0
+    assert odc.consortium.hospital.home.certificate_path.read_bytes() != before
+
+
+def test_revocations_come_from_the_analyst_or_from_a_file(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    assert odc("revocations").out == "0 certificates of this consortium are revoked\n"
+    revoked = odc("consortium", "revoke", "analyst", "--json", home=LEAD)
+    assert odc("revocations", "--json").json["revoked"] == 1
+    assert odc("revocations", revoked.json["list"], "--json").json["revoked"] == 1
+
+
 def test_without_requests_the_lead_is_told_so(odc: Odc) -> None:
     assert odc("consortium", "approve", home=LEAD).out == "no requests wait\n"
 

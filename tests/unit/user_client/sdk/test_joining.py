@@ -149,9 +149,11 @@ def test_an_expired_invitation_is_refused(consortium: Consortium) -> None:
         join(consortium.hospital, invitation)
 
 
-def test_the_analysts_invitation_is_not_for_an_institution(consortium: Consortium) -> None:
+def test_the_analysts_invitation_is_not_for_an_institution(tmp_path: Path, consortium: Consortium) -> None:
+    founded(tmp_path, consortium)
+    invitation = invite(Session(tmp_path / "other", consortium.clock), "analyst", role="analyst")
     with pytest.raises(InvitationError, match="odc-analyst join"):
-        join(consortium.hospital, invite(consortium.lead, "analyst", role="analyst"))
+        join(consortium.hospital, invitation)
 
 
 def test_without_an_invitation_there_is_nothing_to_join(consortium: Consortium) -> None:
@@ -173,12 +175,13 @@ def test_a_certificate_that_is_not_ours_is_refused(
 ) -> None:
     other = consortium.session("hospital-b")
     party = "hospital-b" if which == "name" else HOSPITAL
+    ours = consortium.invitation()
     join(other, consortium.invitation(party))
     (issued,) = approve_pending(consortium.lead, PASSPHRASE)
     pem = issued.certificate.public_bytes(Encoding.PEM)
-    monkeypatch.setattr(membership_module, "_poll", lambda *_: pem)
+    monkeypatch.setattr(membership_module, "poll_certificate", lambda *_: pem)
     with pytest.raises(CertificateRefusedError, match=f"for .*{'party' if which == 'name' else 'key'}"):
-        join(consortium.hospital, consortium.invitation())
+        join(consortium.hospital, ours)
     assert not consortium.hospital.is_joined()
 
 
