@@ -37,6 +37,8 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 RowType = Literal["f2", "f4", "f8"]
 ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset()
 """Model kinds that carry training rows inside them. None of those offered yet does."""
+LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
+"""Alignments that do not keep lengths, so that any invertible factor is as good as another."""
 
 
 class NumericColumn(Message):
@@ -136,12 +138,18 @@ class AnchorTerms(Message):
 
 
 class AlignmentTerms(Message):
-    """How the analyst computes G_i (DESIGN: the numbers)."""
+    """How the analyst computes G_i."""
 
-    method: Literal["odc", "isotropic"] = "isotropic"
-    target: Literal["identity", "haar"] = "identity"
-    """The orthogonal factor O of the target Z = A_1 O."""
+    method: Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"] = "isotropic"
+    target: Literal["identity", "haar", "invertible"] = "identity"
+    """The right factor of the target Z: the identity, a random orthogonal O or a random invertible R."""
     seed: int = Field(default=0, ge=0, lt=2**63)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.target == "invertible" and self.method not in LEAST_SQUARES_METHODS:
+            raise ValueError("an invertible target goes with imakura or kawakami: other methods keep lengths")
+        return self
 
 
 class MlpTerms(Message):

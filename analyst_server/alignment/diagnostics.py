@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_server.alignment._orthogonal import Matrix, Matrix64
+from analyst_server.alignment._orthogonal import Matrix
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Diagnostics:
     spectrum_spread: tuple[float, ...]
 
 
-def diagnose(anchor_reps: Sequence[Matrix], changes_of_basis: Sequence[Matrix64]) -> Diagnostics:
+def diagnose(anchor_reps: Sequence[Matrix], changes_of_basis: Sequence[Matrix]) -> Diagnostics:
     """Return the `Diagnostics` of an alignment; cost ``O(a l**2)`` per party."""
-    aligned_mean = np.zeros(anchor_reps[0].shape)
+    aligned_mean = np.zeros((anchor_reps[0].shape[0], changes_of_basis[0].shape[1]))
     for rep, change in zip(anchor_reps, changes_of_basis, strict=True):
         aligned_mean += rep @ change
     aligned_mean /= len(anchor_reps)
@@ -42,7 +42,10 @@ def diagnose(anchor_reps: Sequence[Matrix], changes_of_basis: Sequence[Matrix64]
         float(np.linalg.norm(rep @ change - aligned_mean)) / scale
         for rep, change in zip(anchor_reps, changes_of_basis, strict=True)
     )
-    spectra = np.stack([np.linalg.svd(rep.astype(np.float64), compute_uv=False) for rep in anchor_reps])
+    shared = min(rep.shape[1] for rep in anchor_reps)
+    spectra = np.stack(
+        [np.linalg.svd(rep.astype(np.float64), compute_uv=False)[:shared] for rep in anchor_reps]
+    )
     median = np.median(spectra, axis=0)
     spread = np.abs(spectra - median).max(axis=1) / (median[0] or 1.0)
     return Diagnostics(max(gaps), gaps, tuple(float(value) for value in spread))

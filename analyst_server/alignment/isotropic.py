@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from analyst_server.alignment._orthogonal import Matrix, Matrix64, orthogonal_factor
-from analyst_server.alignment.odc import align_odc
+from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
+from analyst_server.alignment.gopp import align_gopp
 
 SWEEPS = 3
-"""More did not help where it was measured (DESIGN: the numbers); the target has settled by then."""
+"""More did not help where it was measured; the target has settled by then."""
 
 
 def align_isotropic(
-    anchor_reps: Sequence[Matrix],
-    target_factor: Matrix64 | None = None,
+    anchor_reps: AnchorReps,
+    target_factor: Matrix | None = None,
     *,
+    trusted: Sequence[int] | None = None,
     anchor_is_isotropic: bool,
     sweeps: int = SWEEPS,
-) -> list[Matrix64]:
+) -> Solution:
     """Return change-of-basis matrices that treat every direction of the feature space alike.
 
     Starts from `align_odc` and alternates the mean target ``Z = mean_i A_i G_i`` with one orthogonal
@@ -34,26 +33,30 @@ def align_isotropic(
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     target_factor : (l, l) ndarray of float64, optional
         The orthogonal ``O`` of the start ``A_1 O``; the identity if not given.
+    trusted : sequence of int, optional
+        The start is the first of these parties, the means are taken over them alone.
     anchor_is_isotropic : bool
-        True for a Haar anchor. It is not centred: with a = m rows that would delete a direction.
+        True for a Haar anchor. It is not centred: with a = m rows that would delete a direction, and
+        neither is any other of no more than ``l`` rows.
     sweeps : int
         Number of alternations, each as expensive as `align_odc` plus one pass for the mean.
 
     Returns
     -------
-    list of c (l, l) ndarrays of float64
-        Orthogonal up to rounding; the same as `align_odc`'s, up to rounding, where its premises hold.
+    Solution
+        ``G_i`` orthogonal up to rounding; the same as `align_odc`'s, up to rounding, where its premises hold.
 
     References
     ----------
     .. [1] Nosaka, Takano, Yoshise, arXiv:2403.02780v2, Appendix B, Algorithm 2.
     """
-    reps = anchor_reps if anchor_is_isotropic else [rep - rep.mean(axis=0) for rep in anchor_reps]
-    changes = align_odc(reps, target_factor)
-    for _ in range(sweeps):
-        target = np.zeros(reps[0].shape)
-        for rep, change in zip(reps, changes, strict=True):
-            target += rep @ change
-        target /= len(reps)
-        changes = list(orthogonal_factor(np.stack([rep.T @ target for rep in reps])))
-    return changes
+    rows, latent_dim = anchor_reps[0].shape
+    return align_gopp(
+        anchor_reps,
+        target_factor,
+        trusted=trusted,
+        start="odc",
+        tolerance=0.0,
+        max_sweeps=sweeps,
+        centred=not anchor_is_isotropic and rows > latent_dim,
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
+from analyst_server.alignment._orthogonal import orthogonal_factor
+from analyst_server.alignment._products import cross_products
 
-from analyst_server.alignment._orthogonal import Matrix, Matrix64, orthogonal_factor
 
-
-def align_odc(anchor_reps: Sequence[Matrix], target_factor: Matrix64 | None = None) -> list[Matrix64]:
+def align_odc(
+    anchor_reps: AnchorReps, target_factor: Matrix | None = None, *, trusted: Sequence[int] | None = None
+) -> Solution:
     """Return the change-of-basis matrices of Orthonormal Data Collaboration.
 
     Solves ``min sum_i ||A_i G_i - A_1 O||_F`` over orthogonal ``G_i`` [1]_: one ``l x l`` product of
@@ -21,19 +23,22 @@ def align_odc(anchor_reps: Sequence[Matrix], target_factor: Matrix64 | None = No
         ``A_i = A @ F_i``, float32 or float64. Unitless: the schema has scaled the columns. Not modified.
     target_factor : (l, l) ndarray of float64, optional
         The orthogonal ``O``; the identity if not given. It turns all aligned representations alike.
+    trusted : sequence of int, optional
+        The first of them takes the place of party 1.
 
     Returns
     -------
-    list of c (l, l) ndarrays of float64
-        Orthogonal up to rounding. If all bases are orthonormal and span the same space, and ``A`` has
-        full column rank, ``F_i @ G_i`` is the same for every party.
+    Solution
+        ``G_i`` orthogonal up to rounding. If all bases are orthonormal and span the same space, and
+        ``A`` has full column rank, ``F_i @ G_i`` is the same for every party.
 
     References
     ----------
     .. [1] Nosaka, Takano, Yoshise, arXiv:2403.02780v5, Theorem IV.3, Eqs. (16) and (20).
     """
-    target = anchor_reps[0]
-    cross_products = np.stack([np.asarray(rep.T @ target, dtype=np.float64) for rep in anchor_reps])
+    first = 0 if trusted is None else trusted[0]
+    target, description = anchor_reps[first], f"A_{first + 1}"
     if target_factor is not None:
-        cross_products = cross_products @ target_factor
-    return list(orthogonal_factor(cross_products))
+        target, description = target @ target_factor.astype(target.dtype), f"{description} O"
+    changes = orthogonal_factor(cross_products(anchor_reps, target))
+    return Solution(list(changes), target, description)

@@ -2,20 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
-from analyst_server.alignment._orthogonal import Matrix, Matrix64, haar_orthogonal
+from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
+from analyst_server.alignment._orthogonal import haar_orthogonal
 from analyst_server.alignment.diagnostics import Diagnostics, diagnose
+from analyst_server.alignment.gopp import align_gopp
+from analyst_server.alignment.imakura import align_imakura
 from analyst_server.alignment.isotropic import align_isotropic
+from analyst_server.alignment.kawakami import align_kawakami
 from analyst_server.alignment.odc import align_odc
+from analyst_server.alignment.procrustes import align_procrustes
+from analyst_server.alignment.rdp import align_rdp
 
-METHODS = ("odc", "isotropic")
-TARGETS = ("identity", "haar")
 ROUNDED_TOLERANCE = 1e-2
 """float32 is good to 1e-6 here, float16 to some 1e-3; a scaled or wrong basis is off by far more."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method, and what it allows.
+
+    Attributes
+    ----------
+    solve : callable
+        See `_contract`.
+    is_orthogonal : bool
+        Every G_i is orthogonal: lengths stay as they are, so the bases have to be orthonormal.
+    is_least_squares : bool
+        G_i is ``A_i^+ Z`` for a ``Z`` of unit size: it undoes the scale of ``A_i``, the l_i may differ,
+        and any invertible right factor is as good as another.
+    options : tuple of str
+        What else it wants to know about the anchor.
+    """
+
+    solve: Callable[..., Solution]
+    is_orthogonal: bool = False
+    is_least_squares: bool = False
+    options: tuple[str, ...] = ()
+
+
+METHODS: Final[Mapping[str, Method]] = MappingProxyType(
+    {
+        "odc": Method(align_odc, is_orthogonal=True),
+        "isotropic": Method(align_isotropic, is_orthogonal=True, options=("anchor_is_isotropic",)),
+        "imakura": Method(align_imakura, is_least_squares=True),
+        "kawakami": Method(align_kawakami, is_least_squares=True),
+        "procrustes": Method(align_procrustes, is_orthogonal=True),
+        "gopp": Method(align_gopp, is_orthogonal=True),
+        "rdp": Method(align_rdp),
+    }
+)
+TARGETS: Final[Mapping[str, Callable[[int, np.random.Generator], Matrix] | None]] = MappingProxyType(
+    {
+        "identity": None,
+        "haar": haar_orthogonal,
+        # the random R of arXiv:2403.02780v5, Table III; only where `Method.is_least_squares`
+        "invertible": lambda order, rng: rng.random((order, order)),
+    }
+)
 
 
 class AnchorRepError(ValueError):
@@ -28,17 +79,32 @@ class AnchorRepError(ValueError):
 
 @dataclass(frozen=True)
 class Alignment:
-    """The change-of-basis matrices of all parties, in the order given, and how well they agree."""
+    """What came of an alignment.
 
-    changes_of_basis: list[Matrix64]
+    Attributes
+    ----------
+    changes_of_basis : list of (l_i, l) ndarrays
+        G_i in the order of the parties.
+    target : str
+        What they were brought to, in words.
+    seconds : float
+        How long the method took, without diagnostics.
+    diagnostics : Diagnostics
+        How well the parties agree.
+    """
+
+    changes_of_basis: list[Matrix]
+    target: str
+    seconds: float
     diagnostics: Diagnostics
 
 
 def align(
     method: str,
-    anchor_reps: Sequence[Matrix],
+    anchor_reps: AnchorReps,
     *,
     target: str = "identity",
+    trusted: Sequence[int] | None = None,
     anchor_is_isotropic: bool = False,
     rng: np.random.Generator,
 ) -> Alignment:
@@ -46,11 +112,16 @@ def align(
 
     Parameters
     ----------
-    method : {"odc", "isotropic"}
-    anchor_reps : sequence of c (a, l) ndarrays
-        Same shape for all parties, finite, at least one party.
-    target : {"identity", "haar"}
-        The orthogonal factor ``O`` of the target; "haar" draws it from ``rng``.
+    method : str
+        One of `METHODS`.
+    anchor_reps : sequence of c (a, l_i) ndarrays
+        Finite, not zero, all l_i the same except for a method of least squares; at least one party.
+    target : {"identity", "haar", "invertible"}
+        The right factor ``O`` or ``R`` of the target, drawn from ``rng`` but for the identity. It turns
+        all aligned representations alike. "invertible" is for the methods of least squares alone: there
+        it stretches some directions against others.
+    trusted : sequence of int, optional
+        The parties that shape the target; all of them if not given.
     anchor_is_isotropic : bool
         Whether ``A.T @ A`` is a multiple of the identity by construction.
     rng : numpy.random.Generator
@@ -59,32 +130,74 @@ def align(
     Raises
     ------
     ValueError
-        If a name is unknown or there is no party.
+        If a name is unknown, the method does not go with the target, or there is no (trusted) party.
     AnchorRepError
-        If shapes differ, an anchor representation is zero or not finite, or one of an isotropic anchor
-        is not orthonormal, which ``A.T @ A = I`` and an orthonormal basis would make it.
+        If a party's anchor representation has the wrong shape, is zero or not finite, is so much larger
+        or smaller than the others that nothing can be said of both, or if that of a trusted party
+        is not orthonormal where an isotropic anchor and an orthonormal basis would make it so.
     """
+    chosen = _look_up(method, target)
+    if not anchor_reps or (trusted is not None and not len(trusted)):
+        raise ValueError("alignment needs at least one party")
+    _check_shapes(anchor_reps, may_differ=chosen.is_least_squares)
+    exponent = _common_exponent(anchor_reps)
+    if anchor_is_isotropic and chosen.is_orthogonal:
+        _check_orthonormal(anchor_reps, range(len(anchor_reps)) if trusted is None else trusted)
+    reps = [np.ldexp(rep, -exponent) for rep in anchor_reps] if exponent else anchor_reps
+    known = {"anchor_is_isotropic": anchor_is_isotropic}
+    start = time.perf_counter()
+    solution = chosen.solve(reps, trusted=trusted, **{name: known[name] for name in chosen.options})
+    changes, words = solution.changes_of_basis, solution.description
+    if draw := TARGETS[target]:
+        factor = draw(changes[0].shape[1], rng)
+        changes, words = [change @ factor for change in changes], f"{words} times {target}"
+    seconds = time.perf_counter() - start
+    diagnostics = diagnose(reps, changes)
+    if chosen.is_least_squares and exponent:
+        changes = [np.ldexp(change, -exponent) for change in changes]
+    return Alignment(changes, words, seconds, diagnostics)
+
+
+def _look_up(method: str, target: str) -> Method:
     if method not in METHODS or target not in TARGETS:
         raise ValueError(f"unknown alignment {method!r} with target {target!r}")
-    if not anchor_reps:
-        raise ValueError("alignment needs at least one party")
+    if target == "invertible" and not METHODS[method].is_least_squares:
+        raise ValueError(f"an invertible target would undo what {method!r} keeps")
+    return METHODS[method]
+
+
+def _check_shapes(anchor_reps: AnchorReps, *, may_differ: bool) -> None:
     shape = anchor_reps[0].shape
     for index, rep in enumerate(anchor_reps):
-        if rep.shape != shape:
+        if rep.ndim != 2 or rep.shape[0] != shape[0] or not (may_differ or rep.shape == shape):
             raise AnchorRepError(index, f"has shape {rep.shape}, expected {shape}")
-        norm = float(np.linalg.norm(rep))
-        if not np.isfinite(norm) or norm == 0:
+        if rep.shape[0] < rep.shape[1]:
+            raise AnchorRepError(index, f"has {rep.shape[0]} rows, too few for {rep.shape[1]} dimensions")
+
+
+def _common_exponent(anchor_reps: AnchorReps) -> int:
+    """Return the power of two to take out before squares overflow or vanish; 0 if they do not."""
+    # without a temporary array of the same size, unlike abs
+    peaks = [max(float(rep.max()), -float(rep.min())) for rep in anchor_reps]
+    for index, peak in enumerate(peaks):
+        if not (np.isfinite(peak) and peak > 0):
             raise AnchorRepError(index, "is zero or not finite")
-        if anchor_is_isotropic and not _is_orthonormal(rep):
+    usual = sorted(peaks)[(len(peaks) - 1) // 2]
+    precision = np.finfo(np.result_type(*anchor_reps))
+    for index, peak in enumerate(peaks):
+        if not precision.eps < peak / usual < 1 / precision.eps:
+            # rounding would hide the smaller ones altogether
+            raise AnchorRepError(index, f"is {peak / usual:.0e} times as large as the others")
+    exponent = int(np.frexp(usual)[1])
+    return exponent if abs(exponent) > -precision.minexp // 4 else 0
+
+
+def _check_orthonormal(anchor_reps: AnchorReps, trusted: Sequence[int]) -> None:
+    for index in trusted:
+        if not _is_orthonormal(anchor_reps[index]):
             raise AnchorRepError(
                 index, "is not orthonormal: its basis or its anchor is not what it should be"
             )
-    factor = haar_orthogonal(shape[1], rng) if target == "haar" else None
-    if method == "odc":
-        changes = align_odc(anchor_reps, factor)
-    else:
-        changes = align_isotropic(anchor_reps, factor, anchor_is_isotropic=anchor_is_isotropic)
-    return Alignment(changes, diagnose(anchor_reps, changes))
 
 
 def _is_orthonormal(rep: Matrix) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from protocol.messages import (
     UplinkManifest,
 )
 from protocol.terms import (
+    LEAST_SQUARES_METHODS,
     AlignmentTerms,
     AnchorTerms,
     CategoricalColumn,
@@ -88,6 +89,16 @@ models = st.builds(
 
 
 @st.composite
+def alignments(draw: st.DrawFn) -> AlignmentTerms:
+    method = draw(st.sampled_from(get_args(AlignmentTerms.model_fields["method"].annotation)))
+    keeps_lengths = method not in LEAST_SQUARES_METHODS
+    targets = ["identity", "haar"] if keeps_lengths else ["identity", "haar", "invertible"]
+    return AlignmentTerms(
+        method=method, target=draw(st.sampled_from(targets)), seed=draw(st.integers(0, 2**63 - 1))
+    )
+
+
+@st.composite
 def terms(draw: st.DrawFn) -> Terms:
     schema = draw(schemas())
     parties = draw(st.lists(party_names, min_size=1, max_size=4, unique=True))
@@ -104,11 +115,7 @@ def terms(draw: st.DrawFn) -> Terms:
         latent_dim=draw(st.integers(1, schema.width)),
         rep_dtype=draw(st.sampled_from(["f2", "f4", "f8"])),
         anchor=draw(st.sampled_from([haar, uniform])),
-        alignment=AlignmentTerms(
-            method=draw(st.sampled_from(["odc", "isotropic"])),
-            target=draw(st.sampled_from(["identity", "haar"])),
-            seed=draw(st.integers(0, 2**63 - 1)),
-        ),
+        alignment=draw(alignments()),
         model=draw(models),
     )
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
@@ -9,6 +9,8 @@ from protocol import terms as module
 from protocol.codec import decode, encode
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
 from protocol.terms import (
+    LEAST_SQUARES_METHODS,
+    AlignmentTerms,
     AnchorTerms,
     CategoricalColumn,
     Label,
@@ -39,6 +41,15 @@ def make(**changes: Any) -> Terms:
 
 def test_a_numeric_column_is_one_feature_and_a_categorical_one_per_level() -> None:
     assert (AGE.width, SITE.width, SCHEMA.width) == (1, 3, 4)
+
+
+@pytest.mark.parametrize("method", get_args(AlignmentTerms.model_fields["method"].annotation))
+def test_an_invertible_target_goes_with_least_squares_alone(method: Any) -> None:
+    if method in LEAST_SQUARES_METHODS:
+        assert AlignmentTerms(method=method, target="invertible").target == "invertible"
+    else:
+        with pytest.raises(ValidationError, match="keep lengths"):
+            AlignmentTerms(method=method, target="invertible")
 
 
 def test_defaults_reveal_no_rows() -> None:

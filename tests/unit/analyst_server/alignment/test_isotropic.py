@@ -39,7 +39,7 @@ def test_it_is_the_plain_definition(seed: int, sweeps: int, is_isotropic: bool) 
     rng = np.random.default_rng(seed)
     matrix = anchor("uniform", 64, rng)
     reps = [matrix @ basis for basis in own_span(rng, parties=3)]
-    found = align_isotropic(reps, anchor_is_isotropic=is_isotropic, sweeps=sweeps)
+    found = align_isotropic(reps, anchor_is_isotropic=is_isotropic, sweeps=sweeps).changes_of_basis
     for one, other in zip(found, plain(reps, centre=not is_isotropic, sweeps=sweeps), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)  # conditioned by A_i^T Z, below 1e6
 
@@ -50,7 +50,9 @@ def test_bases_of_one_span_agree_after_alignment(seed: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     bases, _ = shared_span(rng)
     matrix = anchor(kind, 30, rng)
-    changes = align_isotropic([matrix @ basis for basis in bases], anchor_is_isotropic=kind == "haar")
+    changes = align_isotropic(
+        [matrix @ basis for basis in bases], anchor_is_isotropic=kind == "haar"
+    ).changes_of_basis
     assert worst_disagreement(bases, changes) < 1e-10
 
 
@@ -61,7 +63,7 @@ def test_bases_of_one_span_agree_after_single_precision_on_the_wire(seed: int, k
     bases, _ = shared_span(rng)
     matrix = anchor(kind, 30, rng)
     reps = [(matrix @ basis).astype(np.float32) for basis in bases]
-    changes = align_isotropic(reps, anchor_is_isotropic=kind == "haar")
+    changes = align_isotropic(reps, anchor_is_isotropic=kind == "haar").changes_of_basis
     assert worst_disagreement(bases, changes) < 1e-4
 
 
@@ -72,8 +74,8 @@ def test_it_is_odc_where_the_premises_of_odc_hold(seed: int, kind: str) -> None:
     bases, _ = shared_span(rng)
     matrix, factor = anchor(kind, 30, rng), haar(8, rng)
     reps = [matrix @ basis for basis in bases]
-    found = align_isotropic(reps, factor, anchor_is_isotropic=kind == "haar")
-    for one, other in zip(found, align_odc(reps, factor), strict=True):
+    found = align_isotropic(reps, factor, anchor_is_isotropic=kind == "haar").changes_of_basis
+    for one, other in zip(found, align_odc(reps, factor).changes_of_basis, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-10)
 
 
@@ -82,7 +84,7 @@ def test_every_change_of_basis_is_orthogonal(seed: int) -> None:
     rng = np.random.default_rng(seed)
     matrix = anchor("uniform", 64, rng)
     reps = [matrix @ basis for basis in own_span(rng)]
-    for change in align_isotropic(reps, anchor_is_isotropic=False):
+    for change in align_isotropic(reps, anchor_is_isotropic=False).changes_of_basis:
         np.testing.assert_allclose(change.T @ change, np.eye(5), rtol=0, atol=1e-13)
 
 
@@ -94,8 +96,10 @@ def test_with_a_uniform_anchor_and_different_spans_bases_agree_better_than_by_od
         bases = own_span(rng)
         matrix = rng.random((200, 64))
         reps = [matrix @ basis for basis in bases]
-        odc.append(mean_disagreement(bases, align_odc(reps)))
-        ours.append(mean_disagreement(bases, align_isotropic(reps, anchor_is_isotropic=False)))
+        odc.append(mean_disagreement(bases, align_odc(reps).changes_of_basis))
+        ours.append(
+            mean_disagreement(bases, align_isotropic(reps, anchor_is_isotropic=False).changes_of_basis)
+        )
     assert np.mean(ours) < np.mean(odc)
 
 
@@ -107,7 +111,7 @@ def test_every_sweep_brings_the_aligned_anchors_together(seed: int) -> None:
     reps = [matrix @ basis for basis in own_span(rng)]
     errors = []
     for sweeps in range(4):
-        changes = align_isotropic(reps, anchor_is_isotropic=True, sweeps=sweeps)
+        changes = align_isotropic(reps, anchor_is_isotropic=True, sweeps=sweeps).changes_of_basis
         aligned = np.stack([rep @ change for rep, change in zip(reps, changes, strict=True)])
         errors.append(float(np.square(aligned - aligned.mean(axis=0)).sum()))
     assert errors == sorted(errors, reverse=True)
@@ -120,8 +124,8 @@ def test_a_common_shift_of_the_anchor_changes_nothing_when_it_is_centred(seed: i
     reps = [matrix @ basis for basis in bases]
     shifted = [(matrix + 10) @ basis for basis in bases]
     for one, other in zip(
-        align_isotropic(reps, anchor_is_isotropic=False),
-        align_isotropic(shifted, anchor_is_isotropic=False),
+        align_isotropic(reps, anchor_is_isotropic=False).changes_of_basis,
+        align_isotropic(shifted, anchor_is_isotropic=False).changes_of_basis,
         strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
@@ -141,5 +145,5 @@ def test_the_smallest_rounds_are_aligned_exactly(parties: int, latent_dim: int) 
     rng = np.random.default_rng(0)
     bases, _ = shared_span(rng, parties, 10, latent_dim)
     matrix = rng.random((50, 10))
-    changes = align_isotropic([matrix @ basis for basis in bases], anchor_is_isotropic=False)
+    changes = align_isotropic([matrix @ basis for basis in bases], anchor_is_isotropic=False).changes_of_basis
     assert worst_disagreement(bases, changes) < 1e-10

@@ -25,7 +25,7 @@ def test_a_basis_turned_by_a_known_matrix_is_turned_back(seed: int, kind: str) -
     rng = np.random.default_rng(seed)
     bases, turns = shared_span(rng)
     matrix, factor = anchor(kind, 30, rng), haar(8, rng)
-    changes = align_odc([matrix @ basis for basis in bases], factor)
+    changes = align_odc([matrix @ basis for basis in bases], factor).changes_of_basis
     # Theorem IV.3 with F = F_1: E_i stands for the turn from F_1 to F_i, so G_i = E_i^T E_1 O
     for turn, change in zip(turns, changes, strict=True):
         np.testing.assert_allclose(change, turn.T @ turns[0] @ factor, rtol=0, atol=FLOAT64)
@@ -36,7 +36,7 @@ def test_the_first_party_gets_the_target_factor_itself(seed: int) -> None:
     rng = np.random.default_rng(seed)
     bases, factor = own_span(rng, parties=3), haar(5, rng)
     reps = [anchor("uniform", 64, rng) @ basis for basis in bases]
-    np.testing.assert_allclose(align_odc(reps, factor)[0], factor, rtol=0, atol=FLOAT64)
+    np.testing.assert_allclose(align_odc(reps, factor).changes_of_basis[0], factor, rtol=0, atol=FLOAT64)
 
 
 @pytest.mark.parametrize("kind", ["haar", "uniform"])
@@ -45,7 +45,7 @@ def test_bases_of_one_span_agree_after_alignment(seed: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     bases, _ = shared_span(rng)
     matrix = anchor(kind, 30, rng)
-    changes = align_odc([matrix @ basis for basis in bases])
+    changes = align_odc([matrix @ basis for basis in bases]).changes_of_basis
     assert worst_disagreement(bases, changes) < FLOAT64
 
 
@@ -55,7 +55,7 @@ def test_bases_of_one_span_agree_after_single_precision_on_the_wire(seed: int, k
     rng = np.random.default_rng(seed)
     bases, _ = shared_span(rng)
     matrix = anchor(kind, 30, rng)
-    changes = align_odc([(matrix @ basis).astype(np.float32) for basis in bases])
+    changes = align_odc([(matrix @ basis).astype(np.float32) for basis in bases]).changes_of_basis
     assert worst_disagreement(bases, changes) < 1e-4  # float32 rounds by 6e-8, times the condition of A
 
 
@@ -63,7 +63,7 @@ def test_bases_of_one_span_agree_after_single_precision_on_the_wire(seed: int, k
 def test_no_orthogonal_matrix_does_better_than_the_closed_form(seed: int) -> None:
     rng = np.random.default_rng(seed)
     reps = [anchor("uniform", 64, rng) @ basis for basis in own_span(rng, parties=3)]
-    changes = align_odc(reps)
+    changes = align_odc(reps).changes_of_basis
     for rep, change in zip(reps, changes, strict=True):
         found = np.linalg.norm(rep @ change - reps[0])
         step = haar(5, rng) * 1e-3
@@ -76,25 +76,25 @@ def test_no_orthogonal_matrix_does_better_than_the_closed_form(seed: int) -> Non
 def test_every_change_of_basis_is_orthogonal(seed: int) -> None:
     rng = np.random.default_rng(seed)
     reps = [anchor("uniform", 64, rng) @ basis for basis in own_span(rng)]
-    for change in align_odc(reps, haar(5, rng)):
+    for change in align_odc(reps, haar(5, rng)).changes_of_basis:
         np.testing.assert_allclose(change.T @ change, np.eye(5), rtol=0, atol=1e-13)
 
 
 def test_a_party_with_a_rank_deficient_anchor_still_gets_an_orthogonal_change() -> None:
     rng = np.random.default_rng(0)
     good, flat = rng.standard_normal((20, 4)), np.outer(rng.standard_normal(20), rng.standard_normal(4))
-    change = align_odc([good, flat])[1]
+    change = align_odc([good, flat]).changes_of_basis[1]
     np.testing.assert_allclose(change.T @ change, np.eye(4), rtol=0, atol=1e-13)
 
 
 def test_one_party_alone_keeps_its_basis() -> None:
-    (change,) = align_odc([np.random.default_rng(0).standard_normal((12, 4))])
+    (change,) = align_odc([np.random.default_rng(0).standard_normal((12, 4))]).changes_of_basis
     np.testing.assert_allclose(change, np.eye(4), rtol=0, atol=FLOAT64)
 
 
 def test_with_one_latent_dimension_only_the_sign_is_aligned() -> None:
     rep = np.random.default_rng(0).standard_normal((7, 1))
-    changes = align_odc([rep, -rep, rep])
+    changes = align_odc([rep, -rep, rep]).changes_of_basis
     assert [float(change[0, 0]) for change in changes] == [1.0, -1.0, 1.0]
 
 
@@ -121,7 +121,7 @@ def test_a_support_vector_machine_does_not_see_which_target_was_chosen(seed: int
     matrix = haar(30, rng)
     found = []
     for factor in (haar(10, rng), haar(10, rng)):
-        changes = align_odc([matrix @ basis for basis in bases], factor)
+        changes = align_odc([matrix @ basis for basis in bases], factor).changes_of_basis
         aligned = np.concatenate(
             [data[own] @ basis @ change for own, basis, change in zip(parties, bases, changes, strict=True)]
         )

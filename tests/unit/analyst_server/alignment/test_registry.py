@@ -14,6 +14,13 @@ from analyst_server.alignment.registry import METHODS, TARGETS
 from protocol.terms import AlignmentTerms
 from tests.unit.analyst_server.alignment.parties import Matrix, shared_span, worst_disagreement
 
+PAIRS = [
+    (name, target)
+    for name, method in METHODS.items()
+    for target in TARGETS
+    if target != "invertible" or method.is_least_squares
+]
+
 
 def reps(seed: int = 0, parties: int = 3) -> list[Matrix]:
     rng = np.random.default_rng(seed)
@@ -28,12 +35,12 @@ def run(method: str = "odc", anchor_reps: Any = None, **options: Any) -> Any:
 
 @pytest.mark.parametrize("name", ["method", "target"])
 def test_the_terms_offer_exactly_the_registered_names(name: str) -> None:
-    registered = {"method": METHODS, "target": TARGETS}[name]
+    registered = {"method": tuple(METHODS), "target": tuple(TARGETS)}[name]
     assert AlignmentTerms.model_fields[name].annotation.__args__ == registered  # type: ignore[union-attr]
 
 
 def test_odc_by_name_is_odc() -> None:
-    for one, other in zip(run("odc").changes_of_basis, align_odc(reps()), strict=True):
+    for one, other in zip(run("odc").changes_of_basis, align_odc(reps()).changes_of_basis, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -42,7 +49,7 @@ def test_isotropic_by_name_is_isotropic(is_isotropic: bool) -> None:
     given = [np.linalg.qr(rep)[0] for rep in reps()]
     rng = np.random.default_rng(0)
     found = align("isotropic", given, anchor_is_isotropic=is_isotropic, rng=rng).changes_of_basis
-    expected = align_isotropic(given, anchor_is_isotropic=is_isotropic)
+    expected = align_isotropic(given, anchor_is_isotropic=is_isotropic).changes_of_basis
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -50,7 +57,8 @@ def test_isotropic_by_name_is_isotropic(is_isotropic: bool) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_haar_target_turns_all_parties_alike(method: str) -> None:
     plain, turned = run(method).changes_of_basis, run(method, target="haar").changes_of_basis
-    common = plain[0].T @ turned[0]
+    common = np.linalg.solve(plain[0], turned[0])
+    np.testing.assert_allclose(common.T @ common, np.eye(3), rtol=0, atol=1e-10)
     for one, other in zip(plain, turned, strict=True):
         np.testing.assert_allclose(one @ common, other, rtol=0, atol=1e-10)
 
@@ -77,7 +85,7 @@ def test_the_diagnostics_are_those_of_the_result() -> None:
     assert found.diagnostics == diagnose(reps(), found.changes_of_basis)
 
 
-@pytest.mark.parametrize("options", [{"method": "imakura"}, {"target": "random"}])
+@pytest.mark.parametrize("options", [{"method": "best"}, {"target": "random"}])
 def test_an_unknown_name_is_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="unknown alignment"):
         run(**options)
@@ -100,8 +108,7 @@ def test_a_zero_or_not_finite_representation_is_refused_with_its_place(bad: floa
         run(anchor_reps=[*reps(), np.full((40, 3), bad)])
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("method", "target"), PAIRS)
 @pytest.mark.parametrize(("parties", "latent_dim"), [(1, 3), (4, 1), (1, 1)])
 def test_the_smallest_rounds_are_aligned(parties: int, latent_dim: int, target: str, method: str) -> None:
     rng = np.random.default_rng(0)

@@ -1,0 +1,75 @@
+"""Kawakami's alignment: the directions in which the parties agree best, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
+from analyst_server.alignment._spectral import Stack, Svd, leading_directions, whiten
+
+NO_DIRECTION = 1e-8
+"""A singular value of [Q_1 .. Q_c] is at least 1 in any direction that some party has."""
+
+
+def align_kawakami(
+    anchor_reps: AnchorReps,
+    *,
+    trusted: Sequence[int] | None = None,
+    latent_dim: int | None = None,
+    feature_scaled: bool = False,
+    svd: Svd = "exact",
+    rng: np.random.Generator | None = None,
+) -> Solution:
+    """Return the change-of-basis matrices of Kawakami's Data Collaboration.
+
+    Column ``k`` of all ``G_i`` together minimises ``sum_ij ||A_i g_ik - A_j g_jk||**2`` under
+    ``sum_i ||A_i g_ik||**2 = 1`` and orthogonally to the columns before it [1]_, [2]_: the ``l``
+    smallest solutions of a generalised eigenvalue problem of order ``c l``. With ``A_i = Q_i R_i`` and
+    the singular values ``s`` and right singular vectors ``V`` of ``[Q_1 .. Q_c]``,
+    ``G_i = R_i^-1 V_i``, and its eigenvalues are ``2 c - 2 s**2``.
+
+    Parameters
+    ----------
+    anchor_reps : sequence of c (a, l_i) ndarrays
+        ``A_i = A @ F_i``, float32 or float64. Not modified.
+    trusted : sequence of int, optional
+        The problem is posed for these parties alone; the others solve least squares onto its answer.
+    latent_dim : int, optional
+        ``l``; the smallest l_i if not given.
+    feature_scaled : bool
+        Multiply column ``k`` by ``s_k**2 / c``, the share of the parties that have its direction: from
+        1 where all agree down to 1 / c, so that what few have counts little in a distance.
+    svd : {"exact", "randomized"}
+        How the singular vectors are found, see `_spectral.leading_directions`. Its
+        ``min{a (c l)**2, a**2 c l}`` flops are nearly all of the cost.
+    rng : numpy.random.Generator, optional
+        For "randomized".
+
+    Returns
+    -------
+    Solution
+        ``G_i`` is (l_i, l). If all bases span the same space and ``A`` has full column rank,
+        ``F_i @ G_i`` is the same for every party, orthonormal or not. A direction that no party has
+        is a column of zeros.
+
+    References
+    ----------
+    .. [1] Kawakami, Takano, Imakura, arXiv:2404.14164v1.
+    .. [2] Nosaka, Takano, Yoshise, arXiv:2403.02780v5, Eq. (13).
+    """
+    chosen = range(len(anchor_reps)) if trusted is None else trusted
+    count = min(rep.shape[1] for rep in anchor_reps) if latent_dim is None else latent_dim
+    weights = [whiten(rep) for rep in anchor_reps]
+    stack = Stack([anchor_reps[index] for index in chosen], [weights[index] for index in chosen])
+    directions, values = leading_directions(stack, min(count, *stack.shape), svd, rng)
+    lengths = np.divide(1.0, values, out=np.zeros_like(values), where=values > NO_DIRECTION)
+    if feature_scaled:
+        lengths *= values**2 / len(chosen)
+    target = np.zeros((stack.shape[0], count))
+    target[:, : len(values)] = directions * lengths
+    changes: list[Matrix] = [
+        weight @ ((rep @ weight).T @ target) for rep, weight in zip(anchor_reps, weights, strict=True)
+    ]
+    return Solution(changes, target, "U / s of [Q_1 .. Q_c]")

@@ -1,0 +1,115 @@
+"""The rank-deficiency penalty: invertible matrices that pay for every change of volume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from scipy import optimize
+
+from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
+from analyst_server.alignment._spectral import Matrix64
+from analyst_server.alignment.imakura import align_imakura
+from analyst_server.alignment.procrustes import align_procrustes
+
+Start = Literal["procrustes", "least-squares"]
+
+
+def align_rdp(
+    anchor_reps: AnchorReps,
+    *,
+    trusted: Sequence[int] | None = None,
+    start: Start = "procrustes",
+    penalty: float = 1.0,
+    tolerance: float = 1e-9,
+    max_iterations: int = 1000,
+) -> Solution:
+    """Return invertible change-of-basis matrices that trade agreement against distortion.
+
+    Minimises ``1/2 sum_ij ||A_i G_i - A_j G_j||_F**2 + eta sum_i log(det(G_i.T @ G_i))**2`` over
+    invertible ``G_i`` [1]_ by limited-memory BFGS with the analytic gradient. The problem is not convex,
+    and what is found depends on the start. Each iteration costs ``4 a l**2`` flops and one inverse of
+    order ``l`` per party; there may be hundreds.
+
+    Parameters
+    ----------
+    anchor_reps : sequence of c (a, l) ndarrays
+        ``A_i = A @ F_i``, float32 or float64. Not modified; one copy in float64 is made.
+    trusted : sequence of int, optional
+        The problem is solved for these parties alone; the others are then fitted to their mean.
+    start : {"procrustes", "least-squares"}
+        Where the descent begins: `align_procrustes` or `align_imakura`.
+    penalty : float
+        ``eta`` as a multiple of the trusted parties' mean ``||A_i||_F**2``, so that the answer does not
+        change with the unit of the anchor.
+    tolerance : float
+        Ends when an iteration lowers the objective by less than this fraction.
+    max_iterations : int
+
+    Returns
+    -------
+    Solution
+        ``G_i`` invertible; ``target`` is the mean of the trusted ``A_i @ G_i``.
+
+    Raises
+    ------
+    ValueError
+        If a start from least squares is singular, because some ``A_i`` has lost a direction.
+
+    References
+    ----------
+    .. [1] Nosaka, Yoshise, Data Collaboration Analysis over Matrix Manifolds, Eq. (24).
+    """
+    chosen = list(range(len(anchor_reps)) if trusted is None else trusted)
+    others = [index for index in range(len(anchor_reps)) if index not in set(chosen)]
+    begin = align_procrustes if start == "procrustes" else align_imakura
+    changes = np.stack(begin(anchor_reps, trusted=trusted).changes_of_basis).astype(np.float64)
+    if not np.isfinite(np.linalg.slogdet(changes)[1]).all():
+        raise ValueError("a least-squares start needs anchor representations of full rank")
+    reps = np.stack(anchor_reps).astype(np.float64, copy=False)
+    reps = reps / np.sqrt(np.sum(reps[chosen] ** 2) / len(chosen))
+    objective = _Objective(reps[chosen], penalty, len(chosen))
+    changes[chosen], iterations = _descend(objective, changes[chosen], tolerance, max_iterations)
+    scaled_target = (reps[chosen] @ changes[chosen]).mean(axis=0)
+    if others:
+        objective = _Objective(reps[others], penalty, len(chosen), scaled_target)
+        changes[others], _ = _descend(objective, changes[others], tolerance, max_iterations)
+    target = np.mean([anchor_reps[index] @ changes[index] for index in chosen], axis=0)
+    description = f"mean of A_i G_i after {iterations} iterations from {start}"
+    return Solution(list(changes), target, description)
+
+
+class _Objective:
+    """``c sum_i ||A_i G_i - Z||_F**2 + eta sum_i log(det(G_i.T @ G_i))**2`` and its gradient.
+
+    With ``Z`` the mean of the ``A_i G_i`` the first term is half the sum over all pairs, and the mean
+    does not move to first order, so the gradient is that for a fixed ``Z``.
+    """
+
+    def __init__(self, reps: Matrix64, penalty: float, parties: int, target: Matrix64 | None = None) -> None:
+        self.reps, self.penalty, self.parties, self.target = reps, penalty, parties, target
+
+    def __call__(self, flat: Matrix64) -> tuple[float, Matrix64]:
+        order = self.reps.shape[2]
+        changes = flat.reshape(-1, order, order)
+        aligned = self.reps @ changes
+        error = aligned - (aligned.mean(axis=0) if self.target is None else self.target)
+        log_volumes = 2 * np.linalg.slogdet(changes)[1]
+        value = self.parties * np.sum(error**2) + self.penalty * np.sum(log_volumes**2)
+        gradient = 2 * self.parties * (self.reps.transpose(0, 2, 1) @ error)
+        gradient += 4 * self.penalty * log_volumes[:, None, None] * np.linalg.inv(changes).transpose(0, 2, 1)
+        return float(value), gradient.ravel()
+
+
+def _descend(
+    objective: _Objective, start: Matrix, tolerance: float, max_iterations: int
+) -> tuple[Matrix64, int]:
+    found = optimize.minimize(
+        objective,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": tolerance, "gtol": 0.0},
+    )
+    return np.asarray(found.x).reshape(start.shape), int(found.nit)

@@ -1,0 +1,49 @@
+"""Accuracy of every alignment method, beside the papers' figures; `isotropic` and its parts.
+
+Central, Local and all methods in the four basis conditions of the papers, on images and molecules with
+``--data DIR``, on digits and breast cancer without. Small by default; the papers' sizes with ``--full``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+
+from benchmarks.accuracy.claims import add_claims
+from benchmarks.accuracy.parallel import Run, cores, run_all
+from benchmarks.accuracy.summary import gather, rows
+from benchmarks.accuracy.tables import seeds, setups
+from benchmarks.report import Options, Report, main
+
+
+def measure(options: Options) -> Report:
+    """Run every experiment for every seed and return rows and claims."""
+    begin = time.monotonic()
+    chosen = setups(full=options.full, real_data=options.data is not None)
+    jobs = [(setup, seed) for setup in chosen for seed in range(seeds(setup, full=options.full))]
+    scores = gather(_progress(run_all(jobs, options.data), len(jobs)))
+    report = Report("accuracy", rows=rows(scores))
+    add_claims(report, scores)
+    report.conditions = {
+        "data": "real"
+        if options.data
+        else "bundled: digits for the images, no molecules, so no claims on them",
+        "size": "the papers'" if options.full else "small",
+        "score": "mean of the parties' scores on their test rows, in percent, over seeds; 95 % t-interval",
+        "one_scale": "one shift and one scale for all columns before the model, as this software does",
+        "processes": cores(),
+        "seconds": round(time.monotonic() - begin),
+    }
+    return report
+
+
+def _progress(runs: Iterator[Run], count: int) -> Iterator[Run]:
+    for number, found in enumerate(runs, 1):
+        setup = found[0][0].setup
+        print(f"{number}/{count} {setup.table}: {setup.dataset}, {setup.split}", file=sys.stderr, flush=True)
+        yield found
+
+
+if __name__ == "__main__":
+    sys.exit(main(measure))

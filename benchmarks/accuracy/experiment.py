@@ -1,0 +1,211 @@
+"""One experiment: deal rows to parties, draw their bases, align in every way, fit, score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+
+from benchmarks import data
+from benchmarks.accuracy.bases import AnchorKind, Condition, draw_anchor, principal_directions, turn
+from benchmarks.accuracy.methods import Way
+from benchmarks.accuracy.models import Kind, Metric, scores
+from benchmarks.data import Dataset, Labels, Matrix
+
+Split = Literal["iid", "five classes", "two classes", "one class", "hospitals"]
+CLASSES_PER_PARTY: Final[Mapping[Split, int]] = {"five classes": 5, "two classes": 2, "one class": 1}
+LOCAL_PARTIES: Final = 10
+"""Local models are averaged over so many parties: a hundred fits say no more."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The sizes of one experiment and what is compared in it.
+
+    Attributes
+    ----------
+    table : str
+        The table of a paper it repeats, or the name of ours.
+    rows_per_party : int
+        0 for all there are.
+    test_rows : int
+        Drawn from the test set: every party predicts all of them if ``same_test``, else they are dealt.
+    oracles : bool
+        Also a model on all parties' own rows (Central) and on one party's own rows (Local).
+    """
+
+    table: str
+    dataset: str
+    split: Split
+    parties: int
+    rows_per_party: int
+    latent_dim: int
+    anchor_rows: int
+    conditions: tuple[Condition, ...]
+    ways: tuple[Way, ...]
+    models: tuple[Kind, ...]
+    metrics: tuple[Metric, ...]
+    epochs: int
+    test_rows: int
+    same_test: bool = False
+    oracles: bool = True
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one score is about; ``condition`` and ``way`` are None for Central and Local."""
+
+    setup: Setup
+    condition: Condition | None
+    method: str
+    anchor: AnchorKind | None
+    centred: bool
+    model: Kind
+    one_scale: bool
+    metric: Metric
+
+
+@dataclass(frozen=True)
+class Party:
+    """One institution's rows and the rows it wants predictions for."""
+
+    rows: Matrix
+    labels: Labels
+    test: Matrix
+    test_labels: Labels
+
+
+def load(name: str, directory: Path | None, seed: int) -> Dataset:
+    """Return a data set by its name; the small ones are split anew for every seed."""
+    if name == "digits":
+        return data.digits(seed)
+    if name == "breast cancer":
+        return data.breast_cancer(seed)
+    if directory is None:
+        raise data.DataFileError(f"{name} needs --data DIR (docs/benchmarks.md)")
+    if name in data.MOLECULES:
+        return data.molecules(directory, name)
+    if name in ("heart", "stroke"):
+        return data.heart(directory, seed) if name == "heart" else data.stroke(directory, seed)
+    return {"MNIST": data.mnist, "Fashion-MNIST": data.fashion_mnist}[name](directory)
+
+
+def deal(dataset: Dataset, setup: Setup, rng: np.random.Generator) -> list[Party]:
+    """Return the parties with the rows of their split."""
+    if setup.split == "hospitals":
+        return _hospitals(dataset)
+    mine = _shares(dataset.train_labels, setup, rng)
+    test = rng.permutation(len(dataset.test))[: setup.test_rows]
+    tests = [test] * setup.parties if setup.same_test else np.array_split(test, setup.parties)
+    return [
+        Party(
+            dataset.train[rows], dataset.train_labels[rows], dataset.test[tested], dataset.test_labels[tested]
+        )
+        for rows, tested in zip(mine, tests, strict=True)
+    ]
+
+
+def run(setup: Setup, seed: int, directory: Path | None) -> list[tuple[Cell, float]]:
+    """Return the score of every cell for one seed."""
+    rng = np.random.default_rng([seed, setup.parties, setup.latent_dim])
+    parties = deal(load(setup.dataset, directory, seed), setup, rng)
+    found = list(_oracles(setup, parties, seed)) if setup.oracles else []
+    directions = [principal_directions(party.rows, setup.latent_dim, rng) for party in parties]
+    features = parties[0].rows.shape[1]
+    anchors = {
+        kind: _anchor(kind, setup, features, rng, directory)
+        for kind in dict.fromkeys(way.anchor for way in setup.ways)
+    }
+    for condition in setup.conditions:
+        bases = turn(directions, condition, rng)
+        for way in setup.ways:
+            changes = way.align([anchors[way.anchor] @ basis for basis in bases], rng)
+            aligned = [
+                replace(party, rows=party.rows @ basis @ change, test=party.test @ basis @ change)
+                for party, basis, change in zip(parties, bases, changes, strict=True)
+            ]
+            blank = Cell(setup, condition, way.method, way.anchor, way.centred, "svm", False, "accuracy")
+            found += _scored(blank, aligned, seed)
+    return found
+
+
+def _oracles(setup: Setup, parties: list[Party], seed: int) -> Iterator[tuple[Cell, float]]:
+    central = Cell(setup, None, "central", None, False, "svm", False, "accuracy")
+    yield from _scored(central, parties, seed)
+    locals_ = [party for party in parties if len(np.unique(party.labels)) > 1][:LOCAL_PARTIES]
+    each = [dict(_scored(replace(central, method="local"), [party], seed)) for party in locals_]
+    for cell in each[0] if each else ():
+        yield cell, float(np.mean([own[cell] for own in each if cell in own]))
+
+
+def _scored(blank: Cell, parties: list[Party], seed: int) -> Iterator[tuple[Cell, float]]:
+    """Fit one model of each kind on the parties' rows together, and score it at each of them."""
+    setup = blank.setup
+    train = np.vstack([party.rows for party in parties]), np.concatenate([party.labels for party in parties])
+    tests = [(party.test, party.test_labels) for party in parties]
+    for model in setup.models:
+        for one_scale in (False, True):
+            values = scores(
+                model,
+                train,
+                tests,
+                metrics=setup.metrics,
+                epochs=setup.epochs,
+                seed=seed,
+                one_scale=one_scale,
+            )
+            for metric, value in values.items():
+                yield replace(blank, model=model, one_scale=one_scale, metric=metric), value
+
+
+def _anchor(
+    kind: AnchorKind, setup: Setup, features: int, rng: np.random.Generator, directory: Path | None
+) -> Matrix:
+    if kind != "public":
+        return draw_anchor(kind, setup.anchor_rows, features, rng)
+    other = load("AMES" if setup.dataset != "AMES" else "CYP3A4", directory, 0)
+    return other.train[rng.permutation(len(other.train))[: setup.anchor_rows]]
+
+
+def _hospitals(dataset: Dataset) -> list[Party]:
+    if dataset.train_sites is None or dataset.test_sites is None:
+        raise ValueError(f"{dataset.name} does not say which hospital a row came from")
+    parties = []
+    for site in np.unique(dataset.train_sites):
+        own, tested = dataset.train_sites == site, dataset.test_sites == site
+        parties.append(
+            Party(
+                dataset.train[own],
+                dataset.train_labels[own],
+                dataset.test[tested],
+                dataset.test_labels[tested],
+            )
+        )
+    return parties
+
+
+def _shares(labels: Labels, setup: Setup, rng: np.random.Generator) -> list[Labels]:
+    """Return the row numbers of each party.
+
+    With k classes per party, party i draws from the classes i .. i+k-1 of a random order, in a circle.
+    """
+    order = rng.permutation(len(labels))
+    if setup.split == "iid":
+        shares = np.array_split(order, setup.parties)
+        return [share[: setup.rows_per_party or None] for share in shares]
+    classes = int(labels.max()) + 1
+    width = CLASSES_PER_PARTY[setup.split]
+    names = rng.permutation(classes)
+    wanted = [
+        [int(names[(party + step) % classes]) for step in range(width)] for party in range(setup.parties)
+    ]
+    holders = np.bincount(np.concatenate(wanted), minlength=classes)
+    parts = {
+        name: iter(np.array_split(order[labels[order] == name], max(holders[name], 1)))
+        for name in range(classes)
+    }
+    shares = [np.concatenate([next(parts[name]) for name in mine]) for mine in wanted]
+    return [rng.permutation(share)[: setup.rows_per_party or None] for share in shares]

@@ -1,0 +1,88 @@
+"""The ways to align that are compared: a method, the anchor it works on, and whether that is centred."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from analyst_server.alignment._contract import Matrix
+from analyst_server.alignment._orthogonal import haar_orthogonal
+from analyst_server.alignment.gopp import align_gopp
+from analyst_server.alignment.imakura import align_imakura
+from analyst_server.alignment.isotropic import align_isotropic
+from analyst_server.alignment.kawakami import align_kawakami
+from analyst_server.alignment.odc import align_odc
+from analyst_server.alignment.procrustes import align_procrustes
+from analyst_server.alignment.rdp import align_rdp
+from benchmarks.accuracy.bases import AnchorKind
+
+Reps = Sequence[Matrix]
+RDP_ITERATIONS: Final = 60
+"""Its objective falls on for hundreds more where spans differ; scores have long stopped moving."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the changes of basis of one cell are found.
+
+    Attributes
+    ----------
+    method : str
+        A key of `METHODS`.
+    anchor : {"uniform", "gaussian", "haar", "public"}
+    centred : bool
+        Subtract the column means of every A_i before the method sees them. `isotropic` decides itself.
+    """
+
+    method: str
+    anchor: AnchorKind = "uniform"
+    centred: bool = False
+
+    def align(self, anchor_reps: Reps, rng: np.random.Generator) -> list[Matrix]:
+        """Return the change-of-basis matrices; ``rng`` draws what the method leaves to chance."""
+        if self.method == "isotropic":
+            return align_isotropic(anchor_reps, anchor_is_isotropic=self.anchor == "haar").changes_of_basis
+        if self.centred:
+            anchor_reps = [rep - rep.mean(axis=0) for rep in anchor_reps]
+        return METHODS[self.method](anchor_reps, rng)
+
+
+def _imakura_random(anchor_reps: Reps, rng: np.random.Generator) -> list[Matrix]:
+    """R with uniformly random entries, the same for all parties."""
+    latent_dim = anchor_reps[0].shape[1]
+    factor = rng.random((latent_dim, latent_dim))
+    return [change @ factor for change in align_imakura(anchor_reps).changes_of_basis]
+
+
+def _odc_random(anchor_reps: Reps, rng: np.random.Generator) -> list[Matrix]:
+    factor = haar_orthogonal(anchor_reps[0].shape[1], rng)
+    return align_odc(anchor_reps, factor).changes_of_basis
+
+
+METHODS: Final[Mapping[str, Callable[[Reps, np.random.Generator], list[Matrix]]]] = {
+    "imakura": lambda reps, _: align_imakura(reps).changes_of_basis,
+    "imakura-random": _imakura_random,
+    "kawakami": lambda reps, _: align_kawakami(reps).changes_of_basis,
+    "kawakami-scaled": lambda reps, _: align_kawakami(reps, feature_scaled=True).changes_of_basis,
+    "procrustes": lambda reps, _: align_procrustes(reps).changes_of_basis,
+    "odc": lambda reps, _: align_odc(reps).changes_of_basis,
+    "odc-random": _odc_random,
+    "gopp": lambda reps, _: align_gopp(reps).changes_of_basis,
+    "gopp-3": lambda reps, _: align_gopp(reps, start="odc", tolerance=0.0, max_sweeps=3).changes_of_basis,
+    "rdp": lambda reps, _: align_rdp(reps, max_iterations=RDP_ITERATIONS).changes_of_basis,
+}
+
+OURS: Final = Way("isotropic", "haar")
+PAPERS_ODC: Final = Way("odc")
+SEEDS: Final = tuple(Way(method) for method in ("imakura", "kawakami", "procrustes", "odc", "gopp", "rdp"))
+"""The methods of the papers, with the anchor of the papers."""
+GRID: Final = tuple(
+    Way(method, anchor, centred)
+    for anchor in ("uniform", "gaussian", "haar")
+    for centred in (False, True)
+    for method in ("odc", "gopp-3")
+)
+"""What the parts of `isotropic` do, one by one."""

@@ -1,0 +1,79 @@
+"""Models as the papers use them, and the same after one shift and one scale, as this software does."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC
+
+from analyst_server.training.spec import ModelSpec
+from benchmarks.data import Labels, Matrix
+
+Kind = Literal["svm", "mlp", "logistic"]
+Metric = Literal["accuracy", "roc_auc", "pr_auc"]
+
+
+def scores(
+    kind: Kind,
+    train: tuple[Matrix, Labels],
+    tests: list[tuple[Matrix, Labels]],
+    *,
+    metrics: tuple[Metric, ...],
+    epochs: int,
+    seed: int,
+    one_scale: bool,
+) -> dict[Metric, float]:
+    """Fit on all parties' rows and return the mean of the parties' scores in percent.
+
+    Parameters
+    ----------
+    kind : {"svm", "mlp", "logistic"}
+        The SVM has a Gaussian kernel and C = 1; the MLP is that of arXiv:2403.02780, section IV-A.
+    one_scale : bool
+        Subtract the column means and divide by the root mean variance of the columns first: one shift
+        and one number for all of them, which makes every method free of the scale of its target.
+    """
+    rows, labels = train
+    if one_scale:
+        shift, scale = rows.mean(axis=0), float(np.sqrt(rows.var(axis=0).mean())) or 1.0
+        rows = (rows - shift) / scale
+        tests = [((test - shift) / scale, truth) for test, truth in tests]
+    model = _classifier(kind, epochs, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the papers stop after so many epochs, too
+        model.fit(rows, labels)
+    if metrics != ("accuracy",):  # a rank needs both classes; a small hospital may hold out but one
+        tests = [(test, truth) for test, truth in tests if len(np.unique(truth)) > 1]
+    found = [_measure(model, test, truth, metrics) for test, truth in tests]
+    return {metric: 100 * float(np.mean([score[metric] for score in found])) for metric in metrics}
+
+
+def _classifier(kind: Kind, epochs: int, seed: int) -> SVC | MLPClassifier | LogisticRegression:
+    spec = ModelSpec("mlp")
+    if kind == "svm":
+        return SVC()
+    if kind == "logistic":
+        return LogisticRegression(C=spec.inverse_penalty, max_iter=1000)
+    return MLPClassifier(
+        (spec.hidden_units,), learning_rate_init=spec.learning_rate, max_iter=epochs, random_state=seed
+    )
+
+
+def _measure(
+    model: SVC | MLPClassifier | LogisticRegression,
+    rows: Matrix,
+    labels: Labels,
+    metrics: tuple[Metric, ...],
+) -> dict[Metric, float]:
+    if metrics == ("accuracy",):
+        return {"accuracy": float(np.mean(model.predict(rows) == labels))}
+    found: NDArray[np.float64] = model.predict_proba(rows)[:, 1]
+    functions = {"roc_auc": roc_auc_score, "pr_auc": average_precision_score}
+    return {metric: float(functions[metric](labels, found)) for metric in metrics}

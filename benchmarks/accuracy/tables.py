@@ -1,0 +1,140 @@
+"""Which experiments are run, small and full."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.accuracy.bases import CONDITIONS
+from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Setup, Split
+from benchmarks.accuracy.methods import GRID, OURS, PAPERS_ODC, SEEDS, Way
+from benchmarks.data import MOLECULES
+
+HETEROGENEOUS: tuple[Split, ...] = tuple(CLASSES_PER_PARTY)
+CONCORDANCE = tuple(Way(method) for method in ("imakura", "imakura-random", "odc", "odc-random"))
+IN_ANCHORS = (Way("imakura"), Way("imakura", "haar"), *GRID, OURS)
+ON_PUBLIC_ANCHOR = tuple(
+    Way(method, "public") for method in ("imakura", "kawakami-scaled", "odc", "gopp", "isotropic")
+)
+
+
+def setups(*, full: bool, real_data: bool) -> list[Setup]:
+    """Return the experiments; without the real data those on what scikit-learn carries."""
+    if not real_data:
+        return _bundled()
+    found = []
+    for name in ("MNIST", "Fashion-MNIST"):
+        found += _images(name, full)
+    for name in MOLECULES:
+        found += _molecules(name, full)
+    return found + _hospitals(full)
+
+
+def seeds(setup: Setup, *, full: bool) -> int:
+    """Return over how many seeds an experiment is averaged."""
+    if full:
+        return 10
+    if setup.dataset in ("digits", "breast cancer"):
+        return 6
+    return 2 if setup.dataset in MOLECULES else 3
+
+
+def _images(name: str, full: bool) -> list[Setup]:
+    large = Setup(
+        table="V",
+        dataset=name,
+        split="iid",
+        parties=100 if full else 10,
+        rows_per_party=100,
+        latent_dim=100 if full else 50,
+        anchor_rows=1000,
+        conditions=CONDITIONS,
+        ways=(*SEEDS, OURS),
+        models=("svm", "mlp"),
+        metrics=("accuracy",),
+        epochs=200 if full else 40,
+        test_rows=1000,
+    )
+    concordance = replace(large, table="III", conditions=("SameSpan-Orth",), ways=CONCORDANCE, oracles=False)
+    return [concordance, large, *_splits(large, {"iid": (40, 50), "one class": (20, 30)}, (20, 50), full)]
+
+
+def _splits(
+    base: Setup, sizes: dict[Split, tuple[int, int]], otherwise: tuple[int, int], full: bool
+) -> list[Setup]:
+    """Our own table: the parts of `isotropic`, from rows of all classes down to one class per party."""
+    found = []
+    for split in ("iid", *HETEROGENEOUS):
+        parties, latent_dim = sizes.get(split, otherwise)
+        if not full:
+            parties = min(parties, 10)
+        found.append(
+            replace(
+                base,
+                table="anchors",
+                split=split,
+                parties=parties,
+                latent_dim=latent_dim,
+                conditions=("DiffSpan-Orth",),
+                ways=IN_ANCHORS,
+                models=("svm",),
+                oracles=False,
+            )
+        )
+    return found
+
+
+def _molecules(name: str, full: bool) -> list[Setup]:
+    large = Setup(
+        table="V",
+        dataset=name,
+        split="one class",
+        parties=4,
+        rows_per_party=0 if full else 400,
+        latent_dim=200,
+        anchor_rows=3000,
+        conditions=CONDITIONS,
+        ways=(*SEEDS, OURS),
+        models=("mlp",),
+        metrics=("roc_auc", "pr_auc"),
+        epochs=20,
+        test_rows=10_000 if full else 600,
+        same_test=True,
+    )
+    apart = replace(large, conditions=("DiffSpan-Orth",), oracles=False)
+    public = replace(apart, table="II, v2", ways=ON_PUBLIC_ANCHOR, metrics=("roc_auc",), oracles=True)
+    if not full and name not in ("AMES", "CYP3A4"):
+        return [large, public]
+    return [large, public, replace(apart, table="anchors", ways=IN_ANCHORS, metrics=("roc_auc",))]
+
+
+def _hospitals(full: bool) -> list[Setup]:
+    heart = Setup(
+        table="hospitals",
+        dataset="heart",
+        split="hospitals",
+        parties=4,
+        rows_per_party=0,
+        latent_dim=10,
+        anchor_rows=1000,
+        conditions=("DiffSpan-Orth",),
+        ways=(Way("imakura"), Way("kawakami"), PAPERS_ODC, Way("gopp"), OURS),
+        models=("logistic", "mlp"),
+        metrics=("roc_auc",),
+        epochs=200 if full else 40,
+        test_rows=0,
+    )
+    return [heart, replace(heart, dataset="stroke", parties=49, latent_dim=20)]
+
+
+def _bundled() -> list[Setup]:
+    """Return experiments on digits and breast cancer, in the places of the images and the molecules."""
+    digits = replace(_images("digits", full=False)[1], rows_per_party=60, latent_dim=20, test_rows=359)
+    concordance = replace(digits, table="III", conditions=("SameSpan-Orth",), ways=CONCORDANCE, oracles=False)
+    tumours = replace(
+        _molecules("breast cancer", full=True)[0],
+        latent_dim=10,
+        anchor_rows=1000,
+        epochs=100,
+        test_rows=113,
+    )
+    return [concordance, digits, *_splits(digits, {"one class": (10, 20)}, (10, 20), full=False), tumours]

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from analyst_server.alignment.procrustes import align_procrustes
+from analyst_server.alignment.rdp import _Objective, align_rdp
+from tests.unit.analyst_server.alignment.parties import Matrix, anchor, haar, own_span, shared_span
+
+
+def different_spans(seed: int, parties: int = 4) -> list[Matrix]:
+    rng = np.random.default_rng(seed)
+    matrix = anchor("haar", 64, rng)
+    return [matrix @ basis for basis in own_span(rng, parties=parties, latent_dim=3)]
+
+
+def objective(reps: list[Matrix], changes: Any, penalty: float = 1.0) -> float:
+    """Eq. (24) with eta = penalty times the mean squared norm, divided by that norm."""
+    unit = float(np.mean([np.sum(rep**2) for rep in reps]))
+    images = [rep @ change for rep, change in zip(reps, changes, strict=True)]
+    pairs = sum(float(np.sum((one - other) ** 2)) for one in images for other in images) / 2
+    return pairs / unit + penalty * float(np.sum(np.log(np.linalg.det(changes) ** 2) ** 2))
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_gradient_is_that_of_the_value(seed: int, fixed: bool) -> None:
+    rng = np.random.default_rng(seed)
+    reps = rng.standard_normal((3, 9, 2))
+    function = _Objective(reps, 0.7, 3, rng.standard_normal((9, 2)) if fixed else None)
+    point = rng.standard_normal(12)
+    numeric = optimize.approx_fprime(point, lambda flat: function(flat)[0], 1e-7)
+    gradient = function(point)[1]
+    np.testing.assert_allclose(gradient, numeric, rtol=0, atol=1e-5 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_value_is_the_printed_sum_over_all_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    reps = rng.standard_normal((4, 9, 3))
+    reps /= np.sqrt(np.mean(np.sum(reps**2, axis=(1, 2))))
+    changes = rng.standard_normal((4, 3, 3))
+    found, _ = _Objective(reps, 2.0, 4)(changes.ravel())
+    assert found == pytest.approx(objective(list(reps), changes, 2.0))
+
+
+@pytest.mark.parametrize("start", ["procrustes", "least-squares"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_descent_ends_below_orthogonal_procrustes(seed: int, start: Any) -> None:
+    reps = different_spans(seed)
+    found = align_rdp(reps, start=start)
+    begin = np.stack(align_procrustes(reps).changes_of_basis)
+    assert objective(reps, np.stack(found.changes_of_basis)) < 0.99 * objective(reps, begin)
+    assert f"from {start}" in found.description
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_higher_penalty_holds_the_volumes_closer_to_one(seed: int) -> None:
+    reps = different_spans(seed)
+    volumes = [
+        np.abs(np.linalg.slogdet(np.stack(align_rdp(reps, penalty=penalty).changes_of_basis))[1]).max()
+        for penalty in (0.01, 1.0, 100.0)
+    ]
+    assert volumes[0] > 5 * volumes[1] > 25 * volumes[2]
+
+
+def test_one_span_needs_no_descent() -> None:
+    rng = np.random.default_rng(0)
+    matrix = anchor("haar", 30, rng)
+    reps = [matrix @ basis for basis in shared_span(rng)[0]]
+    for change in align_rdp(reps).changes_of_basis:
+        np.testing.assert_allclose(change.T @ change, np.eye(8), rtol=0, atol=1e-10)
+
+
+def test_the_target_is_the_mean_of_the_trusted_parties() -> None:
+    reps = different_spans(0, parties=5)
+    found = align_rdp(reps, trusted=[0, 2, 3])
+    expected = np.mean([reps[index] @ found.changes_of_basis[index] for index in (0, 2, 3)], axis=0)
+    np.testing.assert_allclose(found.target, expected, rtol=0, atol=1e-12)
+
+
+def test_an_untrusted_party_ends_as_close_to_the_target_as_it_can() -> None:
+    reps = different_spans(0, parties=5)
+    found = align_rdp(reps, trusted=[0, 1, 2, 3], tolerance=1e-14)
+    unit = np.sqrt(np.mean([np.sum(rep**2) for rep in reps[:4]]))
+    function = _Objective(np.stack(reps[4:]) / unit, 1.0, 4, np.asarray(found.target / unit))
+    change = found.changes_of_basis[4].astype(np.float64)
+    rng = np.random.default_rng(0)
+    best = function(change.ravel())[0]
+    assert all(
+        function((change + size * haar(3, rng)).ravel())[0] > best
+        for size in (1e-3, 1e-2, 0.1)
+        for _ in range(9)
+    )
+
+
+def test_a_singular_start_is_refused_in_words() -> None:
+    reps = [rep @ np.diag([1.0, 1.0, 0.0]) for rep in different_spans(0)]
+    with pytest.raises(ValueError, match="full rank"):
+        align_rdp(reps, start="least-squares")
