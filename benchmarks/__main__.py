@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-BENCHMARKS: Final[tuple[str, ...]] = ("accuracy",)
+BENCHMARKS: Final[tuple[str, ...]] = ("accuracy", "privacy")
 
 
 def main() -> int:
