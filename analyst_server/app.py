@@ -19,9 +19,11 @@ from analyst_server.api.routes import (
     discovery_routes,
     enrolment_routes,
     result_routes,
+    trust_routes,
     uplink_routes,
 )
 from analyst_server.compute import process_pool, stop_process_pool
+from analyst_server.services import revoke
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.worker import Worker
 from analyst_server.settings import Settings
@@ -50,7 +52,7 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
         raise CertificateRequiredError(f"the key in {directory} is not an ECDSA key")
     records = Records(settings.database)
     records.migrate()
-    return Analyst(
+    analyst = Analyst(
         records=records,
         blobs=DirectoryBlobs(settings.blob_dir),
         root=TrustRoot(load_certificate((directory / "root.pem").read_bytes())),
@@ -59,6 +61,8 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
         clock=clock,
         max_uplink_bytes=settings.max_uplink_bytes,
     )
+    revoke.load(analyst)
+    return analyst
 
 
 def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
@@ -86,6 +90,7 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     for router in (
         discovery_routes(settings.max_uplink_bytes),
         enrolment_routes(analyst),
+        trust_routes(analyst),
         collaboration_routes(analyst),
         result_routes(analyst),
         uplink_routes(analyst, settings.body_idle_timeout_s),

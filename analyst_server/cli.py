@@ -84,6 +84,19 @@ def join(
 
 
 @app.command()
+def renew(
+    data_dir: DataDir = None,
+    out: Annotated[Path, typer.Option(help="where to write the request")] = Path(enrolment.REQUEST_FILE),
+) -> None:
+    """Ask for a new certificate of the same key, before the old one ends."""
+    out.write_bytes(enrolment.renew(_settings(data_dir).identity_dir))
+    typer.echo(f"request written to {out}")
+    typer.echo("next: give it to the lead institution, which runs")
+    typer.echo(f"  odc consortium approve --request {out.name} --out analyst-certificate.pem")
+    typer.echo("then: odc-analyst install analyst-certificate.pem, and start the server again")
+
+
+@app.command()
 def install(
     certificate: Annotated[Path, typer.Argument(help="the file the lead institution issued")],
     data_dir: DataDir = None,

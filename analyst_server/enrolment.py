@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,9 +15,19 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from protocol.codec import encode
+from protocol.envelope import sign
 from protocol.errors import CertificateRefusedError, InvitationError
-from protocol.identity import Identity, TrustRoot, load_certificate, public_key, same_key
+from protocol.identity import (
+    Identity,
+    TrustRoot,
+    certificate_request,
+    certified_name,
+    load_certificate,
+    public_key,
+    same_key,
+)
 from protocol.invitation import Invitation
+from protocol.messages import Renewal
 
 REQUEST_FILE = "analyst-request.odc"
 
@@ -46,6 +57,24 @@ def join(identity_dir: Path, invitation: Invitation, *, now: int) -> bytes:
         raise InvitationError(f"{identity_dir} belongs to another consortium; choose another --data-dir")
     root_path.write_text(invitation.root_certificate)
     return encode(invitation.answer(_load(key_path)))
+
+
+def renew(identity_dir: Path) -> bytes:
+    """Return a request for a new certificate of the same name and key, to carry to the lead.
+
+    Raises `CertificateRefusedError` if there is no certificate yet.
+    """
+    path = identity_dir / "certificate.pem"
+    if not path.exists():
+        raise CertificateRefusedError(f"there is no certificate in {identity_dir}; join first")
+    certificate, key = load_certificate(path.read_bytes()), _load(identity_dir / "key.pem")
+    identity = certified_name(certificate)
+    renewal = Renewal(
+        consortium_id=identity.consortium_id,
+        renewal_id=secrets.token_hex(16),
+        csr=certificate_request(key, identity.name),
+    )
+    return sign(renewal, key, certificate)
 
 
 def install(identity_dir: Path, certificate_pem: bytes, *, now: int) -> Identity:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-BENCHMARKS: Final[tuple[str, ...]] = ("accuracy", "alignment")
+BENCHMARKS: Final[tuple[str, ...]] = ("accuracy", "alignment", "privacy")
 
 
 def main() -> int:

@@ -60,7 +60,7 @@ class Report:
         """Add a claim and return it."""
         if any(claim.id == claim_id for claim in self.claims):
             raise ValueError(f"claim {claim_id!r} is made twice")
-        self.claims.append(Claim(claim_id, float(value), unit, op, bound))
+        self.claims.append(Claim(claim_id, float(value), unit, op, float(bound)))
         return self.claims[-1]
 
     def as_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ with its fix at the terminal::
      |   +- SignatureError
      |   +- CertificateRequiredError
      |   +- CertificateRefusedError
+     |   +- CertificateRevokedError
      |   +- NotPermittedError
      |   +- InvitationError
      |   +- SealBrokenError
@@ -254,6 +255,16 @@ class CertificateRefusedError(TrustError):
     code = "certificate-refused"
     title = "Certificate refused"
     hint = "check that invitation and server belong to the same consortium and that the clock is right"
+
+
+class CertificateRevokedError(TrustError):
+    """A certificate that the lead institution has taken back."""
+
+    code = "certificate-revoked"
+    title = "Certificate revoked"
+    hint = (
+        "ask the lead institution why, and for a new invitation; whoever held the key must not use it again"
+    )
 
 
 class NotPermittedError(TrustError):

@@ -6,6 +6,7 @@ verified by `cryptography.x509.verification`; nothing here builds a path of its 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import get_args
@@ -14,10 +15,12 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from pydantic import TypeAdapter, ValidationError
 
-from protocol.errors import CertificateRefusedError
+from protocol.errors import CertificateRefusedError, CertificateRevokedError, LimitExceededError
+from protocol.limits import MAX_REVOCATION_LIST_BYTES
 from protocol.messages import Role
 from protocol.terms import Identifier, PartyName
 
@@ -88,6 +91,13 @@ def public_key(holder: x509.Certificate | x509.CertificateSigningRequest) -> ec.
     return key
 
 
+def certificate_request(key: ec.EllipticCurvePrivateKey, name: str) -> bytes:
+    """Return a PKCS #10 request (DER) for a key. The name is for people: the issuer writes its own."""
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return request.public_bytes(Encoding.DER)
+
+
 def requested_key(csr: bytes) -> ec.EllipticCurvePublicKey:
     """Return the key of a PKCS #10 request (DER), if its holder signed the request.
 
@@ -114,13 +124,65 @@ def fingerprint(certificate: x509.Certificate) -> str:
     return " ".join(text[i : i + 4] for i in range(0, len(text), 4))
 
 
+def certified_name(certificate: x509.Certificate) -> Identity:
+    """Return whom a certificate names, without asking whether it holds: for one we issued ourselves.
+
+    Raises `CertificateRefusedError`.
+    """
+    try:
+        return _named(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except (*_UNREADABLE, x509.ExtensionNotFound):
+        raise CertificateRefusedError("the certificate cannot be read") from None
+
+
+def _named(names: Iterable[x509.GeneralName]) -> Identity:
+    urns = [name.value for name in names if isinstance(name, x509.UniformResourceIdentifier)]
+    if len(urns) != 1:
+        raise CertificateRefusedError("the certificate names no role of a consortium")
+    return Identity.from_urn(urns[0])
+
+
 def _reason(error: VerificationError) -> str:
     """The reason without the subject that it quotes, which its holder chose."""
     return str(error).partition(" (encountered processing")[0]
 
 
+class RevocationList:
+    """The certificates the lead institution has taken back: a CRL of the root.
+
+    Raises
+    ------
+    LimitExceededError
+        If ``data`` is longer than a list may be.
+    CertificateRefusedError
+        If it is not a numbered list that ``root`` signed.
+    """
+
+    def __init__(self, data: bytes, root: x509.Certificate) -> None:
+        if len(data) > MAX_REVOCATION_LIST_BYTES:
+            raise LimitExceededError("revocation list in bytes", MAX_REVOCATION_LIST_BYTES, len(data))
+        try:
+            crl = x509.load_der_x509_crl(data)
+            is_signed = crl.issuer == root.subject and crl.is_signature_valid(public_key(root))
+            self.number = crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+            self.revoked_at = {
+                entry.serial_number: int(entry.revocation_date_utc.timestamp()) for entry in crl
+            }
+        except (*_UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension):
+            raise CertificateRefusedError("the revocation list cannot be read") from None
+        if not is_signed:
+            raise CertificateRefusedError("the revocation list was not signed by the consortium's root")
+        self.der = data
+
+    def __repr__(self) -> str:
+        return f"<RevocationList {self.number}, {len(self.revoked_at)} certificates>"
+
+
 class TrustRoot:
-    """The consortium's root certificate: the one thing everybody has to compare out of band."""
+    """The consortium's root certificate: the one thing everybody has to compare out of band.
+
+    It holds the newest revocation list it was given, for everybody who shares this object.
+    """
 
     def __init__(self, certificate: x509.Certificate) -> None:
         try:
@@ -132,14 +194,27 @@ class TrustRoot:
         self.certificate = certificate
         self.consortium_id = str(names[0].value)
         self._store = Store([certificate])
+        self.revocations: RevocationList | None = None
 
     def __repr__(self) -> str:
         return f"<TrustRoot of consortium {self.consortium_id[:8]}>"
 
+    def adopt(self, revocations: bytes) -> None:
+        """Hold to a revocation list (DER) from now on.
+
+        Raises `CertificateRefusedError` if it is not the root's, or older than the one held.
+        """
+        found = RevocationList(revocations, self.certificate)
+        if self.revocations is not None and found.number < self.revocations.number:
+            raise CertificateRefusedError(
+                f"the revocation list is number {found.number}, older than {self.revocations.number}"
+            )
+        self.revocations = found
+
     def identify(self, certificate: x509.Certificate, *, at: int) -> Identity:
         """Return whom a certificate names, if it leads to this root at time ``at`` (unix seconds).
 
-        Raises `CertificateRefusedError`.
+        Raises `CertificateRefusedError`, or `CertificateRevokedError`.
         """
         moment = datetime.fromtimestamp(at, UTC)
         verifier = PolicyBuilder().store(self._store).time(moment).max_chain_depth(0).build_client_verifier()
@@ -149,12 +224,9 @@ class TrustRoot:
             raise CertificateRefusedError(f"the certificate does not hold: {_reason(error)}") from None
         except _UNREADABLE:
             raise CertificateRefusedError("the certificate cannot be read") from None
-        urns = [
-            name.value for name in verified.subjects or [] if isinstance(name, x509.UniformResourceIdentifier)
-        ]
-        if len(urns) != 1:
-            raise CertificateRefusedError("the certificate names no role of a consortium")
-        identity = Identity.from_urn(urns[0])
+        identity = _named(verified.subjects or [])
         if identity.consortium_id != self.consortium_id:
             raise CertificateRefusedError("the certificate belongs to another consortium")
+        if self.revocations is not None and certificate.serial_number in self.revocations.revoked_at:
+            raise CertificateRevokedError(f"the certificate of {identity.name} was revoked")
         return identity

@@ -11,15 +11,12 @@ import json
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from protocol.envelope import join_mac
 from protocol.errors import InvitationError
-from protocol.identity import TrustRoot, fingerprint, load_certificate
+from protocol.identity import TrustRoot, certificate_request, fingerprint, load_certificate
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Enrolment, Role
 from protocol.terms import Identifier, Name, PartyName
@@ -86,9 +83,7 @@ class Invitation(BaseModel):
 
     def answer(self, key: ec.EllipticCurvePrivateKey) -> Enrolment:
         """Return the request for a certificate for ``key``. Role and names are the lead's to write."""
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, self.party)])
-        request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-        csr = request.public_bytes(Encoding.DER)
+        csr = certificate_request(key, self.party)
         try:
             ticket = base64.b64decode(self.ticket, validate=True)
             return Enrolment(

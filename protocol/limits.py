@@ -64,6 +64,9 @@ MAX_ENROLMENT_BYTES: Final = 256 * 2**10
 MAX_CERTIFICATE_BYTES: Final = 64 * 2**10
 """A certificate as PEM; ours have about 1 KiB."""
 
+MAX_REVOCATION_LIST_BYTES: Final = 4 * 2**20
+"""A revocation list: some 100 000 certificates."""
+
 MAX_HEAD_BYTES: Final = 64 * 2**10
 """Request line and headers, which anybody may send; ours take less than 1 KiB."""
 

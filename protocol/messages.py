@@ -84,6 +84,17 @@ class Enrolment(Message):
     mac: Digest
 
 
+class Renewal(Message):
+    """A member's request for a new certificate of its own name, signed while the old one holds."""
+
+    signing_label: ClassVar[str] = "odc/v1/renewal"
+
+    consortium_id: Identifier
+    renewal_id: Identifier
+    csr: Blob
+    """PKCS #10, DER."""
+
+
 class Acceptance(Message):
     """An institution's signature under the terms, and the key to seal the anchor for it."""
 

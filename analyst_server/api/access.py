@@ -14,11 +14,12 @@ from protocol.identity import Identity, TrustRoot, load_certificate
 
 PUBLIC_PATHS: Final = ("/.well-known/odc", "/healthz")
 PUBLIC_ENROLMENT: Final = "/v1/enrolments"
+PUBLIC_REVOCATIONS: Final = "/v1/revocations"
 
 
 def is_public(method: str, path: str) -> bool:
-    """Whether a request needs no certificate: discovery, health, and asking for one."""
-    if path in PUBLIC_PATHS:
+    """Whether a request needs no certificate: discovery, health, asking for one, and who lost theirs."""
+    if path in PUBLIC_PATHS or (method == "GET" and path == PUBLIC_REVOCATIONS):
         return True
     if method == "POST":
         return path == PUBLIC_ENROLMENT

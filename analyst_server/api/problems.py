@@ -33,6 +33,7 @@ STATUS: Final[dict[type[OdcError], int]] = {
     errors.SignatureError: 403,
     errors.CertificateRequiredError: 401,
     errors.CertificateRefusedError: 403,
+    errors.CertificateRevokedError: 403,
     errors.NotPermittedError: 403,
     errors.InvitationError: 403,
     errors.SealBrokenError: 422,

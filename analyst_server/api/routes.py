@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from analyst_server.api.access import Sender
 from analyst_server.api.bodies import Body, EnrolmentBody, message_response, read_limited
-from analyst_server.services import collaborations, downlinks, enrol, report
+from analyst_server.services import collaborations, downlinks, enrol, report, revoke
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.services.upload_session import Append
@@ -26,6 +26,7 @@ from protocol.limits import (
     MAX_CERTIFICATE_BYTES,
     MAX_CHUNK_BYTES,
     MAX_MESSAGE_BYTES,
+    MAX_REVOCATION_LIST_BYTES,
     MIN_CHUNK_BYTES,
 )
 from protocol.lists import pack_list, unpack_list
@@ -37,6 +38,7 @@ _MESSAGE_BODY: Final[dict[str, Any]] = {
         "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+CRL_MEDIA_TYPE: Final = "application/pkix-crl"  # RFC 2585
 _MESSAGE_ANSWER: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {MEDIA_TYPE: {}}}}
 
 
@@ -95,6 +97,31 @@ def enrolment_routes(analyst: Analyst) -> APIRouter:
         body = await read_limited(request, MAX_CERTIFICATE_BYTES)
         await to_thread.run_sync(enrol.issue, analyst, sender, invitation_id, body)
         return Response(status_code=204)
+
+    return router
+
+
+def trust_routes(analyst: Analyst) -> APIRouter:
+    """Certificates that end: renewed by their holders, or taken back by the lead."""
+    router = APIRouter(prefix="/v1", tags=["trust"])
+
+    @router.post("/renewals", status_code=201, openapi_extra=_MESSAGE_BODY)
+    async def request_renewal(sender: Sender, body: Body) -> Response:
+        """Ask for a new certificate of the caller's own name; the lead decides."""
+        status, created = await to_thread.run_sync(enrol.renew, analyst, sender, body)
+        return JSONResponse(status, 201 if created else 200)
+
+    @router.put("/revocations", status_code=204)
+    async def publish_revocations(sender: Sender, request: Request) -> Response:
+        """Hand in the revocation list (DER) of the lead institution; it holds from the answer on."""
+        body = await read_limited(request, MAX_REVOCATION_LIST_BYTES)
+        await to_thread.run_sync(revoke.publish, analyst, sender, body)
+        return Response(status_code=204)
+
+    @router.get("/revocations", responses={200: {"content": {CRL_MEDIA_TYPE: {}}}})
+    def revocation_list() -> Response:
+        """The newest revocation list."""
+        return Response(revoke.newest(analyst), media_type=CRL_MEDIA_TYPE)
 
     return router
 

@@ -1,7 +1,7 @@
 """Enrolment: relay requests for certificates to the lead, and the lead's certificates back.
 
-The analyst can neither read the join secret nor forge a request: it checks the lead's ticket, so
-that strangers cannot fill its store, and passes everything on.
+The analyst can neither read the join secret nor forge a request: it checks the lead's ticket, or the
+signature of a member that renews, so that strangers cannot fill its store, and passes everything on.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server.services.analyst import Analyst, require_lead
-from analyst_server.store import Enrolled
+from analyst_server.store import Enrolled, Unit
 from protocol.codec import decode
-from protocol.envelope import verify
+from protocol.envelope import Signed, verify
 from protocol.errors import (
     AlreadyExistsError,
     CertificateRefusedError,
@@ -24,7 +24,7 @@ from protocol.errors import (
 )
 from protocol.identity import Identity, load_certificate, public_key, requested_key, same_key
 from protocol.limits import MAX_PENDING_ENROLMENTS
-from protocol.messages import Enrolment, InvitationTicket
+from protocol.messages import Enrolment, InvitationTicket, Renewal
 
 
 def request(analyst: Analyst, body: bytes) -> tuple[dict[str, Any], bool]:
@@ -47,24 +47,56 @@ def request(analyst: Analyst, body: bytes) -> tuple[dict[str, Any], bool]:
     if ticket.message.expires_at <= now:
         raise InvitationError("the invitation has expired")
     requested_key(enrolment.csr)
+    row = Enrolled(
+        invitation_id=ticket.message.invitation_id,
+        kind="enrolment",
+        role=ticket.message.role,
+        party=ticket.message.party,
+        request=body,
+        certificate=None,
+        created_at=now,
+    )
     with analyst.records.begin(write=True) as unit:
-        known = unit.enrolment(ticket.message.invitation_id)
-        if known is not None:
-            if known.request != body:
-                raise AlreadyExistsError("this invitation was already used with another key")
-            return _status(known), False
-        if len(unit.enrolments(pending=True)) >= MAX_PENDING_ENROLMENTS:
-            raise LimitExceededError("pending enrolments", MAX_PENDING_ENROLMENTS)
-        row = Enrolled(
-            invitation_id=ticket.message.invitation_id,
-            role=ticket.message.role,
-            party=ticket.message.party,
-            request=body,
-            certificate=None,
-            created_at=now,
-        )
-        unit.add(row)
-        return _status(row), True
+        return _keep(unit, row)
+
+
+def renew(analyst: Analyst, sender: Identity, body: bytes) -> tuple[dict[str, Any], bool]:
+    """Keep a member's request for a new certificate of its own name, like `request`.
+
+    Raises
+    ------
+    NotPermittedError
+        If another member signed it.
+    CertificateRefusedError
+        If the request is not signed by a P-256 key.
+    AlreadyExistsError
+        If its id was used before.
+    """
+    renewal = analyst.verify_from(sender, Renewal, body).message
+    requested_key(renewal.csr)
+    row = Enrolled(
+        invitation_id=renewal.renewal_id,
+        kind="renewal",
+        role=sender.role,
+        party=sender.name,
+        request=body,
+        certificate=None,
+        created_at=analyst.clock(),
+    )
+    with analyst.records.begin(write=True) as unit:
+        return _keep(unit, row)
+
+
+def _keep(unit: Unit, row: Enrolled) -> tuple[dict[str, Any], bool]:
+    known = unit.enrolment(row.invitation_id)
+    if known is not None:
+        if known.request != row.request:
+            raise AlreadyExistsError("this invitation was already used with another key")
+        return _status(known), False
+    if len(unit.enrolments(pending=True)) >= MAX_PENDING_ENROLMENTS:
+        raise LimitExceededError("pending enrolments", MAX_PENDING_ENROLMENTS)
+    unit.add(row)
+    return _status(row), True
 
 
 def status(analyst: Analyst, invitation_id: str) -> dict[str, Any]:
@@ -86,6 +118,7 @@ def pending(analyst: Analyst, sender: Identity) -> list[dict[str, Any]]:
                 "role": row.role,
                 "party": row.party,
                 "state": "pending",
+                "kind": row.kind,
                 "request": base64.b64encode(row.request).decode(),
             }
             for row in unit.enrolments(pending=True)
@@ -101,11 +134,18 @@ def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -
         row = unit.enrolment(invitation_id)
         if row is None:
             raise NotFoundError("there is no such enrolment")
-        wanted = requested_key(decode(Enrolment, row.request).csr)
+        wanted = requested_key(_csr(row))
         same_name = (identity.role, identity.name) == (row.role, row.party)
         if not (same_name and same_key(wanted, public_key(certificate))):
             raise CertificateRefusedError("the certificate is not for the key or name that was requested")
         row.certificate = certificate.public_bytes(Encoding.PEM)
+
+
+def _csr(row: Enrolled) -> bytes:
+    """The PKCS #10 request in what was kept; it was checked when it came."""
+    if row.kind == "renewal":
+        return decode(Renewal, decode(Signed, row.request).payload).csr
+    return decode(Enrolment, row.request).csr
 
 
 def _status(row: Enrolled) -> dict[str, Any]:

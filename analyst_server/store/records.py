@@ -19,7 +19,15 @@ from sqlalchemy import Connection, Engine, create_engine, event, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
-from analyst_server.store.tables import Collaboration, Downlink, Enrolled, HistoryEntry, Member, Uplink
+from analyst_server.store.tables import (
+    Collaboration,
+    Downlink,
+    Enrolled,
+    HistoryEntry,
+    Member,
+    Revocations,
+    Uplink,
+)
 
 BUSY_TIMEOUT_S = 30
 """How long a writer waits for another on SQLite, which allows one at a time."""
@@ -99,6 +107,14 @@ class Unit:
         if pending:
             query = query.where(Enrolled.certificate.is_(None))
         return self._session.scalars(query).all()
+
+    def revocations(self) -> Revocations | None:
+        """Return the newest revocation list."""
+        return self._session.scalars(select(Revocations).order_by(Revocations.number.desc())).first()
+
+    def put_revocations(self, row: Revocations) -> None:
+        """Store a revocation list; the same number again replaces it."""
+        self._session.merge(row)
 
     def history(self, collaboration_id: str) -> Sequence[HistoryEntry]:
         query = (

@@ -27,16 +27,30 @@ class Base(DeclarativeBase):
 
 
 class Enrolled(Base):
-    """A request for a certificate, and the certificate once the lead has issued it."""
+    """A request for a certificate, and the certificate once the lead has issued it.
+
+    A ``renewal`` has its own id in the place of an invitation's, and a Signed Renewal as its request.
+    """
 
     __tablename__ = "enrolments"
 
     invitation_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16), server_default="enrolment")
     role: Mapped[str] = mapped_column(String(16))
     party: Mapped[str] = mapped_column(String(63))
     request: Mapped[bytes]
     certificate: Mapped[bytes | None]
     created_at: Mapped[int]
+
+
+class Revocations(Base):
+    """The revocation lists the lead has published; the highest number holds."""
+
+    __tablename__ = "revocations"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    der: Mapped[bytes]
+    received_at: Mapped[int]
 
 
 class Collaboration(Base):

@@ -193,3 +193,20 @@ def _key_usage(*, digital_signature: bool, key_cert_sign: bool, crl_sign: bool) 
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def revoke(root: Authority, *revoked: x509.Certificate, number: int | None = 1, at: int = NOW) -> bytes:
+    """Return a revocation list (DER); with ``number`` None, one that has none."""
+    moment = datetime.fromtimestamp(at, UTC)
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(root.certificate.subject)
+        .last_update(moment)
+        .next_update(root.certificate.not_valid_after_utc)
+    )
+    if number is not None:
+        builder = builder.add_extension(x509.CRLNumber(number), critical=False)
+    for certificate in revoked:
+        entry = x509.RevokedCertificateBuilder().serial_number(certificate.serial_number)
+        builder = builder.add_revoked_certificate(entry.revocation_date(moment).build())
+    return builder.sign(root.key, hashes.SHA256()).public_bytes(Encoding.DER)

@@ -182,6 +182,7 @@ TICKET: dict[str, Any] = {
     "expires_at": 1_800_000_000,
 }
 ENROLMENT: dict[str, Any] = {"ticket": b"signed ticket", "csr": b"PKCS #10", "mac": bytes(32)}
+RENEWAL: dict[str, Any] = {"consortium_id": CONSORTIUM, "renewal_id": INVITATION, "csr": b"PKCS #10"}
 ACCEPTANCE: dict[str, Any] = {
     "collaboration_id": COLLABORATION,
     "terms_digest": TERMS_DIGEST,
@@ -280,6 +281,7 @@ def valid_messages() -> Iterator[Case]:
             changed({**TERMS, "purpose": ""}, "table_schema", "missing", to=[])),
         ("invitation ticket", "InvitationTicket", TICKET),
         ("enrolment", "Enrolment", ENROLMENT),
+        ("renewal", "Renewal", RENEWAL),
         ("acceptance", "Acceptance", ACCEPTANCE),
         ("acceptance of a row-revealing model", "Acceptance",
             {**ACCEPTANCE, "accept_row_revealing_model": True}),

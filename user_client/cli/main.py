@@ -14,10 +14,20 @@ from protocol import __version__
 from protocol.errors import OdcError, for_terminal
 from protocol.invitation import Invitation
 from user_client.cli import consortium, round_commands, terms
-from user_client.cli.options import AsJson, Options, open_session, set_up_logging, show
-from user_client.custody.files import read_text
+from user_client.cli.options import (
+    AsJson,
+    Options,
+    PassphraseFile,
+    open_session,
+    passphrase,
+    set_up_logging,
+    show,
+)
+from user_client.custody.files import read_bytes, read_text
 from user_client.errors import NotPreparedError
 from user_client.sdk import join as join_consortium
+from user_client.sdk import renew as renew_certificate
+from user_client.sdk import renew_own, update_revocations
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +96,44 @@ def join(
         {"party": membership.party, "role": membership.role, "consortium": membership.consortium},
         lambda: f"joined {membership.consortium} as {membership.party}\nnext: odc status",
     )
+
+
+@app.command()
+def renew(
+    context: typer.Context,
+    wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
+    passphrase_file: PassphraseFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Renew our certificate before it ends. The lead renews its own, with the passphrase of the root."""
+    with open_session(context) as session:
+        if session.membership.role == "lead":
+            certificate = renew_own(session, passphrase(passphrase_file))
+        else:
+            renewed = renew_certificate(session, wait_s=wait)
+            if renewed is None:
+                error = NotPreparedError("the lead institution has not approved the renewal yet")
+                error.hint = "the lead runs `odc consortium approve`; then run `odc renew` again"
+                raise error
+            certificate = renewed
+    ends = certificate.not_valid_after_utc.date().isoformat()
+    show(as_json, {"ends": ends}, lambda: f"our certificate now ends on {ends}")
+
+
+@app.command()
+def revocations(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(help="a list from the lead institution; the analyst is asked otherwise")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold to the newest list of certificates the lead has taken back."""
+    with open_session(context) as session:
+        count = update_revocations(session, read_bytes(file) if file else None)
+        path = session.home.revocations_path
+    value = {"revoked": count, "list": str(path) if count else None}
+    show(as_json, value, lambda: f"{count} certificates of this consortium are revoked")
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from protocol.errors import InputError
 from user_client.custody.files import read_text
-from user_client.sdk import Session
+from user_client.sdk import Session, renew_in_time
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
 """Less than this is over before a person has read the bar."""
@@ -32,9 +32,14 @@ class Options:
 
 @contextmanager
 def open_session(context: typer.Context) -> Iterator[Session]:
-    """Yield the session of the institution the command was started for."""
+    """Yield the session of the institution the command was started for.
+
+    A command that talked to the analyst also sees to it that our certificate does not end unnoticed.
+    """
     with Session(context.ensure_object(Options).home) as session:
         yield session
+        if session.is_connected():
+            renew_in_time(session)
 
 
 def show(as_json: bool, value: dict[str, Any], people: Callable[[], str]) -> None:

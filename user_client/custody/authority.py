@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocol.errors import CertificateRefusedError
-from protocol.identity import Identity, requested_key
+from protocol.identity import Identity
 from user_client.custody.passphrase import lock, unlock
 
 ROOT_VALIDITY: Final = timedelta(days=3650)
@@ -103,11 +103,25 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
 
-    def issue_for_request(
-        self, csr: bytes, identity: Identity, *, hosts: Sequence[str] = (), now: int
-    ) -> x509.Certificate:
-        """Certify the key of a PKCS #10 request (DER), if its holder signed it."""
-        return self.issue(requested_key(csr), identity, hosts=hosts, now=now)
+    def revoke(self, revoked: Mapping[int, int], *, number: int, now: int) -> bytes:
+        """Return a revocation list (DER) of serial numbers and the times at which they were revoked.
+
+        It holds until the root ends: whoever has no newer one goes on refusing these.
+        """
+        moment = datetime.fromtimestamp(now, UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.certificate.subject)
+            .last_update(moment - _BACKDATED)
+            .next_update(self.certificate.not_valid_after_utc)
+            .add_extension(x509.CRLNumber(number), critical=False)
+        )
+        for serial, at in sorted(revoked.items()):
+            entry = x509.RevokedCertificateBuilder().serial_number(serial)
+            builder = builder.add_revoked_certificate(
+                entry.revocation_date(datetime.fromtimestamp(at, UTC)).build()
+            )
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
 def _builder(

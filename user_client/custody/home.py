@@ -6,6 +6,9 @@
     invitation.json                                         while joining; erased afterwards
     consortium/                                             the lead institution only
         root.locked  root.pem  invitations/ID.json
+        issued/SERIAL.pem                               every certificate this root has issued
+    revocations.crl                                     the newest revocation list we know
+    renewal.odc                                         while our certificate is renewed
     collaborations/ID/
         terms.odc  acceptance.odc  sealing.key  anchor.odc  signed messages, and the key to the anchor
         basis.npy                                           F_i: never leaves
@@ -83,6 +86,14 @@ class Home:
         return self.path / "consortium"
 
     @property
+    def revocations_path(self) -> Path:
+        return self.path / "revocations.crl"
+
+    @property
+    def renewal_path(self) -> Path:
+        return self.path / "renewal.odc"
+
+    @property
     def traffic_path(self) -> Path:
         return self.path / "traffic.jsonl"
 
@@ -112,7 +123,11 @@ class Home:
         return load_certificate(self._read("certificate.pem"))
 
     def root(self) -> TrustRoot:
-        return TrustRoot(load_certificate(self._read("root.pem")))
+        """Return what we believe certificates by, with the revocation list if we know one."""
+        root = TrustRoot(load_certificate(self._read("root.pem")))
+        if self.revocations_path.exists():
+            root.adopt(self.revocations_path.read_bytes())
+        return root
 
     def membership(self) -> Membership:
         """Return who we are; raises `NotJoinedError`."""
@@ -132,6 +147,10 @@ class Home:
         write_whole(self.root_path, root.public_bytes(Encoding.PEM))
         write_whole(self.certificate_path, certificate.public_bytes(Encoding.PEM))
         write_whole(self.path / "membership.json", json.dumps(asdict(membership), indent=2).encode())
+
+    def write_certificate(self, certificate: x509.Certificate) -> None:
+        """Put a newer certificate of our key in the place of the old one."""
+        write_whole(self.certificate_path, certificate.public_bytes(Encoding.PEM))
 
     def is_joined(self) -> bool:
         return (self.path / "membership.json").exists()

@@ -7,13 +7,16 @@ False
 """
 
 from user_client.sdk.anchor import create_anchor
+from user_client.sdk.approval import Approved, approve_pending, approve_request
+from user_client.sdk.certificates import renew, renew_in_time, update_revocations
 from user_client.sdk.consortium import (
-    Approved,
-    approve_pending,
-    approve_request,
+    Member,
     create_consortium,
+    invitations,
     invite,
-    open_invitations,
+    members,
+    renew_own,
+    revoke,
 )
 from user_client.sdk.downlink import predict, receive
 from user_client.sdk.membership import join
@@ -23,6 +26,7 @@ from user_client.sdk.uplink import Prepared, contribute, prepare
 
 __all__ = [
     "Approved",
+    "Member",
     "Prepared",
     "Session",
     "accept_terms",
@@ -32,11 +36,17 @@ __all__ = [
     "create_anchor",
     "create_consortium",
     "fetch_terms",
+    "invitations",
     "invite",
     "join",
-    "open_invitations",
+    "members",
     "plain_words",
     "predict",
     "prepare",
     "receive",
+    "renew",
+    "renew_in_time",
+    "renew_own",
+    "revoke",
+    "update_revocations",
 ]

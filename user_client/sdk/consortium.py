@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import base64
-import hmac
-import ipaddress
-import re
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Final, Literal
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from pydantic import ValidationError
 
-from protocol.codec import decode, explain
-from protocol.envelope import join_mac, sign
-from protocol.errors import InputError, InvitationError, MalformedMessageError, OdcError
-from protocol.identity import Identity, TrustRoot, fingerprint, load_certificate
+from protocol.codec import explain
+from protocol.envelope import sign
+from protocol.errors import InputError
+from protocol.identity import (
+    Identity,
+    TrustRoot,
+    certified_name,
+    fingerprint,
+    load_certificate,
+)
 from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_NAME_CHARS
-from protocol.messages import Enrolment, InvitationTicket, Role
+from protocol.messages import InvitationTicket, Role
 from user_client.custody.authority import Authority
 from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError
 from user_client.sdk.session import Session
 
+ANALYST: Final = "analyst"
+"""The analyst's name in every consortium; no institution may have it."""
 INVITATION_VALIDITY_S: Final = 14 * 24 * 3600
 
 
-@dataclass(frozen=True)
-class Approved:
-    """A certificate that was issued."""
+MemberState = Literal["valid", "ended", "revoked"]
 
-    invitation_id: str
+
+@dataclass(frozen=True)
+class Member:
+    """A certificate this root has issued, and whether it holds."""
+
     identity: Identity
     certificate: x509.Certificate
+    state: MemberState
 
 
 def create_consortium(
@@ -72,6 +78,7 @@ def create_consortium(
     if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise InputError(f"the name of the consortium must be 1 to {MAX_NAME_CHARS} readable characters")
     certificate = authority.issue(home.make_key().public_key(), membership.identity, now=now)
+    record(home, certificate)
     write_whole(home.consortium_path / "root.locked", authority.lock(passphrase))
     write_whole(home.consortium_path / "root.pem", authority.certificate.public_bytes(Encoding.PEM))
     home.write_membership(membership, certificate, authority.certificate)
@@ -79,9 +86,19 @@ def create_consortium(
 
 
 def invite(session: Session, party: str, *, role: Role = "institution") -> Invitation:
-    """Make a one-time invitation and remember its secret, to recognise the answer by."""
+    """Make a one-time invitation and remember its secret, to recognise the answer by.
+
+    Raises `InputError` if the name is no name of a party, or stands for somebody else already.
+    """
     home, now = session.home, session.clock()
-    membership = _lead(session)
+    membership = require_leading(session)
+    if party == membership.party or (party == ANALYST) != (role == "analyst"):
+        raise InputError(f"{party} is the name of the {'lead' if party == membership.party else 'analyst'}")
+    for member in members(session):
+        if member.identity.name == party and member.state == "valid":
+            error = InputError(f"{party} holds a certificate already")
+            error.hint = f"it renews with `odc renew`; for another key: `odc consortium revoke {party}` first"
+            raise error
     root_pem = (home.consortium_path / "root.pem").read_text()
     invitation_id = secrets.token_hex(16)
     expires_at = now + INVITATION_VALIDITY_S
@@ -108,121 +125,96 @@ def invite(session: Session, party: str, *, role: Role = "institution") -> Invit
         root_certificate=root_pem,
         ticket=base64.b64encode(sign(ticket, home.key(), home.certificate())).decode(),
     )
-    write_whole(_invitation_path(home, invitation_id), invitation.to_json().encode())
+    write_whole(invitation_path(home, invitation_id), invitation.to_json().encode())
     return invitation
 
 
-def approve_pending(session: Session, passphrase: str) -> list[Approved]:
-    """Issue certificates for all requests at the analyst that answer an invitation of ours.
+def renew_own(session: Session, passphrase: str) -> x509.Certificate:
+    """Issue the lead a new certificate for its own key; nobody else has to approve it."""
+    home = session.home
+    authority = unlock_root(session, passphrase)
+    identity = session.membership.identity
+    certificate = authority.issue(home.key().public_key(), identity, now=session.clock())
+    record(home, certificate)
+    home.write_certificate(certificate)
+    return certificate
+
+
+def members(session: Session) -> list[Member]:
+    """Return every certificate this root has issued, by name and age."""
+    home, now = session.home, session.clock()
+    root = home.root()
+    revoked = root.revocations.revoked_at if root.revocations else {}
+    found: list[Member] = []
+    for path in (home.consortium_path / "issued").glob("*.pem"):
+        certificate = load_certificate(path.read_bytes())
+        ends = certificate.not_valid_after_utc.timestamp()
+        state: MemberState = "ended" if ends <= now else "valid"
+        if certificate.serial_number in revoked:
+            state = "revoked"
+        found.append(Member(certified_name(certificate), certificate, state))
+    return sorted(found, key=lambda one: (one.identity.name, one.certificate.not_valid_before_utc))
+
+
+def invitations(session: Session) -> list[Invitation]:
+    """Return the invitations that were not used yet, the expired ones too."""
+    require_leading(session)
+    paths = sorted(session.home.consortium_path.glob("invitations/*.json"))
+    return [Invitation.from_json(path.read_text()) for path in paths]
+
+
+def revoke(session: Session, party: str, passphrase: str) -> int:
+    """Take back every certificate of a party and tell the analyst, which holds to it from then on.
+
+    The list is kept before it is sent: calling again sends it again.
+
+    Returns
+    -------
+    int
+        How many certificates of the party are revoked now.
 
     Raises
     ------
-    InvitationError
-        If there are requests that do not, after all others were approved; it names each.
+    InputError
+        If the party holds no certificate, or is the lead itself.
     """
-    bodies = _pending_requests(session)
-    if not bodies:
-        return []
-    authority = _unlock(session, passphrase)
-    approved: list[Approved] = []
-    refused: list[str] = []
-    for body in bodies:
-        try:
-            one = _approve(session, authority, body)
-        except OdcError as error:
-            refused.append(error.detail)
-            continue
-        session.connection.request(
-            "PUT",
-            f"/v1/enrolments/{one.invitation_id}/certificate",
-            content=one.certificate.public_bytes(Encoding.PEM),
-        )
-        _invitation_path(session.home, one.invitation_id).unlink()
-        approved.append(one)
-    if refused:
-        raise InvitationError("; ".join(refused))
-    return approved
+    if party == require_leading(session).party:
+        raise InputError("the lead institution cannot revoke itself: found a new consortium")
+    home, now = session.home, session.clock()
+    serials = {one.certificate.serial_number: now for one in members(session) if one.identity.name == party}
+    if not serials:
+        error = InputError(f"no certificate was issued to {party}")
+        error.hint = "`odc consortium list` shows the members"
+        raise error
+    held = home.root().revocations
+    known = held.revoked_at if held else {}
+    if not serials.keys() <= known.keys():
+        number = held.number + 1 if held else 1
+        der = unlock_root(session, passphrase).revoke({**serials, **known}, number=number, now=now)
+        write_whole(home.revocations_path, der)
+    session.connection.request("PUT", "/v1/revocations", content=home.revocations_path.read_bytes())
+    return len(serials)
 
 
-def _pending_requests(session: Session) -> list[bytes]:
-    try:
-        rows = session.connection.get_json("/v1/enrolments")["enrolments"]
-        return [base64.b64decode(row["request"]) for row in rows]
-    except (KeyError, TypeError, ValueError):
-        raise MalformedMessageError("enrolments", "are no list of requests") from None
-
-
-def approve_request(
-    session: Session, request: bytes, passphrase: str, *, hosts: Sequence[str] = ()
-) -> Approved:
-    """Issue a certificate for a request that came as a file: the analyst's, before it serves.
-
-    Parameters
-    ----------
-    hosts : sequence of str
-        Names and addresses the analyst answers to, beside the one in the invitations.
-    """
-    for host in hosts:
-        if not _is_host(host):
-            raise InputError(f"'{host}' is no name or address of a machine")
-    return _approve(session, _unlock(session, passphrase), request, hosts)
-
-
-def _is_host(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-        return True
-    except ValueError:
-        return re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", text, re.IGNORECASE) is not None
-
-
-def open_invitations(session: Session) -> list[str]:
-    """Return the institutions that still may answer an invitation of ours."""
-    directory, now = session.home.consortium_path / "invitations", session.clock()
-    found = [Invitation.from_json(path.read_text()) for path in directory.glob("*.json")]
-    return sorted(one.party for one in found if one.role == "institution" and one.expires_at > now)
-
-
-def _approve(
-    session: Session, authority: Authority, request: bytes, more_hosts: Sequence[str] = ()
-) -> Approved:
-    """Check a request against its invitation: (1) its ticket is ours, (2) its MAC is by the join
-    secret, (3) the invitation has not ended. Role, name and address are the invitation's.
-    """
-    enrolment = decode(Enrolment, request)
-    ticket = session.verify(InvitationTicket, enrolment.ticket)  # (1)
-    if ticket.author != session.membership.identity:
-        raise InvitationError("the request answers an invitation of somebody else")
-    path = _invitation_path(session.home, ticket.message.invitation_id)
-    if not path.exists():
-        raise InvitationError(f"the invitation of {ticket.message.party} was used or withdrawn")
-    invitation = Invitation.from_json(path.read_text())
-    expected = join_mac(bytes.fromhex(invitation.join_secret), enrolment.ticket, enrolment.csr)
-    if not hmac.compare_digest(expected, enrolment.mac):  # (2)
-        raise InvitationError(f"the request for {invitation.party} does not know the join secret")
-    now = session.clock()
-    if invitation.expires_at <= now:  # (3)
-        raise InvitationError(f"the invitation of {invitation.party} has expired")
-    identity = Identity(invitation.consortium_id, invitation.role, invitation.party)
-    host = urlsplit(invitation.analyst_url).hostname
-    hosts = [host, *more_hosts] if invitation.role == "analyst" and host else []
-    certificate = authority.issue_for_request(enrolment.csr, identity, hosts=hosts, now=now)
-    return Approved(invitation.invitation_id, identity, certificate)
-
-
-def _lead(session: Session) -> Membership:
+def require_leading(session: Session) -> Membership:
     membership = session.membership
     if membership.role != "lead":
         raise NotJoinedError(f"{membership.party} is not the lead institution of {membership.consortium}")
     return membership
 
 
-def _unlock(session: Session, passphrase: str) -> Authority:
-    _lead(session)
+def unlock_root(session: Session, passphrase: str) -> Authority:
+    require_leading(session)
     directory = session.home.consortium_path
     certificate = load_certificate((directory / "root.pem").read_bytes())
     return Authority.unlock((directory / "root.locked").read_bytes(), passphrase, certificate)
 
 
-def _invitation_path(home: Home, invitation_id: str) -> Path:
+def invitation_path(home: Home, invitation_id: str) -> Path:
     return home.consortium_path / "invitations" / f"{invitation_id}.json"
+
+
+def record(home: Home, certificate: x509.Certificate) -> None:
+    """Remember what was issued before it is handed out: what is not remembered cannot be revoked."""
+    path = home.consortium_path / "issued" / f"{certificate.serial_number:x}.pem"
+    write_whole(path, certificate.public_bytes(Encoding.PEM))

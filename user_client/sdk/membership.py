@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from cryptography import x509
+
 from protocol.codec import decode, encode
 from protocol.errors import CertificateRefusedError, InvitationError
-from protocol.identity import Identity, load_certificate, public_key, same_key
+from protocol.identity import Identity, TrustRoot, load_certificate, public_key, same_key
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment
 from user_client.custody.files import write_whole
-from user_client.custody.home import Membership
+from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError
 from user_client.sdk.session import Session
 from user_client.transport import AnalystConnection, Traffic
@@ -30,7 +32,7 @@ def join(
     """Ask for a certificate and fetch it once the lead has approved.
 
     The key is made here and stays here. Calling again goes on with the same request; ``invitation``
-    may then be None.
+    may then be None. A member whose certificate has ended joins again the same way, with its old key.
 
     Returns
     -------
@@ -47,13 +49,14 @@ def join(
     home = session.home
     if session.is_joined():
         membership = session.membership
-        if invitation is None or invitation.consortium_id == membership.consortium_id:
+        if invitation is not None and not _is_ours(invitation, membership):
+            raise InvitationError(
+                f"{home.path} belongs to {membership.party} of {membership.consortium}; choose another --home"
+            )
+        is_asked = invitation is not None or home.invitation_path.exists()
+        if session.certificate_ends_in_s() > 0 or not is_asked:
             return membership
-        raise InvitationError(f"{home.path} belongs to {membership.consortium}; choose another --home")
-    if invitation is None:
-        if not home.invitation_path.exists():
-            raise NotJoinedError("there is no invitation under way; give the invitation's file")
-        invitation = Invitation.from_json(home.invitation_path.read_text())
+    invitation = invitation or _under_way(home)
     if invitation.role == "analyst":
         raise InvitationError("the invitation is for an analyst: use `odc-analyst join`")
     if invitation.expires_at <= session.clock():
@@ -72,18 +75,25 @@ def join(
                 body = earlier
         write_whole(request_path, body)
         connection.send_message("POST", "/v1/enrolments", body)
-        certificate = _poll(connection, invitation.invitation_id, wait_s, pause)
-    if certificate is None:
+        pem = poll_certificate(connection, invitation.invitation_id, wait_s, pause)
+    if pem is None:
         return None
-    membership = _install(session, invitation, certificate)
+    membership = _install(session, invitation, load_certificate(pem))
     home.invitation_path.unlink()  # its secret has done its work
     request_path.unlink()
     return membership
 
 
-def _poll(
+def _under_way(home: Home) -> Invitation:
+    if not home.invitation_path.exists():
+        raise NotJoinedError("there is no invitation under way; give the invitation's file")
+    return Invitation.from_json(home.invitation_path.read_text())
+
+
+def poll_certificate(
     connection: AnalystConnection, invitation_id: str, wait_s: float, pause: Callable[[float], None]
 ) -> bytes | None:
+    """Return the certificate (PEM) that answers a request, or None while the lead has not approved."""
     waited = 0.0
     while True:
         answer = connection.get_json(f"/v1/enrolments/{invitation_id}")
@@ -95,13 +105,24 @@ def _poll(
         waited += POLL_S
 
 
-def _install(session: Session, invitation: Invitation, pem: bytes) -> Membership:
-    certificate, root = load_certificate(pem), invitation.trust_root()
-    identity = root.identify(certificate, at=session.clock())
-    if identity != Identity(invitation.consortium_id, invitation.role, invitation.party):
-        raise CertificateRefusedError("the certificate is for another party than the invitation")
+def check_own(session: Session, root: TrustRoot, certificate: x509.Certificate, identity: Identity) -> None:
+    """Raise `CertificateRefusedError` unless a new certificate is for our name and our key."""
+    if root.identify(certificate, at=session.clock()) != identity:
+        raise CertificateRefusedError("the certificate is for another party than was asked for")
     if not same_key(public_key(certificate), session.home.key().public_key()):
         raise CertificateRefusedError("the certificate is not for the key of this institution")
+
+
+def _is_ours(invitation: Invitation, membership: Membership) -> bool:
+    return (invitation.consortium_id, invitation.role, invitation.party) == (
+        membership.consortium_id,
+        membership.role,
+        membership.party,
+    )
+
+
+def _install(session: Session, invitation: Invitation, certificate: x509.Certificate) -> Membership:
+    root = invitation.trust_root()
     membership = Membership(
         invitation.consortium,
         invitation.consortium_id,
@@ -109,5 +130,6 @@ def _install(session: Session, invitation: Invitation, pem: bytes) -> Membership
         invitation.role,
         invitation.party,
     )
+    check_own(session, root, certificate, membership.identity)
     session.home.write_membership(membership, certificate, root.certificate)
     return membership

@@ -45,6 +45,10 @@ class Session:
     def is_joined(self) -> bool:
         return self.home.is_joined()
 
+    def is_connected(self) -> bool:
+        """Whether there was anything to ask the analyst."""
+        return self._connection is not None
+
     @property
     def membership(self) -> Membership:
         """Who we are; raises `NotJoinedError`."""
@@ -63,6 +67,10 @@ class Session:
             )
             self._connection.discover()
         return self._connection
+
+    def certificate_ends_in_s(self) -> int:
+        """Return the seconds until our certificate ends; negative afterwards."""
+        return int(self.home.certificate().not_valid_after_utc.timestamp()) - self.clock()
 
     def sign(self, message: Message) -> bytes:
         return sign(message, self.home.key(), self.home.certificate())

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from analyst_server import enrolment
 from protocol.codec import decode
 from protocol.errors import CertificateRefusedError, InvitationError
-from protocol.identity import Identity, fingerprint
+from protocol.identity import Identity, fingerprint, requested_key
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment
 from tests.fakes.certificates import CONSORTIUM_ID, NOW, issue, make_root, shared_root
@@ -46,7 +46,7 @@ def issued(directory: Path, **changed: Any) -> bytes:
     root = Authority(shared_root().key, shared_root().certificate)
     request = decode(Enrolment, enrolment.join(directory, invitation(), now=NOW))
     identity = Identity(**{"consortium_id": CONSORTIUM_ID, "role": "analyst", "name": "analyst", **changed})
-    return root.issue_for_request(request.csr, identity, now=NOW).public_bytes(Encoding.PEM)
+    return root.issue(requested_key(request.csr), identity, now=NOW).public_bytes(Encoding.PEM)
 
 
 def test_the_key_is_made_where_it_is_used_and_only_its_owner_can_read_it(directory: Path) -> None:

@@ -116,6 +116,7 @@ def test_the_requests_in_the_document_are_the_routes_of_the_server() -> None:
         for router in (
             routes.discovery_routes(1),
             routes.enrolment_routes(nobody),  # type: ignore[arg-type]
+            routes.trust_routes(nobody),  # type: ignore[arg-type]
             routes.collaboration_routes(nobody),  # type: ignore[arg-type]
             routes.result_routes(nobody),  # type: ignore[arg-type]
             routes.uplink_routes(nobody, 1.0),  # type: ignore[arg-type]

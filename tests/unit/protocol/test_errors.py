@@ -27,6 +27,7 @@ EXAMPLES: list[OdcError] = [
     errors.SignatureError("no"),
     errors.CertificateRequiredError("no"),
     errors.CertificateRefusedError("no"),
+    errors.CertificateRevokedError("no"),
     errors.NotPermittedError("no"),
     errors.InvitationError("no"),
     errors.InputError("no"),

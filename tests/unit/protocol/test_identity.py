@@ -8,8 +8,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ObjectIdentifier
 
-from protocol.errors import CertificateRefusedError
-from protocol.identity import Identity, TrustRoot, fingerprint, load_certificate
+from protocol.errors import CertificateRefusedError, CertificateRevokedError, LimitExceededError
+from protocol.identity import Identity, TrustRoot, certified_name, fingerprint, load_certificate
+from protocol.limits import MAX_REVOCATION_LIST_BYTES
 from protocol.messages import Role
 from tests.fakes import certificates as fakes
 
@@ -181,3 +182,64 @@ def test_a_name_comes_back_from_its_urn() -> None:
 
 def test_keys_of_the_fakes_are_p256() -> None:
     assert isinstance(fakes.shared_root().key.curve, ec.SECP256R1)
+
+
+# revocation
+
+
+def test_a_revoked_certificate_is_refused_and_others_are_not() -> None:
+    root = fakes.shared_root().trust_root
+    lost, other = (fakes.shared_member("institution", name).certificate for name in ("lost", "other"))
+    root.adopt(fakes.revoke(fakes.shared_root(), lost))
+    with pytest.raises(CertificateRevokedError, match="lost was revoked"):
+        root.identify(lost, at=fakes.NOW)
+    assert root.identify(other, at=fakes.NOW).name == "other"
+
+
+def test_an_older_list_brings_no_certificate_back() -> None:
+    root, lost = fakes.shared_root().trust_root, fakes.shared_member().certificate
+    root.adopt(fakes.revoke(fakes.shared_root(), lost, number=2))
+    with pytest.raises(CertificateRefusedError, match="number 1, older than 2"):
+        root.adopt(fakes.revoke(fakes.shared_root(), number=1))
+    with pytest.raises(CertificateRevokedError):
+        root.identify(lost, at=fakes.NOW)
+
+
+def test_a_list_of_another_root_is_refused_even_under_our_name() -> None:
+    with pytest.raises(CertificateRefusedError, match="not signed"):
+        fakes.shared_root().trust_root.adopt(fakes.revoke(fakes.make_root()))
+
+
+def test_a_list_with_one_flipped_bit_is_refused() -> None:
+    der = bytearray(fakes.revoke(fakes.shared_root(), fakes.shared_member().certificate))
+    for position in range(len(der)):
+        der[position] ^= 1
+        with pytest.raises(CertificateRefusedError):
+            fakes.shared_root().trust_root.adopt(bytes(der))
+        der[position] ^= 1
+
+
+@pytest.mark.parametrize("data", [b"", b"no list", b"\x30\x80"])
+def test_what_is_no_list_is_refused(data: bytes) -> None:
+    with pytest.raises(CertificateRefusedError, match="cannot be read"):
+        fakes.shared_root().trust_root.adopt(data)
+
+
+def test_a_list_without_a_number_is_refused() -> None:
+    with pytest.raises(CertificateRefusedError, match="cannot be read"):
+        fakes.shared_root().trust_root.adopt(fakes.revoke(fakes.shared_root(), number=None))
+
+
+def test_a_list_over_its_limit_is_refused_unread() -> None:
+    with pytest.raises(LimitExceededError):
+        fakes.shared_root().trust_root.adopt(bytes(MAX_REVOCATION_LIST_BYTES + 1))
+
+
+def test_the_issuer_reads_a_name_from_a_certificate_that_has_ended() -> None:
+    ended = fakes.issue(fakes.shared_root(), not_after=fakes.NOT_BEFORE + 1).certificate
+    assert certified_name(ended).name == "hospital-a"
+
+
+def test_a_certificate_without_names_names_nobody() -> None:
+    with pytest.raises(CertificateRefusedError):
+        certified_name(fakes.shared_root().certificate)

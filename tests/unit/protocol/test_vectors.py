@@ -27,6 +27,7 @@ KINDS: dict[str, type[Message]] = {
     "Terms": Terms,
     "InvitationTicket": messages.InvitationTicket,
     "Enrolment": messages.Enrolment,
+    "Renewal": messages.Renewal,
     "Acceptance": messages.Acceptance,
     "SealedAnchor": messages.SealedAnchor,
     "UplinkManifest": messages.UplinkManifest,

@@ -15,11 +15,11 @@ from protocol.codec import encode
 from protocol.identity import load_certificate
 from protocol.invitation import Invitation
 from tests.unit.user_client.cli.runner import Odc
-from tests.unit.user_client.consortium import HOSPITAL, LEAD, URL
+from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL
 from user_client.cli import consortium as consortium_module
 from user_client.cli import options
 from user_client.errors import ConnectionFailedError, PassphraseError
-from user_client.sdk import invite, join
+from user_client.sdk import invite, join, revoke
 from user_client.transport import AnalystConnection
 
 
@@ -80,6 +80,7 @@ def test_a_watch_ends_when_all_who_are_invited_have_joined(odc: Odc, monkeypatch
 
 
 def test_the_lead_adds_a_name_to_the_analysts_certificate(odc: Odc) -> None:
+    revoke(odc.consortium.lead, "analyst", PASSPHRASE)
     invitation = invite(odc.consortium.lead, "analyst", role="analyst")
     key = odc.consortium.session("other").home.make_key()
     Path("request.odc").write_bytes(encode(invitation.answer(key)))
@@ -89,6 +90,59 @@ def test_the_lead_adds_a_name_to_the_analysts_certificate(odc: Odc) -> None:
         x509.SubjectAlternativeName
     )
     assert names.value.get_values_for_type(x509.DNSName) == ["analyst", "localhost"]
+
+
+def test_the_lead_lists_who_holds_what(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    odc("consortium", "invite", "hospital-b", home=LEAD)
+    lines = odc("consortium", "list", home=LEAD).out.splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        ["analyst", "analyst", "valid"],
+        [HOSPITAL, "institution", "valid"],
+        [LEAD, "lead", "valid"],
+        ["hospital-b", "institution", "invited"],
+    ]
+
+
+def test_a_revoked_member_is_told_to_ask_for_an_invitation(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    result = odc("consortium", "revoke", HOSPITAL, home=LEAD)
+    assert f"1 certificates of {HOSPITAL} are revoked" in result.out
+    refused = odc("status")
+    assert refused.code == 5
+    assert "new invitation" in refused.err
+    assert odc("consortium", "invite", HOSPITAL, home=LEAD).code == 0
+
+
+def test_a_renewal_takes_an_approval(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    waiting = odc("renew")
+    assert waiting.code == 6
+    assert "odc consortium approve" in waiting.err
+    odc("consortium", "approve", home=LEAD)
+    assert odc("renew", "--json").json["ends"].startswith("20")
+
+
+def test_the_lead_renews_with_its_passphrase_alone(odc: Odc) -> None:
+    assert odc("renew", home=LEAD).code == 0
+
+
+def test_the_last_month_renews_by_itself_with_any_command(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    odc.consortium.clock.forward(340 * 86400)
+    before = odc.consortium.hospital.home.certificate_path.read_bytes()
+    assert odc("status").code == 0
+    odc("consortium", "approve", home=LEAD)
+    assert odc("status").code == 0
+    assert odc.consortium.hospital.home.certificate_path.read_bytes() != before
+
+
+def test_revocations_come_from_the_analyst_or_from_a_file(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    assert odc("revocations").out == "0 certificates of this consortium are revoked\n"
+    revoked = odc("consortium", "revoke", "analyst", "--json", home=LEAD)
+    assert odc("revocations", "--json").json["revoked"] == 1
+    assert odc("revocations", revoked.json["list"], "--json").json["revoked"] == 1
 
 
 def test_without_requests_the_lead_is_told_so(odc: Odc) -> None:

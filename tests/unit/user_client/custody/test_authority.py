@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from protocol.errors import CertificateRefusedError
-from protocol.identity import Identity, TrustRoot
+from protocol.identity import Identity, TrustRoot, requested_key
 from tests.fakes.certificates import NOW
 from user_client.custody import authority as authority_module
 from user_client.custody.authority import Authority
@@ -106,7 +106,7 @@ def test_of_a_request_only_the_key_is_taken_over(
     authority: Authority, root: TrustRoot, key: ec.EllipticCurvePrivateKey
 ) -> None:
     identity = Identity(root.consortium_id, "institution", "hospital-a")
-    issued = authority.issue_for_request(request(key, "lead-hospital"), identity, now=NOW)
+    issued = authority.issue(requested_key(request(key, "lead-hospital")), identity, now=NOW)
     assert root.identify(issued, at=NOW) == identity
     assert issued.public_key() == key.public_key()
     assert "lead-hospital" not in issued.subject.rfc4514_string()
@@ -115,14 +115,14 @@ def test_of_a_request_only_the_key_is_taken_over(
 def test_a_request_that_cannot_be_read_is_refused(authority: Authority, root: TrustRoot) -> None:
     identity = Identity(root.consortium_id, "institution", "hospital-a")
     with pytest.raises(CertificateRefusedError, match="cannot be read"):
-        authority.issue_for_request(b"nothing", identity, now=NOW)
+        authority.issue(requested_key(b"nothing"), identity, now=NOW)
 
 
 def test_a_request_with_another_kind_of_key_is_refused(authority: Authority, root: TrustRoot) -> None:
     identity = Identity(root.consortium_id, "institution", "hospital-a")
     other = rsa.generate_private_key(65537, 2048)
     with pytest.raises(CertificateRefusedError, match="ECDSA"):
-        authority.issue_for_request(request(other), identity, now=NOW)
+        authority.issue(requested_key(request(other)), identity, now=NOW)
 
 
 def test_a_request_that_its_holder_did_not_sign_is_refused(
@@ -132,7 +132,7 @@ def test_a_request_that_its_holder_did_not_sign_is_refused(
     forged = bytearray(request(key))
     forged[-1] ^= 1
     with pytest.raises(CertificateRefusedError):
-        authority.issue_for_request(bytes(forged), identity, now=NOW)
+        authority.issue(requested_key(bytes(forged)), identity, now=NOW)
 
 
 def test_a_locked_root_issues_again_after_it_was_unlocked(

@@ -1,0 +1,99 @@
+"""What each role can try with what it holds: one function per attack, arrays in, the attacker's guess out.
+
+The rows are centred before anything is compared: a guess of the mean of all rows, which any published
+statistic may give away, then has error 1, and an error below 1 is what the attack itself has taught.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+Matrix = NDArray[np.float64]
+
+
+def reconstruction_error(rows: Matrix, guess: Matrix) -> float:
+    """Return the mean over the rows of ``||x - x^|| / ||x||``; 1 if the guess is zero."""
+    lengths = np.linalg.norm(rows, axis=1)
+    missed = np.linalg.norm(rows - guess, axis=1)
+    told = lengths > 0
+    return float(np.mean(missed[told] / lengths[told]))
+
+
+def estimated_basis_sums(anchor_rep: Matrix) -> Matrix:
+    """Return the analyst's estimate of the direction of ``F_i.T 1``, from A_i alone.
+
+    The mean of A_i's rows is ``F_i.T`` times the mean of the anchor's rows. For uniform entries in [0, 1)
+    that mean is close to a multiple of 1; for a Haar or Gaussian anchor it points anywhere.
+    """
+    mean = anchor_rep.mean(axis=0)
+    return np.asarray(mean / np.linalg.norm(mean))
+
+
+def alignment_of(estimate: Matrix, truth: Matrix) -> float:
+    """Return the absolute cosine between two directions."""
+    return float(abs(estimate @ truth) / (np.linalg.norm(estimate) * np.linalg.norm(truth)))
+
+
+def estimated_row_sums(rep: Matrix, basis_sums: Matrix) -> Matrix:
+    """Return the analyst's estimate of ``x 1`` of each row, up to a factor: ``x F F.T 1``."""
+    return np.asarray(rep @ basis_sums)
+
+
+def mapped_back(aligned_rep: Matrix, secret_basis: Matrix, change_of_basis: Matrix) -> Matrix:
+    """Return what a member makes of aligned rows of others, by its own ``(F_i G_i)^+``."""
+    return np.asarray(aligned_rep @ np.linalg.pinv(secret_basis @ change_of_basis))
+
+
+def colluders_basis(anchor: Matrix, anchor_rep: Matrix) -> Matrix:
+    """Return ``F_j = A^+ A_j``: a member knows A, the analyst A_j (arXiv:2403.02780v5, section II-B)."""
+    return np.asarray(np.linalg.lstsq(anchor, anchor_rep, rcond=None)[0])
+
+
+def inverted_model(
+    weights: list[Matrix], offsets: list[Matrix], class_index: int, starts: Matrix, penalty: float = 0.01
+) -> Matrix:
+    """Return the input that a network of ReLU layers takes most surely for a class (model inversion).
+
+    Minimises the cross-entropy of the class plus ``penalty`` times the squared length by L-BFGS [1]_, from
+    each row of ``starts``, and takes the best. With one output unit, class 1 is the positive one.
+
+    References
+    ----------
+    .. [1] Fredrikson, Jha, Ristenpart, CCS 2015, doi:10.1145/2810103.2813677.
+    """
+    if weights[-1].shape[1] == 1:  # the same network with two outputs
+        weights = [*weights[:-1], np.hstack([np.zeros_like(weights[-1]), weights[-1]])]
+        offsets = [*offsets[:-1], np.concatenate([[0.0], offsets[-1]])]
+
+    def loss(point: Matrix) -> tuple[float, Matrix]:
+        layers = [point]
+        for index, (weight, offset) in enumerate(zip(weights, offsets, strict=True)):
+            value = layers[-1] @ weight + offset
+            layers.append(np.maximum(value, 0) if index < len(weights) - 1 else value)
+        shifted = layers[-1] - layers[-1].max()
+        log_sum = np.log(np.exp(shifted).sum())
+        gradient = np.exp(shifted - log_sum)
+        gradient[class_index] -= 1
+        for weight, value in zip(reversed(weights), reversed(layers[:-1]), strict=True):
+            gradient = (weight @ gradient) * (value > 0 if value is not point else 1.0)
+        cost = log_sum - shifted[class_index] + penalty * point @ point
+        return float(cost), gradient + 2 * penalty * point
+
+    found = [minimize(loss, start, jac=True, method="L-BFGS-B") for start in starts]
+    return np.asarray(min(found, key=lambda one: float(one.fun)).x)
+
+
+def membership_advantage(inside: NDArray[np.float64], outside: NDArray[np.float64]) -> float:
+    """Return the best true-positive minus false-positive rate of a threshold on a score [1]_.
+
+    References
+    ----------
+    .. [1] Yeom, Giacomelli, Fredrikson, Jha, CSF 2018, arXiv:1709.01604.
+    """
+    scores = np.concatenate([inside, outside])
+    steps = np.concatenate([np.full(len(inside), 1 / len(inside)), np.full(len(outside), -1 / len(outside))])
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.diff(scores[order]) != 0, True)  # equal scores fall on one side together
+    return float(max(0.0, np.cumsum(steps[order])[ends].max()))

@@ -1,0 +1,50 @@
+"""A certificate that was taken back, against a real server: on open connections, and after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import CertificateRevokedError
+from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
+from user_client import sdk
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    names = ("lead-hospital", "hospital-b", "hospital-c")
+    with consortium(tmp_path_factory.mktemp("revoked"), *names) as found:
+        yield found
+
+
+def test_a_revoked_member_is_refused_on_the_connection_it_holds_open(made: Consortium) -> None:
+    member = made.sessions["hospital-b"]
+    collaboration = made.anchored()
+    sdk.prepare(member, collaboration, rows(1, 40))
+    assert member.status(collaboration)["state"] == "anchored"
+    sdk.revoke(made.lead, "hospital-b", PASSPHRASE)
+    with pytest.raises(CertificateRevokedError):
+        sdk.contribute(member, collaboration)
+    assert made.lead.status(collaboration)["state"] == "anchored"
+    made.contribute("hospital-c", collaboration, rows(2, 40))  # the others go on
+
+
+def test_a_restarted_analyst_still_refuses(made: Consortium, tmp_path: Path) -> None:
+    sdk.revoke(made.lead, "hospital-b", PASSPHRASE)
+    made.analyst.stop()
+    made.analyst.start()
+    member = made.sessions["hospital-b"]
+    member.close()
+    with pytest.raises(CertificateRevokedError):
+        member.collaborations()
+
+
+def test_the_lead_seals_no_anchor_for_a_revoked_member(made: Consortium) -> None:
+    collaboration = made.publish(parties=["lead-hospital", "hospital-c"])
+    for name in ("lead-hospital", "hospital-c"):
+        sdk.accept_terms(made.sessions[name], collaboration)
+    sdk.revoke(made.lead, "hospital-c", PASSPHRASE)
+    with pytest.raises(CertificateRevokedError, match="hospital-c was revoked"):
+        sdk.create_anchor(made.lead, collaboration)
