@@ -1,14 +1,29 @@
-"""The paper's communication formulas, term by term (arXiv 2403.02780, section II-C).
+"""The paper's communication formulas, and where the bytes that were measured went beside them.
 
-Symbols: c parties, n_i rows at party i, anchor of a rows and m features, latent dimension l, N
-parameters of the model h, q bits per number, R rounds and participation p of federated averaging.
-All results are bytes, as the paper counts them: no labels, no framing.
+Symbols (arXiv 2403.02780, section II-C): c parties, n_i rows at party i, anchor of a rows and m
+features, latent dimension l, N parameters of the model h, q bits per number, R rounds and
+participation p of federated averaging. The formulas count as the paper does: no labels, no framing.
+An `Explanation` goes from a formula to the figure the kernel counted, term by term.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Final, Literal, Self
+
+Kind = Literal["control", "anchor", "uplink", "downlink"]
+"""What a request is for. Directions are seen from the institution: it sends up, it receives down."""
+Counter = Literal["kernel", "transport"]
+"""Who counted: the kernel (TCP_INFO), or the transport below TLS where the kernel does not tell."""
+
+_KINDS: Final[dict[str, Kind]] = {
+    "anchor": "anchor",
+    "anchors": "anchor",
+    "uplinks": "uplink",
+    "downlink": "downlink",
+}
 
 
 @dataclass(frozen=True)
@@ -121,3 +136,185 @@ def break_even_rounds(
         downlink_rounds=(latent_dim**2 + model_parameters) / once,
         anchor_rounds=anchor_rows * features / (once * parties),
     )
+
+
+def kind_of(path: str) -> tuple[Kind, str]:
+    """Return what a request to ``path`` is for, and its collaboration ("" where the path names none).
+
+    Both sides ask here, so that they attribute the same request to the same kind.
+    """
+    if path.startswith("/v1/uploads/"):
+        return "uplink", ""
+    found = re.fullmatch("/v1/collaborations/([0-9a-f]{32})(?:/([a-z]+))?", path)
+    if found is None:
+        return "control", ""
+    return _KINDS.get(found[2] or "", "control"), found[1]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one side counted in one direction."""
+
+    wire_bytes: int = 0
+    """Bytes of the TCP stream, each once, TLS included."""
+    retransmitted_bytes: int = 0
+    """Bytes the kernel sent again. Only their sender can count them: 0 for what was received."""
+    plain_bytes: int = 0
+    """What went into TLS, or came out of it: HTTP."""
+    body_bytes: int = 0
+    """Of these, bodies of requests or answers."""
+    segments: int = 0
+    """TCP segments, also those without data. Each has an IP and a TCP header, which no figure here has."""
+
+    def __add__(self, other: Flow) -> Flow:
+        return Flow(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def measured_bytes(self) -> int:
+        return self.wire_bytes + self.retransmitted_bytes
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one side counted of one kind of request, both ways."""
+
+    up: Flow = Flow()
+    down: Flow = Flow()
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.up + other.up, self.down + other.down)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where the bytes went. Valid once constructed: the terms add up to what was measured."""
+
+    measured_bytes: int
+    formula_bytes: int = 0
+    """What the paper's formula gives."""
+    labels_bytes: int = 0
+    """The labels, which the formulas leave out."""
+    encoding_bytes: int = 0
+    """Payload besides: the container of the model, padding. Negative where ours is smaller than the
+    formula: a seed in the place of the anchor's matrix, shorter numbers."""
+    framing_bytes: int = 0
+    """Signed manifests, digests of chunks, seals: what makes the payload checkable."""
+    repeated_bytes: int = 0
+    """Bodies sent again after a broken line. Negative where a killed process took its counts along."""
+    http_bytes: int = 0
+    """Request lines, status lines, headers."""
+    tls_bytes: int = 0
+    """Records of TLS."""
+    retransmitted_bytes: int = 0
+    """What the kernel sent again."""
+    control_bytes: int = 0
+    """All that is neither uplink, downlink nor anchor; `Control` takes it apart."""
+
+    def __post_init__(self) -> None:
+        if self.measured_bytes != sum(getattr(self, name) for name in TERMS):
+            raise ValueError("the terms do not add up to what was measured")
+
+    def __add__(self, other: Explanation) -> Explanation:
+        return Explanation(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+TERMS: Final = tuple(field.name for field in fields(Explanation) if field.name != "measured_bytes")
+"""The terms of an `Explanation`, from the formula outwards."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """Traffic that carries no array: joining, terms, status, answers, handshakes."""
+
+    measured_bytes: int
+    messages_bytes: int = 0
+    """Bodies: terms, acceptances, status, receipts, problems."""
+    http_bytes: int = 0
+    tls_bytes: int = 0
+    """Records, handshakes with their certificates, closing."""
+    retransmitted_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        parts = self.messages_bytes + self.http_bytes + self.tls_bytes + self.retransmitted_bytes
+        if self.measured_bytes != parts:
+            raise ValueError("the terms do not add up to what was measured")
+
+    def __add__(self, other: Control) -> Control:
+        return Control(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @classmethod
+    def of(cls, flows: Iterable[Flow]) -> Self:
+        found = sum(flows, Flow())
+        return cls(
+            measured_bytes=found.measured_bytes,
+            messages_bytes=found.body_bytes,
+            http_bytes=found.plain_bytes - found.body_bytes,
+            tls_bytes=found.wire_bytes - found.plain_bytes,
+            retransmitted_bytes=found.retransmitted_bytes,
+        )
+
+
+def explain(
+    flow: Flow, *, formula_bytes: int, payload_bytes: int, labels_bytes: int = 0, framing_bytes: int
+) -> Explanation:
+    """Return where the bytes of one direction went.
+
+    Parameters
+    ----------
+    flow : Flow
+        As it was counted.
+    formula_bytes : int
+        What the paper's formula gives for it.
+    payload_bytes, labels_bytes : int
+        Arrays as they are on the wire, and the labels among them.
+    framing_bytes : int
+        What the bodies hold besides, when each is sent once.
+    """
+    return Explanation(
+        measured_bytes=flow.measured_bytes,
+        formula_bytes=formula_bytes,
+        labels_bytes=labels_bytes,
+        encoding_bytes=payload_bytes - labels_bytes - formula_bytes,
+        framing_bytes=framing_bytes,
+        repeated_bytes=flow.body_bytes - payload_bytes - framing_bytes,
+        http_bytes=flow.plain_bytes - flow.body_bytes,
+        tls_bytes=flow.wire_bytes - flow.plain_bytes,
+        retransmitted_bytes=flow.retransmitted_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class PartyExplanation:
+    """One party's round. What goes against the main direction of a transfer is control."""
+
+    party: str
+    uplink: Explanation
+    """Sent, beside formula (3)."""
+    downlink: Explanation
+    """Received, beside formula (4)."""
+    anchor: Explanation
+    """Both ways, beside formula (5), which the paper counts once: here at the lead. The wire carries it
+    up once for each member, and down to each."""
+    control: Control
+
+    @property
+    def total(self) -> Explanation:
+        control = self.control.measured_bytes
+        return (
+            self.uplink
+            + self.downlink
+            + self.anchor
+            + Explanation(measured_bytes=control, control_bytes=control)
+        )
+
+
+@dataclass(frozen=True)
+class RoundExplanation:
+    """A round beside formula (6), by party and in all."""
+
+    parties: tuple[PartyExplanation, ...]
+    counter: Counter
+
+    @property
+    def total(self) -> Explanation:
+        return sum((party.total for party in self.parties), Explanation(measured_bytes=0))
