@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from analyst_server.alignment import AnchorRepError, align
 from analyst_server.training import ModelSpec
+from protocol.arrays import dequantise
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,14 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class PartyArrays:
-    """What one party sent."""
+    """What one party sent; the scales come with 8-bit representations alone."""
 
     party: str
     rep: StoredArray
     anchor_rep: StoredArray
     labels: StoredArray
+    rep_scale: StoredArray | None = None
+    anchor_rep_scale: StoredArray | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class RoundSpec:
 
 def align_parties(spec: RoundSpec) -> dict[str, Any]:
     """Compute every G_i and leave them as one (c, l, l) file; return the diagnostics."""
-    anchor_reps = [_at_least_single(party.anchor_rep.open()) for party in spec.parties]
+    anchor_reps = [_at_least_single(party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     try:
         alignment = align(
             spec.method,
@@ -92,9 +95,9 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
     from analyst_server.training.models import fit
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
-    reps = [_at_least_single(party.rep.open()) for party in spec.parties]
+    # one party after another: decoded numbers of all of them would be as much again as the result
     aligned_rep = np.concatenate(
-        [rep @ change.astype(rep.dtype) for rep, change in zip(reps, changes, strict=True)]
+        [_aligned_rep(party, change) for party, change in zip(spec.parties, changes, strict=True)]
     )
     labels = np.concatenate([party.labels.open().astype(np.int64) for party in spec.parties])
     model = fit(spec.model, aligned_rep, labels, spec.classes)
@@ -112,8 +115,16 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
     }
 
 
-def _at_least_single(array: NDArray[Any]) -> NDArray[Any]:
-    """float16 saves bytes on the wire; it is nothing to compute in."""
+def _aligned_rep(party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:
+    rep = _at_least_single(party.rep, party.rep_scale)
+    return rep @ change.astype(rep.dtype)
+
+
+def _at_least_single(stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
+    """float16 and 8-bit integers save bytes on the wire; they are nothing to compute in."""
+    array = stored.open()
+    if scale is not None:
+        return dequantise(array, scale.open())
     return array.astype(np.float32) if array.dtype.itemsize < 4 else array
 
 

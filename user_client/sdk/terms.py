@@ -16,6 +16,12 @@ from user_client.sdk.session import Session
 TERMS_FILE = "terms.odc"
 ACCEPTANCE_FILE = "acceptance.odc"
 SEALING_KEY_FILE = "sealing.key"
+_ROUNDED_TO = {
+    "f2": "16-bit floats: about three digits",
+    "f4": "32-bit floats: about seven digits",
+    "f8": "64-bit floats: about sixteen digits",
+    "i1": "8-bit integers with a scale for each column: to within 1/254 of the largest in the column",
+}
 
 
 def fetch_terms(session: Session, collaboration_id: str) -> Terms:
@@ -106,6 +112,7 @@ def plain_words(terms: Terms) -> str:
         f"- each row as {terms.latent_dim} numbers instead of its {schema.width} encoded features,"
         f" {per_row:,.0f} bytes; the secret basis that makes them stays here;",
         f"- the anchor under the same basis, {anchor.total_bytes:,.0f} bytes;",
+        f"- both rounded to {_ROUNDED_TO[terms.rep_dtype]};",
         "- the label of each row, as it is.",
         "What comes back: a change-of-basis matrix for this institution alone and one model for all"
         f" ({terms.model.kind}).",

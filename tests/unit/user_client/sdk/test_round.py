@@ -129,6 +129,19 @@ def test_the_plain_words_say_what_leaves_and_who_sees_it(consortium: Consortium)
     assert "uniform" not in words
 
 
+@pytest.mark.parametrize(
+    ("rep_dtype", "said"),
+    [("f2", "36 bytes|16-bit floats"), ("i1", "18 bytes|8-bit integers"), ("f8", "144 bytes|64-bit floats")],
+)
+def test_the_plain_words_say_how_far_the_numbers_are_rounded(
+    consortium: Consortium, rep_dtype: str, said: str
+) -> None:
+    consortium.until_joined().publish(rep_dtype=rep_dtype, anchor={"kind": "uniform", "rows": 6})
+    words = plain_words(fetch_terms(consortium.hospital, consortium.id))
+    for part in said.split("|"):
+        assert part in words
+
+
 def test_the_plain_words_warn_of_what_the_terms_chose(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +288,24 @@ def test_what_is_prepared_is_the_projected_table(consortium: Consortium) -> None
     np.testing.assert_array_equal(
         np.frombuffer(payload, "<f4", 9, 480).reshape(3, 3), (anchor @ basis).astype("f4")
     )
+
+
+def test_what_is_prepared_in_8_bits_is_the_projected_table_within_half_a_scale(
+    consortium: Consortium,
+) -> None:
+    consortium.until_anchored(rep_dtype="i1")
+    found = prepare(consortium.hospital, consortium.id, consortium.table(1))
+    assert found.payload_bytes == (40 + 3) * 3 + 40 + 2 * 3 * 4
+    directory = consortium.directory_of(consortium.hospital)
+    payload = (directory / PAYLOAD_FILE).read_bytes()
+    data = np.stack([rows(1)[name] for name in ("x0", "x1", "x2")], axis=1) / 4
+    anchor, _ = open_anchor(consortium.hospital, consortium.id)
+    scales = np.frombuffer(payload, "<f4", 6, 169).reshape(2, 3)
+    for matrix, offset, scale in zip((data, anchor), (0, 120), scales, strict=True):
+        sent = np.frombuffer(payload, "i1", matrix.size, offset).reshape(matrix.shape)
+        off = np.abs(sent * scale - matrix @ np.load(directory / BASIS_FILE))
+        assert (off <= scale * 0.50001).all()
+        assert (np.abs(sent).max(axis=0) == 127).all()  # the whole range is used
 
 
 def test_the_secret_basis_is_in_nothing_that_leaves(consortium: Consortium) -> None:
