@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-BENCHMARKS: Final[tuple[str, ...]] = ()
+BENCHMARKS: Final[tuple[str, ...]] = ("wire",)
 
 
 def main() -> int:
