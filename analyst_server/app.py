@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -23,6 +24,7 @@ from analyst_server.api.routes import (
 )
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.meter import Meter
 from analyst_server.services.worker import Worker
 from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records
@@ -65,7 +67,7 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     """Return the application; its lifespan runs the round worker and closes the stores."""
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         worker = Worker(
             analyst,
             partial(process_pool, settings.compute_processes),
@@ -74,11 +76,14 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
             lease_s=settings.lease_s,
             hold_release=settings.hold_release,
         )
+        meter = Meter(analyst.records, "kernel")
         worker.start()
+        meter.start()
         try:
-            yield
+            yield {"meter": meter}
         finally:
             worker.stop()
+            meter.stop()
             analyst.records.dispose()
 
     app = FastAPI(title="ODC analyst", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)

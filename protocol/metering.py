@@ -9,9 +9,9 @@ An `Explanation` goes from a formula to the figure the kernel counted, term by t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Final, Literal, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
+from typing import Any, Final, Literal, Self
 
 Kind = Literal["control", "anchor", "uplink", "downlink"]
 """What a request is for. Directions are seen from the institution: it sends up, it receives down."""
@@ -19,11 +19,16 @@ Counter = Literal["kernel", "transport"]
 """Who counted: the kernel (TCP_INFO), or the transport below TLS where the kernel does not tell."""
 
 _KINDS: Final[dict[str, Kind]] = {
+    "acceptances": "anchor",  # the lead fetches the keys in them to seal the anchor to
     "anchor": "anchor",
     "anchors": "anchor",
     "uplinks": "uplink",
     "downlink": "downlink",
 }
+
+FORMULA_BITS: Final = 32
+"""The paper's q. A report shows the formulas at 32 bits whatever number type the terms chose, so that what a
+shorter one saves, or a longer one costs, is seen beside them."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +174,9 @@ class Flow:
     def __add__(self, other: Flow) -> Flow:
         return Flow(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
+    def __sub__(self, other: Flow) -> Flow:
+        return Flow(*(mine - theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
     @property
     def measured_bytes(self) -> int:
         return self.wire_bytes + self.retransmitted_bytes
@@ -183,6 +191,9 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.up + other.up, self.down + other.down)
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(self.up - other.up, self.down - other.down)
 
 
 @dataclass(frozen=True)
@@ -200,7 +211,7 @@ class Explanation:
     framing_bytes: int = 0
     """Signed manifests, digests of chunks, seals: what makes the payload checkable."""
     repeated_bytes: int = 0
-    """Bodies sent again after a broken line. Negative where a killed process took its counts along."""
+    """Bodies beyond one whole transfer: sent again after a broken line, or of one not complete yet."""
     http_bytes: int = 0
     """Request lines, status lines, headers."""
     tls_bytes: int = 0
@@ -254,29 +265,33 @@ class Control:
         )
 
 
-def explain(
-    flow: Flow, *, formula_bytes: int, payload_bytes: int, labels_bytes: int = 0, framing_bytes: int
-) -> Explanation:
+@dataclass(frozen=True)
+class Transfer:
+    """What has to be sent for one purpose when nothing goes wrong; nothing, until it is complete."""
+
+    formula_bytes: int = 0
+    """What the paper's formula gives for it."""
+    payload_bytes: int = 0
+    """The arrays as they are on the wire, labels included."""
+    labels_bytes: int = 0
+    framing_bytes: int = 0
+    """What the bodies hold besides the payload."""
+
+
+def explain(flow: Flow, transfer: Transfer) -> Explanation:
     """Return where the bytes of one direction went.
 
-    Parameters
-    ----------
-    flow : Flow
-        As it was counted.
-    formula_bytes : int
-        What the paper's formula gives for it.
-    payload_bytes, labels_bytes : int
-        Arrays as they are on the wire, and the labels among them.
-    framing_bytes : int
-        What the bodies hold besides, when each is sent once.
+    A transfer that has not come through once explains nothing yet: its bytes are ``repeated_bytes``.
     """
+    if flow.body_bytes < transfer.payload_bytes + transfer.framing_bytes:
+        transfer = Transfer()
     return Explanation(
         measured_bytes=flow.measured_bytes,
-        formula_bytes=formula_bytes,
-        labels_bytes=labels_bytes,
-        encoding_bytes=payload_bytes - labels_bytes - formula_bytes,
-        framing_bytes=framing_bytes,
-        repeated_bytes=flow.body_bytes - payload_bytes - framing_bytes,
+        formula_bytes=transfer.formula_bytes,
+        labels_bytes=transfer.labels_bytes,
+        encoding_bytes=transfer.payload_bytes - transfer.labels_bytes - transfer.formula_bytes,
+        framing_bytes=transfer.framing_bytes,
+        repeated_bytes=flow.body_bytes - transfer.payload_bytes - transfer.framing_bytes,
         http_bytes=flow.plain_bytes - flow.body_bytes,
         tls_bytes=flow.wire_bytes - flow.plain_bytes,
         retransmitted_bytes=flow.retransmitted_bytes,
@@ -296,16 +311,48 @@ class PartyExplanation:
     """Both ways, beside formula (5), which the paper counts once: here at the lead. The wire carries it
     up once for each member, and down to each."""
     control: Control
+    membership: Control
+    """Joining and listing collaborations: before any is named, so it stands in the report of each."""
 
     @property
     def total(self) -> Explanation:
-        control = self.control.measured_bytes
+        control = self.control.measured_bytes + self.membership.measured_bytes
         return (
             self.uplink
             + self.downlink
             + self.anchor
             + Explanation(measured_bytes=control, control_bytes=control)
         )
+
+
+def explain_party(
+    party: str,
+    counted: Mapping[Kind, Counts],
+    membership: Counts,
+    *,
+    uplink: Transfer,
+    downlink: Transfer,
+    anchor: Transfer,
+) -> PartyExplanation:
+    """Return where the bytes of one party's round went.
+
+    Parameters
+    ----------
+    counted : mapping
+        By kind, for this collaboration.
+    membership : Counts
+        Of requests that name no collaboration.
+    """
+    kinds: tuple[Kind, ...] = ("uplink", "downlink", "anchor", "control")
+    up, down, sealed, rest = (counted.get(kind, Counts()) for kind in kinds)
+    return PartyExplanation(
+        party=party,
+        uplink=explain(up.up, uplink),
+        downlink=explain(down.down, downlink),
+        anchor=explain(sealed.up + sealed.down, anchor),
+        control=Control.of((up.down, down.up, rest.up, rest.down)),
+        membership=Control.of((membership.up, membership.down)),
+    )
 
 
 @dataclass(frozen=True)
@@ -318,3 +365,36 @@ class RoundExplanation:
     @property
     def total(self) -> Explanation:
         return sum((party.total for party in self.parties), Explanation(measured_bytes=0))
+
+
+def as_json(explained: RoundExplanation) -> dict[str, Any]:
+    """Return the explanation as the report shows it: every part, and the totals."""
+    return {
+        "counter": explained.counter,
+        "parties": [{**asdict(party), "total": asdict(party.total)} for party in explained.parties],
+        "total": asdict(explained.total),
+    }
+
+
+WORDS: Final = {
+    "formula_bytes": "the paper's formula",
+    "labels_bytes": "labels",
+    "encoding_bytes": "encoding (seed, container, shorter numbers)",
+    "framing_bytes": "signatures and digests",
+    "repeated_bytes": "sent again after a broken line",
+    "http_bytes": "HTTP heads",
+    "tls_bytes": "TLS",
+    "retransmitted_bytes": "sent again by TCP",
+    "control_bytes": "control (joining, terms, status)",
+}
+"""The terms of an `Explanation` for people."""
+
+
+def in_words(explained: Explanation) -> list[str]:
+    """Return one line for each term that is not zero, and the sum."""
+    rows = [(words, getattr(explained, name)) for name, words in WORDS.items()]
+    shown = [(words, value) for words, value in rows if value]
+    width = max(map(len, WORDS.values()))
+    return [
+        f"{words:<{width}} {value:>15,}" for words, value in (*shown, ("measured", explained.measured_bytes))
+    ]

@@ -3,7 +3,15 @@
 from analyst_server.store.blobs import DirectoryBlobs
 from analyst_server.store.lock import only_server
 from analyst_server.store.records import Records, Unit
-from analyst_server.store.tables import Collaboration, Downlink, Enrolled, HistoryEntry, Member, Uplink
+from analyst_server.store.tables import (
+    Collaboration,
+    Downlink,
+    Enrolled,
+    HistoryEntry,
+    Member,
+    TrafficRow,
+    Uplink,
+)
 
 __all__ = [
     "Collaboration",
@@ -13,6 +21,7 @@ __all__ = [
     "HistoryEntry",
     "Member",
     "Records",
+    "TrafficRow",
     "Unit",
     "Uplink",
     "only_server",

@@ -19,7 +19,15 @@ from sqlalchemy import Connection, Engine, create_engine, event, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
-from analyst_server.store.tables import Collaboration, Downlink, Enrolled, HistoryEntry, Member, Uplink
+from analyst_server.store.tables import (
+    Collaboration,
+    Downlink,
+    Enrolled,
+    HistoryEntry,
+    Member,
+    TrafficRow,
+    Uplink,
+)
 
 BUSY_TIMEOUT_S = 30
 """How long a writer waits for another on SQLite, which allows one at a time."""
@@ -32,7 +40,9 @@ class Unit:
         self._session = session
         self._lock_rows = lock_rows
 
-    def add(self, row: Collaboration | Member | Uplink | Downlink | Enrolled | HistoryEntry) -> None:
+    def add(
+        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | HistoryEntry | TrafficRow
+    ) -> None:
         self._session.add(row)
         self._session.flush()
 
@@ -98,6 +108,22 @@ class Unit:
         query = select(Enrolled).order_by(Enrolled.created_at, Enrolled.invitation_id)
         if pending:
             query = query.where(Enrolled.certificate.is_(None))
+        return self._session.scalars(query).all()
+
+    def traffic_of(self, party: str, collaboration_id: str, kind: str) -> TrafficRow | None:
+        return self._session.get(
+            TrafficRow,
+            (party, collaboration_id, kind),
+            with_for_update=True if self._lock_rows else None,
+        )
+
+    def traffic(self, collaboration_id: str) -> Sequence[TrafficRow]:
+        """Return what was counted for a collaboration, or with "" for requests that name none."""
+        query = (
+            select(TrafficRow)
+            .where(TrafficRow.collaboration_id == collaboration_id)
+            .order_by(TrafficRow.party, TrafficRow.kind)
+        )
         return self._session.scalars(query).all()
 
     def history(self, collaboration_id: str) -> Sequence[HistoryEntry]:

@@ -64,7 +64,7 @@ def receive(session: Session, collaboration_id: str) -> DownlinkManifest:
         terms = stored_terms(session, collaboration_id)
         uplink, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc contribute TABLE")
         path = f"/v1/collaborations/{collaboration_id}/downlink"
-        with session.connection.stream(path, "downlink") as pieces:
+        with session.connection.stream(path) as pieces:
             data, rest = _read_manifest(pieces)
             manifest = session.verify_from_analyst(DownlinkManifest, data).message
             _check(manifest, terms, uplink)  # before the memory for its arrays is taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from protocol.codec import decode, encode
 from protocol.errors import CertificateRefusedError, InvitationError
@@ -14,8 +14,9 @@ from protocol.messages import Enrolment
 from user_client.custody.files import write_whole
 from user_client.custody.home import Membership
 from user_client.errors import NotJoinedError
+from user_client.sdk.discovery import meet
 from user_client.sdk.session import Session
-from user_client.transport import AnalystConnection, Traffic
+from user_client.transport import AnalystConnection, Traffic, json_object
 
 POLL_S: Final = 1.0
 
@@ -63,7 +64,7 @@ def join(
     with AnalystConnection(
         invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
     ) as connection:
-        connection.discover()
+        meet(connection, invitation.analyst_url, home.analyst_path, session.clock())
         request = invitation.answer(home.make_key())
         body, request_path = encode(request), home.path / "request.odc"
         if request_path.exists():  # a CSR is signed afresh each time; send the one we sent before
@@ -71,8 +72,8 @@ def join(
             if decode(Enrolment, earlier).ticket == request.ticket:  # else it answers an older invitation
                 body = earlier
         write_whole(request_path, body)
-        connection.send_message("POST", "/v1/enrolments", body)
-        certificate = _poll(connection, invitation.invitation_id, wait_s, pause)
+        answer = json_object(connection.send_message("POST", "/v1/enrolments", body))
+        certificate = _poll(connection, answer, invitation.invitation_id, wait_s, pause)
     if certificate is None:
         return None
     membership = _install(session, invitation, certificate)
@@ -82,17 +83,21 @@ def join(
 
 
 def _poll(
-    connection: AnalystConnection, invitation_id: str, wait_s: float, pause: Callable[[float], None]
+    connection: AnalystConnection,
+    answer: dict[str, Any],
+    invitation_id: str,
+    wait_s: float,
+    pause: Callable[[float], None],
 ) -> bytes | None:
+    """Return the certificate, asking again for ``wait_s`` seconds if the first answer has none."""
     waited = 0.0
-    while True:
-        answer = connection.get_json(f"/v1/enrolments/{invitation_id}")
-        if isinstance(answer.get("certificate"), str):
-            return str(answer["certificate"]).encode()
+    while not isinstance(answer.get("certificate"), str):
         if waited >= wait_s:
             return None
         pause(POLL_S)
         waited += POLL_S
+        answer = connection.get_json(f"/v1/enrolments/{invitation_id}")
+    return str(answer["certificate"]).encode()
 
 
 def _install(session: Session, invitation: Invitation, pem: bytes) -> Membership:

@@ -60,8 +60,9 @@ def stored_terms(session: Session, collaboration_id: str) -> Terms:
 def accept_terms(
     session: Session, collaboration_id: str, *, accept_row_revealing_model: bool = False
 ) -> Terms:
-    """Sign the terms as they are now, with a fresh key for the anchor to be sealed to.
+    """Sign the terms, with a fresh key for the anchor to be sealed to.
 
+    Signed are the terms that were fetched, and shown, before; they are fetched now if they were not.
     Signing again sends the same acceptance.
 
     Raises
@@ -69,7 +70,7 @@ def accept_terms(
     ConsentMissingError
         If the model is row-revealing and the caller has not said so in as many words.
     """
-    terms = fetch_terms(session, collaboration_id)
+    terms = _terms_to_sign(session, collaboration_id)
     if terms.is_row_revealing and not accept_row_revealing_model:
         raise ConsentMissingError("these terms let members map rows of other members back")
     directory = session.home.collaboration(collaboration_id)
@@ -78,6 +79,13 @@ def accept_terms(
         _sign_once(session, terms, path, accept_row_revealing_model)
     address = f"/v1/collaborations/{collaboration_id}/acceptance"
     session.connection.send_message("PUT", address, path.read_bytes())
+    return terms
+
+
+def _terms_to_sign(session: Session, collaboration_id: str) -> Terms:
+    if not (session.home.collaboration(collaboration_id) / TERMS_FILE).exists():
+        return fetch_terms(session, collaboration_id)
+    terms, _ = session.stored(collaboration_id, Terms, TERMS_FILE, "odc terms show")
     return terms
 
 

@@ -16,7 +16,8 @@ from protocol.arrays import ArrayDigest, Layout, little_endian, quantise, raw_by
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import DTYPE_BYTES, ArraySpec, Dtype, Receipt, UplinkManifest
+from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
+from protocol.metering import FORMULA_BITS
 from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
 from user_client.custody.files import exclusive, write_whole
@@ -223,7 +224,7 @@ def _summary(terms: Terms, manifest: UplinkManifest, risk: ReductionRisk | None,
         rows=rows,
         anchor_rows=terms.anchor.rows,
         latent_dim=terms.latent_dim,
-        bits=8 * DTYPE_BYTES[terms.rep_dtype],
+        bits=FORMULA_BITS,
     )
     return Prepared(
         rows=rows,

@@ -216,5 +216,5 @@ def test_a_line_that_is_down_ends_with_seven(odc: Odc, monkeypatch: pytest.Monke
         raise ConnectionFailedError("no answer")
 
     joined(odc)
-    monkeypatch.setattr(AnalystConnection, "discover", fail)
+    monkeypatch.setattr(AnalystConnection, "request", fail)
     assert odc("status").code == 7

@@ -453,9 +453,7 @@ def test_the_downlink_of_another_party_is_refused(
 
 
 def downlink_bytes(consortium: Consortium) -> bytes:
-    with consortium.hospital.connection.stream(
-        f"/v1/collaborations/{consortium.id}/downlink", "downlink"
-    ) as pieces:
+    with consortium.hospital.connection.stream(f"/v1/collaborations/{consortium.id}/downlink") as pieces:
         return b"".join(pieces)
 
 
