@@ -46,8 +46,8 @@ class Counters:
     sent_frames: int
     received_frames: int
     connections: int
-    retransmitted: int
-    resets: int
+    repeated_segments: int
+    """Sent again by the party's TCP. They are on the line, so they are in the bytes."""
 
     @property
     def bytes(self) -> int:
@@ -96,16 +96,25 @@ class Machine:
         """Read the counters of the machine's line to the analyst."""
         (line,) = json.loads(_run("ip", "-n", self.namespace, "-s", "-j", "link", "show", _LINE))
         sent, received = line["stats64"]["tx"], line["stats64"]["rx"]
-        tcp = _tcp_counters(self.run("cat", "/proc/net/snmp"))
+        tcp = self._tcp_counters()
         return Counters(
             sent_bytes=sent["bytes"],
             received_bytes=received["bytes"],
             sent_frames=sent["packets"],
             received_frames=received["packets"],
             connections=tcp["ActiveOpens"],
-            retransmitted=tcp["RetransSegs"],
-            resets=tcp["OutRsts"],
+            repeated_segments=tcp["RetransSegs"],
         )
+
+    def repeated_segments(self) -> int:
+        """Return how many segments TCP has sent again from there."""
+        return self._tcp_counters()["RetransSegs"]
+
+    def _tcp_counters(self) -> dict[str, int]:
+        """Return the line ``Tcp:`` of /proc/net/snmp, which stands there as names and then as numbers."""
+        lines = self.run("cat", "/proc/net/snmp").splitlines()
+        names, numbers = (line.split()[1:] for line in lines if line.startswith("Tcp:"))
+        return dict(zip(names, map(int, numbers), strict=True))
 
 
 @dataclass(frozen=True)
@@ -179,12 +188,6 @@ def _route(machine: Machine, line: str, peer: str, peer_mac: str, own_address: s
     _run(*ip, "neighbour", "add", peer, "lladdr", peer_mac, "dev", line, "nud", "permanent")
     source = own_address or ANALYST_ADDRESS
     _run(*ip, "route", "add", f"{peer}/32", "dev", line, "src", source)
-
-
-def _tcp_counters(snmp: str) -> dict[str, int]:
-    """Return the line ``Tcp:`` of /proc/net/snmp, which stands there as names and then as numbers."""
-    names, numbers = (line.split()[1:] for line in snmp.splitlines() if line.startswith("Tcp:"))
-    return dict(zip(names, map(int, numbers), strict=True))
 
 
 def _run(*words: str) -> str:
