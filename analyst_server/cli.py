@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import ssl
 import sys
 import tomllib
@@ -17,6 +18,7 @@ import uvicorn
 from pydantic import ValidationError
 
 from analyst_server import enrolment
+from analyst_server.api.counting import CountingSocket
 from analyst_server.api.tls import TlsAwareProtocol
 from analyst_server.app import create_app, open_analyst, unix_now
 from analyst_server.pages.plan_page import plan_page
@@ -142,7 +144,10 @@ def _serve(settings: Settings) -> None:
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
         config.ssl.num_tickets = 0  # each is larger than a certificate, and no client of ours resumes
-    uvicorn.Server(config).run()
+    sockets: list[socket.socket] | None = None
+    if settings.bytes_counted_by == "transport":
+        sockets = [CountingSocket.around(config.bind_socket())]
+    uvicorn.Server(config).run(sockets)
 
 
 @app.command()

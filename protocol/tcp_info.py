@@ -48,6 +48,12 @@ def read_tcp_info(sock: socket.socket) -> TcpCount | None:
     return parse_tcp_info(info)
 
 
+def kernel_counts() -> bool:
+    """Whether the kernel of this machine counts the bytes of a connection."""
+    with socket.socket() as probe:
+        return read_tcp_info(probe) is not None
+
+
 def parse_tcp_info(info: bytes) -> TcpCount | None:
     """Return what ``struct tcp_info`` says, or None if the kernel is too old to say it."""
     if len(info) < _NEEDED_BYTES:

@@ -1,37 +1,36 @@
-"""One connection as the meter sees it: what the kernel counted, attributed request by request."""
+"""One connection as the meter sees it: what was counted below TLS, attributed request by request."""
 
 from __future__ import annotations
 
-import array
 import asyncio
-import fcntl
 import re
-import socket
-import termios
 from dataclasses import replace
 from typing import Any
 
+from analyst_server.api.counting import Count, count_of
 from analyst_server.services.meter import Meter, Purpose
 from protocol.metering import Counts, Flow, kind_of
-from protocol.tcp_info import TcpCount, read_tcp_info
 
 
 class MeteredLine:
     """Counts a connection between the moments its protocol tells.
 
-    A request's bytes have all come when its answer is complete. The answer's may still wait to be
-    sent then, but have been when the next request begins, because its sender has read them first.
+    A request has come when its last byte was parsed. Of its answer some may still wait to be sent when it
+    is complete, but none when its reader asks the next, or closes. The handshake, and what closes the
+    connection, are control.
     """
 
     def __init__(self, transport: asyncio.Transport, meter: Meter) -> None:
         self._meter = meter
-        self._descriptor = _second_handle(transport)
+        self._count = count_of(transport, meter.counter)
         self._plain_up = self._plain_down = self._body_up = self._body_down = 0
-        self._attributed = Counts()
-        self._handshake = _handshake(transport, self._descriptor)
+        self._handshake = _handshake(transport, self._count)
         """Until the first request tells what the connection is for."""
-        self._current: Purpose | None = None
+        self._attributed = Counts()
+        self._request_up: Flow | None = None
+        """What had come when the request under way was complete."""
         self._last: Purpose | None = None
+        self._has_ended = False
         self._owner = Purpose()
         """Whose connection it is, once a request has told."""
         self._unowned: dict[Purpose, Counts] = {}
@@ -48,46 +47,51 @@ class MeteredLine:
     def sent_body(self, body_bytes: int) -> None:
         self._body_down += body_bytes
 
-    def settle_answer(self) -> None:
-        """The peer is done with the last answer: what has been sent until now belongs to it."""
-        if self._last is not None:
-            self._attribute(self._last, only_down=True)
+    def request_is_whole(self) -> None:
+        if self._request_up is None:
+            self._request_up = self._carried().up
 
-    def begin(self, purpose: Purpose) -> None:
-        """A request's head has come."""
-        self._current = purpose
+    def answer_is_read(self, under_way: Purpose | None) -> None:
+        """The peer asks the next: what was sent until now belongs to the request before."""
+        purpose = under_way or self._last
+        if purpose is not None:
+            self._attribute(purpose, Counts(self._attributed.up, self._carried().down))
 
     def finish(self, purpose: Purpose) -> None:
-        """A request's answer is complete; only now is it known who asked."""
-        self._current, self._last = None, purpose
-        control = replace(purpose, kind="control")
-        self._give_handshake_to(control)
-        self._attribute(purpose)
+        """A request's answer is complete."""
+        carried = self._carried()
+        if not self._has_ended:
+            self._attribute(purpose, Counts(self._request_up or carried.up, carried.down))
+        self._request_up, self._last = None, purpose
 
-    def close(self) -> None:
-        """The connection is gone; a request that was cut off takes the rest, closing is control."""
-        rest = self._current or replace(self._last or Purpose(), kind="control")
-        self._give_handshake_to(replace(rest, kind="control"))
-        self._attribute(rest)
+    def end(self, under_way: Purpose | None) -> None:
+        """The peer closes in order: it has read its answer, or has given up its request."""
+        if under_way is None:
+            self.answer_is_read(None)
+        else:
+            carried = self._carried()
+            self._attribute(under_way, Counts(self._request_up or carried.up, carried.down))
+        self._has_ended = True
+
+    def close(self, under_way: Purpose | None) -> None:
+        """The connection is gone; a request that was cut off takes the rest."""
+        rest = under_way or self._last or Purpose()
+        is_cut_off = under_way is not None and not self._has_ended
+        self._attribute(rest if is_cut_off else replace(rest, kind="control"), self._carried())
         for purpose, counts in self._unowned.items():
             self._meter.add(purpose, counts)
-        if self._descriptor is not None:
-            self._descriptor.close()
-            self._descriptor = None
+        if self._count is not None:
+            self._count.release()
+            self._count = None
 
-    def _give_handshake_to(self, purpose: Purpose) -> None:
-        self._attributed += self._handshake
-        self._add(purpose, self._handshake)
-        self._handshake = Counts()
-
-    def _attribute(self, purpose: Purpose, *, only_down: bool = False) -> None:
-        if self._descriptor is None:
+    def _attribute(self, purpose: Purpose, until: Counts) -> None:
+        if self._count is None:
             return
-        counts = self._count(self._descriptor) - self._attributed - self._handshake
-        if only_down:
-            counts = Counts(down=counts.down)
-        self._attributed += counts
-        self._add(purpose, counts)
+        if self._handshake != Counts():
+            self._add(replace(purpose, kind="control"), self._handshake)
+            self._attributed, self._handshake = self._handshake, Counts()
+        self._add(purpose, until - self._attributed)
+        self._attributed = until
 
     def _add(self, purpose: Purpose, counts: Counts) -> None:
         """Hand counts on, those of requests without a name together with the first that has one."""
@@ -101,8 +105,10 @@ class MeteredLine:
         self._unowned.clear()
         self._meter.add(purpose.owned_by(self._owner), counts)
 
-    def _count(self, descriptor: socket.socket) -> Counts:
-        tcp = read_tcp_info(descriptor) or TcpCount()
+    def _carried(self) -> Counts:
+        if self._count is None:
+            return self._attributed
+        tcp = self._count.read()
         return Counts(
             up=Flow(tcp.received_bytes, 0, self._plain_up, self._body_up, tcp.segments_in),
             down=Flow(
@@ -120,35 +126,25 @@ def purpose_of(method: str, path: str) -> Purpose:
     kind, collaboration_id = kind_of(path)
     upload_id = path.removeprefix("/v1/uploads/") if path.startswith("/v1/uploads/") else ""
     enrolment = re.fullmatch("/v1/enrolments/([0-9a-f]{32})", path) if method == "GET" else None
-    invitation_id = enrolment[1] if enrolment else ""
     return Purpose(
-        kind=kind, collaboration_id=collaboration_id, upload_id=upload_id, invitation_id=invitation_id
+        kind=kind,
+        collaboration_id=collaboration_id,
+        upload_id=upload_id,
+        invitation_id=enrolment[1] if enrolment else "",
     )
 
 
-def _second_handle(transport: asyncio.Transport) -> socket.socket | None:
-    """Return another descriptor of the connection: asyncio closes its own before it tells us."""
-    connected: Any = transport.get_extra_info("socket")
-    try:
-        found: socket.socket | None = connected.dup() if connected is not None else None
-    except OSError:  # no descriptor is left: this connection goes uncounted
-        return None
-    return found
-
-
-def _handshake(transport: asyncio.Transport, descriptor: socket.socket | None) -> Counts:
+def _handshake(transport: asyncio.Transport, count: Count | None) -> Counts:
     """Return what the handshake alone took: a client may have sent its first request close behind.
 
     What has come but was not yet decrypted waits in the kernel, or in asyncio's buffer below TLS.
     """
-    tcp = read_tcp_info(descriptor) if descriptor is not None else None
-    if descriptor is None or tcp is None:
+    if count is None:
         return Counts()
-    unread = array.array("i", [0])
-    fcntl.ioctl(descriptor, termios.FIONREAD, unread)
+    tcp = count.read()
     tls: Any = getattr(transport, "_ssl_protocol", None)  # uvloop has none: there the request counts in
     undecrypted = tls._incoming.pending if tls is not None else 0
     return Counts(
-        up=Flow(tcp.received_bytes - unread[0] - undecrypted, segments=tcp.segments_in),
+        up=Flow(tcp.received_bytes - count.unread_bytes() - undecrypted, segments=tcp.segments_in),
         down=Flow(tcp.sent_bytes, tcp.retransmitted_bytes, segments=tcp.segments_out),
     )

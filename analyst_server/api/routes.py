@@ -92,7 +92,7 @@ def enrolment_routes(analyst: Analyst) -> APIRouter:
 
     @router.put("/{invitation_id}/certificate", status_code=204)
     async def issue_certificate(invitation_id: str, sender: Sender, request: Request) -> Response:
-        """Hand in the certificate (PEM) the lead issued."""
+        """Hand in the certificate (DER or PEM) the lead issued."""
         body = await read_limited(request, MAX_CERTIFICATE_BYTES)
         await to_thread.run_sync(enrol.issue, analyst, sender, invitation_id, body)
         return Response(status_code=204)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import deque
 from dataclasses import replace
 from typing import Any, Final
 
@@ -33,10 +34,13 @@ class TlsAwareProtocol(HttpToolsProtocol):
     _in_head = True
     _head_timer: asyncio.TimerHandle | None = None
     _line: MeteredLine
+    _under_way: deque[Any]
+    """Scopes of the requests whose answers are not complete, the oldest first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         meter: Meter = self.app_state["meter"]
-        line = self._line = MeteredLine(transport, meter)
+        line, self._under_way = MeteredLine(transport, meter), deque()
+        self._line = line
         super().connection_made(_CountedWrites(transport, line))  # type: ignore[arg-type]  # quacks like one
         self._head_timer = self.loop.call_later(MAX_HEAD_S, self._give_up)
         inner, extension = self.app, _tls_extension(transport)
@@ -63,7 +67,7 @@ class TlsAwareProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_begin(self) -> None:
-        self._line.settle_answer()
+        self._line.answer_is_read(self._purpose_under_way())
         self._in_head, self._head_bytes = True, 0
         super().on_message_begin()
 
@@ -71,41 +75,40 @@ class TlsAwareProtocol(HttpToolsProtocol):
         self._in_head = False
         self._stop_timer()
         super().on_headers_complete()
-        self._line.begin(self._purpose())
+        self._under_way.append(self.cycle.scope)
 
     def on_body(self, body: bytes) -> None:
         self._line.received_body(len(body))
         super().on_body(body)
 
+    def on_message_complete(self) -> None:
+        self._line.request_is_whole()
+        super().on_message_complete()
+
     def on_response_complete(self) -> None:
-        self._line.finish(self._purpose())
+        self._line.finish(_purpose(self._under_way.popleft()))
         super().on_response_complete()
 
     def eof_received(self) -> None:
-        self._line.settle_answer()
+        self._line.end(self._purpose_under_way())
         super().eof_received()
 
     def timeout_keep_alive_handler(self) -> None:
-        self._line.settle_answer()
+        self._line.answer_is_read(None)
         super().timeout_keep_alive_handler()
 
     def shutdown(self) -> None:
-        self._line.settle_answer()
+        if not self._under_way:
+            self._line.answer_is_read(None)
         super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
-        self._line.close()
+        self._line.close(self._purpose_under_way())
 
-    def _purpose(self) -> Purpose:
-        """What the request at hand is for; whose it is once the application has looked at it."""
-        scope: Any = self.cycle.scope
-        identity, invitation_id = scope["state"].get("identity"), scope["state"].get("invitation_id")
-        purpose = purpose_of(scope["method"], scope["path"])
-        if identity is not None:
-            return replace(purpose, party=identity.name)
-        return replace(purpose, invitation_id=invitation_id or purpose.invitation_id)
+    def _purpose_under_way(self) -> Purpose | None:
+        return _purpose(self._under_way[0]) if self._under_way else None
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:
@@ -114,6 +117,15 @@ class TlsAwareProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self.transport.abort()
+
+
+def _purpose(scope: Any) -> Purpose:
+    """What a request is for; and whose it is, once the application has looked at it."""
+    identity, invitation_id = scope["state"].get("identity"), scope["state"].get("invitation_id")
+    purpose = purpose_of(scope["method"], scope["path"])
+    if identity is not None:
+        return replace(purpose, party=identity.name)
+    return replace(purpose, invitation_id=invitation_id or purpose.invitation_id)
 
 
 class _CountedWrites:

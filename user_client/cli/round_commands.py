@@ -108,12 +108,15 @@ def status(
 
 
 def receive(
-    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+    context: typer.Context,
+    wait: Annotated[float, typer.Option(help="seconds to wait for the release")] = 0,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Fetch our one downlink: a change-of-basis matrix and the model."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
-        manifest = receive_downlink(session, chosen)
+        manifest = receive_downlink(session, chosen, wait_s=wait)
     sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
     value = {
         "collaboration_id": chosen,

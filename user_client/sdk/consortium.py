@@ -132,7 +132,7 @@ def approve_pending(session: Session, passphrase: str) -> list[Approved]:
         session.connection.request(
             "PUT",
             f"/v1/enrolments/{one.invitation_id}/certificate",
-            content=one.certificate.public_bytes(Encoding.PEM),
+            content=one.certificate.public_bytes(Encoding.DER),
         )
         _invitation_path(session.home, one.invitation_id).unlink()
         approved.append(one)

@@ -65,8 +65,7 @@ class AnalystConnection:
             base_url=self._url,
             verify=context,
             timeout=TIMEOUT,
-            # nothing we fetch is worth compressing, and what is not unpacked cannot grow
-            headers={"user-agent": f"odc/{__version__}", "accept-encoding": "identity"},
+            headers={"user-agent": f"odc/{__version__}", "accept-encoding": "gzip"},
         )
         _meter(self._client, traffic)
 
@@ -166,12 +165,13 @@ class AnalystConnection:
         with (
             self._translated(),
             self._traffic.during(path) as exchange,
-            self._client.stream("GET", path) as answer,
+            # arrays do not compress, and what is not unpacked cannot grow
+            self._client.stream("GET", path, headers={"accept-encoding": "identity"}) as answer,
         ):
             if not answer.is_success:
                 _read_bounded(answer, exchange)
                 raise_for_problem(answer)
-            yield _counted(answer.iter_raw(), exchange)
+            yield _counted(answer.iter_raw(), answer, exchange)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -197,16 +197,22 @@ def _meter(client: httpx.Client, traffic: Traffic) -> None:
             pool._network_backend = MeteredBackend(pool._network_backend, traffic)
 
 
-def _counted(pieces: Iterator[bytes], exchange: Exchange) -> Iterator[bytes]:
+def _counted(pieces: Iterator[bytes], answer: httpx.Response, exchange: Exchange) -> Iterator[bytes]:
+    """Note the bytes of a body as they come, before they are unpacked."""
+    seen = answer.num_bytes_downloaded
     for piece in pieces:
-        exchange.received_body += len(piece)
+        exchange.received_body += answer.num_bytes_downloaded - seen
+        seen = answer.num_bytes_downloaded
         yield piece
 
 
 def _read_bounded(answer: httpx.Response, exchange: Exchange) -> None:
-    """Read a whole answer of at most `MAX_ANSWER_BYTES`, as it came, and leave it in ``content``."""
+    """Read a whole answer of at most `MAX_ANSWER_BYTES`, unpacked, and leave it in ``content``.
+
+    A piece of 64 KiB unpacks to 64 MiB at most, which gzip cannot exceed: that much more is held.
+    """
     body = bytearray()
-    for piece in _counted(answer.iter_bytes(), exchange):
+    for piece in _counted(answer.iter_bytes(), answer, exchange):
         body += piece
         if len(body) > MAX_ANSWER_BYTES:
             raise LimitExceededError("answer in bytes", MAX_ANSWER_BYTES)

@@ -16,13 +16,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from protocol.metering import Counter, Counts, Flow, Kind, kind_of
-from protocol.tcp_info import TcpCount, read_tcp_info
-
-
-def kernel_counts() -> bool:
-    """Whether the kernel counts the bytes of a connection for us."""
-    with socket.socket() as probe:
-        return read_tcp_info(probe) is not None
+from protocol.tcp_info import TcpCount, kernel_counts, read_tcp_info
 
 
 @dataclass
