@@ -16,7 +16,7 @@ body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; background: var(--p
   font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; line-height: 1.25; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 p.quiet, caption, figcaption { color: var(--quiet); }
-div.wide { overflow-x: auto; }
+div.wide { overflow-x: auto; margin: 1rem 0 1.5rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .4rem; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }

@@ -9,7 +9,7 @@ from protocol.metering import WORDS
 
 TRANSFERS: Final = (("uplink", "(3)"), ("downlink", "(4)"), ("anchor", "(5)"))
 """The parts of a party's round that have a formula, and which."""
-WITHOUT_FORMULA: Final = ("control", "membership")
+WITHOUT_FORMULA: Final = (("control", "control"), ("membership", "joining and listing"))
 
 
 def compared(wire: dict[str, Any]) -> list[dict[str, Any]]:
@@ -21,7 +21,9 @@ def compared(wire: dict[str, Any]) -> list[dict[str, Any]]:
     rows = [
         _compared(kind, formula, [party[kind] for party in wire["parties"]]) for kind, formula in TRANSFERS
     ]
-    rows += [_compared(kind, "", [party[kind] for party in wire["parties"]]) for kind in WITHOUT_FORMULA]
+    rows += [
+        _compared(words, "", [party[kind] for party in wire["parties"]]) for kind, words in WITHOUT_FORMULA
+    ]
     return [*rows, _compared("the whole round", "(6)", [wire["total"]])]
 
 

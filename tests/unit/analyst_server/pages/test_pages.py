@@ -179,7 +179,7 @@ def test_the_report_adds_parties_up_and_keeps_the_ratio() -> None:
     assert (rows["uplink"]["formula_bytes"], rows["uplink"]["ours_bytes"]) == (2001, 2001 + 62)
     assert rows["uplink"]["ratio"] == pytest.approx(2063 / 2001)
     assert (rows["control"]["ours_bytes"], rows["control"]["ratio"]) == (180, None)
-    kinds = ("uplink", "downlink", "anchor", "control", "membership")
+    kinds = ("uplink", "downlink", "anchor", "control", "joining and listing")
     assert sum(rows[kind]["ours_bytes"] for kind in kinds) == rows["the whole round"]["ours_bytes"]
     assert sum(row["ours_bytes"] for row in by_party(wire())) == rows["the whole round"]["ours_bytes"]
 

@@ -26,11 +26,13 @@ def planned(**changed: Any) -> dict[str, Any]:
 
 
 def term(found: dict[str, Any], start: str) -> dict[str, Any]:
+    row: dict[str, Any]
     (row,) = (row for row in found["terms"] if row["what"].startswith(start))
     return row
 
 
 def federated(found: dict[str, Any], participation: float) -> dict[str, Any]:
+    one: dict[str, Any]
     (one,) = (one for one in found["federated_averaging"] if one["participation"] == participation)
     return one
 
