@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-BENCHMARKS: Final[tuple[str, ...]] = ("wire",)
+BENCHMARKS: Final[tuple[str, ...]] = ("encodings", "wire")
 
 
 def main() -> int:

@@ -33,49 +33,46 @@ from user_client.sdk import Session, explain_our_bytes
 NOT_YET: Final = 6
 """Exit code of a command that has to wait for somebody."""
 _PORT: Final = 8443
+_SHELL: Final = (sys.executable, "-m", "benchmarks.wire.shell")
 _TIMEOUT_S: Final = 300
 
 
-class Institution:
-    """A process that runs the commands of one institution, one after another."""
+class Shell:
+    """A process that runs the commands of one member, one after another."""
 
-    def __init__(self, name: str, home: Path, prefix: Sequence[str]) -> None:
-        self.name, self.home = name, home
-        home.mkdir(parents=True)
+    def __init__(self, name: str, directory: Path, command: Sequence[str], **settings: str) -> None:
+        self.name, self._log_path = name, directory / "shell.log"
+        directory.mkdir(parents=True)
         with self._log_path.open("wb") as log:
-            process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "benchmarks.wire.institution", str(home)],
-                cwd=home,
-                env=clean_environment(),
+            self._process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env={**clean_environment(), **settings},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
             )
-        self._process = process
-        self._commands, self._answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
-
-    @property
-    def _log_path(self) -> Path:
-        return self.home / "institution.log"
+        self._commands = cast("IO[str]", self._process.stdin)
+        self._answers = cast("IO[str]", self._process.stdout)
 
     def start(self, *words: str) -> None:
         """Begin a command."""
         self._commands.write(json.dumps(words) + "\n")
         self._commands.flush()
 
-    def finish(self, *, may_wait: bool = False) -> Any:
-        """Return what the command begun last has answered."""
+    def finish(self, *, may_wait: bool = False) -> str:
+        """Return what the command begun last has printed."""
         line = self._answers.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended:\n{self._log_path.read_text()}")
         found = json.loads(line)
         if found["exit_code"] == 0 or (may_wait and found["exit_code"] == NOT_YET):
-            return found.get("answer")
+            return str(found.get("printed", ""))
         raise RuntimeError(f"{self.name}: {found['error']}")
 
-    def odc(self, *words: str) -> Any:
-        """Run a command and return its answer."""
+    def run(self, *words: str) -> str:
+        """Run a command and return what it printed."""
         self.start(*words)
         return self.finish()
 
@@ -83,6 +80,14 @@ class Institution:
         self._commands.close()
         self._process.wait(timeout=_TIMEOUT_S)
         self._answers.close()
+
+
+class Institution(Shell):
+    """A shell of `odc`."""
+
+    def __init__(self, name: str, home: Path, prefix: Sequence[str]) -> None:
+        self.home = home
+        super().__init__(name, home, [*prefix, *_SHELL, "odc", "--home", str(home)])
 
 
 @dataclass(frozen=True)
@@ -119,14 +124,14 @@ def whole_round(work: Work, out: Path) -> Round:
     shutil.rmtree(out, ignore_errors=True)
     files, laps = _lay_out(work, out), _Laps()
     with star(work.parties) as net:
-        analyst = Analyst(out / "analyst", port=_PORT, host=ANALYST_ADDRESS, prefix=net.analyst.prefix)
+        server = Analyst(out / "analyst", port=_PORT, host=ANALYST_ADDRESS, prefix=net.analyst.prefix)
         laps.start()
-        try:
-            with _institutions(work, net, out) as everybody:
-                collaboration_id = _play(analyst, everybody, files, laps)
-            report = json.loads(analyst.run("collaboration", "report", collaboration_id, "--json"))
-        finally:
-            analyst.stop()
+        with _members(work, net, out) as (operator, everybody):
+            try:
+                collaboration_id = _play(server, operator, everybody, files, laps)
+            finally:
+                server.stop()  # it writes the last of its count
+            report = json.loads(operator.run("collaboration", "report", collaboration_id, "--json"))
         by_party = {party: machine.counters() for party, machine in net.parties.items()}
     schema = Schema.model_validate(work.table_schema, strict=False)
     predicted = [pyarrow.csv.read_csv(out / party / "predictions.csv") for party in work.parties]
@@ -171,14 +176,16 @@ def _lay_out(work: Work, out: Path) -> Path:
     return files
 
 
-def _play(analyst: Analyst, everybody: Sequence[Institution], files: Path, laps: _Laps) -> str:
-    _found_consortium(analyst, everybody, files)
+def _play(
+    server: Analyst, operator: Shell, everybody: Sequence[Institution], files: Path, laps: _Laps
+) -> str:
+    _found_consortium(server, operator, everybody, files)
     laps.done("joined")
-    collaboration_id = _agree(analyst, everybody, files)
+    collaboration_id = _agree(operator, everybody, files)
     laps.done("anchored")
     _at_each(everybody, lambda one: ("contribute", str(files / f"{one.name}.csv")))
     laps.done("contributed")
-    _wait_for_release(analyst.data_dir, collaboration_id)
+    _wait_for_release(server.data_dir, collaboration_id)
     laps.done("released")
     _at_each(everybody, lambda _: ("status",))  # as a person does, who was told to look
     _at_each(everybody, lambda _: ("receive",))
@@ -189,14 +196,18 @@ def _play(analyst: Analyst, everybody: Sequence[Institution], files: Path, laps:
 
 
 @contextmanager
-def _institutions(work: Work, net: Star, out: Path) -> Iterator[list[Institution]]:
-    """Start a process for each party, and end them all afterwards."""
+def _members(work: Work, net: Star, out: Path) -> Iterator[tuple[Shell, list[Institution]]]:
+    """Start a process for the analyst's operator and for each party, and end them all afterwards."""
     with ExitStack() as stack:
-        started = []
-        for party in work.parties:
-            started.append(Institution(party, out / party, net.parties[party].prefix))
-            stack.callback(started[-1].stop)
-        yield started
+        lead, *others = work.parties
+        everybody = [Institution(lead, out / lead, net.parties[lead].prefix)]
+        data_dir = out / "analyst"
+        command = [*net.analyst.prefix, *_SHELL, "odc-analyst"]
+        operator = Shell("analyst", data_dir, command, ODC_ANALYST_DATA_DIR=str(data_dir))
+        everybody += [Institution(party, out / party, net.parties[party].prefix) for party in others]
+        for shell in (operator, *everybody):
+            stack.callback(shell.stop)
+        yield operator, everybody
 
 
 def _at_each(
@@ -212,31 +223,31 @@ def _at_each(
         institution.finish(may_wait=may_wait)
 
 
-def _found_consortium(analyst: Analyst, everybody: Sequence[Institution], files: Path) -> None:
+def _found_consortium(
+    server: Analyst, operator: Shell, everybody: Sequence[Institution], files: Path
+) -> None:
     """Root, certificates and the analyst's server."""
     lead, others = everybody[0], everybody[1:]
     secret = ("--passphrase-file", str(files / "passphrase"))
-    names = ("Benchmark", "--analyst", analyst.url, "--party", lead.name)
-    lead.odc("consortium", "create", *names, *secret)
-    analyst.run("join", str(lead.home / "analyst.invitation.json"))
-    request, issued = analyst.data_dir / "analyst-request.odc", lead.home / "analyst-certificate.pem"
-    lead.odc("consortium", "approve", "--request", str(request), *secret)
-    analyst.run("install", str(issued))
-    analyst.start()
+    lead.run("consortium", "create", "Benchmark", "--analyst", server.url, "--party", lead.name, *secret)
+    operator.run("join", str(lead.home / "analyst.invitation.json"))
+    lead.run("consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), *secret)
+    operator.run("install", str(lead.home / "analyst-certificate.pem"))
+    server.start()
     for other in others:
-        lead.odc("consortium", "invite", other.name)
+        lead.run("consortium", "invite", other.name)
     # the first time nobody has a certificate yet: the lead has not approved
     _at_each(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")), may_wait=True)
-    lead.odc("consortium", "approve", *secret)
+    lead.run("consortium", "approve", *secret)
     _at_each(others, lambda _: ("join",))
 
 
-def _agree(analyst: Analyst, everybody: Sequence[Institution], files: Path) -> str:
+def _agree(operator: Shell, everybody: Sequence[Institution], files: Path) -> str:
     """Terms published and signed by all, the anchor drawn and sealed; return the collaboration."""
-    created = json.loads(analyst.run("collaboration", "create", str(files / "terms.json"), "--json"))
+    printed = operator.run("collaboration", "create", str(files / "terms.json"), "--json")
     _at_each(everybody, lambda _: ("terms", "accept"))
-    everybody[0].odc("anchor", "create")
-    return str(created["collaboration_id"])
+    everybody[0].run("anchor", "create")
+    return str(json.loads(printed)["collaboration_id"])
 
 
 def _wait_for_release(data_dir: Path, collaboration_id: str) -> None:

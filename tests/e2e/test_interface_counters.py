@@ -63,9 +63,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         hospitals = [Institution(name, directory / name, net.parties[name].prefix) for name in NAMES]
         try:
             collaboration_id = _round(analyst, hospitals, directory)
-            report = json.loads(analyst.run("collaboration", "report", collaboration_id, "--json"))
         finally:
-            analyst.stop()
+            analyst.stop()  # it writes the last of its count
+        report = json.loads(analyst.run("collaboration", "report", collaboration_id, "--json"))
         yield Measured(
             {name: machine.counters() for name, machine in net.parties.items()},
             {hospital.name: _own_count(hospital, collaboration_id) for hospital in hospitals},
