@@ -6,15 +6,15 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
-from starlette.middleware.gzip import GZipMiddleware
 
 from analyst_server.api.access import RequireIdentity
+from analyst_server.api.bodies import CompressedAnswers
 from analyst_server.api.problems import on_http_error, on_odc_error, on_unexpected
 from analyst_server.api.routes import (
     collaboration_routes,
@@ -32,9 +32,6 @@ from analyst_server.store import DirectoryBlobs, Records
 from protocol import __version__
 from protocol.errors import CertificateRequiredError, OdcError
 from protocol.identity import TrustRoot, load_certificate
-
-COMPRESSED_FROM_BYTES: Final = 600
-"""Answers below this fit into a packet or two as they are."""
 
 
 def unix_now() -> int:
@@ -103,6 +100,5 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_unexpected)
     app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock)
-    # terms repeat themselves in every column; a client that fetches arrays does not ask for this
-    app.add_middleware(GZipMiddleware, minimum_size=COMPRESSED_FROM_BYTES, compresslevel=6)
+    app.add_middleware(CompressedAnswers)
     return app

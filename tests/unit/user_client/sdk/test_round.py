@@ -442,6 +442,48 @@ def test_a_failed_round_is_told_with_its_reason(consortium: Consortium) -> None:
         receive(consortium.hospital, consortium.id)
 
 
+def test_waiting_for_the_release_ends_with_the_downlink(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            consortium.compute()
+
+    assert receive(consortium.hospital, consortium.id, wait_s=1000, pause=pause).party == HOSPITAL
+    assert len(pauses) == 3
+
+
+def test_the_pauses_grow_so_that_an_hour_costs_few_questions(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    pauses: list[float] = []
+    with pytest.raises(OutOfOrderError):
+        receive(consortium.hospital, consortium.id, wait_s=3600, pause=pauses.append)
+    assert sum(pauses) == pytest.approx(3600)
+    assert len(pauses) <= 25
+    assert pauses[:-1] == sorted(pauses[:-1])
+
+
+def test_a_round_that_fails_while_we_wait_says_so_at_once(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    rounds.claim(consortium.analyst, "worker", 10)
+    rounds.fail(consortium.analyst, consortium.id, "worker", "no rows of class 1")
+    pauses: list[float] = []
+    with pytest.raises(RoundFailedError):
+        receive(consortium.hospital, consortium.id, wait_s=3600, pause=pauses.append)
+    assert pauses == []
+
+
+def test_the_terms_that_were_shown_are_the_terms_that_are_signed(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_joined().publish()
+    shown = fetch_terms(consortium.hospital, consortium.id)
+    monkeypatch.setattr(consortium.hospital.connection, "get_message", None)  # nothing is fetched again
+    assert accept_terms(consortium.hospital, consortium.id) == shown
+
+
 def test_the_downlink_of_another_party_is_refused(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
