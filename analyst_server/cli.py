@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
 import socket
 import ssl
 import sys
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -120,6 +122,7 @@ def serve(
 
 
 def _serve(settings: Settings) -> None:
+    _allow_all_descriptors()
     analyst = open_analyst(settings)
     directory = settings.identity_dir
     config = uvicorn.Config(
@@ -148,6 +151,13 @@ def _serve(settings: Settings) -> None:
     if settings.bytes_counted_by == "transport":
         sockets = [CountingSocket.around(config.bind_socket())]
     uvicorn.Server(config).run(sockets)
+
+
+def _allow_all_descriptors() -> None:
+    """Raise the usual 1024 open files to what the system allows: a connection takes two."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # some systems say "unlimited" and mean less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @app.command()

@@ -10,7 +10,7 @@ import pytest
 
 from analyst_server.services.meter import counts_of
 from analyst_server.services.report import explain_round
-from protocol.metering import Counts, Kind, PartyExplanation, RoundExplanation
+from protocol.metering import TERMS, Counts, Kind, PartyExplanation, RoundExplanation
 from protocol.tcp_info import kernel_counts
 from tests.e2e.consortium import Consortium, consortium
 from tests.fakes.certificates import shared_root
@@ -111,6 +111,15 @@ def test_both_sides_explain_an_uplink_and_a_downlink_alike(played: Played) -> No
 
 def _terms(found: Any) -> int:
     return int(found.measured_bytes - found.tls_bytes - found.retransmitted_bytes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_explanation_of_a_real_round_adds_up_to_all_that_was_counted(played: Played, name: str) -> None:
+    counts = played.recorded[name].counts.values()
+    measured = sum(both.up.measured_bytes + both.down.measured_bytes for both in counts)
+    total = played.ours[name].total
+    assert total.measured_bytes == measured
+    assert sum(getattr(total, term) for term in TERMS) == measured
 
 
 def test_an_uplink_is_its_formula_its_labels_and_what_it_travels_in(played: Played) -> None:

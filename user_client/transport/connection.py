@@ -149,7 +149,10 @@ class AnalystConnection:
         if self._identity is None:
             return False
         try:
-            return httpx.get(f"{self._url}/healthz", verify=self._trust(), timeout=TIMEOUT).is_success
+            with httpx.Client(verify=self._trust(), timeout=TIMEOUT) as stranger:
+                _meter(stranger, self._traffic)
+                with self._traffic.during("/healthz"):
+                    return stranger.get(f"{self._url}/healthz").is_success
         except httpx.HTTPError:
             return False
 

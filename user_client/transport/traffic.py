@@ -113,8 +113,10 @@ class Traffic:
         line.plain_received += plain_bytes
 
     def handshaken(self, line: Line) -> None:
-        """The connection stands: what it took so far is control."""
+        """The connection stands: what it took so far is control, a proxy's CONNECT included."""
         self._attribute(line, "control")
+        if self._exchange is not None:
+            self._exchange.in_head = True
 
     def closing(self, line: Line) -> None:
         """Attribute the rest of a connection: to the request it was used for, or to control."""
