@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -13,6 +14,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from analyst_server.api.access import RequireIdentity
+from analyst_server.api.bodies import CompressedAnswers
 from analyst_server.api.problems import on_http_error, on_odc_error, on_unexpected
 from analyst_server.api.routes import (
     collaboration_routes,
@@ -25,6 +27,7 @@ from analyst_server.api.routes import (
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.services import revoke
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.meter import Meter
 from analyst_server.services.worker import Worker
 from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records
@@ -69,7 +72,7 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     """Return the application; its lifespan runs the round worker and closes the stores."""
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         worker = Worker(
             analyst,
             partial(process_pool, settings.compute_processes),
@@ -79,11 +82,14 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
             hold_release=settings.hold_release,
             train_on_suspected_rows=settings.train_on_suspected_rows,
         )
+        meter = Meter(analyst.records, settings.bytes_counted_by)
         worker.start()
+        meter.start()
         try:
-            yield
+            yield {"meter": meter}
         finally:
             worker.stop()
+            meter.stop()
             analyst.records.dispose()
 
     app = FastAPI(title="ODC analyst", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -100,4 +106,5 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_unexpected)
     app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock)
+    app.add_middleware(CompressedAnswers)
     return app

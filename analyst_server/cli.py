@@ -5,28 +5,36 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
+import socket
 import ssl
 import sys
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 import uvicorn
 from pydantic import ValidationError
 
 from analyst_server import enrolment
+from analyst_server.api.counting import CountingSocket
 from analyst_server.api.tls import TlsAwareProtocol
 from analyst_server.app import create_app, open_analyst, unix_now
-from analyst_server.services import collaborations, report, rounds
-from analyst_server.services.findings import in_words
+from analyst_server.pages.plan_page import plan_page
+from analyst_server.pages.plan_text import plan_text
+from analyst_server.pages.report_page import report_page
+from analyst_server.pages.report_text import report_text
+from analyst_server.services import collaborations, planning, report, rounds
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
 from protocol import __version__
 from protocol.codec import explain
 from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
 from protocol.invitation import Invitation
+from protocol.terms import RowType
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +52,7 @@ DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="keys, database and blobs [env: ODC_ANALYST_DATA_DIR]")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
+HtmlFile = Annotated[Path | None, typer.Option("--html", help="write it as a page there")]
 CollaborationId = Annotated[str, typer.Argument(help="as `collaboration list` shows it")]
 
 
@@ -126,6 +135,7 @@ def serve(
 
 
 def _serve(settings: Settings) -> None:
+    _allow_all_descriptors()
     analyst = open_analyst(settings)
     directory = settings.identity_dir
     config = uvicorn.Config(
@@ -138,6 +148,7 @@ def _serve(settings: Settings) -> None:
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=5,
+        timeout_keep_alive=60,  # a handshake costs more than an idle connection; preparing may take a while
         ssl_keyfile=str(directory / "key.pem"),
         ssl_certfile=str(directory / "certificate.pem"),
         ssl_ca_certs=str(directory / "root.pem"),
@@ -148,7 +159,66 @@ def _serve(settings: Settings) -> None:
     config.load()
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
-    uvicorn.Server(config).run()
+        config.ssl.num_tickets = 0  # each is larger than a certificate, and no client of ours resumes
+    sockets: list[socket.socket] | None = None
+    if settings.bytes_counted_by == "transport":
+        sockets = [CountingSocket.around(config.bind_socket())]
+    uvicorn.Server(config).run(sockets)
+
+
+def _allow_all_descriptors() -> None:
+    """Raise the usual 1024 open files to what the system allows: a connection takes two."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # some systems say "unlimited" and mean less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@app.command()
+def plan(
+    parties: Annotated[int, typer.Option(help="institutions, c")],
+    rows: Annotated[int, typer.Option(help="rows of each, n")],
+    features: Annotated[int, typer.Option(help="encoded features, m")],
+    latent_dim: Annotated[int, typer.Option(help="numbers a row becomes, l")],
+    model_parameters: Annotated[float, typer.Option(help="numbers in the model, N; 25e6 is understood")],
+    anchor_rows: Annotated[
+        int | None, typer.Option(help="rows of the formulas' anchor, a [default: m]")
+    ] = None,
+    bits: Annotated[int, typer.Option(help="bits of a number in the formulas, q")] = 32,
+    participation: Annotated[
+        list[float] | None,
+        typer.Option(help="share of parties in a federated round, p; repeat for more [default: 1, 0.1]"),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="federated rounds to compare with, R [default: twice the break-even]")
+    ] = None,
+    rep_dtype: Annotated[str, typer.Option(help="number type of our terms: f2, f4, f8 or i1")] = "f4",
+    anchor_kind: Annotated[str, typer.Option(help="anchor of our terms: haar or uniform")] = "haar",
+    classes: Annotated[int, typer.Option(help="classes of the label")] = 2,
+    html: HtmlFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a round would cost, by the paper's formulas (3) to (8) and as we send it."""
+    options: dict[str, Any] = {"participation": tuple(participation)} if participation else {}
+    try:
+        scenario = planning.Scenario(
+            parties=parties,
+            rows=rows,
+            anchor_rows=features if anchor_rows is None else anchor_rows,
+            features=features,
+            latent_dim=latent_dim,
+            model_parameters=round(model_parameters),
+            bits=bits,
+            rounds=rounds,
+            rep_dtype=cast("RowType", rep_dtype),  # checked there
+            anchor_kind=anchor_kind,
+            classes=classes,
+            **options,
+        )
+    except (ValueError, OverflowError) as error:
+        raise InputError(str(error)) from None
+    value = planning.plan(scenario)
+    _write_page(html, plan_page, value)
+    _show(value, as_json, plan_text)
 
 
 @collaboration.command()
@@ -215,10 +285,16 @@ def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
 
 
 @collaboration.command(name="report")
-def report_(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def report_(
+    collaboration_id: CollaborationId,
+    data_dir: DataDir = None,
+    html: HtmlFile = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what happened and what it cost, beside the paper's formulas."""
     value = report.for_operator(open_analyst(_settings(data_dir)), collaboration_id)
-    _show(value, as_json, _report_text)
+    _write_page(html, report_page, value)
+    _show(value, as_json, report_text)
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -238,17 +314,13 @@ def _details(row: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _report_text(value: dict[str, Any]) -> str:
-    lines = [f"{value['title']}: {value['state']}, alignment {value['alignment']}, l = {value['latent_dim']}"]
-    lines += [
-        f"  {party['party']:<24} {party['rows']:>8} rows  uplink {party['uplink_payload_bytes']:>12,} B"
-        f"  formula (3) {party['uplink_formula_bytes']:>14,.0f} B"
-        for party in value["parties"]
-    ]
-    if value["results"]:
-        lines.append(f"scores on held-out rows: {value['results']['hold_out_scores']}")
-        lines += in_words(value["results"]["alignment"])
-    return "\n".join(lines)
+def _write_page(path: Path | None, page: Callable[[Any], str], value: Any) -> None:
+    if path is None:
+        return
+    try:
+        path.write_text(page(value), "utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _read_text(path: Path) -> str:

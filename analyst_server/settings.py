@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from protocol.metering import Counter
+from protocol.tcp_info import kernel_counts
 
 
 class Settings(BaseSettings):
@@ -32,11 +36,17 @@ class Settings(BaseSettings):
     """Wait for ``odc-analyst collaboration release`` before institutions can fetch."""
     train_on_suspected_rows: bool = False
     """Train on the rows of a party that breaks an assumption of the alignment, too."""
+    counter: Literal["auto", "transport"] = "auto"
+    """Who counts bytes on the wire: the kernel where it can, or always our own sockets."""
     log_level: str = "info"
 
     @property
     def database(self) -> str:
         return self.database_url or f"sqlite:///{self.data_dir / 'odc.sqlite'}"
+
+    @property
+    def bytes_counted_by(self) -> Counter:
+        return "kernel" if self.counter == "auto" and kernel_counts() else "transport"
 
     @property
     def identity_dir(self) -> Path:

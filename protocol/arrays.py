@@ -17,10 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
-from protocol.messages import ArraySpec, Dtype
+from protocol.limits import MAX_SCALE
+from protocol.messages import SCALE_ARRAYS, ArraySpec, Dtype
 
 DIGEST_BYTES = 32
 _ARRAY_LABEL = b"odc/v1/array\x00"
+_LARGEST_I1 = 127
+_SMALLEST_SCALE = np.finfo(np.float32).tiny
+_BLOCK_ROWS = 4096
 
 
 class ArrayDigest:
@@ -39,6 +43,45 @@ class ArrayDigest:
 def little_endian(array: NDArray[np.generic], dtype: Dtype) -> NDArray[np.generic]:
     """Return ``array`` as the wire has it; a copy only where order or type differ."""
     return np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<"))
+
+
+def quantise(matrix: NDArray[np.floating]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return a matrix as 8-bit integers with one scale for each column.
+
+    Parameters
+    ----------
+    matrix : (n, l) ndarray of float
+        Finite. Not modified; worked on in blocks of rows, so that no second matrix of floats is held.
+
+    Returns
+    -------
+    values : (n, l) ndarray of int8
+        The nearest of -127 to 127 to each entry over its scale; ties to even.
+    scale : (l,) ndarray of float32
+        The largest magnitude of a column over 127, so that no entry is off by more than half of it;
+        0 for a column of zeros.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not finite, or too large for a scale.
+    """
+    largest = np.maximum(matrix.max(axis=0, initial=0), -matrix.min(axis=0, initial=0))
+    if not (largest <= float(_LARGEST_I1 * MAX_SCALE)).all():
+        raise ValueError("an entry is not finite or too large")
+    scale = (largest / _LARGEST_I1).astype("<f4")
+    scale[scale < _SMALLEST_SCALE] = 0  # a subnormal one would be too coarse itself
+    divisor = np.where(scale > 0, scale, np.inf)  # a column without a scale becomes zeros
+    values = np.empty(matrix.shape, dtype=np.int8)
+    for start in range(0, len(matrix), _BLOCK_ROWS):
+        block = np.rint(matrix[start : start + _BLOCK_ROWS] / divisor)
+        values[start : start + _BLOCK_ROWS] = block.clip(-_LARGEST_I1, _LARGEST_I1)
+    return values, scale
+
+
+def dequantise(values: NDArray[np.int8], scale: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the float32 matrix that `quantise` has rounded; it is the only memory taken."""
+    return np.multiply(values, scale, dtype=np.float32)
 
 
 def chunks_of(data: memoryview, chunk_bytes: int) -> Iterator[memoryview]:
@@ -184,14 +227,15 @@ class StreamReader:
 
 
 def check_values(layout: Layout, chunk: Chunk, classes: int | None = None) -> None:
-    """Raise if a chunk holds a NaN, an infinity, or a label that numbers no class.
+    """Raise if a chunk holds a NaN, an infinity, a scale out of range, or a label that numbers no class.
 
     Parameters
     ----------
     layout : Layout
         Of the transfer the chunk belongs to.
     chunk : Chunk
-        Integer arrays are checked against ``classes``, floating ones for finiteness.
+        Integer arrays are checked against ``classes``, floating ones for finiteness, scales from 0 to
+        `MAX_SCALE`, so that what they scale is finite too.
     classes : int, optional
         Number of classes in the terms; None for arrays that are not labels.
 
@@ -202,7 +246,10 @@ def check_values(layout: Layout, chunk: Chunk, classes: int | None = None) -> No
     """
     spec = layout.specs[chunk.slot.array]
     values = np.frombuffer(chunk.data, dtype=np.dtype(spec.dtype).newbyteorder("<"))
-    bad = ~np.isfinite(values) if values.dtype.kind == "f" else _outside(values, classes)
+    if spec.name in SCALE_ARRAYS:
+        bad = ~((values >= 0) & (values <= float(MAX_SCALE)))  # a NaN is neither
+    else:
+        bad = ~np.isfinite(values) if values.dtype.kind == "f" else _outside(values, classes)
     if bad.any():
         per_row = spec.shape[1] if len(spec.shape) == 2 else 1
         before = (chunk.slot.payload_offset - layout.payload_start(chunk.slot.array)) // values.itemsize
@@ -213,7 +260,7 @@ def check_values(layout: Layout, chunk: Chunk, classes: int | None = None) -> No
 
 
 def _outside(values: NDArray[np.generic], classes: int | None) -> NDArray[np.bool_]:
-    numbers = values.astype(np.int64)
     if classes is None:
-        return np.zeros(numbers.shape, dtype=np.bool_)
+        return np.zeros(values.shape, dtype=np.bool_)
+    numbers = values.astype(np.int64)
     return np.asarray((numbers < 0) | (numbers >= classes))

@@ -37,6 +37,9 @@ MAX_LATENT_DIM: Final = 2**14
 MAX_ARRAY_BYTES: Final = 2**40
 """One array of an uplink: 1 TiB. An analyst may set less (see its settings)."""
 
+MAX_SCALE: Final = 2**120
+"""A scale of 8-bit integers: 128 times it is still a float32."""
+
 MAX_MODEL_BYTES: Final = 2**31 - 1
 """A model: what one ONNX file can hold, and an institution keeps in memory to predict."""
 

@@ -29,9 +29,12 @@ Count = Annotated[int, Field(ge=0, lt=2**53)]
 """What JSON can carry too."""
 Role = Literal["lead", "institution", "analyst"]
 
-DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "i4": 4, "i8": 8}
+DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "i1": 1, "i4": 4, "i8": 8}
 """Number types on the wire; always little-endian."""
-Dtype = Literal["f2", "f4", "f8", "u1", "u2", "i4", "i8"]
+Dtype = Literal["f2", "f4", "f8", "u1", "u2", "i1", "i4", "i8"]
+UPLINK_ARRAYS = ("rep", "anchor_rep", "labels")
+SCALE_ARRAYS = ("rep_scale", "anchor_rep_scale")
+"""Follow the others when the representations are scaled 8-bit integers: one scale for each column."""
 
 
 Extent = Annotated[int, Field(ge=0, le=MAX_ROWS)]
@@ -133,19 +136,28 @@ class UplinkManifest(Message):
     party: PartyName
     anchor_commitment: Digest
     chunk_bytes: ChunkBytes = DEFAULT_CHUNK_BYTES
-    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=3, max_length=3)
-    """``rep`` (n_i, l), ``anchor_rep`` (a, l), ``labels`` (n_i,), in this order."""
+    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=3, max_length=5)
+    """``rep`` (n_i, l), ``anchor_rep`` (a, l), ``labels`` (n_i,), in this order; for an i1 ``rep`` then
+    ``rep_scale`` (l,) and ``anchor_rep_scale`` (l,).
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if [spec.name for spec in self.arrays] != ["rep", "anchor_rep", "labels"]:
-            raise ValueError("the arrays are rep, anchor_rep and labels")
-        rep, anchor_rep, labels = self.arrays
+        if [spec.name for spec in self.arrays] != [*UPLINK_ARRAYS, *(SCALE_ARRAYS if self.is_scaled else ())]:
+            raise ValueError("the arrays are rep, anchor_rep and labels, and the scales of an i1 rep")
+        rep, anchor_rep, labels = self.arrays[: len(UPLINK_ARRAYS)]
         if len(rep.shape) != 2 or len(anchor_rep.shape) != 2 or len(labels.shape) != 1:
             raise ValueError("rep and anchor_rep are matrices, labels is a vector")
         if rep.shape[0] != labels.shape[0]:
             raise ValueError("rep and labels must have the same number of rows")
+        for scale, scaled in zip(self.scales, (rep, anchor_rep), strict=False):
+            if scale.dtype != "f4" or scale.shape != scaled.shape[1:]:
+                raise ValueError("a scale is an f4 for each column")
         return self
+
+    @property
+    def is_scaled(self) -> bool:
+        return self.arrays[0].dtype == "i1"
 
     @property
     def rep(self) -> ArraySpec:
@@ -158,6 +170,11 @@ class UplinkManifest(Message):
     @property
     def labels(self) -> ArraySpec:
         return self.arrays[2]
+
+    @property
+    def scales(self) -> tuple[ArraySpec, ...]:
+        """Of ``rep`` and ``anchor_rep``; none if they are floats."""
+        return self.arrays[len(UPLINK_ARRAYS) :]
 
 
 class Receipt(Message):
@@ -214,7 +231,7 @@ def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
     ------
     ShapeMismatchError, DtypeMismatchError
     """
-    rep, anchor_rep, labels = manifest.arrays
+    rep, anchor_rep, labels = manifest.arrays[: len(UPLINK_ARRAYS)]
     if rep.shape[1] != terms.latent_dim:
         raise ShapeMismatchError("representation", ("rows", terms.latent_dim), rep.shape)
     if anchor_rep.shape != (terms.anchor.rows, terms.latent_dim):

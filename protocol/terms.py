@@ -34,7 +34,8 @@ PartyName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}
 """A DNS label, so that a party's name is safe in a path, a log and a certificate."""
 Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
-RowType = Literal["f2", "f4", "f8"]
+RowType = Literal["f2", "f4", "f8", "i1"]
+"""Number types of the representations: floats, or 8-bit integers with a scale for each column."""
 ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset()
 """Model kinds that carry training rows inside them. None of those offered yet does."""
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})

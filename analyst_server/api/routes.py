@@ -76,9 +76,10 @@ def enrolment_routes(analyst: Analyst) -> APIRouter:
     router = APIRouter(prefix="/v1/enrolments", tags=["enrolment"])
 
     @router.post("", status_code=201, openapi_extra=_MESSAGE_BODY)
-    async def request_certificate(body: EnrolmentBody) -> Response:
+    async def request_certificate(body: EnrolmentBody, request: Request) -> Response:
         """Ask for a certificate with an invitation; the lead decides."""
         status, created = await to_thread.run_sync(enrol.request, analyst, body)
+        request.state.invitation_id = status["invitation_id"]  # tells the meter whose bytes these were
         return JSONResponse(status, 201 if created else 200)
 
     @router.get("")
@@ -93,7 +94,7 @@ def enrolment_routes(analyst: Analyst) -> APIRouter:
 
     @router.put("/{invitation_id}/certificate", status_code=204)
     async def issue_certificate(invitation_id: str, sender: Sender, request: Request) -> Response:
-        """Hand in the certificate (PEM) the lead issued."""
+        """Hand in the certificate (DER or PEM) the lead issued."""
         body = await read_limited(request, MAX_CERTIFICATE_BYTES)
         await to_thread.run_sync(enrol.issue, analyst, sender, invitation_id, body)
         return Response(status_code=204)

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, cast
 
 from analyst_server.services.analyst import Analyst, find, find_as_member, stored_terms
-from analyst_server.store import Collaboration, Unit
+from analyst_server.services.ingest import stored_manifest
+from analyst_server.services.meter import counts_of
+from analyst_server.store import Collaboration, Unit, Uplink
+from protocol.codec import decode
+from protocol.envelope import Signed
 from protocol.identity import Identity
-from protocol.messages import DTYPE_BYTES
-from protocol.metering import whole_round
+from protocol.messages import DownlinkManifest
+from protocol.metering import (
+    FORMULA_BITS,
+    Counts,
+    Kind,
+    PartyExplanation,
+    RoundExplanation,
+    Transfer,
+    as_json,
+    explain_party,
+    whole_round,
+)
+from protocol.terms import Terms
+from protocol.transfers import anchor_transfer, downlink_transfer, uplink_transfer
 
 
 def for_member(analyst: Analyst, sender: Identity, collaboration_id: str) -> dict[str, Any]:
     with analyst.records.begin() as unit:
         find_as_member(unit, collaboration_id, sender)
-        return _report(unit, find(unit, collaboration_id))
+        return _report(unit, find(unit, collaboration_id), sender.name)
 
 
 def for_operator(analyst: Analyst, collaboration_id: str) -> dict[str, Any]:
@@ -22,8 +40,55 @@ def for_operator(analyst: Analyst, collaboration_id: str) -> dict[str, Any]:
         return _report(unit, find(unit, collaboration_id))
 
 
-def _report(unit: Unit, collaboration: Collaboration) -> dict[str, Any]:
+def explain_round(
+    unit: Unit, collaboration: Collaboration, viewer: str | None = None
+) -> RoundExplanation | None:
+    """Return where the measured bytes went, or None if nothing was measured.
+
+    ``viewer`` sees its own bytes only: how often others ask is theirs to know.
+    """
     terms = stored_terms(collaboration)
+    parties = [party for party in terms.parties if viewer in (None, party)]
+    counted, before = unit.traffic(collaboration.id), unit.traffic("")
+    counters = {row.counter for row in (*counted, *before) if row.party in parties}
+    if not counters:
+        return None
+    by_party: defaultdict[str, dict[Kind, Counts]] = defaultdict(dict)
+    for row in counted:
+        by_party[row.party][cast("Kind", row.kind)] = counts_of(row)
+    membership: defaultdict[str, Counts] = defaultdict(Counts)
+    for row in before:
+        membership[row.party] += counts_of(row)
+    uplinks = {uplink.party: uplink for uplink in unit.received_uplinks(collaboration.id)}
+    explained = (
+        _explain_party(unit, terms, party, uplinks.get(party), by_party[party], membership[party])
+        for party in parties
+    )
+    return RoundExplanation(tuple(explained), "transport" if "transport" in counters else "kernel")
+
+
+def _explain_party(
+    unit: Unit,
+    terms: Terms,
+    party: str,
+    uplink: Uplink | None,
+    counts: Mapping[Kind, Counts],
+    membership: Counts,
+) -> PartyExplanation:
+    sent = received = Transfer()
+    if uplink is not None:
+        sent = uplink_transfer(terms, stored_manifest(uplink), uplink.manifest)
+    downlink = unit.downlink(terms.collaboration_id, party)
+    if downlink is not None:
+        manifest = decode(DownlinkManifest, decode(Signed, downlink.manifest).payload)
+        received = downlink_transfer(terms, manifest, downlink.manifest)
+    anchor = anchor_transfer(terms, party, counts.get("anchor", Counts()))
+    return explain_party(party, counts, membership, uplink=sent, downlink=received, anchor=anchor)
+
+
+def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None) -> dict[str, Any]:
+    terms = stored_terms(collaboration)
+    explanation = explain_round(unit, collaboration, viewer)
     uplinks = unit.received_uplinks(collaboration.id)
     results = collaboration.results or {}
     formulas = whole_round(
@@ -32,7 +97,7 @@ def _report(unit: Unit, collaboration: Collaboration) -> dict[str, Any]:
         features=terms.table_schema.width,
         latent_dim=terms.latent_dim,
         model_parameters=results.get("model_parameters", 0),
-        bits=8 * DTYPE_BYTES[terms.rep_dtype],
+        bits=FORMULA_BITS,
     )
     return {
         "collaboration_id": collaboration.id,
@@ -55,6 +120,7 @@ def _report(unit: Unit, collaboration: Collaboration) -> dict[str, Any]:
             }
             for uplink, up, down in zip(uplinks, formulas.uplinks, formulas.downlinks, strict=True)
         ],
+        "wire": as_json(explanation) if explanation else None,
         "history": [
             {"at": entry.at, "event": entry.event, "party": entry.party, "state": entry.state}
             for entry in unit.history(collaboration.id)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from analyst_server.alignment import AnchorRepError, align
 from analyst_server.alignment.consensus import suspects, trusted_parties
 from analyst_server.training import ModelSpec
+from protocol.arrays import dequantise
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class PartyArrays:
-    """What one party sent."""
+    """What one party sent; the scales come with 8-bit representations alone."""
 
     party: str
     rep: StoredArray
     anchor_rep: StoredArray
     labels: StoredArray
+    rep_scale: StoredArray | None = None
+    anchor_rep_scale: StoredArray | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def align_parties(spec: RoundSpec) -> dict[str, Any]:
     ValueError
         If a party's anchor representation cannot be aligned, or nobody's rows are left to train on.
     """
-    anchor_reps = [_at_least_single(party.anchor_rep.open()) for party in spec.parties]
+    anchor_reps = [_at_least_single(party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     row_counts = [party.rep.shape[0] for party in spec.parties]
     suspicions = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=row_counts)
     named: list[dict[str, Any]] = [
@@ -132,10 +135,8 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
         for party, change in zip(spec.parties, changes, strict=True)
         if party.party not in left_out
     ]
-    reps = [_at_least_single(party.rep.open()) for party, _ in taken]
-    aligned_rep = np.concatenate(
-        [rep @ change.astype(rep.dtype) for rep, (_, change) in zip(reps, taken, strict=True)]
-    )
+    # one party after another: decoded numbers of all of them would be as much again as the result
+    aligned_rep = np.concatenate([_aligned_rep(party, change) for party, change in taken])
     labels = np.concatenate([party.labels.open().astype(np.int64) for party, _ in taken])
     model = fit(spec.model, aligned_rep, labels, spec.classes)
     onnx_file = export(model, aligned_rep.shape[1])
@@ -152,8 +153,16 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
     }
 
 
-def _at_least_single(array: NDArray[Any]) -> NDArray[Any]:
-    """float16 saves bytes on the wire; it is nothing to compute in."""
+def _aligned_rep(party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:
+    rep = _at_least_single(party.rep, party.rep_scale)
+    return np.asarray(rep @ change.astype(rep.dtype))
+
+
+def _at_least_single(stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
+    """float16 and 8-bit integers save bytes on the wire; they are nothing to compute in."""
+    array = stored.open()
+    if scale is not None:
+        return dequantise(array, scale.open())
     return array.astype(np.float32) if array.dtype.itemsize < 4 else array
 
 

@@ -220,8 +220,8 @@ def _write_downlinks(
 
 
 def _change_dtype(terms: Terms) -> Any:
-    """The precision of the uplink, but never half: G_i is small and everything passes through it."""
-    return "f4" if terms.rep_dtype == "f2" else terms.rep_dtype
+    """The precision of the uplink, but single at least: G_i is small and everything passes through it."""
+    return "f8" if terms.rep_dtype == "f8" else "f4"
 
 
 def _model_spec(model: ModelTerms) -> ModelSpec:

@@ -10,6 +10,7 @@ from analyst_server.store.tables import (
     HistoryEntry,
     Member,
     Revocations,
+    TrafficRow,
     Uplink,
 )
 
@@ -22,6 +23,7 @@ __all__ = [
     "Member",
     "Records",
     "Revocations",
+    "TrafficRow",
     "Unit",
     "Uplink",
     "only_server",

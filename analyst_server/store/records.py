@@ -26,6 +26,7 @@ from analyst_server.store.tables import (
     HistoryEntry,
     Member,
     Revocations,
+    TrafficRow,
     Uplink,
 )
 
@@ -40,7 +41,9 @@ class Unit:
         self._session = session
         self._lock_rows = lock_rows
 
-    def add(self, row: Collaboration | Member | Uplink | Downlink | Enrolled | HistoryEntry) -> None:
+    def add(
+        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | HistoryEntry | TrafficRow
+    ) -> None:
         self._session.add(row)
         self._session.flush()
 
@@ -115,6 +118,22 @@ class Unit:
     def put_revocations(self, row: Revocations) -> None:
         """Store a revocation list; the same number again replaces it."""
         self._session.merge(row)
+
+    def traffic_of(self, party: str, collaboration_id: str, kind: str) -> TrafficRow | None:
+        return self._session.get(
+            TrafficRow,
+            (party, collaboration_id, kind),
+            with_for_update=True if self._lock_rows else None,
+        )
+
+    def traffic(self, collaboration_id: str) -> Sequence[TrafficRow]:
+        """Return what was counted for a collaboration, or with "" for requests that name none."""
+        query = (
+            select(TrafficRow)
+            .where(TrafficRow.collaboration_id == collaboration_id)
+            .order_by(TrafficRow.party, TrafficRow.kind)
+        )
+        return self._session.scalars(query).all()
 
     def history(self, collaboration_id: str) -> Sequence[HistoryEntry]:
         query = (

@@ -132,3 +132,25 @@ class HistoryEntry(Base):
     event: Mapped[str] = mapped_column(String(32))
     party: Mapped[str | None] = mapped_column(String(63))
     state: Mapped[str] = mapped_column(String(16))
+
+
+class TrafficRow(Base):
+    """Bytes that were counted on the connections of one party: counts, and nothing of what was sent."""
+
+    __tablename__ = "traffic"
+
+    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    """Empty for whoever showed no certificate."""
+    collaboration_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """Empty for requests that name none: joining, listing."""
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)
+    counter: Mapped[str] = mapped_column(String(16))
+    up_wire_bytes: Mapped[int]
+    up_plain_bytes: Mapped[int]
+    up_body_bytes: Mapped[int]
+    up_segments: Mapped[int]
+    down_wire_bytes: Mapped[int]
+    down_retransmitted_bytes: Mapped[int]
+    down_plain_bytes: Mapped[int]
+    down_body_bytes: Mapped[int]
+    down_segments: Mapped[int]

@@ -65,10 +65,9 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]
         with watch.step("uplink", "one uplink each"):
             for hospital in hospitals:
                 hospital.odc("contribute", str(own[hospital.name]))
-        with watch.step("round", "the analyst aligns and trains"):
-            _wait_for_release(lead)
-        with watch.step("downlink", "one downlink each, predictions at home"):
-            received = _together(hospitals, "receive")
+        with watch.step("round", "the analyst aligns and trains, one downlink each"):
+            received = _together(hospitals, "receive", "--wait", "300")
+        with watch.step("predict", "predictions at home"):
             predictions = {h.name: h.home / "predictions.csv" for h in hospitals}
             for hospital in hospitals:
                 hospital.odc("predict", str(test), "--out", str(predictions[hospital.name]))
@@ -120,16 +119,6 @@ def _publish_terms(
     drafted.write_text(tomli_w.dumps(terms))
     analyst.run("collaboration", "create", str(drafted))
     return terms
-
-
-def _wait_for_release(lead: Institution) -> None:
-    while True:
-        (found,) = lead.odc("status")["collaborations"]
-        if found["state"] == "released":
-            return
-        if found["state"] == "failed":
-            raise RuntimeError(f"the round failed: {found['failure']}")
-        time.sleep(0.5)
 
 
 def main() -> int:

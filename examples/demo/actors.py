@@ -29,7 +29,7 @@ class CommandError(RuntimeError):
         super().__init__(f"`{' '.join(words)}` ended with {process.returncode}:\n{process.stderr}")
 
 
-def _environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """The person's own ODC settings must not get in, nor all threads of all processes at once."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("ODC_")}
     return {**kept, "OMP_NUM_THREADS": kept.get("OMP_NUM_THREADS", "1")}
@@ -47,15 +47,18 @@ class Institution:
 
     name: str
     home: Path
+    prefix: tuple[str, ...] = ()
+    """What stands before every command: how to get onto another machine."""
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command without waiting for it."""
-        command = [sys.executable, "-m", "user_client", "--home", str(self.home), *words, "--json"]
+        odc = [sys.executable, "-m", "user_client", "--home", str(self.home)]
+        command = [*self.prefix, *odc, *words, "--json"]
         self.home.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
             command,
             cwd=self.home,
-            env=_environment(),
+            env=clean_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -82,11 +85,13 @@ class Analyst:
     data_dir: Path
     port: int = field(default_factory=free_port)
     settings: dict[str, str] = field(default_factory=dict)
+    host: str = "localhost"
+    prefix: tuple[str, ...] = ()
     server: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"https://localhost:{self.port}"
+        return f"https://{self.host}:{self.port}"
 
     @property
     def log_path(self) -> Path:
@@ -94,8 +99,8 @@ class Analyst:
 
     def _command(self, *words: str) -> tuple[list[str], dict[str, str]]:
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "analyst_server", *words]
-        return command, {**_environment(), **self.settings, "ODC_ANALYST_DATA_DIR": str(self.data_dir)}
+        command = [*self.prefix, sys.executable, "-m", "analyst_server", *words]
+        return command, {**clean_environment(), **self.settings, "ODC_ANALYST_DATA_DIR": str(self.data_dir)}
 
     def run(self, *words: str) -> str:
         """Run a command of `odc-analyst` and return what it printed; raises `CommandError`."""
@@ -109,7 +114,7 @@ class Analyst:
 
     def start(self) -> None:
         """Start the server and return when it answers."""
-        command, environment = self._command("serve", "--host", "127.0.0.1", "--port", str(self.port))
+        command, environment = self._command("serve", "--host", self.host, "--port", str(self.port))
         with self.log_path.open("ab") as log:
             self.server = subprocess.Popen(
                 command, cwd=self.data_dir, env=environment, stdout=log, stderr=subprocess.STDOUT
@@ -122,6 +127,8 @@ class Analyst:
             time.sleep(0.1)
 
     def _answers(self, context: SSLContext) -> bool:
+        if self.prefix:  # on another machine, which only its institutions reach
+            return "Uvicorn running" in self.log_path.read_text()
         try:
             with urllib.request.urlopen(f"{self.url}/healthz", timeout=5, context=context) as answer:  # noqa: S310  # https by construction
                 return bool(answer.status == 200)

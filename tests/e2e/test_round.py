@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +37,21 @@ def test_a_consumer_without_rows_takes_part_and_predicts(made: Consortium) -> No
     # the same model on the same rows, through bases of their own
     for other in predicted[:-1]:
         np.testing.assert_allclose(other.probabilities, predicted[-1].probabilities, atol=1e-4)
+
+
+@pytest.mark.parametrize("rep_dtype", ["f2", "f8", "i1"])
+def test_a_round_in_another_number_type_sends_its_bytes(made: Consortium, rep_dtype: Any) -> None:
+    found = made.anchored(latent_dim=4, rep_dtype=rep_dtype)
+    for seed, name in enumerate(made.names):
+        receipt = made.contribute(name, found, rows(seed, 80))
+        scales = 2 * 4 * 4 if rep_dtype == "i1" else 0
+        assert receipt.payload_bytes == (80 + 4) * 4 * DTYPE_BYTES[rep_dtype] + 80 + scales
+    made.wait_for(found, "released")
+    fresh = rows(99, 200)
+    for session in made.sessions.values():
+        sdk.receive(session, found)
+        right = np.array(sdk.predict(session, found, fresh).labels) == fresh.column("label").to_numpy()
+        assert right.mean() > 0.85
 
 
 def test_an_uplink_is_formula_3_and_the_labels_within_one_percent(made: Consortium) -> None:

@@ -113,7 +113,7 @@ def terms(draw: st.DrawFn) -> Terms:
         lead=draw(st.sampled_from(parties)),
         table_schema=schema,
         latent_dim=draw(st.integers(1, schema.width)),
-        rep_dtype=draw(st.sampled_from(["f2", "f4", "f8"])),
+        rep_dtype=draw(st.sampled_from(["f2", "f4", "f8", "i1"])),
         anchor=draw(st.sampled_from([haar, uniform])),
         alignment=draw(alignments()),
         model=draw(models),
@@ -132,6 +132,13 @@ def array_specs(
 def uplink_manifests(draw: st.DrawFn) -> UplinkManifest:
     rows, columns = draw(st.integers(0, 10**6)), st.integers(0, 1000)
     every = tuple(DTYPE_BYTES)
+    rep = draw(array_specs("rep", st.tuples(st.just(rows), columns), every))
+    anchor_rep = draw(array_specs("anchor_rep", st.tuples(columns, columns), every))
+    scales = tuple(
+        draw(array_specs(f"{spec.name}_scale", st.just(spec.shape[1:]), ("f4",)))
+        for spec in (rep, anchor_rep)
+        if rep.dtype == "i1"
+    )
     return UplinkManifest(
         collaboration_id=draw(identifiers),
         terms_digest=draw(digests),
@@ -139,9 +146,10 @@ def uplink_manifests(draw: st.DrawFn) -> UplinkManifest:
         anchor_commitment=draw(digests),
         chunk_bytes=draw(chunk_sizes),
         arrays=(
-            draw(array_specs("rep", st.tuples(st.just(rows), columns), every)),
-            draw(array_specs("anchor_rep", st.tuples(columns, columns), every)),
+            rep,
+            anchor_rep,
             draw(array_specs("labels", st.tuples(st.just(rows)), every)),
+            *scales,
         ),
     )
 

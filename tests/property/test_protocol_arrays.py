@@ -18,12 +18,15 @@ from protocol.arrays import (
     Layout,
     StreamReader,
     check_values,
+    dequantise,
     frame,
     little_endian,
+    quantise,
     raw_bytes,
     specify,
 )
 from protocol.errors import DigestMismatchError, LimitExceededError, ProtocolError
+from protocol.limits import MAX_SCALE
 from protocol.messages import DTYPE_BYTES
 
 
@@ -149,6 +152,21 @@ def test_any_bytes_give_chunks_or_a_protocol_error(transfer: Transfer, noise: by
                 check_values(transfer.layout, chunk, classes=3)
     except ProtocolError:
         pass
+
+
+entries = st.floats(-1e6, 1e6) | st.floats(-1e-30, 1e-30) | st.floats(-1e38, 1e38)
+
+
+@given(st.lists(entries, min_size=1, max_size=30), st.integers(1, 5))
+def test_no_scaled_entry_is_off_by_more_than_half_its_scale(numbers: list[float], columns: int) -> None:
+    matrix = np.reshape(numbers + [0.0] * (-len(numbers) % columns), (-1, columns))
+    values, scale = quantise(matrix)
+    assert (scale >= 0).all()
+    assert (scale <= MAX_SCALE).all()
+    off = np.abs(dequantise(values, scale).astype(np.float64) - matrix)
+    # beside half a step: float32 rounds scale and product, and columns below its range become zeros
+    rounding = 2.0**-22 * np.abs(matrix) + 127 * float(np.finfo(np.float32).tiny)
+    assert (off <= 0.5 * scale.astype(np.float64) + rounding).all()
 
 
 @given(

@@ -220,6 +220,39 @@ CONSUMER_UPLINK = {
         array("labels", "u1", (0,), b""),
     ],
 }
+SCALED_TERMS = {**TERMS, "rep_dtype": "i1"}
+
+
+def f32(value: float) -> float:
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def scaled(rows: Sequence[Sequence[float]]) -> tuple[list[list[int]], list[float]]:
+    """Return a matrix as 8-bit integers and one scale, a single, for each column."""
+    scale = [f32(max(map(abs, column)) / 127) for column in zip(*rows, strict=True)]
+    values = [[round(x / s) if s else 0 for x, s in zip(row, scale, strict=True)] for row in rows]
+    return values, scale
+
+
+def packed_scaled(rows: Sequence[Sequence[float]]) -> tuple[bytes, bytes]:
+    values, scale = scaled(rows)
+    flat = [value for row in values for value in row]
+    return struct.pack(f"<{len(flat)}b", *flat), struct.pack(f"<{len(scale)}f", *scale)
+
+
+REP_I1, REP_SCALE = packed_scaled([[0.6, -0.25], [1.0, 0.0], [-1.0, 0.1]])
+ANCHOR_REP_I1, ANCHOR_REP_SCALE = packed_scaled([[0.75, 0.6], [-0.4, 0.2], [0.0, 1.0]])
+SCALED_UPLINK = {
+    **UPLINK,
+    "terms_digest": hashlib.sha256(pack(SCALED_TERMS)).digest(),
+    "arrays": [
+        array("rep", "i1", (3, 2), REP_I1),
+        array("anchor_rep", "i1", (3, 2), ANCHOR_REP_I1),
+        array("labels", "u1", (3,), LABELS),
+        array("rep_scale", "f4", (2,), REP_SCALE),
+        array("anchor_rep_scale", "f4", (2,), ANCHOR_REP_SCALE),
+    ],
+}
 UPLINK_DIGEST = hashlib.sha256(pack(UPLINK)).digest()
 RECEIPT: dict[str, Any] = {
     "collaboration_id": COLLABORATION,
@@ -273,6 +306,7 @@ def valid_messages() -> Iterator[Case]:
             **TERMS, "model": logistic, "anchor": {"kind": "uniform", "rows": 100},
             "alignment": {"method": "odc", "target": "haar", "seed": 300}, "rep_dtype": "f8",
         }),
+        ("terms with scaled 8-bit representations", "Terms", SCALED_TERMS),
         ("terms with the largest seed", "Terms", longest_int),
         ("terms with least squares onto a random invertible target", "Terms", {
             **TERMS, "alignment": {"method": "kawakami", "target": "invertible", "seed": 0},
@@ -288,6 +322,7 @@ def valid_messages() -> Iterator[Case]:
         ("sealed anchor", "SealedAnchor", SEALED_ANCHOR),
         ("uplink manifest", "UplinkManifest", UPLINK),
         ("uplink manifest of a consumer without rows", "UplinkManifest", CONSUMER_UPLINK),
+        ("uplink manifest of scaled 8-bit representations", "UplinkManifest", SCALED_UPLINK),
         ("receipt", "Receipt", RECEIPT),
         ("downlink manifest", "DownlinkManifest", DOWNLINK),
         ("signed, as a message alone", "Signed", SIGNED),
@@ -429,6 +464,18 @@ def _broken_values() -> Iterator[Case]:
             changed(TERMS, "table_schema", "label_column", "classes", to=["no", "no"])),
         ("arrays in another order", "UplinkManifest", {**UPLINK, "arrays": UPLINK["arrays"][::-1]}),
         ("two arrays instead of three", "UplinkManifest", {**UPLINK, "arrays": UPLINK["arrays"][:2]}),
+        ("8-bit representations without their scales", "UplinkManifest",
+            {**SCALED_UPLINK, "arrays": SCALED_UPLINK["arrays"][:3]}),
+        ("8-bit representations with one scale alone", "UplinkManifest",
+            {**SCALED_UPLINK, "arrays": SCALED_UPLINK["arrays"][:4]}),
+        ("scales in another order", "UplinkManifest",
+            {**SCALED_UPLINK, "arrays": [*SCALED_UPLINK["arrays"][:3], *SCALED_UPLINK["arrays"][:2:-1]]}),
+        ("scales beside floats", "UplinkManifest",
+            {**UPLINK, "arrays": [*UPLINK["arrays"], *SCALED_UPLINK["arrays"][3:]]}),
+        ("a scale too few", "UplinkManifest", changed(SCALED_UPLINK, "arrays", 3, "shape", to=[1])),
+        ("scales for rows", "UplinkManifest", changed(SCALED_UPLINK, "arrays", 4, "shape", to=[3])),
+        ("scales in double precision", "UplinkManifest",
+            changed(SCALED_UPLINK, "arrays", 3, "dtype", to="f8")),
         ("labels for other rows", "UplinkManifest", changed(UPLINK, "arrays", 2, "shape", to=[4])),
         ("labels as a matrix", "UplinkManifest", changed(UPLINK, "arrays", 2, "shape", to=[3, 1])),
         ("an array of three axes", "UplinkManifest", changed(UPLINK, *first, "shape", to=[3, 2, 1])),
@@ -485,6 +532,7 @@ def _too_much() -> Iterator[Case]:
 
 
 def uplinks() -> Iterator[Case]:
+    halves = changed(SCALED_UPLINK, "arrays", 1, "dtype", to="f2")
     for name, verdict, manifest in [
         ("as the terms promise", "valid", UPLINK),
         ("a consumer without rows", "valid", CONSUMER_UPLINK),
@@ -494,11 +542,16 @@ def uplinks() -> Iterator[Case]:
         ("an anchor of halves", "dtype-mismatch", changed(UPLINK, "arrays", 1, "dtype", to="f2")),
         ("labels in 16 bits for two classes", "dtype-mismatch",
             changed(UPLINK, "arrays", 2, "dtype", to="u2")),
+        ("scaled 8-bit integers as the terms promise", "valid", SCALED_UPLINK),
+        ("scaled 8-bit integers, but an anchor of halves", "dtype-mismatch", halves),
+        ("singles where the terms say 8-bit integers", "dtype-mismatch",
+            {**UPLINK, "terms_digest": SCALED_UPLINK["terms_digest"]}),
     ]:  # fmt: skip
+        is_scaled = manifest["terms_digest"] == SCALED_UPLINK["terms_digest"]
         yield {
             "name": name,
             "verdict": verdict,
-            "terms": pack(TERMS).hex(),
+            "terms": pack(SCALED_TERMS if is_scaled else TERMS).hex(),
             "manifest": pack(manifest).hex(),
             "whole_digest": hashlib.sha256(b"".join(a["digest"] for a in manifest["arrays"])).hexdigest(),
         }
@@ -556,6 +609,21 @@ def streams() -> Iterator[Case]:
     yield case("a label beyond the classes", "label-out-of-range", [array("labels", "u1", (3,), spoilt)],
                (array_stream(spoilt), 1), chunks=1, classes=2)  # fmt: skip
 
+    arrays = [REP_I1, ANCHOR_REP_I1, LABELS, REP_SCALE, ANCHOR_REP_SCALE]
+    whole = b"".join(map(array_stream, arrays))
+    yield case("scaled 8-bit integers", "valid", SCALED_UPLINK["arrays"], (whole, 1), chunks=5)
+    for name, value in [
+        ("a negative scale", -0.25),
+        ("a scale that is no number", math.nan),
+        ("a scale too large", f32(2.0**120 * 1.5)),
+    ]:
+        spoilt = struct.pack("<2f", 0.5, value)
+        yield case(name, "not-finite", [array("rep_scale", "f4", (2,), spoilt)],
+                   (array_stream(spoilt), 1), chunks=1)  # fmt: skip
+    largest = struct.pack("<2f", 0.0, 2.0**120)
+    yield case("the smallest and the largest scale", "valid", [array("rep_scale", "f4", (2,), largest)],
+               (array_stream(largest), 1), chunks=1)  # fmt: skip
+
     # three chunks of a pattern of 251 bytes, the last one shorter
     run = bytes(range(251))
     parts: list[tuple[bytes, int]] = []
@@ -567,6 +635,29 @@ def streams() -> Iterator[Case]:
     model = [array("model", "u1", (len(MODEL),), MODEL)]
     yield case("an array of three chunks, byte k is k mod 251", "valid", model, *parts, chunks=3)
     yield case("an array of three chunks without the last", "incomplete", model, *parts[:6], chunks=2)
+
+
+# --- scaled.json -----------------------------------------------------------------------------------
+
+
+def scaled_matrices() -> Iterator[Case]:
+    """Yield matrices as 8-bit integers, and what a receiver computes with."""
+    for name, rows in [
+        ("the representation of the example", [[0.6, -0.25], [1.0, 0.0], [-1.0, 0.1]]),
+        ("its anchor representation", [[0.75, 0.6], [-0.4, 0.2], [0.0, 1.0]]),
+        ("one number", [[-3.0]]),
+        ("a column of zeros", [[0.0, 1e-3], [0.0, -7e-4]]),
+        ("columns of very different size", [[1e-20, 1e20], [3e-21, -9e19]]),
+    ]:
+        values, scale = scaled(rows)
+        decoded = [f32(value * s) for row in values for value, s in zip(row, scale, strict=True)]
+        yield {
+            "name": name,
+            "matrix": rows,
+            "values": values,
+            "scale": struct.pack(f"<{len(scale)}f", *scale).hex(),
+            "decoded": struct.pack(f"<{len(decoded)}f", *decoded).hex(),
+        }
 
 
 # --- keys.json -------------------------------------------------------------------------------------
@@ -861,6 +952,7 @@ def deterministic() -> dict[str, Any]:
         "messages.json": [*valid_messages(), *broken_messages()],
         "uplinks.json": [*uplinks()],
         "streams.json": [*streams()],
+        "scaled.json": [*scaled_matrices()],
         "keys.json": keys(),
         "anchors.json": [*anchors()],
     }

@@ -11,6 +11,8 @@ import pyarrow.csv
 import typer
 
 from protocol.errors import InputError
+from protocol.metering import RoundExplanation, in_words
+from protocol.metering import as_json as as_json_object
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -22,7 +24,7 @@ from user_client.cli.options import (
     upload_progress,
     write_output,
 )
-from user_client.sdk import Prepared, create_anchor
+from user_client.sdk import Prepared, create_anchor, explain_our_bytes
 from user_client.sdk import contribute as send_contribution
 from user_client.sdk import predict as predict_rows
 from user_client.sdk import prepare as prepare_uplink
@@ -91,7 +93,8 @@ def status(
     with open_session(context) as session:
         membership = session.membership
         rows = [session.status(collaboration)] if collaboration else session.collaborations()
-        traffic = total(session.home.traffic_path)
+    traffic = total(session.home.traffic_path)
+    explained = {row["collaboration_id"]: explain_our_bytes(session, row["collaboration_id"]) for row in rows}
     value = {
         "party": membership.party,
         "role": membership.role,
@@ -99,17 +102,21 @@ def status(
         "analyst": membership.analyst_url,
         "collaborations": rows,
         "traffic_bytes": traffic,
+        "wire": {key: as_json_object(found) for key, found in explained.items() if found},
     }
-    show(as_json, value, lambda: _status_text(value))
+    show(as_json, value, lambda: _status_text(value, explained))
 
 
 def receive(
-    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+    context: typer.Context,
+    wait: Annotated[float, typer.Option(help="seconds to wait for the release")] = 0,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Fetch our one downlink: a change-of-basis matrix and the model."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
-        manifest = receive_downlink(session, chosen)
+        manifest = receive_downlink(session, chosen, wait_s=wait)
     sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
     value = {
         "collaboration_id": chosen,
@@ -168,7 +175,7 @@ def _prepared_text(prepared: Prepared) -> str:
     return "\n".join(lines)
 
 
-def _status_text(value: dict[str, Any]) -> str:
+def _status_text(value: dict[str, Any], explained: dict[str, RoundExplanation | None]) -> str:
     lines = [f"{value['party']} ({value['role']}) in {value['consortium']}, analyst {value['analyst']}"]
     for row in value["collaborations"]:
         lines.append(f"{row['collaboration_id']}  {row['state']}  {row['title']}")
@@ -177,6 +184,10 @@ def _status_text(value: dict[str, Any]) -> str:
         lines += [f"  waiting for {item}" for item in row["waiting_for"]]
         if row["state"] == "released":
             lines.append("  next: odc receive, then odc predict TABLE")
+        found = explained[row["collaboration_id"]]
+        if found is not None:
+            lines.append(f"  bytes on the wire, both ways, counted by the {found.counter}:")
+            lines += [f"    {line}" for line in in_words(found.total)]
     if not value["collaborations"]:
         lines.append("no collaboration names this institution yet")
     for kind, sums in sorted(value["traffic_bytes"].items()):

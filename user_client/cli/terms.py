@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import tomli_w
 import typer
 
 from protocol.codec import digest
 from protocol.errors import InputError
+from protocol.terms import RowType
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -35,6 +36,9 @@ def draft(
     latent_dim: Annotated[
         int | None, typer.Option(help="numbers a row becomes [default: half of the features]")
     ] = None,
+    rep_dtype: Annotated[
+        str, typer.Option(help="number type of what leaves: f2, f4, f8, or i1 for scaled 8-bit integers")
+    ] = "f4",
     out_of_range: Annotated[
         str, typer.Option(help="what a number outside its range is at any institution: refuse or clip")
     ] = "refuse",
@@ -47,6 +51,8 @@ def draft(
     refuse_to_overwrite(out, force=force)
     if out_of_range not in ("refuse", "clip"):
         raise InputError(f"--out-of-range must be refuse or clip, got {out_of_range}")
+    if rep_dtype not in get_args(RowType):
+        raise InputError(f"--rep-dtype must be one of {', '.join(get_args(RowType))}, got {rep_dtype}")
     schema = draft_schema(read_table(table), label, exclude or (), out_of_range=out_of_range)
     features = sum(
         len(column["levels"]) if column["kind"] == "categorical" else 1 for column in schema["columns"]
@@ -60,7 +66,7 @@ def draft(
         "parties": party,
         "lead": party[0],
         "latent_dim": wanted,
-        "rep_dtype": "f4",
+        "rep_dtype": rep_dtype,
         "anchor": {"kind": "haar", "rows": features},
         "alignment": {"method": "isotropic"},
         "model": {"kind": "mlp", "hidden_units": 256, "learning_rate": 0.002},

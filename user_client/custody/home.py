@@ -14,7 +14,8 @@
         basis.npy                                           F_i: never leaves
         uplink.odc  uplink.payload  prepared.json           what leaves
         receipt.odc  downlink.odc  change_of_basis.bin  model.onnx
-    traffic.jsonl                                           bytes on the wire, by kind
+    analyst.json                                            what the analyst said of itself, for a day
+    traffic.jsonl                                           bytes on the wire, by kind: counts only
 """
 
 from __future__ import annotations
@@ -92,6 +93,10 @@ class Home:
     @property
     def renewal_path(self) -> Path:
         return self.path / "renewal.odc"
+
+    @property
+    def analyst_path(self) -> Path:
+        return self.path / "analyst.json"
 
     @property
     def traffic_path(self) -> Path:

@@ -22,6 +22,7 @@ from user_client.sdk.downlink import predict, receive
 from user_client.sdk.membership import join
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
+from user_client.sdk.traffic import explain_our_bytes
 from user_client.sdk.uplink import Prepared, contribute, prepare
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "contribute",
     "create_anchor",
     "create_consortium",
+    "explain_our_bytes",
     "fetch_terms",
     "invitations",
     "invite",

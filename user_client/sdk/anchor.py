@@ -60,7 +60,7 @@ def create_anchor(session: Session, collaboration_id: str) -> int:
         )
         for party, acceptance in acceptances.items()
     ]
-    session.connection.send_message("PUT", f"{path}/anchors", pack_list(sealed), "anchor")
+    session.connection.send_message("PUT", f"{path}/anchors", pack_list(sealed))
     return len(sealed)
 
 
@@ -100,7 +100,7 @@ def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, byte
     path = directory / ANCHOR_FILE
     if not path.exists():
         address = f"/v1/collaborations/{collaboration_id}/anchor"
-        data = session.connection.get_message(address, "anchor")
+        data = session.connection.get_message(address)
         verified = session.verify(SealedAnchor, data)
         require_role(verified.author, "lead", "the anchor")
         anchor = verified.message

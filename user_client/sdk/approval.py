@@ -56,7 +56,7 @@ def approve_pending(session: Session, passphrase: str) -> list[Approved]:
         session.connection.request(
             "PUT",
             f"/v1/enrolments/{one.request_id}/certificate",
-            content=one.certificate.public_bytes(Encoding.PEM),
+            content=one.certificate.public_bytes(Encoding.DER),
         )
         invitation_path(session.home, one.request_id).unlink(missing_ok=True)
         approved.append(one)

@@ -18,6 +18,7 @@ from protocol.messages import Renewal
 from user_client.custody.files import write_whole
 from user_client.sdk.membership import check_own, poll_certificate
 from user_client.sdk.session import Session
+from user_client.transport import json_object
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +52,8 @@ def renew(
         write_whole(home.renewal_path, session.sign(_renewal(session)))
     body = home.renewal_path.read_bytes()
     renewal_id = decode(Renewal, decode(Signed, body).payload).renewal_id
-    session.connection.send_message("POST", "/v1/renewals", body)
-    pem = poll_certificate(session.connection, renewal_id, wait_s, pause)
+    answer = json_object(session.connection.send_message("POST", "/v1/renewals", body))
+    pem = poll_certificate(session.connection, answer, renewal_id, wait_s, pause)
     if pem is None:
         return None
     certificate = load_certificate(pem)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from protocol.errors import (
 )
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, UplinkManifest
+from protocol.states import State
 from protocol.terms import Terms
 from user_client.custody.files import write_whole
 from user_client.errors import NotPreparedError
@@ -36,6 +38,9 @@ from user_client.tables import encode_rows, table_from
 DOWNLINK_FILE = "downlink.odc"
 CHANGE_FILE = "change_of_basis.bin"
 MODEL_FILE = "model.onnx"
+_FIRST_PAUSE_S: Final = 0.5
+_UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
+"""What a release may still follow without anybody being told something else first."""
 
 
 @dataclass(frozen=True)
@@ -47,33 +52,59 @@ class Predictions:
     probabilities: NDArray[np.float32]
 
 
-def receive(session: Session, collaboration_id: str) -> DownlinkManifest:
+def receive(
+    session: Session,
+    collaboration_id: str,
+    *,
+    wait_s: float = 0,
+    pause: Callable[[float], None] = time.sleep,
+) -> DownlinkManifest:
     """Fetch the downlink, verify it against what we sent, and keep it. Calling again shows it.
+
+    Parameters
+    ----------
+    wait_s : float
+        How long to wait for the release. The pauses grow with the time waited, so that an hour costs
+        about twenty questions.
 
     Raises
     ------
     OutOfOrderError
-        If the round is not released yet.
+        If the round is not released by then.
     RoundFailedError
         If it failed, with the analyst's reason.
     TrustError, ProtocolError
         If what came is not the analyst's answer to our uplink.
     """
-    directory = session.home.collaboration(collaboration_id)
-    if not (directory / DOWNLINK_FILE).exists():
-        terms = stored_terms(session, collaboration_id)
-        uplink, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc contribute TABLE")
-        path = f"/v1/collaborations/{collaboration_id}/downlink"
-        with session.connection.stream(path, "downlink") as pieces:
-            data, rest = _read_manifest(pieces)
-            manifest = session.verify_from_analyst(DownlinkManifest, data).message
-            _check(manifest, terms, uplink)  # before the memory for its arrays is taken
-            arrays = _read_arrays(manifest, chain([rest], pieces))
-        write_whole(directory / CHANGE_FILE, arrays[0])
-        write_whole(directory / MODEL_FILE, arrays[1])
-        write_whole(directory / DOWNLINK_FILE, data)  # last: it says the rest is there
+    if not (session.home.collaboration(collaboration_id) / DOWNLINK_FILE).exists():
+        _wait_for_release(session, collaboration_id, wait_s, pause)
+        _fetch(session, collaboration_id)
     manifest, _ = session.stored(collaboration_id, DownlinkManifest, DOWNLINK_FILE, "odc receive")
     return manifest
+
+
+def _wait_for_release(
+    session: Session, collaboration_id: str, wait_s: float, pause: Callable[[float], None]
+) -> None:
+    waited = 0.0
+    while waited < wait_s and session.status(collaboration_id).get("state") in _UNDER_WAY:
+        pause_s = min(_FIRST_PAUSE_S + waited / 2, wait_s - waited)
+        pause(pause_s)
+        waited += pause_s
+
+
+def _fetch(session: Session, collaboration_id: str) -> None:
+    directory = session.home.collaboration(collaboration_id)
+    terms = stored_terms(session, collaboration_id)
+    uplink, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc contribute TABLE")
+    with session.connection.stream(f"/v1/collaborations/{collaboration_id}/downlink") as pieces:
+        data, rest = _read_manifest(pieces)
+        manifest = session.verify_from_analyst(DownlinkManifest, data).message
+        _check(manifest, terms, uplink)  # before the memory for its arrays is taken
+        arrays = _read_arrays(manifest, chain([rest], pieces))
+    write_whole(directory / CHANGE_FILE, arrays[0])
+    write_whole(directory / MODEL_FILE, arrays[1])
+    write_whole(directory / DOWNLINK_FILE, data)  # last: it says the rest is there
 
 
 def _read_manifest(pieces: Iterator[bytes]) -> tuple[bytes, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from cryptography import x509
 
@@ -16,8 +16,9 @@ from protocol.messages import Enrolment
 from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError
+from user_client.sdk.discovery import meet
 from user_client.sdk.session import Session
-from user_client.transport import AnalystConnection, Traffic
+from user_client.transport import AnalystConnection, Traffic, json_object
 
 POLL_S: Final = 1.0
 
@@ -66,7 +67,7 @@ def join(
     with AnalystConnection(
         invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
     ) as connection:
-        connection.discover()
+        meet(connection, invitation.analyst_url, home.analyst_path, session.clock())
         request = invitation.answer(home.make_key())
         body, request_path = encode(request), home.path / "request.odc"
         if request_path.exists():  # a CSR is signed afresh each time; send the one we sent before
@@ -74,8 +75,8 @@ def join(
             if decode(Enrolment, earlier).ticket == request.ticket:  # else it answers an older invitation
                 body = earlier
         write_whole(request_path, body)
-        connection.send_message("POST", "/v1/enrolments", body)
-        pem = poll_certificate(connection, invitation.invitation_id, wait_s, pause)
+        answer = json_object(connection.send_message("POST", "/v1/enrolments", body))
+        pem = poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
     if pem is None:
         return None
     membership = _install(session, invitation, load_certificate(pem))
@@ -91,18 +92,21 @@ def _under_way(home: Home) -> Invitation:
 
 
 def poll_certificate(
-    connection: AnalystConnection, invitation_id: str, wait_s: float, pause: Callable[[float], None]
+    connection: AnalystConnection,
+    answer: dict[str, Any],
+    request_id: str,
+    wait_s: float,
+    pause: Callable[[float], None],
 ) -> bytes | None:
-    """Return the certificate (PEM) that answers a request, or None while the lead has not approved."""
+    """Return the certificate (PEM), asking again for ``wait_s`` seconds if the first answer has none."""
     waited = 0.0
-    while True:
-        answer = connection.get_json(f"/v1/enrolments/{invitation_id}")
-        if isinstance(answer.get("certificate"), str):
-            return str(answer["certificate"]).encode()
+    while not isinstance(answer.get("certificate"), str):
         if waited >= wait_s:
             return None
         pause(POLL_S)
         waited += POLL_S
+        answer = connection.get_json(f"/v1/enrolments/{request_id}")
+    return str(answer["certificate"]).encode()
 
 
 def check_own(session: Session, root: TrustRoot, certificate: x509.Certificate, identity: Identity) -> None:

@@ -9,10 +9,11 @@ from typing import Any, Self
 
 from protocol.codec import M, Message, decode
 from protocol.envelope import Signed, Verified, sign, verify
-from protocol.errors import MalformedMessageError, NotPermittedError
+from protocol.errors import MalformedMessageError, NotPermittedError, UnsupportedVersionError
 from protocol.identity import Identity
 from user_client.custody.home import Home, Membership
 from user_client.errors import ChoiceNeededError, NotPreparedError
+from user_client.sdk.discovery import meet
 from user_client.transport import AnalystConnection, Traffic
 
 
@@ -34,7 +35,9 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_exc: object) -> None:
+    def __exit__(self, exc_type: type[BaseException] | None, *_exc: object) -> None:
+        if exc_type is not None and issubclass(exc_type, UnsupportedVersionError):
+            self.home.analyst_path.unlink(missing_ok=True)  # what it said is not so any more
         self.close()
 
     def close(self) -> None:
@@ -65,7 +68,7 @@ class Session:
                 (self.home.certificate_path, self.home.key_path),
                 Traffic(self.home.traffic_path),
             )
-            self._connection.discover()
+            meet(self._connection, membership.analyst_url, self.home.analyst_path, self.clock())
         return self._connection
 
     def certificate_ends_in_s(self) -> int:

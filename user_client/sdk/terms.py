@@ -16,6 +16,12 @@ from user_client.sdk.session import Session
 TERMS_FILE = "terms.odc"
 ACCEPTANCE_FILE = "acceptance.odc"
 SEALING_KEY_FILE = "sealing.key"
+_ROUNDED_TO = {
+    "f2": "16-bit floats: about three digits",
+    "f4": "32-bit floats: about seven digits",
+    "f8": "64-bit floats: about sixteen digits",
+    "i1": "8-bit integers with a scale for each column: to within 1/254 of the largest in the column",
+}
 
 
 def fetch_terms(session: Session, collaboration_id: str) -> Terms:
@@ -54,8 +60,9 @@ def stored_terms(session: Session, collaboration_id: str) -> Terms:
 def accept_terms(
     session: Session, collaboration_id: str, *, accept_row_revealing_model: bool = False
 ) -> Terms:
-    """Sign the terms as they are now, with a fresh key for the anchor to be sealed to.
+    """Sign the terms, with a fresh key for the anchor to be sealed to.
 
+    Signed are the terms that were fetched, and shown, before; they are fetched now if they were not.
     Signing again sends the same acceptance.
 
     Raises
@@ -63,7 +70,7 @@ def accept_terms(
     ConsentMissingError
         If the model is row-revealing and the caller has not said so in as many words.
     """
-    terms = fetch_terms(session, collaboration_id)
+    terms = _terms_to_sign(session, collaboration_id)
     if terms.is_row_revealing and not accept_row_revealing_model:
         raise ConsentMissingError("these terms let members map rows of other members back")
     directory = session.home.collaboration(collaboration_id)
@@ -72,6 +79,13 @@ def accept_terms(
         _sign_once(session, terms, path, accept_row_revealing_model)
     address = f"/v1/collaborations/{collaboration_id}/acceptance"
     session.connection.send_message("PUT", address, path.read_bytes())
+    return terms
+
+
+def _terms_to_sign(session: Session, collaboration_id: str) -> Terms:
+    if not (session.home.collaboration(collaboration_id) / TERMS_FILE).exists():
+        return fetch_terms(session, collaboration_id)
+    terms, _ = session.stored(collaboration_id, Terms, TERMS_FILE, "odc terms show")
     return terms
 
 
@@ -106,6 +120,7 @@ def plain_words(terms: Terms) -> str:
         f"- each row as {terms.latent_dim} numbers instead of its {schema.width} encoded features,"
         f" {per_row:,.0f} bytes; the secret basis that makes them stays here;",
         f"- the anchor under the same basis, {anchor.total_bytes:,.0f} bytes;",
+        f"- both rounded to {_ROUNDED_TO[terms.rep_dtype]};",
         "- the label of each row, as it is.",
         "What comes back: a change-of-basis matrix for this institution alone and one model for all"
         f" ({terms.model.kind}).",

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import ArrayDigest, Layout, little_endian, raw_bytes, specify
+from protocol.arrays import ArrayDigest, Layout, little_endian, quantise, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import DTYPE_BYTES, ArraySpec, Dtype, Receipt, UplinkManifest
+from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
+from protocol.metering import FORMULA_BITS
 from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
 from user_client.custody.files import exclusive, write_whole
@@ -117,10 +118,16 @@ def _on_the_wire(
 ) -> list[tuple[ArraySpec, AnyArray]]:
     """Return the arrays in the number types of the terms, each with its line of the manifest."""
     label_dtype = terms.table_schema.label_column.wire_dtype
+    scales: list[tuple[str, AnyArray, Dtype]] = []
+    if terms.rep_dtype == "i1":
+        rep, rep_scale = quantise(rep)
+        anchor_rep, anchor_rep_scale = quantise(anchor_rep)
+        scales = [("rep_scale", rep_scale, "f4"), ("anchor_rep_scale", anchor_rep_scale, "f4")]
     named: list[tuple[str, AnyArray, Dtype]] = [
         ("rep", rep, terms.rep_dtype),
         ("anchor_rep", anchor_rep, terms.rep_dtype),
         ("labels", labels, label_dtype),
+        *scales,
     ]
     converted = [(name, little_endian(array, dtype), dtype) for name, array, dtype in named]
     return [(specify(name, array, dtype, DEFAULT_CHUNK_BYTES), array) for name, array, dtype in converted]
@@ -217,7 +224,7 @@ def _summary(terms: Terms, manifest: UplinkManifest, risk: ReductionRisk | None,
         rows=rows,
         anchor_rows=terms.anchor.rows,
         latent_dim=terms.latent_dim,
-        bits=8 * DTYPE_BYTES[terms.rep_dtype],
+        bits=FORMULA_BITS,
     )
     return Prepared(
         rows=rows,

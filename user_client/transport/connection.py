@@ -17,7 +17,8 @@ from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundE
 from protocol.limits import MAX_ANSWER_BYTES
 from protocol.version import MEDIA_TYPE, negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.transport.traffic import Kind, Traffic
+from user_client.transport.stream import MeteredBackend
+from user_client.transport.traffic import Exchange, Traffic
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +65,9 @@ class AnalystConnection:
             base_url=self._url,
             verify=context,
             timeout=TIMEOUT,
-            # nothing we fetch is worth compressing, and what is not unpacked cannot grow
-            headers={"user-agent": f"odc/{__version__}", "accept-encoding": "identity"},
+            headers={"user-agent": f"odc/{__version__}", "accept-encoding": "gzip"},
         )
+        _meter(self._client, traffic)
 
     def __repr__(self) -> str:
         return f"<AnalystConnection {self._url}>"
@@ -87,27 +88,19 @@ class AnalystConnection:
         return found
 
     def get_json(self, path: str) -> dict[str, Any]:
-        answer = self.request("GET", path)
-        try:
-            value = answer.json()
-        except (ValueError, RecursionError):
-            raise MalformedMessageError("answer", "is not JSON; is this an ODC analyst?") from None
-        if not isinstance(value, dict):
-            raise MalformedMessageError("answer", "is not a JSON object")
-        return value
+        return json_object(self.request("GET", path))
 
-    def get_message(self, path: str, kind: Kind = "control") -> bytes:
-        return self.request("GET", path, kind=kind).content
+    def get_message(self, path: str) -> bytes:
+        return self.request("GET", path).content
 
-    def send_message(self, method: str, path: str, body: bytes, kind: Kind = "control") -> httpx.Response:
-        return self.request(method, path, kind=kind, content=body, headers={"content-type": MEDIA_TYPE})
+    def send_message(self, method: str, path: str, body: bytes) -> httpx.Response:
+        return self.request(method, path, content=body, headers={"content-type": MEDIA_TYPE})
 
     def request(
         self,
         method: str,
         path: str,
         *,
-        kind: Kind = "control",
         content: bytes | None = None,
         headers: dict[str, str] | None = None,
     ) -> httpx.Response:
@@ -117,7 +110,7 @@ class AnalystConnection:
         """
         for pause_s in (*_PAUSES_S[: ATTEMPTS - 1], None):
             try:
-                return self.request_once(method, path, kind=kind, content=content, headers=headers)
+                return self.request_once(method, path, content=content, headers=headers)
             except TlsFailedError:
                 raise  # trying again does not mend a certificate
             except ConnectionFailedError as error:
@@ -134,17 +127,16 @@ class AnalystConnection:
         method: str,
         path: str,
         *,
-        kind: Kind = "control",
         content: bytes | Iterator[bytes] | None = None,
         headers: dict[str, str] | None = None,
     ) -> httpx.Response:
         """Send a request once; a problem document in the answer is raised as its error."""
         with (
             self._translated(),
+            self._traffic.during(path) as exchange,
             self._client.stream(method, path, content=content, headers=headers) as answer,
         ):
-            _read_bounded(answer)
-            self._count(answer, kind)
+            _read_bounded(answer, exchange)
         raise_for_problem(answer)
         return answer
 
@@ -157,7 +149,10 @@ class AnalystConnection:
         if self._identity is None:
             return False
         try:
-            return httpx.get(f"{self._url}/healthz", verify=self._trust(), timeout=TIMEOUT).is_success
+            with httpx.Client(verify=self._trust(), timeout=TIMEOUT) as stranger:
+                _meter(stranger, self._traffic)
+                with self._traffic.during("/healthz"):
+                    return stranger.get(f"{self._url}/healthz").is_success
         except httpx.HTTPError:
             return False
 
@@ -168,19 +163,18 @@ class AnalystConnection:
         return context
 
     @contextmanager
-    def stream(self, path: str, kind: Kind) -> Iterator[Iterator[bytes]]:
+    def stream(self, path: str) -> Iterator[Iterator[bytes]]:
         """Yield the pieces of a long answer as they come."""
-        with self._translated(), self._client.stream("GET", path) as answer:
+        with (
+            self._translated(),
+            self._traffic.during(path) as exchange,
+            # arrays do not compress, and what is not unpacked cannot grow
+            self._client.stream("GET", path, headers={"accept-encoding": "identity"}) as answer,
+        ):
             if not answer.is_success:
-                _read_bounded(answer)
+                _read_bounded(answer, exchange)
                 raise_for_problem(answer)
-            yield answer.iter_raw()
-            self._count(answer, kind)
-
-    def _count(self, answer: httpx.Response, kind: Kind) -> None:
-        stream = answer.extensions.get("network_stream")
-        if stream is not None:
-            self._traffic.note(stream.get_extra_info("socket"), kind)
+            yield _counted(answer.iter_raw(), answer, exchange)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -193,10 +187,35 @@ class AnalystConnection:
             raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
 
 
-def _read_bounded(answer: httpx.Response) -> None:
-    """Read a whole answer of at most `MAX_ANSWER_BYTES`, as it came, and leave it in ``content``."""
+def _meter(client: httpx.Client, traffic: Traffic) -> None:
+    """Count what the client's connections carry, also those through a proxy.
+
+    httpx has no public place for a network backend, and would pass the proxies of the environment by
+    if it were given a transport of ours.
+    """
+    transports = [client._transport, *client._mounts.values()]
+    for transport in transports:
+        if isinstance(transport, httpx.HTTPTransport):
+            pool: Any = transport._pool
+            pool._network_backend = MeteredBackend(pool._network_backend, traffic)
+
+
+def _counted(pieces: Iterator[bytes], answer: httpx.Response, exchange: Exchange) -> Iterator[bytes]:
+    """Note the bytes of a body as they come, before they are unpacked."""
+    seen = answer.num_bytes_downloaded
+    for piece in pieces:
+        exchange.received_body += answer.num_bytes_downloaded - seen
+        seen = answer.num_bytes_downloaded
+        yield piece
+
+
+def _read_bounded(answer: httpx.Response, exchange: Exchange) -> None:
+    """Read a whole answer of at most `MAX_ANSWER_BYTES`, unpacked, and leave it in ``content``.
+
+    A piece of 64 KiB unpacks to 64 MiB at most, which gzip cannot exceed: that much more is held.
+    """
     body = bytearray()
-    for piece in answer.iter_bytes():
+    for piece in _counted(answer.iter_bytes(), answer, exchange):
         body += piece
         if len(body) > MAX_ANSWER_BYTES:
             raise LimitExceededError("answer in bytes", MAX_ANSWER_BYTES)
@@ -215,6 +234,17 @@ def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
         return TlsFailedError(f"TLS with {url} failed: {type(error).__name__}")
     reason = "timed out" if isinstance(error, httpx.TimeoutException) else type(error).__name__
     return ConnectionFailedError(f"no answer from {url} ({reason})")
+
+
+def json_object(answer: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object in an answer; raises `MalformedMessageError`."""
+    try:
+        value = answer.json()
+    except (ValueError, RecursionError):
+        raise MalformedMessageError("answer", "is not JSON; is this an ODC analyst?") from None
+    if not isinstance(value, dict):
+        raise MalformedMessageError("answer", "is not a JSON object")
+    return value
 
 
 def raise_for_problem(answer: httpx.Response) -> None:

@@ -1,68 +1,195 @@
-"""Bytes on the wire, as the kernel counts them: TCP_INFO of the connection, TLS included.
+"""Bytes on the wire by kind of request: what leaves, what comes, added up over all processes.
 
-Counters are read after each answer and the difference goes to the kind of request it was. Where the
-kernel does not tell (not Linux), nothing is guessed: the figures stay empty.
+Who counts is the kernel (TCP_INFO, TLS included), and where it does not tell (not Linux), our own
+transport below TLS. Only counts are kept, never what was sent.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-import struct
-import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from typing import Final, get_args
 
-Kind = Literal["control", "anchor", "uplink", "downlink"]
-
-_TCP_INFO = 11
-_ACKED_RECEIVED_OFFSET = 120
-"""tcpi_bytes_acked and tcpi_bytes_received, after 8 one-byte and 24 four-byte fields and two rates."""
+from protocol.metering import Counter, Counts, Flow, Kind, kind_of
+from protocol.tcp_info import TcpCount, kernel_counts, read_tcp_info
 
 
-def read_tcp_info(sock: socket.socket) -> tuple[int, int] | None:
-    """Return (bytes sent and acknowledged, bytes received) of a connection, or None."""
-    if sys.platform != "linux" or sock.fileno() < 0:  # closed: the last request's answer said so
-        return None
-    info = sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 256)
-    if len(info) < _ACKED_RECEIVED_OFFSET + 16:
-        return None
-    acked, received = struct.unpack_from("=QQ", info, _ACKED_RECEIVED_OFFSET)
-    return acked, received
+@dataclass
+class Line:
+    """One connection: what it has carried, and how much of that is attributed."""
+
+    descriptor: socket.socket | None
+    """A second handle on the connection, for the kernel's count after the first was closed."""
+    carried: TcpCount = field(default_factory=TcpCount)
+    """What our own transport has counted, where the kernel does not."""
+    plain_sent: int = 0
+    plain_received: int = 0
+    head_sent: int = 0
+    """Of these, request lines and headers."""
+    attributed: Counts = field(default_factory=Counts)
+
+    def count(self) -> Counts:
+        """Return everything until now, but the bodies that were received: only who reads them knows."""
+        tcp = (read_tcp_info(self.descriptor) if self.descriptor else None) or self.carried
+        return Counts(
+            up=Flow(
+                wire_bytes=tcp.sent_bytes,
+                retransmitted_bytes=tcp.retransmitted_bytes,
+                plain_bytes=self.plain_sent,
+                body_bytes=self.plain_sent - self.head_sent,
+                segments=tcp.segments_out,
+            ),
+            down=Flow(
+                wire_bytes=tcp.received_bytes,
+                plain_bytes=self.plain_received,
+                segments=tcp.segments_in,
+            ),
+        )
+
+
+@dataclass
+class Exchange:
+    """A request and its answer."""
+
+    kind: Kind
+    collaboration: str
+    received_body: int = 0
+    in_head: bool = True
 
 
 class Traffic:
-    """Adds up what a process sends and receives, and keeps it in a file across processes."""
+    """Attributes what connections carry to requests, and keeps it in a file across processes.
 
-    def __init__(self, path: Path | None = None) -> None:
+    Parameters
+    ----------
+    path : Path, optional
+        Where one line of JSON a request is appended; None keeps nothing.
+    counter : Counter, optional
+        Who counts; the kernel where it can.
+    """
+
+    def __init__(self, path: Path | None = None, counter: Counter | None = None) -> None:
         self._path = path
-        # by the socket itself: a file number is given again, and so may an address
-        self._seen: WeakKeyDictionary[Any, tuple[int, int]] = WeakKeyDictionary()
+        self.counter: Final[Counter] = counter or ("kernel" if kernel_counts() else "transport")
+        self._lines: list[Line] = []
+        self._exchange: Exchange | None = None
+        self._collaboration = ""
 
-    def note(self, sock: Any, kind: Kind) -> None:
-        """Attribute what a connection carried since the last look to ``kind``."""
-        counted = read_tcp_info(sock) if sock is not None else None
-        if counted is None:
+    @contextmanager
+    def during(self, url_path: str) -> Iterator[Exchange]:
+        """Attribute what is carried meanwhile to a request, also when it fails."""
+        kind, named = kind_of(url_path)
+        if kind == "uplink":  # an upload's address does not name its collaboration
+            named = named or self._collaboration
+        self._collaboration = named
+        self._exchange = Exchange(kind, named)
+        try:
+            yield self._exchange
+        finally:
+            for line in self._lines:
+                self._attribute(line, kind)
+            self._exchange = None
+
+    def open(self, connected: socket.socket | None) -> Line:
+        """Begin to count a connection."""
+        can_count = self.counter == "kernel" and connected is not None
+        line = Line(connected.dup() if can_count and connected is not None else None)
+        self._lines.append(line)
+        return line
+
+    def sent(self, line: Line, plain_bytes: int) -> None:
+        """Note what went into a connection; the first piece of a request is its head."""
+        line.plain_sent += plain_bytes
+        if self._exchange is not None and self._exchange.in_head:
+            self._exchange.in_head = False
+            line.head_sent += plain_bytes
+
+    def received(self, line: Line, plain_bytes: int) -> None:
+        line.plain_received += plain_bytes
+
+    def handshaken(self, line: Line) -> None:
+        """The connection stands: what it took so far is control, a proxy's CONNECT included."""
+        self._attribute(line, "control")
+        if self._exchange is not None:
+            self._exchange.in_head = True
+
+    def closing(self, line: Line) -> None:
+        """Attribute the rest of a connection: to the request it was used for, or to control."""
+        if line not in self._lines:
             return
-        before = self._seen.get(sock, (0, 0))
-        self._seen[sock] = counted
-        line = {"kind": kind, "sent": counted[0] - before[0], "received": counted[1] - before[1]}
-        if self._path is not None:
-            with self._path.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+        found = line.count()
+        is_in_use = self._exchange is not None and (
+            found.up.plain_bytes > line.attributed.up.plain_bytes
+            or found.down.plain_bytes > line.attributed.down.plain_bytes
+        )
+        self._attribute(line, self._exchange.kind if self._exchange and is_in_use else "control")
+        self._lines.remove(line)
+        if line.descriptor is not None:
+            line.descriptor.close()
+
+    def _attribute(self, line: Line, kind: Kind) -> None:
+        found = line.count()
+        new = found - line.attributed
+        line.attributed = found
+        up, down = new.up, new.down
+        if self._exchange is not None and down.plain_bytes:
+            down += Flow(body_bytes=self._exchange.received_body)
+            self._exchange.received_body = 0
+        if self._path is None or (up, down) == (Flow(), Flow()):
+            return
+        entry = {
+            "kind": kind,
+            "collaboration": self._collaboration,
+            "counter": self.counter,
+            "sent": asdict(up),
+            "received": asdict(down),
+        }
+        with self._path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What stands in a traffic file."""
+
+    counts: dict[tuple[str, Kind], Counts]
+    """By collaboration ("" before one is named) and kind."""
+    counter: Counter | None
+    """Who counted; ``transport`` if it did so even once."""
+
+    def of(self, collaboration: str) -> dict[Kind, Counts]:
+        return {kind: counts for (named, kind), counts in self.counts.items() if named == collaboration}
+
+
+def recorded(path: Path) -> Recorded:
+    """Return what all processes have written to a traffic file."""
+    sums: dict[tuple[str, Kind], Counts] = defaultdict(Counts)
+    counters: set[Counter] = set()
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            entry = json.loads(line)
+            key = (str(entry["collaboration"]), entry["kind"])
+            counts = Counts(Flow(**entry["sent"]), Flow(**entry["received"]))
+        except (ValueError, KeyError, TypeError):  # a line that a power cut has torn
+            continue
+        if key[1] in get_args(Kind):
+            sums[key] += counts
+            counters.add("kernel" if entry.get("counter") == "kernel" else "transport")
+    counter: Counter | None = "transport" if "transport" in counters else "kernel" if counters else None
+    return Recorded(dict(sums), counter)
 
 
 def total(path: Path) -> dict[str, dict[str, int]]:
     """Return bytes sent and received by kind, over all processes that wrote to ``path``."""
-    sums: dict[str, dict[str, int]] = defaultdict(lambda: {"sent": 0, "received": 0})
-    if path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:  # a line that a power cut has torn
-                continue
-            for direction in ("sent", "received"):
-                sums[entry["kind"]][direction] += entry[direction]
-    return dict(sums)
+    sums: dict[str, Counts] = defaultdict(Counts)
+    for (_, kind), counts in recorded(path).counts.items():
+        sums[kind] += counts
+    return {
+        kind: {"sent": counts.up.measured_bytes, "received": counts.down.measured_bytes}
+        for kind, counts in sums.items()
+    }

@@ -72,7 +72,7 @@ def send_uplink(
     """
     layout = Layout(manifest.arrays, manifest.chunk_bytes)
     opened = connection.send_message(
-        "POST", f"/v1/collaborations/{collaboration_id}/uplinks", signed_manifest, "uplink"
+        "POST", f"/v1/collaborations/{collaboration_id}/uplinks", signed_manifest
     )
     path, offset = _place(opened)
     breaks, furthest = 0, offset
@@ -127,12 +127,12 @@ def _append(
         "repr-digest": f"sha-256=:{base64.b64encode(whole_digest(manifest)).decode()}:",
     }
     body = stream_from(payload, layout, chunks_done, progress)
-    answer = connection.request_once("PATCH", path, kind="uplink", content=body, headers=headers)
+    answer = connection.request_once("PATCH", path, content=body, headers=headers)
     return answer.content
 
 
 def _ask_offset(connection: AnalystConnection, path: str) -> int:
-    answer = connection.request("HEAD", path, kind="uplink")
+    answer = connection.request("HEAD", path)
     try:
         return int(answer.headers["upload-offset"])
     except (KeyError, ValueError):

@@ -181,3 +181,49 @@ def test_an_error_ends_with_two_lines_and_its_exit_code(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("odc-analyst: error: there is no certificate in")
     assert second.startswith("odc-analyst: hint: run `odc-analyst join INVITATION`")
+
+
+PLAN = ("plan", "--parties", 100, "--rows", 1000, "--anchor-rows", 1000, "--features", 784,
+        "--latent-dim", 100, "--model-parameters", "25e6", "--bits", 32)  # fmt: skip
+
+
+def test_the_worked_example_of_the_paper_is_planned(run: Run) -> None:
+    shown = run(*PLAN).output
+    for figure in ("10,087,136,000", "10.1 GB", "p = 1: 20.0 GB a round", "p = 0.1: 5.044"):
+        assert figure in shown
+
+
+def test_a_plan_is_written_for_machines_and_as_a_page(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    found = json.loads(
+        run(*PLAN, "--participation", 0.2, "--rep-dtype", "i1", "--html", page, "--json").output
+    )
+    assert found["total"]["formula_bytes"] == 10_087_136_000
+    assert [one["participation"] for one in found["federated_averaging"]] == [0.2]
+    assert "<svg" in page.read_text()
+
+
+def test_a_plan_without_anchor_rows_takes_as_many_as_features(run: Run) -> None:
+    found = json.loads(run(*PLAN[:5], *PLAN[7:], "--json").output)
+    assert found["scenario"]["anchor_rows"] == 784
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--latent-dim", 785), ("--model-parameters", "inf"), ("--rep-dtype", "i2")]
+)
+def test_a_plan_that_cannot_be_is_refused(run: Run, wrong: tuple[Any, ...]) -> None:
+    assert run(*PLAN, *wrong).exception.code == "input-error"
+
+
+def test_a_page_that_cannot_be_written_is_said(run: Run, tmp_path: Path) -> None:
+    found = run(*PLAN, "--html", tmp_path / "missing" / "plan.html")
+    assert found.exception.code == "input-error"
+
+
+def test_a_report_is_written_as_a_page(run: Run, world: World, tmp_path: Path) -> None:
+    world.until_sealed()
+    claim(world)
+    finish(world)
+    page = tmp_path / "report.html"
+    assert world.terms.title in run("collaboration", "report", world.id, "--html", page).output
+    assert f"<h1>{world.terms.title}</h1>" in page.read_text()

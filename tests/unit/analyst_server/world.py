@@ -14,7 +14,7 @@ from analyst_server.services import collaborations
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.store import Collaboration, DirectoryBlobs, Records
-from protocol.arrays import frame, little_endian, raw_bytes, specify
+from protocol.arrays import frame, little_endian, quantise, raw_bytes, specify
 from protocol.codec import Message, digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment, sign
 from protocol.identity import Identity
@@ -97,6 +97,12 @@ class Uplink:
         return hashlib.sha256(b"".join(spec.digest for spec in self.manifest.arrays)).digest()
 
 
+def in_type(matrix: NDArray[Any], terms: Terms) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return a matrix in the number type of the terms, and its scales."""
+    values, scale = quantise(matrix)
+    return (values if terms.rep_dtype == "i1" else matrix.astype("<" + terms.rep_dtype)), scale
+
+
 def make_uplink(
     terms: Terms,
     party: str,
@@ -109,12 +115,15 @@ def make_uplink(
     """Return an uplink of separable rows; ``arrays`` replaces some of its arrays, ``changed`` fields."""
     rng = np.random.default_rng(seed)
     labels = np.arange(rows) % len(terms.table_schema.label_column.classes)
+    rep, rep_scale = in_type(rng.standard_normal((rows, terms.latent_dim)) + 2 * labels[:, None], terms)
+    basis = np.linalg.qr(rng.standard_normal((terms.anchor.rows, terms.latent_dim)))[0]
+    anchor_rep, anchor_rep_scale = in_type(basis, terms)
+    scales = {"rep_scale": rep_scale, "anchor_rep_scale": anchor_rep_scale}
     values: dict[str, NDArray[Any]] = {
-        "rep": (rng.standard_normal((rows, terms.latent_dim)) + 2 * labels[:, None]).astype("<f4"),
-        "anchor_rep": np.linalg.qr(rng.standard_normal((terms.anchor.rows, terms.latent_dim)))[0].astype(
-            "<f4"
-        ),
+        "rep": rep,
+        "anchor_rep": anchor_rep,
         "labels": labels.astype("<u1"),
+        **(scales if terms.rep_dtype == "i1" else {}),
         **(arrays or {}),
     }
     chunk_bytes = changed.pop("chunk_bytes", MIN_CHUNK_BYTES)

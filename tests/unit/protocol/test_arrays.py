@@ -13,8 +13,10 @@ from protocol.arrays import (
     StreamReader,
     check_values,
     chunks_of,
+    dequantise,
     frame,
     little_endian,
+    quantise,
     raw_bytes,
     specify,
 )
@@ -137,6 +139,44 @@ def test_a_label_that_numbers_no_class_is_named_by_its_row_alone(dtype: str, bad
 def test_labels_of_every_class_are_taken() -> None:
     layout, stream = layout_of([0, 1, 2], "u1")
     check(layout, stream, classes=3)
+
+
+@pytest.mark.parametrize("bad", [-1e-30, np.nan, np.inf, 2.0**121])
+def test_a_scale_out_of_range_is_named_by_its_column(bad: float) -> None:
+    layout, stream = layout_of([0.0, 2.0**120, bad], "f4", name="rep_scale")
+    with pytest.raises(NotFiniteError, match=r"^rep_scale: row 2 "):
+        check(layout, stream)
+
+
+def test_the_largest_scale_keeps_every_entry_finite() -> None:
+    scale = np.array([2.0**120], dtype=np.float32)
+    assert np.isfinite(dequantise(np.array([[-128], [127]], dtype=np.int8), scale)).all()
+
+
+def test_a_matrix_is_scaled_by_the_largest_of_each_column() -> None:
+    values, scale = quantise(np.array([[127.0, 0.5], [-64.4, -1.0], [0.0, 0.25]]))
+    assert scale[0] == 1
+    assert values[:, 0].tolist() == [127, -64, 0]
+    assert values[:, 1].tolist() == [64, -127, 32]  # in units of 1/127
+    assert values.dtype == np.int8
+    assert scale.dtype == np.float32
+
+
+def test_a_matrix_without_rows_has_scales_of_zero() -> None:
+    values, scale = quantise(np.empty((0, 3)))
+    assert (values.shape, scale.tolist()) == ((0, 3), [0, 0, 0])
+
+
+def test_a_matrix_of_many_blocks_is_rounded_like_one() -> None:
+    matrix = np.random.default_rng(0).standard_normal((10_000, 2))
+    values, scale = quantise(matrix)
+    np.testing.assert_array_equal(values, np.rint(matrix / scale.astype(np.float64)))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e40])
+def test_what_no_scale_can_hold_is_not_rounded(bad: float) -> None:
+    with pytest.raises(ValueError, match="not finite or too large"):
+        quantise(np.array([[1.0, bad]]))
 
 
 def test_bytes_that_are_no_labels_may_be_anything() -> None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import x25519
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from protocol import envelope, messages
-from protocol.arrays import ArrayDigest, Layout, StreamReader, check_values
+from protocol.arrays import ArrayDigest, Layout, StreamReader, check_values, dequantise, quantise
 from protocol.codec import Message, decode, digest, encode
 from protocol.errors import OdcError, ProtocolError
 from protocol.identity import TrustRoot, load_certificate
@@ -140,6 +140,13 @@ def read(layout: Layout, data: bytes, classes: int | None) -> tuple[str, int]:
     if [each.digest() for each in digests] != [spec.digest for spec in layout.specs]:
         return "array-digest-mismatch", good
     return "valid", good
+
+
+@pytest.mark.parametrize("case", cases("scaled.json"))
+def test_scaled_matrices_are_rounded_and_read_as_the_vector_says(case: dict[str, Any]) -> None:
+    values, scale = quantise(np.array(case["matrix"]))
+    assert (values.tolist(), scale.tobytes().hex()) == (case["values"], case["scale"])
+    assert dequantise(values, scale).astype("<f4").tobytes().hex() == case["decoded"]
 
 
 @pytest.mark.parametrize("case", cases("keys.json", "derive"))

@@ -11,6 +11,7 @@ from analyst_server.alignment.diagnostics import diagnose
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.registry import METHODS, TARGETS
+from protocol.arrays import dequantise, quantise
 from protocol.terms import AlignmentTerms
 from tests.unit.analyst_server.alignment.parties import Matrix, shared_span, worst_disagreement
 
@@ -138,6 +139,15 @@ def test_under_a_haar_anchor_what_is_not_orthonormal_is_named_by_its_place(spoil
     given: list[Matrix] = [np.linalg.qr(rep)[0].astype(dtype) for rep in reps()]
     given[1] = spoil(given[1])
     with pytest.raises(AnchorRepError, match="representation 1 is not orthonormal"):
+        align("odc", given, anchor_is_isotropic=True, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("rows", [2, 4, 8, 16, 64])
+def test_scaled_8_bit_integers_are_orthonormal_enough(rows: int) -> None:
+    """Where an anchor has few rows, rounding turns its columns most."""
+    for seed in range(50):
+        turned = haar_orthogonal(rows, np.random.default_rng(seed))
+        given = [dequantise(*quantise(turned)), dequantise(*quantise(turned.T))]
         align("odc", given, anchor_is_isotropic=True, rng=np.random.default_rng(0))
 
 

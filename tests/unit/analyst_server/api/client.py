@@ -49,9 +49,8 @@ class InProcess(httpx.BaseTransport):
             transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
             asked = httpx.Request(request.method, request.url, headers=request.headers, content=content)
             found = await transport.handle_async_request(asked)
-            return httpx.Response(
-                found.status_code, headers=found.headers, stream=_Whole(await found.aread())
-            )
+            body = b"".join([piece async for piece in found.aiter_raw()])  # as it came: perhaps compressed
+            return httpx.Response(found.status_code, headers=found.headers, stream=_Whole(body))
 
         return asyncio.run(answer())
 

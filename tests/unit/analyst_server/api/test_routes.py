@@ -292,3 +292,27 @@ def test_a_downlink_before_the_release_is_out_of_order(ready: Api) -> None:
 def test_a_member_reads_the_report(ready: Api) -> None:
     answer = ready.as_party(HOSPITAL).get(f"/v1/collaborations/{ready.world.id}/report")
     assert answer.json()["state"] == "anchored"
+
+
+# answers compressed
+
+
+def test_terms_are_compressed_for_who_asks_and_only_then(ready: Api) -> None:
+    address = f"/v1/collaborations/{ready.world.id}/terms"
+    client = ready.as_party(HOSPITAL)
+    plain = client.get(address, headers={"accept-encoding": "identity"})
+    packed = client.get(address, headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.content == plain.content
+    assert packed.num_bytes_downloaded < plain.num_bytes_downloaded
+
+
+def test_a_downlink_is_never_compressed(api: Api) -> None:
+    world = api.world.until_sealed()
+    assert claim(world) is not None
+    finish(world)
+    address = f"/v1/collaborations/{world.id}/downlink"
+    answer = api.as_party(HOSPITAL).get(address, headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in answer.headers
+    assert int(answer.headers["content-length"]) == answer.num_bytes_downloaded

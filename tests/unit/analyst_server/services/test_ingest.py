@@ -570,6 +570,30 @@ def test_labels_of_many_classes_travel_in_two_bytes(world: World) -> None:
     assert world.send(uplink)
 
 
+def test_an_uplink_of_scaled_integers_goes_on_after_a_restart_and_is_received(world: World) -> None:
+    terms = make_terms(rep_dtype="i1")
+    world.until_anchored(terms)
+    uplink = make_uplink(terms, HOSPITAL)
+    status = world.begin(uplink)
+    reached = world.append(uplink, status.upload_id, data=uplink.stream[:-1])
+    assert 0 < reached < len(uplink.stream)
+    world.restart()
+    assert world.append(uplink, status.upload_id, reached) == len(uplink.stream)
+    receipt = world.complete(uplink, status.upload_id)
+    payload_bytes = verify(Receipt, receipt, world.analyst.root, at=NOW).message.payload_bytes
+    assert payload_bytes == (30 + 4) * 2 + 30 + 2 * 2 * 4
+
+
+@pytest.mark.parametrize("scale", [-1.0, np.nan, np.inf])
+def test_a_scale_that_would_spoil_a_column_is_refused(world: World, scale: float) -> None:
+    terms = make_terms(rep_dtype="i1")
+    world.until_anchored(terms)
+    uplink = make_uplink(terms, HOSPITAL, arrays={"rep_scale": np.array([1.0, scale], dtype=np.float32)})
+    status = world.begin(uplink)
+    with pytest.raises(NotFiniteError, match="rep_scale: row 1"):
+        world.append(uplink, status.upload_id)
+
+
 def test_a_refused_label_is_not_quoted(ready: World) -> None:
     uplink = hospital(ready, arrays={"labels": np.full(30, 77, "<u1")})
     upload_id = ready.begin(uplink).upload_id

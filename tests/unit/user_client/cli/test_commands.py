@@ -197,7 +197,13 @@ def test_a_draft_becomes_terms(odc: Odc) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [("--latent-dim", "0"), ("--latent-dim", "4"), ("--out-of-range", "ignore"), ("--label", "nothing")],
+    [
+        ("--latent-dim", "0"),
+        ("--latent-dim", "4"),
+        ("--out-of-range", "ignore"),
+        ("--label", "nothing"),
+        ("--rep-dtype", "i4"),
+    ],
     ids=" ".join,
 )
 def test_a_draft_with_a_wrong_option_is_refused(odc: Odc, wrong: tuple[str, str]) -> None:
@@ -208,13 +214,14 @@ def test_a_draft_with_a_wrong_option_is_refused(odc: Odc, wrong: tuple[str, str]
     assert result.err.startswith("odc: error: ")
 
 
-def test_a_draft_can_leave_a_column_out_and_clip(odc: Odc) -> None:
+def test_a_draft_can_leave_a_column_out_and_clip_and_round(odc: Odc) -> None:
     table = odc.consortium.table(1)
     odc(
         "terms", "draft", table, "--label", "y", "--party", LEAD, "--exclude", "x0", "--latent-dim", "2",
-        "--out-of-range", "clip", "--out", "mine.toml",
+        "--out-of-range", "clip", "--rep-dtype", "i1", "--out", "mine.toml",
     )  # fmt: skip
     content = tomllib.loads((odc.consortium.directory / "mine.toml").read_text())
+    assert content["rep_dtype"] == "i1"
     columns = content["table_schema"]["columns"]
     assert [(column["name"], column["out_of_range"]) for column in columns] == [
         ("x1", "clip"),
@@ -302,5 +309,5 @@ def test_a_line_that_is_down_ends_with_seven(odc: Odc, monkeypatch: pytest.Monke
         raise ConnectionFailedError("no answer")
 
     joined(odc)
-    monkeypatch.setattr(AnalystConnection, "discover", fail)
+    monkeypatch.setattr(AnalystConnection, "request", fail)
     assert odc("status").code == 7

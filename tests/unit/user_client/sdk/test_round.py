@@ -130,6 +130,19 @@ def test_the_plain_words_say_what_leaves_and_who_sees_it(consortium: Consortium)
     assert "uniform" not in words
 
 
+@pytest.mark.parametrize(
+    ("rep_dtype", "said"),
+    [("f2", "36 bytes|16-bit floats"), ("i1", "18 bytes|8-bit integers"), ("f8", "144 bytes|64-bit floats")],
+)
+def test_the_plain_words_say_how_far_the_numbers_are_rounded(
+    consortium: Consortium, rep_dtype: str, said: str
+) -> None:
+    consortium.until_joined().publish(rep_dtype=rep_dtype, anchor={"kind": "uniform", "rows": 6})
+    words = plain_words(fetch_terms(consortium.hospital, consortium.id))
+    for part in said.split("|"):
+        assert part in words
+
+
 def test_the_plain_words_warn_of_what_the_terms_chose(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +291,24 @@ def test_what_is_prepared_is_the_projected_table(consortium: Consortium) -> None
     )
 
 
+def test_what_is_prepared_in_8_bits_is_the_projected_table_within_half_a_scale(
+    consortium: Consortium,
+) -> None:
+    consortium.until_anchored(rep_dtype="i1")
+    found = prepare(consortium.hospital, consortium.id, consortium.table(1))
+    assert found.payload_bytes == (40 + 3) * 3 + 40 + 2 * 3 * 4
+    directory = consortium.directory_of(consortium.hospital)
+    payload = (directory / PAYLOAD_FILE).read_bytes()
+    data = np.stack([rows(1)[name] for name in ("x0", "x1", "x2")], axis=1) / 4
+    anchor, _ = open_anchor(consortium.hospital, consortium.id)
+    scales = np.frombuffer(payload, "<f4", 6, 169).reshape(2, 3)
+    for matrix, offset, scale in zip((data, anchor), (0, 120), scales, strict=True):
+        sent = np.frombuffer(payload, "i1", matrix.size, offset).reshape(matrix.shape)
+        off = np.abs(sent * scale - matrix @ np.load(directory / BASIS_FILE))
+        assert (off <= scale * 0.50001).all()
+        assert (np.abs(sent).max(axis=0) == 127).all()  # the whole range is used
+
+
 def test_the_secret_basis_is_in_nothing_that_leaves(consortium: Consortium) -> None:
     consortium.until_anchored()
     prepare(consortium.hospital, consortium.id, consortium.table(1))
@@ -414,6 +445,48 @@ def test_a_failed_round_is_told_with_its_reason(consortium: Consortium) -> None:
         receive(consortium.hospital, consortium.id)
 
 
+def test_waiting_for_the_release_ends_with_the_downlink(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            consortium.compute()
+
+    assert receive(consortium.hospital, consortium.id, wait_s=1000, pause=pause).party == HOSPITAL
+    assert len(pauses) == 3
+
+
+def test_the_pauses_grow_so_that_an_hour_costs_few_questions(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    pauses: list[float] = []
+    with pytest.raises(OutOfOrderError):
+        receive(consortium.hospital, consortium.id, wait_s=3600, pause=pauses.append)
+    assert sum(pauses) == pytest.approx(3600)
+    assert len(pauses) <= 25
+    assert pauses[:-1] == sorted(pauses[:-1])
+
+
+def test_a_round_that_fails_while_we_wait_says_so_at_once(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    rounds.claim(consortium.analyst, "worker", 10)
+    rounds.fail(consortium.analyst, consortium.id, "worker", "no rows of class 1")
+    pauses: list[float] = []
+    with pytest.raises(RoundFailedError):
+        receive(consortium.hospital, consortium.id, wait_s=3600, pause=pauses.append)
+    assert pauses == []
+
+
+def test_the_terms_that_were_shown_are_the_terms_that_are_signed(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_joined().publish()
+    shown = fetch_terms(consortium.hospital, consortium.id)
+    monkeypatch.setattr(consortium.hospital.connection, "get_message", None)  # nothing is fetched again
+    assert accept_terms(consortium.hospital, consortium.id) == shown
+
+
 def test_the_downlink_of_another_party_is_refused(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,9 +498,7 @@ def test_the_downlink_of_another_party_is_refused(
 
 
 def downlink_bytes(consortium: Consortium) -> bytes:
-    with consortium.hospital.connection.stream(
-        f"/v1/collaborations/{consortium.id}/downlink", "downlink"
-    ) as pieces:
+    with consortium.hospital.connection.stream(f"/v1/collaborations/{consortium.id}/downlink") as pieces:
         return b"".join(pieces)
 
 

@@ -200,13 +200,13 @@ def test_a_long_answer_comes_in_pieces() -> None:
         def __iter__(self) -> Any:
             yield from (b"one", b"two")
 
-    with connect(InTurn(httpx.Response(200, stream=Pieces()))).stream("/x", "downlink") as pieces:
+    with connect(InTurn(httpx.Response(200, stream=Pieces()))).stream("/x") as pieces:
         assert list(pieces) == [b"one", b"two"]
 
 
 def test_a_long_answer_that_is_refused_is_raised_as_its_error() -> None:
     server = InTurn(problem(409, OutOfOrderError("draft", "fetch").to_problem()))
-    with pytest.raises(OutOfOrderError), connect(server).stream("/x", "downlink"):
+    with pytest.raises(OutOfOrderError), connect(server).stream("/x"):
         pass
 
 
@@ -217,7 +217,7 @@ def test_a_long_answer_that_breaks_off_is_a_failed_connection() -> None:
             raise httpx.ReadError("[Errno 104] Connection reset by peer")
 
     connection = connect(InTurn(httpx.Response(200, stream=Cut())))
-    with pytest.raises(ConnectionFailedError), connection.stream("/x", "downlink") as pieces:
+    with pytest.raises(ConnectionFailedError), connection.stream("/x") as pieces:
         list(pieces)
 
 

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from user_client.transport.traffic import Traffic, read_tcp_info, total
+from protocol.metering import Counts, Flow
+from protocol.tcp_info import kernel_counts
+from user_client.transport import traffic as traffic_module
+from user_client.transport.traffic import Line, Traffic, recorded, total
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts bytes for us")
+needs_kernel = pytest.mark.skipif(not kernel_counts(), reason="this kernel does not count for us")
+ONE, OTHER = "c0" * 16, "c1" * 16
 Pair = tuple[socket.socket, socket.socket]
 
 
@@ -27,105 +30,148 @@ def pair() -> Iterator[Pair]:
         yield near, far
 
 
-def carry(pair: Pair, sent: int, received: int) -> None:
-    """Send so many bytes each way and wait until the kernel has them acknowledged."""
-    near, far = pair
-    for source, sink, count in ((near, far, sent), (far, near, received)):
-        source.sendall(bytes(count))
-        while count:
-            count -= len(sink.recv(count))
-    far.sendall(b"x")  # an answer carries the acknowledgement of what came before it
-    near.recv(1)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "traffic.jsonl"
 
 
-@linux
-def test_the_kernel_counts_every_byte(pair: Pair) -> None:
-    before = read_tcp_info(pair[0])
-    carry(pair, 1000, 234)
-    after = read_tcp_info(pair[0])
-    assert before is not None
-    assert after is not None
-    # the kernel counts the sequence number of the handshake as a byte that was acknowledged
-    assert (after[0] - before[0], after[1] - before[1]) == (1000, 234 + 1)
+def carry(pair: Pair, sent: int, received: int) -> None:
+    """Send so many bytes each way and wait until they have come."""
+    near, far = pair
+    for source, sink, count in ((near, far, sent), (far, near, received)):
+        source.sendall(bytes(count))
+        while count:
+            count -= len(sink.recv(count))
 
 
-@linux
-def test_bytes_go_to_the_kind_of_request_that_carried_them(pair: Pair, path: Path) -> None:
+def request(meter: Traffic, line: Line, pair: Pair, url_path: str, head: int, body: int, answer: int) -> None:
+    """A request without TLS whose answer is all body."""
+    with meter.during(url_path) as exchange:
+        carry(pair, head + body, answer)
+        meter.sent(line, head)
+        meter.sent(line, body)
+        meter.received(line, answer)
+        exchange.received_body += answer
+
+
+@needs_kernel
+def test_a_request_is_taken_apart_into_head_and_body(pair: Pair, path: Path) -> None:
     meter = Traffic(path)
-    carry(pair, 10, 20)
-    meter.note(pair[0], "control")
-    carry(pair, 5000, 30)
-    meter.note(pair[0], "uplink")
-    found = total(path)
-    assert found["uplink"] == {"sent": 5000, "received": 30 + 1}
-    assert abs(found["control"]["sent"] - 10) <= 1
+    line = meter.open(pair[0])
+    request(meter, line, pair, f"/v1/collaborations/{ONE}/uplinks", 100, 5000, 30)
+    (counts,) = recorded(path).counts.values()
+    assert (counts.up.wire_bytes, counts.up.plain_bytes, counts.up.body_bytes) == (5100, 5100, 5000)
+    assert (counts.down.wire_bytes, counts.down.plain_bytes, counts.down.body_bytes) == (30, 30, 30)
+    meter.closing(line)
 
 
-@linux
-def test_a_new_connection_is_counted_from_its_start(path: Path) -> None:
-    """Even when it has the file number of one that was closed."""
+@needs_kernel
+def test_bytes_go_to_the_collaboration_and_kind_of_the_request_that_carried_them(
+    pair: Pair, path: Path
+) -> None:
     meter = Traffic(path)
-    for sent in (10, 7000):
-        near, far = connect()
-        with near, far:
-            carry((near, far), sent, 0)
-            meter.note(near, "uplink")
-    assert abs(total(path)["uplink"]["sent"] - 7010) <= 2
+    line = meter.open(pair[0])
+    request(meter, line, pair, "/v1/enrolments", 10, 5, 20)
+    request(meter, line, pair, f"/v1/collaborations/{ONE}/uplinks", 10, 500, 30)
+    request(meter, line, pair, "/v1/uploads/u1", 10, 7000, 40)  # its address names no collaboration
+    request(meter, line, pair, f"/v1/collaborations/{OTHER}/downlink", 10, 0, 900)
+    found = recorded(path)
+    assert set(found.counts) == {("", "control"), (ONE, "uplink"), (OTHER, "downlink")}
+    assert found.of(ONE)["uplink"].up.body_bytes == 7500
+    assert found.of(OTHER)["downlink"].down.wire_bytes == 900
+    meter.closing(line)
 
 
-@linux
+@needs_kernel
+def test_a_connection_that_closes_itself_is_counted_to_the_end(path: Path) -> None:
+    meter = Traffic(path)
+    pair = connect()
+    line = meter.open(pair[0])
+    with meter.during("/v1/collaborations"):
+        carry(pair, 70, 80)
+        meter.sent(line, 70)
+        for end in pair:
+            end.close()
+        meter.closing(line)
+    assert total(path) == {"control": {"sent": 70, "received": 80}}
+
+
+@needs_kernel
+def test_what_is_carried_outside_of_requests_is_control(pair: Pair, path: Path) -> None:
+    meter = Traffic(path)
+    line = meter.open(pair[0])
+    carry(pair, 300, 400)
+    meter.handshaken(line)
+    request(meter, line, pair, f"/v1/collaborations/{ONE}/downlink", 10, 0, 50)
+    carry(pair, 24, 24)
+    meter.closing(line)
+    assert total(path) == {
+        "control": {"sent": 324, "received": 424},
+        "downlink": {"sent": 10, "received": 50},
+    }
+
+
+@needs_kernel
+def test_a_request_that_fails_has_cost_its_bytes(pair: Pair, path: Path) -> None:
+    meter = Traffic(path)
+    line = meter.open(pair[0])
+
+    def fail() -> None:
+        with meter.during(f"/v1/collaborations/{ONE}/uplinks"):
+            carry(pair, 60, 0)
+            meter.sent(line, 60)
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        fail()
+    meter.closing(line)
+    assert total(path)["uplink"]["sent"] == 60
+
+
+@needs_kernel
 def test_what_several_processes_count_is_added_up(path: Path) -> None:
     for _ in range(2):
-        near, far = connect()
-        with near, far:
-            carry((near, far), 100, 0)
-            Traffic(path).note(near, "anchor")
-    assert abs(total(path)["anchor"]["sent"] - 200) <= 2
+        pair, meter = connect(), Traffic(path)
+        with pair[0], pair[1]:
+            line = meter.open(pair[0])
+            request(meter, line, pair, "/v1/collaborations", 100, 0, 0)
+            meter.closing(line)
+    assert total(path)["control"]["sent"] == 200
 
 
-def test_a_closed_connection_is_not_counted(path: Path) -> None:
-    near, far = connect()
-    near.close()
-    far.close()
-    Traffic(path).note(near, "control")
-    assert total(path) == {}
-
-
-def test_without_a_socket_nothing_is_counted(path: Path) -> None:
-    Traffic(path).note(None, "control")
-    assert not path.exists()
-
-
-def test_where_the_kernel_does_not_tell_nothing_is_guessed(
-    pair: Pair, path: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_the_kernel_does_not_tell_our_own_transport_counts(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    Traffic(path).note(pair[0], "control")
-    assert total(path) == {}
+    monkeypatch.setattr(traffic_module, "kernel_counts", lambda: False)
+    assert Traffic(path).counter == "transport"
 
 
-def test_an_old_kernel_that_tells_less_is_not_misread(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Old:
-        def fileno(self) -> int:
-            return 3
+def test_the_file_says_who_counted(pair: Pair, path: Path) -> None:
+    meter = Traffic(path, counter="transport")
+    line = meter.open(pair[0])
+    with meter.during("/v1/collaborations"):
+        meter.sent(line, 5)
+    meter.closing(line)
+    found = recorded(path)
+    assert found.counter == "transport"
+    assert found.counts == {("", "control"): Counts(up=Flow(plain_bytes=5))}
 
-        def getsockopt(self, *_: int) -> bytes:
-            return bytes(104)
 
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert read_tcp_info(Old()) is None  # type: ignore[arg-type]
-
-
-@linux
 def test_a_meter_without_a_file_keeps_nothing(pair: Pair, tmp_path: Path) -> None:
-    Traffic().note(pair[0], "control")
+    meter = Traffic()
+    line = meter.open(pair[0])
+    carry(pair, 1, 1)
+    meter.closing(line)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", '{"kind": "uplink"}', '{"kind": "uplink", "sent": 1}'])
+def test_a_line_that_a_power_cut_has_torn_is_left_out(path: Path, line: str) -> None:
+    path.write_text(line + "\n")
+    assert recorded(path).counter is None
+    assert total(path) == {}
 
 
 def test_nothing_counted_is_nothing(path: Path) -> None:
     assert total(path) == {}
+    assert recorded(path).of(ONE) == {}

@@ -1,0 +1,144 @@
+"""The analyst's side of the count: bytes by party, collaboration and kind, kept as sums.
+
+Connections report here what they carried. It is added up in memory and written every few seconds in
+one transaction, so that no request waits for it; a server that is killed loses the last few seconds of
+counts, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Final
+
+from analyst_server.store import Records, TrafficRow, Unit
+from protocol.metering import Counter, Counts, Flow, Kind
+
+log = logging.getLogger(__name__)
+
+FLUSH_S: Final = 2.0
+_COLUMNS: Final = tuple(
+    (direction, field.name)
+    for direction in ("up", "down")
+    for field in fields(Flow)
+    if (direction, field.name) != ("up", "retransmitted_bytes")  # only its sender can count it
+)
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a request was for, as far as its address and its certificate tell."""
+
+    kind: Kind = "control"
+    party: str = ""
+    collaboration_id: str = ""
+    upload_id: str = ""
+    invitation_id: str = ""
+    """Whose request it was before it had a certificate."""
+
+    @property
+    def has_owner(self) -> bool:
+        return bool(self.party or self.invitation_id)
+
+    def owned_by(self, other: Purpose) -> Purpose:
+        return replace(self, party=other.party, invitation_id=other.invitation_id)
+
+
+@dataclass
+class Meter:
+    """Adds up what connections carried. Safe to use from several threads."""
+
+    records: Records
+    counter: Counter
+    _sums: defaultdict[Purpose, Counts] = field(default_factory=lambda: defaultdict(Counts))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def add(self, purpose: Purpose, counts: Counts) -> None:
+        if counts == Counts():
+            return
+        with self._lock:
+            self._sums[purpose] += counts
+
+    def start(self) -> None:
+        """Write regularly until `stop`."""
+        self._thread = threading.Thread(target=self._run, name="meter")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def flush(self) -> None:
+        """Write what was added since the last time; keep it if that fails."""
+        with self._lock:
+            sums, self._sums = self._sums, defaultdict(Counts)
+        if not sums:
+            return
+        try:
+            with self.records.begin(write=True) as unit:
+                for purpose, counts in _resolved(unit, sums).items():
+                    _add(unit, purpose, counts, self.counter)
+        except Exception:
+            with self._lock:
+                for purpose, counts in sums.items():
+                    self._sums[purpose] += counts
+            raise
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            is_last = self._stop.wait(FLUSH_S)
+            try:
+                self.flush()
+            except Exception:  # the database may be away; counts are kept until it is back
+                log.exception("the meter could not write")
+
+
+def _resolved(unit: Unit, sums: Mapping[Purpose, Counts]) -> dict[Purpose, Counts]:
+    """Give each sum its party and collaboration; what a peer has made up is not kept as a name."""
+    found: defaultdict[Purpose, Counts] = defaultdict(Counts)
+    for purpose, counts in sums.items():
+        party = purpose.party
+        if not party and purpose.invitation_id:
+            enrolled = unit.enrolment(purpose.invitation_id)
+            party = enrolled.party if enrolled else ""
+        collaboration_id = purpose.collaboration_id
+        if not collaboration_id and purpose.upload_id:
+            uplink = unit.uplink(purpose.upload_id)
+            collaboration_id = uplink.collaboration_id if uplink else ""
+        if not (collaboration_id and unit.member(collaboration_id, party)):
+            collaboration_id = ""
+        found[Purpose(purpose.kind, party, collaboration_id)] += counts
+    return found
+
+
+def _add(unit: Unit, purpose: Purpose, counts: Counts, counter: Counter) -> None:
+    row = unit.traffic_of(purpose.party, purpose.collaboration_id, purpose.kind)
+    added = {f"{direction}_{name}": getattr(getattr(counts, direction), name) for direction, name in _COLUMNS}
+    if row is None:
+        key = {
+            "party": purpose.party,
+            "collaboration_id": purpose.collaboration_id,
+            "kind": purpose.kind,
+        }
+        unit.add(TrafficRow(**key, counter=counter, **added))
+        return
+    for column, value in added.items():
+        setattr(row, column, getattr(row, column) + value)
+    if counter == "transport":  # the weaker word, once it was needed
+        row.counter = counter
+
+
+def counts_of(row: TrafficRow) -> Counts:
+    """Return a stored sum."""
+    both: dict[str, dict[str, int]] = {"up": {}, "down": {}}
+    for direction, name in _COLUMNS:
+        both[direction][name] = getattr(row, f"{direction}_{name}")
+    return Counts(Flow(**both["up"]), Flow(**both["down"]))

@@ -1,0 +1,85 @@
+"""A whole round of ours beside 40 rounds of federated averaging by Flower: bytes, seconds and scores.
+
+Needs Linux, root and `ip` (network namespaces). Flower gets a virtual environment of its own in build/.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks import report
+from benchmarks.namespaces import why_not
+from benchmarks.wire import flower, ours, tables
+from benchmarks.wire.claims import add_claims, our_row
+from benchmarks.wire.compare import Compared
+
+BUILD: Final = Path("build").resolve()
+
+
+def measure(options: report.Options) -> report.Report:
+    """Measure all data sets there are."""
+    if (reason := why_not()) is not None:
+        sys.exit(f"this benchmark measures between network namespaces: {reason}")
+    environment = BUILD / "flower-venv"
+    works = [*tables.bundled(), *(tables.real(options.data) if options.data else [])]
+    found = report.Report("wire", _conditions(flower.install(environment), works, options))
+    large = tables.large_uplinks(rows=200_000 if options.full else 20_000)
+    large_round = ours.whole_round(large, BUILD / "wire" / large.name)
+    _tell(found, our_row(large, large_round))
+    compared = [_compare(work, environment, found) for work in works]
+    add_claims(found, large_round, compared)
+    return found
+
+
+def _compare(work: tables.Work, environment: Path, found: report.Report) -> Compared:
+    """Do the same work three times, one after another."""
+    out = BUILD / "wire" / work.name
+    our_round = ours.whole_round(work, out / "odc")
+    _tell(found, our_row(work, our_round))
+    grpc_api = flower.grpc_api(work, environment, out / "flower-grpc")
+    _tell(found, _flower_row(work, "Flower, deprecated gRPC API", grpc_api, our_round))
+    supported = flower.supported(work, environment, out / "flower")
+    _tell(found, _flower_row(work, "Flower, SuperLink and SuperNodes", supported, our_round))
+    return Compared(work, our_round, supported, grpc_api)
+
+
+def _flower_row(
+    work: tables.Work, system: str, federation: flower.Federation, our_round: ours.Round
+) -> dict[str, Any]:
+    return {
+        "dataset": work.name,
+        "system": system,
+        "parties": len(work.parties),
+        "bytes": federation.bytes,
+        "seconds": federation.seconds,
+        "bytes_over_ours": federation.bytes / our_round.bytes,
+        "seconds_over_ours": federation.seconds / our_round.seconds,
+        **federation.scores,
+    }
+
+
+def _conditions(flower_version: str, works: list[tables.Work], options: report.Options) -> dict[str, Any]:
+    return {
+        "flower": flower_version,
+        "rounds_of_flower": flower.ROUNDS,
+        "epochs_a_round": flower.EPOCHS,
+        "datasets": [work.name for work in works],
+        "left_out": [] if options.data else ["mnist and heart: they need --data"],
+        "bytes": "interface counters at each party, both directions, Ethernet, IP and TCP headers included",
+        "seconds": "from the first process to the final model's predictions on every party's disk",
+    }
+
+
+def _tell(found: report.Report, row: dict[str, Any]) -> None:
+    """Keep a row, and show it meanwhile: a run takes a quarter of an hour."""
+    found.rows.append(row)
+    shown = {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
+    print(
+        ", ".join(f"{key} {value}" for key, value in shown.items() if not isinstance(value, dict)), flush=True
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(report.main(measure))

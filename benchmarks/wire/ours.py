@@ -1,0 +1,265 @@
+"""A whole round of ours on machines of their own: from nothing but installed software to predictions.
+
+The consortium is founded, everybody joins, signs, contributes, receives and predicts, at the same time
+wherever nobody has to wait for another. The lead reads the passphrase and the invitations travel as
+files, as they would by letter or mail; everything else goes over the lines.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+import pyarrow.csv
+
+from benchmarks.namespaces import ANALYST_ADDRESS, Counters, Star, star
+from benchmarks.wire.tables import Work
+from examples.demo import scores
+from examples.demo.actors import Analyst, clean_environment
+from examples.demo.tables import write_csv
+from protocol.metering import PartyExplanation
+from protocol.terms import Schema
+from user_client.sdk import Session, explain_our_bytes
+
+NOT_YET: Final = 6
+"""Exit code of a command that has to wait for somebody."""
+_PORT: Final = 8443
+_SHELL: Final = (sys.executable, "-m", "benchmarks.wire.shell")
+_TIMEOUT_S: Final = 300
+
+
+class Shell:
+    """A process that runs the commands of one member, one after another."""
+
+    def __init__(self, name: str, directory: Path, command: Sequence[str], **settings: str) -> None:
+        self.name, self._log_path = name, directory / "shell.log"
+        directory.mkdir(parents=True)
+        with self._log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env={**clean_environment(), **settings},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._commands = cast("IO[str]", self._process.stdin)
+        self._answers = cast("IO[str]", self._process.stdout)
+
+    def start(self, *words: str) -> None:
+        """Begin a command."""
+        self._commands.write(json.dumps(words) + "\n")
+        self._commands.flush()
+
+    def finish(self, *, may_wait: bool = False) -> str:
+        """Return what the command begun last has printed."""
+        line = self._answers.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended:\n{self._log_path.read_text()}")
+        found = json.loads(line)
+        if found["exit_code"] == 0 or (may_wait and found["exit_code"] == NOT_YET):
+            return str(found.get("printed", ""))
+        raise RuntimeError(f"{self.name}: {found['error']}")
+
+    def run(self, *words: str) -> str:
+        """Run a command and return what it printed."""
+        self.start(*words)
+        return self.finish()
+
+    def stop(self) -> None:
+        self._commands.close()
+        self._process.wait(timeout=_TIMEOUT_S)
+        self._answers.close()
+
+
+class Institution(Shell):
+    """A shell of `odc`."""
+
+    def __init__(self, name: str, home: Path, prefix: Sequence[str]) -> None:
+        self.home = home
+        super().__init__(name, home, [*prefix, *_SHELL, "odc", "--home", str(home)])
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round cost, and how good its model is at each party."""
+
+    laps: dict[str, float]
+    """Seconds since the start at which each step was done everywhere."""
+    by_party: dict[str, Counters]
+    """What the lines have carried, counted from outside."""
+    explained: dict[str, PartyExplanation]
+    """Where each institution says its bytes went."""
+    report: dict[str, Any]
+    """The analyst's."""
+    scores: dict[str, float]
+
+    @property
+    def bytes(self) -> int:
+        """All bytes of all frames on all lines."""
+        return sum(counters.bytes for counters in self.by_party.values())
+
+    @property
+    def seconds(self) -> float:
+        """From the first process to the predictions on every party's disk."""
+        return self.laps["predicted"]
+
+    @property
+    def seconds_without_joining(self) -> float:
+        return self.seconds - self.laps["joined"]
+
+
+def whole_round(work: Work, out: Path) -> Round:
+    """Play a round of ``work`` and measure it."""
+    shutil.rmtree(out, ignore_errors=True)
+    files, laps = _lay_out(work, out), _Laps()
+    with star(work.parties) as net:
+        server = Analyst(out / "analyst", port=_PORT, host=ANALYST_ADDRESS, prefix=net.analyst.prefix)
+        laps.start()
+        with _members(work, net, out) as (operator, everybody):
+            try:
+                collaboration_id = _play(server, operator, everybody, files, laps)
+            finally:
+                server.stop()  # it writes the last of its count
+            report = json.loads(operator.run("collaboration", "report", collaboration_id, "--json"))
+        by_party = {party: machine.counters() for party, machine in net.parties.items()}
+    schema = Schema.model_validate(work.table_schema, strict=False)
+    predicted = [pyarrow.csv.read_csv(out / party / "predictions.csv") for party in work.parties]
+    return Round(
+        laps.seconds,
+        by_party,
+        {party: _explained(out / party, collaboration_id) for party in work.parties},
+        report,
+        scores.mean([scores.of_predictions(one, work.hold_out, schema) for one in predicted]),
+    )
+
+
+class _Laps:
+    """Seconds since the start, by step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def start(self) -> None:
+        self._started = time.monotonic()
+
+    def done(self, step: str) -> None:
+        self.seconds[step] = time.monotonic() - self._started
+
+
+def _explained(home: Path, collaboration_id: str) -> PartyExplanation:
+    with Session(home) as session:
+        found = explain_our_bytes(session, collaboration_id)
+    if found is None:
+        raise RuntimeError("this system counts no bytes of a connection")
+    return found.parties[0]
+
+
+def _lay_out(work: Work, out: Path) -> Path:
+    """Write what everybody has before the round: their tables, the terms' draft, a passphrase."""
+    files = out / "files"
+    for party, table in work.by_party.items():
+        write_csv(table, files / f"{party}.csv")
+    write_csv(work.hold_out, files / "hold-out.csv")
+    (files / "terms.json").write_text(json.dumps(work.terms()))
+    (files / "passphrase").write_text("only a benchmark keeps this in a file")
+    return files
+
+
+def _play(
+    server: Analyst, operator: Shell, everybody: Sequence[Institution], files: Path, laps: _Laps
+) -> str:
+    _found_consortium(server, operator, everybody, files)
+    laps.done("joined")
+    collaboration_id = _agree(operator, everybody, files)
+    laps.done("anchored")
+    _at_each(everybody, lambda one: ("contribute", str(files / f"{one.name}.csv")))
+    laps.done("contributed")
+    _wait_for_release(server.data_dir, collaboration_id)
+    laps.done("released")
+    _at_each(everybody, lambda _: ("status",))  # as a person does, who was told to look
+    _at_each(everybody, lambda _: ("receive",))
+    laps.done("received")
+    _at_each(everybody, lambda _: ("predict", str(files / "hold-out.csv")))
+    laps.done("predicted")
+    return collaboration_id
+
+
+@contextmanager
+def _members(work: Work, net: Star, out: Path) -> Iterator[tuple[Shell, list[Institution]]]:
+    """Start a process for the analyst's operator and for each party, and end them all afterwards."""
+    with ExitStack() as stack:
+        lead, *others = work.parties
+        everybody = [Institution(lead, out / lead, net.parties[lead].prefix)]
+        data_dir = out / "analyst"
+        command = [*net.analyst.prefix, *_SHELL, "odc-analyst"]
+        operator = Shell("analyst", data_dir, command, ODC_ANALYST_DATA_DIR=str(data_dir))
+        everybody += [Institution(party, out / party, net.parties[party].prefix) for party in others]
+        for shell in (operator, *everybody):
+            stack.callback(shell.stop)
+        yield operator, everybody
+
+
+def _at_each(
+    everybody: Sequence[Institution],
+    command: Callable[[Institution], Sequence[str]],
+    *,
+    may_wait: bool = False,
+) -> None:
+    """A command at every institution, all at once."""
+    for institution in everybody:
+        institution.start(*command(institution))
+    for institution in everybody:
+        institution.finish(may_wait=may_wait)
+
+
+def _found_consortium(
+    server: Analyst, operator: Shell, everybody: Sequence[Institution], files: Path
+) -> None:
+    """Root, certificates and the analyst's server."""
+    lead, others = everybody[0], everybody[1:]
+    secret = ("--passphrase-file", str(files / "passphrase"))
+    lead.run("consortium", "create", "Benchmark", "--analyst", server.url, "--party", lead.name, *secret)
+    operator.run("join", str(lead.home / "analyst.invitation.json"))
+    lead.run("consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), *secret)
+    operator.run("install", str(lead.home / "analyst-certificate.pem"))
+    server.start()
+    for other in others:
+        lead.run("consortium", "invite", other.name)
+    # the first time nobody has a certificate yet: the lead has not approved
+    _at_each(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")), may_wait=True)
+    lead.run("consortium", "approve", *secret)
+    _at_each(others, lambda _: ("join",))
+
+
+def _agree(operator: Shell, everybody: Sequence[Institution], files: Path) -> str:
+    """Terms published and signed by all, the anchor drawn and sealed; return the collaboration."""
+    printed = operator.run("collaboration", "create", str(files / "terms.json"), "--json")
+    _at_each(everybody, lambda _: ("terms", "accept"))
+    everybody[0].run("anchor", "create")
+    return str(json.loads(printed)["collaboration_id"])
+
+
+def _wait_for_release(data_dir: Path, collaboration_id: str) -> None:
+    """Look into the analyst's records until the round is out: nobody asks over the lines."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    with closing(sqlite3.connect(f"file:{data_dir}/odc.sqlite?mode=ro", uri=True)) as records:
+        while True:
+            ((state, failure),) = records.execute(
+                "SELECT state, failure FROM collaborations WHERE id = ?", (collaboration_id,)
+            ).fetchall()
+            if state == "released":
+                return
+            if state == "failed" or time.monotonic() > deadline:
+                raise RuntimeError(f"the round is {state}: {failure}")
+            time.sleep(0.02)

@@ -1,0 +1,64 @@
+"""What each transfer of a round has to carry, from its messages: the terms of an `Explanation`."""
+
+from __future__ import annotations
+
+from protocol import metering
+from protocol.arrays import Layout
+from protocol.limits import SEED_BYTES
+from protocol.messages import DownlinkManifest, UplinkManifest
+from protocol.metering import FORMULA_BITS, Counts, Transfer
+from protocol.terms import Terms
+
+
+def uplink_transfer(terms: Terms, manifest: UplinkManifest, signed: bytes) -> Transfer:
+    """Formula (3), and what goes with it: the signed manifest, the digests of the chunks."""
+    layout = Layout(manifest.arrays, manifest.chunk_bytes)
+    formula = metering.uplink(
+        rows=manifest.rep.shape[0],
+        anchor_rows=terms.anchor.rows,
+        latent_dim=terms.latent_dim,
+        bits=FORMULA_BITS,
+    )
+    return Transfer(
+        formula_bytes=int(formula.total_bytes),
+        payload_bytes=layout.payload_bytes,
+        labels_bytes=manifest.labels.payload_bytes,
+        framing_bytes=len(signed) + layout.stream_bytes - layout.payload_bytes,
+    )
+
+
+def downlink_transfer(terms: Terms, manifest: DownlinkManifest, signed: bytes) -> Transfer:
+    """Formula (4), and what goes with it: the signed manifest behind its length, the digests."""
+    layout = Layout(manifest.arrays, manifest.chunk_bytes)
+    formula = metering.downlink(
+        latent_dim=terms.latent_dim,
+        model_parameters=manifest.model_parameters,
+        bits=FORMULA_BITS,
+    )
+    return Transfer(
+        formula_bytes=int(formula.total_bytes),
+        payload_bytes=layout.payload_bytes,
+        framing_bytes=4 + len(signed) + layout.stream_bytes - layout.payload_bytes,
+    )
+
+
+def anchor_transfer(terms: Terms, party: str, counted: Counts) -> Transfer:
+    """Formula (5) at the lead, who sends a sealed seed for each member; every member fetches its own.
+
+    The lead keeps no copy of what it sealed for others, so framing is what the bodies hold besides the
+    seeds: the seals, and the acceptances with the keys to seal to.
+    """
+    is_lead = party == terms.lead
+    copies = len(terms.parties) if is_lead and counted.up.body_bytes else 0
+    copies += 1 if counted.down.body_bytes else 0
+    formula = metering.anchor(
+        anchor_rows=terms.anchor.rows,
+        features=terms.table_schema.width,
+        bits=FORMULA_BITS,
+    )
+    payload_bytes = SEED_BYTES * copies
+    return Transfer(
+        formula_bytes=int(formula) if is_lead and copies else 0,
+        payload_bytes=payload_bytes,
+        framing_bytes=counted.up.body_bytes + counted.down.body_bytes - payload_bytes,
+    )

@@ -1,0 +1,215 @@
+"""Pages stand alone, say what the values say, and take no text for markup."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from analyst_server.pages.chart import break_even_chart
+from analyst_server.pages.numbers import exact, ratio, size
+from analyst_server.pages.plan_page import plan_page
+from analyst_server.pages.plan_text import plan_text
+from analyst_server.pages.report_page import report_page
+from analyst_server.pages.report_text import by_party, compared, report_text, where_it_went
+from analyst_server.services.planning import Scenario, plan
+from protocol.metering import Control, Explanation, PartyExplanation, RoundExplanation, as_json
+
+PLAN = plan(Scenario(100, 1000, 1000, 784, 100, 25_000_000))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def wire() -> dict[str, Any]:
+    """Two parties, every term of the explanation different."""
+    parties = []
+    for number, name in enumerate(("hospital-a", "hospital-b")):
+        formula = 1000 + number
+        uplink = Explanation(
+            formula + 30 - 4 + 5, formula_bytes=formula, labels_bytes=30, encoding_bytes=-4, framing_bytes=5
+        )
+        downlink = Explanation(2000 + 7, formula_bytes=2000, tls_bytes=7)
+        anchor = Explanation(64, formula_bytes=400, encoding_bytes=-336)
+        parties.append(
+            PartyExplanation(name, uplink, downlink, anchor, Control(90, 50, 30, 10), Control(8, 8))
+        )
+    return as_json(RoundExplanation(tuple(parties), "kernel"))
+
+
+def report(**changed: Any) -> dict[str, Any]:
+    return {
+        "collaboration_id": "c0" * 16,
+        "title": "Readmission",
+        "state": "released",
+        "failure": None,
+        "alignment": "isotropic",
+        "anchor": {"kind": "haar", "rows": 4},
+        "features": 4,
+        "latent_dim": 2,
+        "results": {"hold_out_scores": {"accuracy": 0.912}, "alignment": {"concordance_gap": 0.05}},
+        "parties": [
+            {
+                "party": "hospital-a",
+                "rows": 30,
+                "uplink_formula_bytes": 272.0,
+                "uplink_payload_bytes": 302,
+                "downlink_formula_bytes": 80.0,
+                "received_at": 1_800_000_000,
+            }
+        ],
+        "wire": wire(),
+        "history": [],
+        **changed,
+    }
+
+
+class Reader(HTMLParser):
+    """The tags, attributes and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+PAGES = {"plan": plan_page(PLAN), "report": report_page(report())}
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (9_999, "10.0 kB"), (99_960, "100 kB"),
+     (10_087_136_000, "10.1 GB"), (20e9, "20.0 GB"), (999_499, "999 kB"), (999_500, "1.00 MB"),
+     (-4096, "-4.10 kB")],
+)  # fmt: skip
+def test_a_size_has_three_digits(count: float, said: str) -> None:
+    assert size(count) == said
+
+
+def test_exact_counts_are_grouped_and_ratios_are_short() -> None:
+    assert (exact(1234567.0), ratio(0.99893868), ratio(None)) == ("1,234,567", "0.9989", "")
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_page_loads_nothing_and_runs_nothing(name: str) -> None:
+    found = Reader(PAGES[name])
+    assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(found.tags)
+    names = {attribute for attribute, _ in found.attributes}
+    assert not {
+        attribute for attribute in names if attribute.startswith("on") or attribute in ("src", "href")
+    }
+    assert "url(" not in PAGES[name]
+    assert "@import" not in PAGES[name]
+    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in found.attributes
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_page_closes_what_it_opens_and_names_its_language(name: str) -> None:
+    text = PAGES[name]
+    assert ("lang", "en") in Reader(text).attributes
+    for tag in ("table", "thead", "tbody", "tr", "th", "td", "main", "figure", "p", "h1", "h2"):
+        assert len(re.findall(rf"<{tag}[ >]", text)) == text.count(f"</{tag}>"), tag
+    assert text.count("<caption>") == text.count("<table>")
+
+
+def test_a_title_is_text_and_never_markup() -> None:
+    text = report_page(report(title="<script>alert(1)</script>", failure='<b onclick="x">'))
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "<b " not in text
+
+
+def test_the_plan_says_the_figures_of_the_paper() -> None:
+    for text in (plan_text(PLAN), " ".join(Reader(plan_page(PLAN)).texts)):
+        for figure in ("10,087,136,000", "10.1 GB", "20.0 GB", "5.04", "0.504"):
+            assert figure in text
+
+
+def test_the_chart_is_an_image_with_a_title_and_a_description() -> None:
+    svg = drawing(PLAN)
+    assert svg.get("role") == "img"
+    labels = (svg.get("aria-labelledby") or "").split()
+    assert [svg.find(f"*[@id='{label}']").tag for label in labels] == ["title", "desc"]  # type: ignore[union-attr]
+    assert "5.04 rounds" in (svg.findtext("desc") or "")
+
+
+def drawing(found: dict[str, Any]) -> ET.Element:
+    chart = break_even_chart(found)
+    return ET.fromstring(chart[chart.index("<svg") : chart.index("</svg>") + 6])  # noqa: S314  # our own
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
+def test_the_chart_marks_the_break_even_where_the_lines_cross(share: float) -> None:
+    """The circle lies on the line of formula (6) and on that of federated averaging."""
+    svg = drawing(plan(Scenario(100, 1000, 1000, 784, 100, 25_000_000, participation=(share,))))
+    (circle,) = svg.iter("circle")
+    plot = svg.find("g")
+    assert plot is not None
+    solid = [line for line in plot.findall("line") if line.get("stroke-width") == "2.5"]
+    formula, _, averaging = (
+        {key: float(line.get(key, "")) for key in ("x1", "y1", "x2", "y2")} for line in solid
+    )
+    x, y = float(circle.get("cx", "")), float(circle.get("cy", ""))
+    assert y == pytest.approx(formula["y1"], abs=0.2)
+    slope = (averaging["y2"] - averaging["y1"]) / (averaging["x2"] - averaging["x1"])
+    assert averaging["y1"] + slope * (x - averaging["x1"]) == pytest.approx(y, abs=1)
+
+
+def test_nothing_is_drawn_outside_the_chart() -> None:
+    for found in (PLAN, plan(Scenario(2, 10**6, 8, 8, 2, 10, rounds=5)), plan(Scenario(2, 0, 1, 1, 1, 1))):
+        svg = drawing(found)
+        _, _, width, height = map(float, (svg.get("viewBox") or "").split())
+        for line in svg.iter("line"):
+            assert all(0 <= float(line.get(key, "")) <= width for key in ("x1", "x2"))
+            assert all(0 <= float(line.get(key, "")) <= height + 90 for key in ("y1", "y2"))
+
+
+def test_the_report_adds_parties_up_and_keeps_the_ratio() -> None:
+    rows = {row["what"]: row for row in compared(wire())}
+    assert (rows["uplink"]["formula_bytes"], rows["uplink"]["ours_bytes"]) == (2001, 2001 + 62)
+    assert rows["uplink"]["ratio"] == pytest.approx(2063 / 2001)
+    assert (rows["control"]["ours_bytes"], rows["control"]["ratio"]) == (180, None)
+    kinds = ("uplink", "downlink", "anchor", "control", "joining and listing")
+    assert sum(rows[kind]["ours_bytes"] for kind in kinds) == rows["the whole round"]["ours_bytes"]
+    assert sum(row["ours_bytes"] for row in by_party(wire())) == rows["the whole round"]["ours_bytes"]
+
+
+def test_the_lines_of_the_report_add_up_to_what_was_measured() -> None:
+    *terms, (words, measured) = where_it_went(wire())
+    assert words == "measured"
+    for column, total in enumerate(measured):
+        assert sum(counts[column] for _, counts in terms) == total
+
+
+def test_the_report_says_formula_ours_and_ratio() -> None:
+    for text in (report_text(report()), " ".join(Reader(report_page(report())).texts)):
+        for figure in ("2,001", "2,063", "1.031", "0.912", "hospital-b", "labels"):
+            assert figure in text
+
+
+def test_a_round_nobody_measured_is_reported_without_its_bytes() -> None:
+    waiting = report(wire=None, results=None, parties=[], state="enrolling")
+    assert report_text(waiting) == "Readmission: enrolling, alignment isotropic, l = 2"
+    assert "Nothing was measured yet." in report_page(waiting)
+
+
+def test_who_counted_is_said() -> None:
+    below = report(wire={**wire(), "counter": "transport"})
+    assert "TCP_INFO" in report_page(report())
+    assert "transport below TLS" in report_page(below)
+    assert "counted by the transport" in report_text(below)
+
+
+def test_a_round_too_small_to_score_says_so() -> None:
+    results = {"hold_out_scores": None, "alignment": {"concordance_gap": 0.0}}
+    assert "too few to score" in report_page(report(results=results))
