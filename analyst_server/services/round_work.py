@@ -117,7 +117,7 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
 
 def _aligned_rep(party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:
     rep = _at_least_single(party.rep, party.rep_scale)
-    return rep @ change.astype(rep.dtype)
+    return np.asarray(rep @ change.astype(rep.dtype))
 
 
 def _at_least_single(stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
