@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -35,6 +34,7 @@ NOT_YET: Final = 6
 _PORT: Final = 8443
 _SHELL: Final = (sys.executable, "-m", "benchmarks.wire.shell")
 _TIMEOUT_S: Final = 300
+_LOOK_S: Final = 0.1
 
 
 class Shell:
@@ -179,15 +179,18 @@ def _lay_out(work: Work, out: Path) -> Path:
 def _play(
     server: Analyst, operator: Shell, everybody: Sequence[Institution], files: Path, laps: _Laps
 ) -> str:
-    _found_consortium(server, operator, everybody, files)
+    _found_consortium(server, operator, everybody[0], files)
+    operator.start("collaboration", "create", str(files / "terms.json"), "--json")
+    _let_join(everybody[0], everybody[1:], files)
     laps.done("joined")
-    collaboration_id = _agree(operator, everybody, files)
+    collaboration_id = str(json.loads(operator.finish())["collaboration_id"])
+    _at_each(everybody, lambda _: ("terms", "accept"))
+    everybody[0].run("anchor", "create")
     laps.done("anchored")
     _at_each(everybody, lambda one: ("contribute", str(files / f"{one.name}.csv")))
     laps.done("contributed")
-    _wait_for_release(server.data_dir, collaboration_id)
+    _wait_for_release(operator, collaboration_id)
     laps.done("released")
-    _at_each(everybody, lambda _: ("status",))  # as a person does, who was told to look
     _at_each(everybody, lambda _: ("receive",))
     laps.done("received")
     _at_each(everybody, lambda _: ("predict", str(files / "hold-out.csv")))
@@ -223,43 +226,33 @@ def _at_each(
         institution.finish(may_wait=may_wait)
 
 
-def _found_consortium(
-    server: Analyst, operator: Shell, everybody: Sequence[Institution], files: Path
-) -> None:
-    """Root, certificates and the analyst's server."""
-    lead, others = everybody[0], everybody[1:]
+def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files: Path) -> None:
+    """Root and lead, the analyst's certificate and its server."""
     secret = ("--passphrase-file", str(files / "passphrase"))
     lead.run("consortium", "create", "Benchmark", "--analyst", server.url, "--party", lead.name, *secret)
     operator.run("join", str(lead.home / "analyst.invitation.json"))
     lead.run("consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), *secret)
     operator.run("install", str(lead.home / "analyst-certificate.pem"))
     server.start()
+
+
+def _let_join(lead: Institution, others: Sequence[Institution], files: Path) -> None:
+    """Invitations, requests, certificates."""
     for other in others:
         lead.run("consortium", "invite", other.name)
     # the first time nobody has a certificate yet: the lead has not approved
     _at_each(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")), may_wait=True)
-    lead.run("consortium", "approve", *secret)
+    lead.run("consortium", "approve", "--passphrase-file", str(files / "passphrase"))
     _at_each(others, lambda _: ("join",))
 
 
-def _agree(operator: Shell, everybody: Sequence[Institution], files: Path) -> str:
-    """Terms published and signed by all, the anchor drawn and sealed; return the collaboration."""
-    printed = operator.run("collaboration", "create", str(files / "terms.json"), "--json")
-    _at_each(everybody, lambda _: ("terms", "accept"))
-    everybody[0].run("anchor", "create")
-    return str(json.loads(printed)["collaboration_id"])
-
-
-def _wait_for_release(data_dir: Path, collaboration_id: str) -> None:
-    """Look into the analyst's records until the round is out: nobody asks over the lines."""
+def _wait_for_release(operator: Shell, collaboration_id: str) -> None:
+    """Let the operator look until the round is out and tell everybody: nobody asks over the lines."""
     deadline = time.monotonic() + _TIMEOUT_S
-    with closing(sqlite3.connect(f"file:{data_dir}/odc.sqlite?mode=ro", uri=True)) as records:
-        while True:
-            ((state, failure),) = records.execute(
-                "SELECT state, failure FROM collaborations WHERE id = ?", (collaboration_id,)
-            ).fetchall()
-            if state == "released":
-                return
-            if state == "failed" or time.monotonic() > deadline:
-                raise RuntimeError(f"the round is {state}: {failure}")
-            time.sleep(0.02)
+    while True:
+        row = json.loads(operator.run("collaboration", "show", collaboration_id, "--json"))
+        if row["state"] == "released":
+            return
+        if row["state"] == "failed" or time.monotonic() > deadline:
+            raise RuntimeError(f"the round is {row['state']}: {row['failure']}")
+        time.sleep(_LOOK_S)

@@ -67,6 +67,8 @@ class AnalystConnection:
             timeout=TIMEOUT,
             headers={"user-agent": f"odc/{__version__}", "accept-encoding": "gzip"},
         )
+        for said_anyway in ("accept", "connection"):  # */* and keep-alive: 37 bytes a request
+            del self._client.headers[said_anyway]
         _meter(self._client, traffic)
 
     def __repr__(self) -> str:

@@ -53,7 +53,7 @@ def train(weights: Weights, rows: Matrix, labels: NDArray[np.int64], *, epochs: 
             batch = order[start : start + BATCH_ROWS]
             step += 1
             rate = LEARNING_RATE * np.sqrt(1 - _DECAYS[1] ** step) / (1 - _DECAYS[0] ** step)
-            for index, slope in enumerate(_gradient(weights, rows[batch], labels[batch])):
+            for index, slope in enumerate(gradient(weights, rows[batch], labels[batch])):
                 first[index] += (1 - _DECAYS[0]) * (slope - first[index])
                 second[index] += (1 - _DECAYS[1]) * (slope**2 - second[index])
                 weights[index] -= (rate * first[index] / (np.sqrt(second[index]) + _EPSILON)).astype(
@@ -76,7 +76,7 @@ def _activate(scores: Matrix) -> Matrix:
     return (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-def _gradient(weights: Weights, rows: Matrix, labels: NDArray[np.int64]) -> Weights:
+def gradient(weights: Weights, rows: Matrix, labels: NDArray[np.int64]) -> Weights:
     """Return the gradient of the mean log loss and its penalty, in the order of the weights."""
     hidden = np.maximum(rows @ weights[0] + weights[1], 0)
     found = _activate(hidden @ weights[2] + weights[3])
