@@ -180,7 +180,10 @@ def _against_the_baselines(report: Report) -> None:
     claims = {"c1000": (Size(1000, 50, 1000), 10.0), "a20000": (Size(20000, 50, 50), 10.0)}
     for name, (size, bound) in claims.items():
         reps = parties(size, "one span", np.float64)
-        functions: dict[str, Timed] = {**_methods(reps), "imakura, as published": partial(_published_imakura, reps)}
+        functions: dict[str, Timed] = {
+            **_methods(reps),
+            "imakura, as published": partial(_published_imakura, reps),
+        }
         seconds = take_turns(functions, rounds=3, budget_s=20)
         ratios = {method: float(np.median(values / seconds["odc"])) for method, values in seconds.items()}
         for method, values in seconds.items():
