@@ -74,5 +74,5 @@ def _by_blocks(rep: Matrix, change: Matrix, block: int) -> Matrix:
 
 def _block_rows(latent_dim: int) -> int:
     """Return how many rows at a time the BLAS multiplies in one thread; 0 if that is not worth while."""
-    rows = ONE_THREAD_OPERATIONS // latent_dim**2
+    rows = (ONE_THREAD_OPERATIONS - 1) // latent_dim**2
     return rows if rows >= latent_dim else 0

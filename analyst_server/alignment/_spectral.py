@@ -1,6 +1,6 @@
 """The leading directions of all anchor representations together, and the span of a single one.
 
-Products are made in float64 and block by block: the a x (c l) matrix of all parties never exists.
+Products are made block by block: the a x (c l) matrix of all parties never exists.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def whiten(rep: Matrix) -> Matrix64:
     Parameters
     ----------
     rep : (a, l_i) ndarray
-        Not zero.
+        float32 or float64. Not modified.
 
     Returns
     -------

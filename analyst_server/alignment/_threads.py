@@ -12,8 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-ONE_THREAD_OPERATIONS: Final = 2**18
-"""OpenBLAS starts threads of its own for products of more than so many multiplications."""
+ONE_THREAD_OPERATIONS: Final = 2**19
+"""OpenBLAS starts threads of its own for products of so many multiplications and more."""
 
 _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

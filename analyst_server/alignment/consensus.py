@@ -38,9 +38,9 @@ RELATED: Final = 1e-6
 """Parties are related if one stranger in a million would overlap with the others as much."""
 UNDECIDED: Final = 0.05
 """With more than this share of parties between the two, there is no gap to tell strangers by."""
-ROOM: Final = 1 / 3
-"""How far from chance towards full agreement the limit for strangers may lie: nearer to full agreement, as
-with an isotropic anchor of a dozen columns, honest parties would fall below it."""
+ROOM: Final = 0.4
+"""How far from chance towards what the others share the limit for strangers may lie. Nearer to the others,
+as with an isotropic anchor of a dozen columns, honest parties would fall below it."""
 REFERENCES: Final = 8
 """A party is compared with so many others at most, each as expensive as one pass of `odc`."""
 TOLERANCE: Final = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-2}
@@ -231,68 +231,76 @@ def _strangers(anchor_reps: AnchorReps, shapes: dict[int, _Shape], dimension: in
 
     Twice: first all are compared with the first parties, whoever they are, then with those that passed.
     """
+    if len(shapes) < 3:
+        return []
     overlaps = _Overlaps(anchor_reps, shapes, dimension)
     references = list(shapes)[:REFERENCES]
     for _ in range(2):
-        chances = {index: overlaps.chance(index, references) for index in shapes}
-        passed = [index for index in shapes if chances[index] <= STRANGE]
-        if 2 * len(passed) <= len(shapes) or len(shapes) < 3:
+        found = {index: overlaps.compare(index, references) for index in shapes}
+        passed = [index for index in shapes if found[index].chance() <= STRANGE]
+        if 2 * len(passed) <= len(shapes):
             return []
-        compared, references = references, passed[:REFERENCES]
-    related = [index for index in passed if chances[index] <= RELATED]
+        references = passed[:REFERENCES]
+    related = [index for index in passed if found[index].chance() <= RELATED]
     if len(passed) - len(related) > UNDECIDED * len(passed):
         return []
+    usual = float(np.median([found[index].share for index in passed]))
     return [
-        Suspicion(index, "same-anchor-or-related-span", overlaps.describe(index, compared))
+        Suspicion(index, "same-anchor-or-related-span", found[index].describe(usual))
         for index in shapes
-        if index not in passed
+        if index not in passed and found[index].is_told_from(usual)
     ]
 
 
+@dataclass(frozen=True)
+class _Overlap:
+    """What a party's span has in common with the references': the mean of ``||Q_i.T @ Q_j||_F ** 2``, the
+    sum of the squared cosines of their principal angles, and the law it follows for a random span."""
+
+    value: float
+    order: int
+    mean: float
+    variance: float
+    most: float
+
+    @property
+    def share(self) -> float:
+        """The mean squared cosine."""
+        return self.value / self.order
+
+    def chance(self) -> float:
+        """Return how often a random span would overlap at least as much."""
+        return _beta_tail(self.value, self.mean, self.variance, self.most)
+
+    def is_told_from(self, usual: float) -> bool:
+        """Whether a random span stays well below the share that is usual among the others."""
+        limit = self.mean + ROOM * (usual * self.order - self.mean)
+        return _beta_tail(limit, self.mean, self.variance, self.most) <= STRANGE
+
+    def describe(self, usual: float) -> str:
+        return (
+            f"shares {self.share:.0%} of its span with the others, who share {usual:.0%} with each other; "
+            f"chance alone shares {self.mean / self.order:.0%}"
+        )
+
+
 class _Overlaps:
-    """What the spans of two parties have in common: ``||Q_i.T @ Q_j||_F ** 2`` for orthonormal ``Q_i`` of the
-    span of ``A_i``, the sum of the squared cosines of their principal angles."""
+    """Compares spans by orthonormal bases ``Q_i`` of them, each pair once."""
 
     def __init__(self, anchor_reps: AnchorReps, shapes: dict[int, _Shape], dimension: int) -> None:
         self._reps, self._shapes, self._dimension = anchor_reps, shapes, dimension
         self._factors = {index: np.linalg.cholesky(shape.gram) for index, shape in shapes.items()}
         self._known: dict[int, dict[int, float]] = {}
 
-    def chance(self, index: int, references: Sequence[int]) -> float:
-        """Return how often a random span would overlap with the references' at least as much.
-
-        The law with the mean and variance of `_chance_moments` is taken for a beta law, which it is where a
-        line is compared with a span.
-        """
-        others = self._others(index, references)
+    def compare(self, index: int, references: Sequence[int]) -> _Overlap:
+        """Compare one party with the references but itself."""
+        others = [other for other in references if other != index]
         sizes = [self._shapes[other].latent_dim for other in others]
         squared = float(np.mean([[self._overlap(one, other) for one in others] for other in others]))
-        own = self._shapes[index].latent_dim
-        mean, variance = _chance_moments(own, self._dimension, float(np.mean(sizes)), squared)
-        most = float(np.minimum(sizes, own).mean())
-        return _beta_tail(self._mean_overlap(index, others), mean, variance, most)
-
-    def describe(self, index: int, references: Sequence[int]) -> str:
-        others = self._others(index, references)
-        own = self._shapes[index].latent_dim
-        share = self._mean_overlap(index, others) / own
-        usual = np.median(
-            [
-                self._mean_overlap(other, self._others(other, references)) / self._shapes[other].latent_dim
-                for other in others
-            ]
-        )
-        trace = np.mean([self._shapes[other].latent_dim for other in others])
-        return (
-            f"shares {share:.0%} of its span with the others, who share {usual:.0%} with each other; "
-            f"chance alone shares {trace / self._dimension:.0%}"
-        )
-
-    def _others(self, index: int, references: Sequence[int]) -> list[int]:
-        return [other for other in references if other != index]
-
-    def _mean_overlap(self, index: int, others: Sequence[int]) -> float:
-        return float(np.mean([self._overlap(index, other) for other in others]))
+        order = self._shapes[index].latent_dim
+        mean, variance = _chance_moments(order, self._dimension, float(np.mean(sizes)), squared)
+        value = float(np.mean([self._overlap(index, other) for other in others]))
+        return _Overlap(value, order, mean, variance, float(np.minimum(sizes, order).mean()))
 
     def _overlap(self, index: int, reference: int) -> float:
         if reference not in self._known:
@@ -318,16 +326,12 @@ class _Overlaps:
 
 
 def _tells_strangers(latent_dim: int, dimension: int) -> bool:
-    """Whether law 3 leaves honest parties room, here for parties of one span.
+    """Whether law 3 is fair to honest parties.
 
     With l above half the dimension spans differ by what they leave out, the directions in which a party's
     rows vary least: noise. With l = 1 two honest parties may each see another direction first.
     """
-    if not 2 <= latent_dim <= dimension / 2:
-        return False
-    mean, variance = _chance_moments(latent_dim, dimension, latent_dim, latent_dim)
-    limit = mean + ROOM * (latent_dim - mean)
-    return _beta_tail(limit, mean, variance, latent_dim) <= STRANGE
+    return 2 <= latent_dim <= dimension / 2
 
 
 def _chance_moments(order: int, dimension: int, trace: float, squared: float) -> tuple[float, float]:

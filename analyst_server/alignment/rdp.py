@@ -69,17 +69,18 @@ def align_rdp(
     changes = np.stack(begin(anchor_reps, trusted=trusted).changes_of_basis).astype(np.float64)
     if not np.isfinite(np.linalg.slogdet(changes)[1]).all():
         raise ValueError("a least-squares start needs anchor representations of full rank")
-    reps = np.stack(anchor_reps).astype(np.float64, copy=False)
-    reps = reps / np.sqrt(np.sum(reps[chosen] ** 2) / len(chosen))
-    objective = _Objective(reps[chosen], penalty, len(chosen))
+    reps = np.stack([anchor_reps[index] for index in chosen], dtype=np.float64)
+    unit = np.linalg.norm(reps) / np.sqrt(len(chosen))
+    reps /= unit
+    objective = _Objective(reps, penalty, len(chosen))
     changes[chosen], iterations = _descend(objective, changes[chosen], tolerance, max_iterations)
-    scaled_target = (reps[chosen] @ changes[chosen]).mean(axis=0)
+    target = (reps @ changes[chosen]).mean(axis=0)
     if others:
-        objective = _Objective(reps[others], penalty, len(chosen), scaled_target)
+        reps = np.stack([anchor_reps[index] for index in others], dtype=np.float64) / unit
+        objective = _Objective(reps, penalty, len(chosen), target)
         changes[others], _ = _descend(objective, changes[others], tolerance, max_iterations)
-    target = np.mean([anchor_reps[index] @ changes[index] for index in chosen], axis=0)
     description = f"mean of A_i G_i after {iterations} iterations from {start}"
-    return Solution(list(changes), target, description)
+    return Solution(list(changes), target * unit, description)
 
 
 class _Objective:

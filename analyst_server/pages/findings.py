@@ -31,7 +31,7 @@ def in_words(alignment: Mapping[str, Any]) -> list[str]:
 def _agreement(alignment: Mapping[str, Any]) -> str:
     gaps = alignment["party_gaps"]
     line = f"concordance gap: {alignment['concordance_gap']:.2e}"
-    if not alignment["concordance_gap"]:
+    if not alignment["concordance_gap"] or "span_angles" not in alignment:  # rounds of earlier versions
         return line
     apart = max(gaps, key=lambda party: gaps[party])
     median, largest = alignment["span_angles"][apart]

@@ -121,11 +121,15 @@ def run(setup: Setup, seed: int, directory: Path | None) -> list[tuple[Cell, flo
     }
     for condition in setup.conditions:
         bases = turn(directions, condition, rng)
+        sent = [
+            replace(party, rows=party.rows @ basis, test=party.test @ basis)
+            for party, basis in zip(parties, bases, strict=True)
+        ]
         for way in setup.ways:
             changes = way.align([anchors[way.anchor] @ basis for basis in bases], rng)
             aligned = [
-                replace(party, rows=party.rows @ basis @ change, test=party.test @ basis @ change)
-                for party, basis, change in zip(parties, bases, changes, strict=True)
+                replace(party, rows=party.rows @ change, test=party.test @ change)
+                for party, change in zip(sent, changes, strict=True)
             ]
             blank = Cell(setup, condition, way.method, way.anchor, way.centred, "svm", False, "accuracy")
             found += _scored(blank, aligned, seed)

@@ -45,6 +45,8 @@ def scores(
         shift, scale = rows.mean(axis=0), float(np.sqrt(rows.var(axis=0).mean())) or 1.0
         rows = (rows - shift) / scale
         tests = [((test - shift) / scale, truth) for test, truth in tests]
+    if kind == "mlp":  # the wire's type, and twice as fast
+        rows, tests = np.float32(rows), [(np.float32(test), truth) for test, truth in tests]
     model = _classifier(kind, epochs, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the papers stop after so many epochs, too

@@ -76,3 +76,51 @@ def test_parties_that_cancel_each_other_give_finite_figures() -> None:
     rep = np.zeros((4, 2))
     found = diagnose([rep, rep], [np.eye(2), np.eye(2)])
     assert (found.concordance_gap, found.spectrum_spread) == (0.0, (0.0, 0.0))
+
+
+@pytest.mark.parametrize("kind", ["haar", "uniform"])
+def test_the_angles_are_those_between_the_spans(kind: str) -> None:
+    """Two directions in common, one at 30 degrees, one at a right angle."""
+    rng = np.random.default_rng(0)
+    directions = haar(20, rng)
+    tilted = np.sqrt(0.75) * directions[:, 2] + 0.5 * directions[:, 5]
+    other = np.column_stack([directions[:, :2], tilted, directions[:, 6]])
+    reps = [directions[:, :4], directions[:, :4] @ haar(4, rng), other @ haar(4, rng)]
+    if kind == "uniform":  # any full factor on the right leaves a span as it is
+        reps = [rep @ rng.random((4, 4)) for rep in reps]
+        changes = [np.linalg.lstsq(rep, directions[:, :4])[0] for rep in reps]
+    else:
+        changes = align_odc(reps).changes_of_basis
+    found = diagnose(reps, changes, trusted=[0, 1]).span_angles
+    assert found[0] == pytest.approx((0, 0), abs=1e-4)
+    assert found[1] == pytest.approx((0, 0), abs=1e-4)
+    assert found[2] == pytest.approx((15, 90), abs=1e-4)
+
+
+def test_a_direction_that_is_missing_is_at_a_right_angle() -> None:
+    rep = haar(9, np.random.default_rng(0))[:, :3]
+    flat = rep * [1, 1, 0]
+    found = diagnose([rep, rep, flat], [np.eye(3)] * 3, trusted=[0, 1])
+    assert found.span_angles[2][1] == pytest.approx(90)
+    assert found.singular_values[2] == pytest.approx((1, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_singular_values_are_those_of_an_svd(seed: int, dtype: type) -> None:
+    rng = np.random.default_rng(seed)
+    reps = [(rng.random((50, 20)) @ basis).astype(dtype) for basis in shared_span(rng, 3, 20)[0]]
+    found = diagnose(reps, align_odc(reps).changes_of_basis)
+    plain = [np.linalg.svd(rep.astype(np.float64), compute_uv=False)[[0, -1]] for rep in reps]
+    np.testing.assert_allclose(found.singular_values, plain, rtol=1e-3 if dtype is np.float32 else 1e-10)
+
+
+def test_a_party_that_is_not_trusted_moves_nobody_elses_gap() -> None:
+    rng = np.random.default_rng(0)
+    reps = of_shared_span(0)
+    reps[2] = rng.permutation(reps[2])
+    trusted = [0, 1, 3, 4]
+    found = diagnose(reps, align_odc(reps).changes_of_basis, trusted)
+    assert found.concordance_gap < 1e-10
+    assert found.party_gaps[2] > 0.1
+    assert [found.party_gaps[index] < 1e-10 for index in trusted] == [True] * 4

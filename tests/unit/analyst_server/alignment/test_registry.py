@@ -64,6 +64,21 @@ def test_a_haar_target_turns_all_parties_alike(method: str) -> None:
         np.testing.assert_allclose(one @ common, other, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("method", "target", "words"),
+    [
+        ("odc", "identity", "A_1"),
+        ("odc", "haar", "A_1 times haar"),
+        ("imakura", "invertible", "U times invertible"),
+        ("procrustes", "identity", "U"),
+    ],
+)
+def test_what_the_parties_were_brought_to_is_said_in_words(method: str, target: str, words: str) -> None:
+    found = run(method, target=target)
+    assert found.target == words
+    assert found.seconds > 0
+
+
 def test_the_same_seed_draws_the_same_target() -> None:
     one, other = run(target="haar"), run(target="haar")
     np.testing.assert_array_equal(one.changes_of_basis[0], other.changes_of_basis[0])

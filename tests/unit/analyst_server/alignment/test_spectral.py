@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -123,3 +124,22 @@ def test_directions_that_a_party_lost_are_left_out(rank: int, dtype: Any) -> Non
     rng = np.random.default_rng(0)
     rep = (rng.standard_normal((40, rank)) @ rng.standard_normal((rank, 5))).astype(dtype)
     assert whiten(rep).shape == (5, rank)
+
+
+@pytest.mark.parametrize(
+    ("rows", "parties", "svd"), [(200, 1500, "exact"), (200, 1500, "randomized"), (8000, 100, "exact")]
+)
+def test_the_parties_are_never_stacked(
+    rows: int, parties: int, svd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    reps: list[Matrix] = [rng.random((rows, 8), dtype=np.float32) for _ in range(parties)]
+    monkeypatch.setattr(_spectral, "BLOCK_BYTES", 2**20)
+    tracemalloc.start()
+    leading_directions(Stack(reps), 8, svd)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    columns = 8 + (_spectral.OVERSAMPLING if svd == "randomized" else 0)
+    answer_bytes = 8 * columns * max(rows, 8 * parties)
+    stacked_bytes = 8 * rows * 8 * parties  # in float64
+    assert peak_bytes < 5 * answer_bytes + stacked_bytes / 4 < stacked_bytes
