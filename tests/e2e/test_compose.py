@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
+import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow.csv
 import pytest
 
 from examples.demo.actors import free_port
-from tests.e2e.compose import HOME, HOSPITALS, Project, docker, missing_engine, until
+from tests.e2e.compose import HOME, HOSPITALS, Project, docker, until
 
 pytestmark = pytest.mark.compose
 
@@ -28,17 +29,6 @@ MIB = 2**20
 LIMIT_MB = {"odc-demo-hospital": 400, "odc-demo-analyst": 650}
 HELD_AFTER = 3 * MIB // 2
 FEATURES = 600
-
-
-@pytest.fixture(scope="session")
-def images() -> None:
-    """Build the images, or skip: without an engine there is nothing to see."""
-    reason = missing_engine()
-    if reason and os.environ.get("ODC_REQUIRE_DOCKER"):
-        pytest.fail(f"ODC_REQUIRE_DOCKER is set, but {reason}")
-    if reason:
-        pytest.skip(f"no Docker engine: {reason}")
-    Project("odc-test-images").run("build")
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +152,21 @@ def test_a_hospital_has_no_way_out_but_the_network_it_shares_with_the_analyst(de
     for hospital in HOSPITALS:
         assert list(names[hospital]) == [f"{demo.name}_{hospital}"]
         assert sum(f"{demo.name}_{hospital}" in networks for networks in names.values()) == 2
+
+
+def test_a_hospital_cannot_reach_the_machine_of_the_engine(demo: Project) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as door:  # noqa: S104  # what a careless service does
+        port = str(door.getsockname()[1])
+        source = CONNECT.replace("9000", port)
+        gateway = "{{(index .IPAM.Config 0).Gateway}}"
+        address = docker("network", "inspect", "bridge", "--format", gateway)
+        plain = ("docker", "run", "--rm", "--entrypoint", "python", "odc-demo", "-c")
+        if subprocess.run([*plain, source, address], capture_output=True, timeout=60).returncode != 0:
+            pytest.skip("the engine's machine is not this one")
+        address = docker("network", "inspect", f"{demo.name}_hospital-c", "--format", gateway)
+        refused = demo.python("hospital-c", source.replace("sys.argv[1]", repr(address)))
+    assert refused.returncode == 1
+    assert b"refused" in refused.stderr
 
 
 def test_a_hospitals_keys_lie_in_a_volume_that_nobody_else_mounts(demo: Project) -> None:
