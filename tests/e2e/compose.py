@@ -42,9 +42,8 @@ class Project:
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         """Run `docker compose`; a failure is told with what it printed."""
         files = [word for name in self.files for word in ("--file", str(REPOSITORY / name))]
-        place = ("--project-name", self.name, "--project-directory", str(REPOSITORY), *files)
         done = subprocess.run(
-            ["docker", "compose", *place, *words],
+            ["docker", "compose", "--project-name", self.name, *files, *words],
             env={**os.environ, **self.settings},
             stdin=subprocess.DEVNULL,
             capture_output=True,

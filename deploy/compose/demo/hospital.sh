@@ -12,7 +12,7 @@ set -eu
 umask 077
 export ODC_PASSPHRASE_FILE="$ODC_HOME/passphrase"
 PATIENCE_S=1800
-PAUSE_S=2
+LONGEST_PAUSE_S=10
 
 # Show a command, then run it.
 say() {
@@ -25,11 +25,13 @@ patiently() {
   echo "\$ $*" >&2
   said=$(mktemp)
   end=$(($(date +%s) + PATIENCE_S))
+  pause=1  # and longer each time: what is waited for needs the processor as well
   while code=0; "$@" 2>"$said" || code=$?; [ "$code" = 6 ] || [ "$code" = 7 ]; do
     if grep -q 'the round failed' "$said" || [ "$(date +%s)" -gt "$end" ]; then
       break
     fi
-    sleep "$PAUSE_S"
+    sleep "$pause"
+    pause=$((pause < LONGEST_PAUSE_S ? pause + 1 : pause))
   done
   cat "$said" >&2
   return "$code"
