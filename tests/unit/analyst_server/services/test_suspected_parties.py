@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.pages.findings import in_words
 from analyst_server.services import collaborations, downlinks, report, rounds
-from analyst_server.services.findings import in_words
 from analyst_server.services.round_work import align_parties, train_model
 from protocol.terms import AnchorTerms, Label, NumericColumn, Schema
 from tests.unit.analyst_server.services.test_rounds import claim, finish
