@@ -66,7 +66,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(made: Consortium, far: None) 
     """The line breaks after the last byte went up and before the receipt came down."""
     found, b = made.anchored(), made.sessions["hospital-b"]
     sdk.prepare(b, found, rows(1, 40))
-    with line(made.analyst.port, cuts=(("down", 3500),)) as broken:
+    with line(made.analyst.port, cuts=(("down", 2300),)) as broken:
         made.go_through("hospital-b", broken.port)
         receipt = sdk.contribute(b, found)
         assert broken.cuts_left == 0
