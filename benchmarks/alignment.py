@@ -51,6 +51,12 @@ class Size:
 
 
 SIZES: Final = (Size(1000, 50, 50), Size(1000, 50, 1000), Size(20000, 50, 50), Size(1000, 300, 50))
+MEMORY_SIZE: Final = Size(1000, 50, 200)
+
+BASELINE_SIZES: Final = {"c1000": (Size(1000, 50, 1000), 10.0), "a20000": (Size(20000, 50, 50), 10.0)}
+"""Of the claims about Imakura's method, and how many times `odc` is faster at least."""
+
+SWEEP_BASE: Final[Mapping[str, int]] = {"a": 1000, "l": 50, "c": 50}
 
 SMALL_SWEEPS: Final[Mapping[str, Sequence[int]]] = {
     "l": (50, 100, 200, 350),
@@ -177,8 +183,7 @@ def _gemms(reps: Sequence[Matrix]) -> dict[str, Timed]:
 
 def _against_the_baselines(report: Report) -> None:
     """Compare `odc` with Imakura's method: as the paper takes it, and in the best exact form we know."""
-    claims = {"c1000": (Size(1000, 50, 1000), 10.0), "a20000": (Size(20000, 50, 50), 10.0)}
-    for name, (size, bound) in claims.items():
+    for name, (size, bound) in BASELINE_SIZES.items():
         reps = parties(size, "one span", np.float64)
         functions: dict[str, Timed] = {
             **_methods(reps),
@@ -260,7 +265,7 @@ def _methods(reps: Sequence[Matrix]) -> dict[str, Timed]:
 def _memory(report: Report) -> None:
     """What each method allocates at its peak, beside the A_i it is given."""
     for dtype in (np.float64, np.float32):
-        size = Size(1000, 50, 200)
+        size = MEMORY_SIZE
         reps = parties(size, "different spans", dtype)
         for name, function in _methods(reps).items():
             tracemalloc.start()
@@ -285,7 +290,7 @@ def _sweeps(report: Report, sweeps: Mapping[str, Sequence[int]], folder: Path | 
     for free, values in sweeps.items():
         lines: dict[str, list[tuple[float, float]]] = {}
         for value in values:
-            size = Size(**{"a": 1000, "l": 50, "c": 50, free: value})
+            size = Size(**{**SWEEP_BASE, free: value})
             functions = _methods(parties(size, "one span", np.float64))
             for method, seconds in take_turns(functions, rounds=3, budget_s=10).items():
                 lines.setdefault(method, []).append((value, float(np.median(seconds))))
