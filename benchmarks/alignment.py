@@ -219,6 +219,7 @@ def _randomized(method: Callable[..., object], reps: Sequence[Matrix]) -> object
 
 
 def _isotropic_against_odc(report: Report) -> None:
+    """Three sweeps take seven products to the one of `odc`, unless the parties agree before the first."""
     worst: dict[Kind, float] = {"one span": 0.0, "different spans": 0.0}
     for dtype in (np.float64, np.float32):
         for kind in worst:
@@ -247,7 +248,7 @@ def _isotropic_against_odc(report: Report) -> None:
                     },
                 )
     report.claim("isotropic_vs_odc", worst["one span"], "x", "<=", 4.0)
-    report.claim("isotropic_vs_odc_different_spans", worst["different spans"], "x", "<=", 8.0)
+    report.claim("isotropic_vs_odc_different_spans", worst["different spans"], "x", "<=", 9.0)
 
 
 def _methods(reps: Sequence[Matrix]) -> dict[str, Timed]:
