@@ -20,8 +20,8 @@ def cross_products(anchor_reps: AnchorReps, target: Matrix) -> Matrix:
     """
     rows, latent_dim = target.shape
     products = np.empty((len(anchor_reps), latent_dim, latent_dim), np.result_type(*anchor_reps, target))
-    block = _block_rows(latent_dim)
-    if block == 0:
+    threads, block = thread_count(), _block_rows(latent_dim)
+    if threads == 1 or block == 0:
         for rep, product in zip(anchor_reps, products, strict=True):
             np.matmul(rep.T, target, out=product)
         return products
@@ -34,7 +34,7 @@ def cross_products(anchor_reps: AnchorReps, target: Matrix) -> Matrix:
             np.sum(blocks.transpose(0, 2, 1) @ target_blocks, axis=0, out=product)
             product += rep[even:].T @ target[even:]
 
-    in_parts(multiply, len(anchor_reps), thread_count())
+    in_parts(multiply, len(anchor_reps), threads)
     return products
 
 

@@ -107,7 +107,8 @@ def suspects(
 
     Notes
     -----
-    ``2 (R + 1) a l**2`` flops per party with ``R <= 8``, and one Cholesky factor of order l.
+    ``2 (R + 1) a l**2`` flops per party with ``R <= 8``, and factors of order l: on one core one to three
+    times as long as `align_isotropic`.
     """
     is_centred = not anchor_is_isotropic
     dimension = anchor_reps[0].shape[0] - is_centred

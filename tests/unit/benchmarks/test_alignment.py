@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from benchmarks import alignment
 from benchmarks.alignment import Kind, Size, parties
 from benchmarks.plots import write_log_log
-from benchmarks.report import Report
+from benchmarks.report import Options, Report
 from benchmarks.timing import slope, take_turns
 
 SMALL = Size(60, 5, 4)
@@ -23,8 +23,9 @@ def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Report:
     monkeypatch.setattr(alignment, "SIZES", (SMALL,))
     monkeypatch.setattr(alignment, "MEMORY_SIZE", SMALL)
     monkeypatch.setattr(alignment, "BASELINE_SIZES", NAMED)
+    monkeypatch.setattr(alignment, "SWEEP_BASE", {"a": 60, "l": 5, "c": 4})
     monkeypatch.setattr(alignment, "SMALL_SWEEPS", {"l": (3, 5), "a": (40, 60), "c": (3, 5)})
-    return alignment.measure(alignment.Options(full=False, data=None, folder=tmp_path))
+    return alignment.measure(Options(full=False, data=None, folder=tmp_path))
 
 
 def test_every_fixed_claim_is_made(report: Report, tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_picture_has_every_line_with_its_name(tmp_path: Path) -> None:
     lines: dict[str, Any] = {"odc": [(50, 0.1), (500, 4)], "a < b": [(50, 1), (100, 2), (500, 9)]}
     write_log_log(tmp_path / "deep" / "picture.svg", "Title", ("size", "seconds"), lines)
     svg = "{http://www.w3.org/2000/svg}"
-    picture = ElementTree.parse(tmp_path / "deep" / "picture.svg").getroot()
+    picture = ET.parse(tmp_path / "deep" / "picture.svg").getroot()  # noqa: S314 - our own file
     assert [len(line.attrib["points"].split()) for line in picture.iter(f"{svg}polyline")] == [2, 3]
     assert {"odc", "a < b", "Title", "size", "seconds", "100", "0.1"} <= {
         text.text for text in picture.iter(f"{svg}text")

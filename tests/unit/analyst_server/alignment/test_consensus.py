@@ -91,7 +91,9 @@ def test_whoever_agrees_by_chance_alone_is_named_in_a_hundred_of_a_hundred(fault
             return haar(FEATURES, rng)[:, :LATENT_DIM]
         noise = rng.standard_normal if fault == "noise" else rng.random
         drawn = noise(rep.shape)
-        return rep.mean(axis=0) + (drawn - drawn.mean()) / drawn.std() * (rep - rep.mean(axis=0)).std()
+        return np.asarray(
+            rep.mean(axis=0) + (drawn - drawn.mean()) / drawn.std() * (rep - rep.mean(axis=0)).std()
+        )
 
     for seed in range(100):
         culprit, found = play(seed, spoil)

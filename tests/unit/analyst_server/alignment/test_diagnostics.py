@@ -88,9 +88,9 @@ def test_the_angles_are_those_between_the_spans(kind: str) -> None:
     reps = [directions[:, :4], directions[:, :4] @ haar(4, rng), other @ haar(4, rng)]
     if kind == "uniform":  # any full factor on the right leaves a span as it is
         reps = [rep @ rng.random((4, 4)) for rep in reps]
-        changes = [np.linalg.lstsq(rep, directions[:, :4])[0] for rep in reps]
+        changes: list[Matrix] = [np.linalg.lstsq(rep, directions[:, :4])[0] for rep in reps]
     else:
-        changes = align_odc(reps).changes_of_basis
+        changes = list(align_odc(reps).changes_of_basis)
     found = diagnose(reps, changes, trusted=[0, 1]).span_angles
     assert found[0] == pytest.approx((0, 0), abs=1e-4)
     assert found[1] == pytest.approx((0, 0), abs=1e-4)
@@ -109,7 +109,9 @@ def test_a_direction_that_is_missing_is_at_a_right_angle() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_singular_values_are_those_of_an_svd(seed: int, dtype: type) -> None:
     rng = np.random.default_rng(seed)
-    reps = [(rng.random((50, 20)) @ basis).astype(dtype) for basis in shared_span(rng, 3, 20)[0]]
+    reps: list[Matrix] = [
+        (rng.random((50, 20)) @ basis).astype(dtype) for basis in shared_span(rng, 3, 20)[0]
+    ]
     found = diagnose(reps, align_odc(reps).changes_of_basis)
     plain = [np.linalg.svd(rep.astype(np.float64), compute_uv=False)[[0, -1]] for rep in reps]
     np.testing.assert_allclose(found.singular_values, plain, rtol=1e-3 if dtype is np.float32 else 1e-10)
