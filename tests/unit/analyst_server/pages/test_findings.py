@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from analyst_server.alignment.consensus import Assumption
-from analyst_server.services.findings import BROKEN, in_words
+from analyst_server.pages.findings import BROKEN, in_words
 
 ALIGNMENT: dict[str, Any] = {
     "concordance_gap": 0.25,
