@@ -149,10 +149,11 @@ def test_the_smallest_rounds_are_aligned_exactly(parties: int, latent_dim: int) 
     assert worst_disagreement(bases, changes) < 1e-10
 
 
+@pytest.mark.parametrize("parties", [5, 1000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_no_sweep_is_made_where_the_parties_agree_already(dtype: type) -> None:
+def test_no_sweep_is_made_where_the_parties_agree_already(dtype: type, parties: int) -> None:
     rng = np.random.default_rng(0)
-    bases, _ = shared_span(rng)
+    bases, _ = shared_span(rng, parties)
     matrix = haar(30, rng)
     found = align_isotropic([(matrix @ basis).astype(dtype) for basis in bases], anchor_is_isotropic=True)
     assert found.description == "mean of A_i G_i after 0 sweeps from odc"
