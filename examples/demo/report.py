@@ -41,7 +41,7 @@ def assemble(
         What `compare` returns.
     """
     label = terms["table_schema"]["label_column"]
-    sizes = count_bytes(analyst, members, terms, [answer["payload_bytes"] for answer in received])
+    sizes = _count_bytes(analyst, members, terms, [answer["payload_bytes"] for answer in received])
     return {
         "dataset": dataset,
         "task": f"classify {label['name']} ({len(label['classes'])} classes)",
@@ -77,7 +77,7 @@ def compare(
     }
 
 
-def count_bytes(
+def _count_bytes(
     report: dict[str, Any], members: list[dict[str, Any]], terms: dict[str, Any], received: list[int]
 ) -> dict[str, Any]:
     """Formulas, payload and wire, in all and by hospital. The wire is the kernel's count, TLS included."""

@@ -44,6 +44,15 @@ def test_the_version_on_the_images_is_the_package_s() -> None:
     assert f'image.version="{PROJECT["version"]}"' in (DOCKER / "Dockerfile").read_text()
 
 
+def test_tables_beside_a_compose_file_get_neither_into_a_build_nor_into_the_repository() -> None:
+    first, *exceptions = (REPOSITORY / ".dockerignore").read_text().splitlines()[1:]
+    assert first == "*"
+    assert "!deploy/compose/demo" in exceptions
+    assert not {"!deploy", "!deploy/compose"} & set(exceptions)
+    ignored = (REPOSITORY / ".gitignore").read_text().splitlines()
+    assert {"deploy/compose/desk/", "deploy/compose/drop/"} <= set(ignored)
+
+
 def test_a_build_needs_no_registry_but_for_its_base_image() -> None:
     text = (DOCKER / "Dockerfile").read_text()
     assert not text.startswith("# syntax")
