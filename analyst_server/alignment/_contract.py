@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,15 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.floating]
 AnchorReps = Sequence[Matrix]
 """A_i of each party, (a, l_i), float32 or float64, possibly memory-mapped; never modified."""
+
+
+def orthonormality_tolerance(dtype: np.dtype[Any]) -> float:
+    """Return how far entries of ``A_i.T @ A_i`` may lie from those of I for rounding alone.
+
+    float32 is good to 1e-6 here, but carries what was rounded to float16 (some 1e-3) or to 8-bit integers
+    (1e-2, worst where m is about 8) on the wire. A scaled or wrong basis is off by far more.
+    """
+    return 1e-6 if dtype == np.float64 else 2e-2
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Who breaks an assumption, told from the anchor representations alone.
 
 An honest party sends ``A_i = A F_i``: the consortium's anchor and an orthonormal basis. Three laws follow
-whatever the data are, so that no threshold here is tuned to any:
+whatever the data are; the levels below are probabilities under them, but for `ROOM` and `UNDECIDED`, which
+are judgements:
 
 1. With an isotropic anchor ``A_i.T @ A_i = I``, up to rounding.
 2. With an anchor of independent entries of one distribution the columns of ``A_i``, centred, scatter alike
@@ -25,7 +26,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import betainc, fdtrc, gammaincc
 
-from analyst_server.alignment._contract import AnchorReps, Matrix
+from analyst_server.alignment._contract import AnchorReps, Matrix, orthonormality_tolerance
 
 Assumption = Literal["full-rank", "orthonormal", "same-scale", "same-anchor-or-related-span"]
 """What holds for an honest party; a suspicion names what does not."""
@@ -43,8 +44,6 @@ ROOM: Final = 0.4
 as with an isotropic anchor of a dozen columns, honest parties would fall below it."""
 REFERENCES: Final = 8
 """A party is compared with so many others at most, each as expensive as one pass of `odc`."""
-TOLERANCE: Final = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-2}
-"""float32 is good to 1e-6 here, but it may carry what was rounded to float16 on the wire."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,8 @@ def suspects(
     -------
     list of Suspicion
         Laws 2 and 3 need three parties: of two that disagree, nobody can say which is wrong. Law 3 finds
-        nobody where most parties are strangers to each other, nor where `_tells_strangers` denies it.
+        nobody where most parties are strangers to each other, nor where `_tells_strangers` or the little room
+        between chance and what the others share (`ROOM`) denies it.
 
     Notes
     -----
@@ -185,7 +185,7 @@ def _not_orthonormal(shapes: dict[int, _Shape]) -> list[Suspicion]:
     """Law 1."""
     found = []
     for index, shape in shapes.items():
-        tolerance = TOLERANCE[shape.dtype]
+        tolerance = orthonormality_tolerance(shape.dtype)
         stretch = abs(np.expm1(shape.log_mean))
         uneven = float(np.abs(shape.gram - np.eye(shape.latent_dim)).max())
         if uneven > tolerance or stretch > tolerance:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
+from analyst_server.alignment._contract import AnchorReps, Matrix, Solution, orthonormality_tolerance
 from analyst_server.alignment._orthogonal import haar_orthogonal
 from analyst_server.alignment.diagnostics import Diagnostics, diagnose
 from analyst_server.alignment.gopp import align_gopp
@@ -20,10 +20,6 @@ from analyst_server.alignment.kawakami import align_kawakami
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.procrustes import align_procrustes
 from analyst_server.alignment.rdp import align_rdp
-
-ROUNDED_TOLERANCE = 2e-2
-"""float32 is good to 1e-6 here, float16 to some 1e-3, 8-bit integers to 1e-2 (worst where m is about 8); a
-scaled or wrong basis is off by far more."""
 
 
 @dataclass(frozen=True)
@@ -206,5 +202,4 @@ def _check_orthonormal(anchor_reps: AnchorReps, trusted: Sequence[int]) -> None:
 def _is_orthonormal(rep: Matrix) -> bool:
     """Whether ``A_i.T @ A_i = I`` up to the rounding of the type that came over the wire."""
     gram = rep.T @ rep
-    tolerance = 1e-6 if rep.dtype == np.float64 else ROUNDED_TOLERANCE
-    return bool(np.abs(gram - np.eye(rep.shape[1])).max() <= tolerance)
+    return bool(np.abs(gram - np.eye(rep.shape[1])).max() <= orthonormality_tolerance(rep.dtype))

@@ -19,6 +19,11 @@ from analyst_server.services.planning import Scenario, plan
 from protocol.metering import Control, Explanation, PartyExplanation, RoundExplanation, as_json
 
 PLAN = plan(Scenario(100, 1000, 1000, 784, 100, 25_000_000))
+ALIGNMENT = {
+    "concordance_gap": 0.05,
+    "party_gaps": {"hospital-a": 0.05, "hospital-b": 0.01},
+    "span_angles": {"hospital-a": (20.0, 60.0), "hospital-b": (1.0, 2.0)},
+}
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -48,7 +53,7 @@ def report(**changed: Any) -> dict[str, Any]:
         "anchor": {"kind": "haar", "rows": 4},
         "features": 4,
         "latent_dim": 2,
-        "results": {"hold_out_scores": {"accuracy": 0.912}, "alignment": {"concordance_gap": 0.05}},
+        "results": {"hold_out_scores": {"accuracy": 0.912}, "alignment": ALIGNMENT},
         "parties": [
             {
                 "party": "hospital-a",
@@ -211,5 +216,5 @@ def test_who_counted_is_said() -> None:
 
 
 def test_a_round_too_small_to_score_says_so() -> None:
-    results = {"hold_out_scores": None, "alignment": {"concordance_gap": 0.0}}
+    results = {"hold_out_scores": None, "alignment": {**ALIGNMENT, "concordance_gap": 0.0}}
     assert "too few to score" in report_page(report(results=results))
