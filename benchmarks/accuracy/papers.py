@@ -113,7 +113,7 @@ def _figures() -> Iterator[tuple[Key, Figure]]:
         methods = "central" if condition == "-" else "imakura kawakami odc"
         for method, value in _paired(methods, words):
             yield ("V", name, _or_none(condition), method, "mlp", metric), value
-    narrower = float(stats.t.ppf(0.975, _RUNS_V2 - 1)) / np.sqrt(_RUNS_V2)
+    narrower = float(stats.t.ppf(0.975, _RUNS_V2 - 1) / np.sqrt(_RUNS_V2))
     for name, *words in _words(_TABLE_II_V2):
         for method, (mean, deviation) in _paired("central imakura kawakami-scaled odc gopp", words):
             place = None if method == "central" else "DiffSpan-Orth"

@@ -27,8 +27,8 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the mean and the half width of its 95 % interval (Student's t)."""
     if len(values) < 2:
         return float(np.mean(values)), float("inf")
-    error = float(np.std(values, ddof=1)) / np.sqrt(len(values))
-    return float(np.mean(values)), float(stats.t.ppf(0.975, len(values) - 1)) * error
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
+    return float(np.mean(values)), float(stats.t.ppf(0.975, len(values) - 1) * error)
 
 
 def rows(scores: Scores) -> list[dict[str, Any]]:

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -183,8 +184,13 @@ def test_a_row_stands_beside_the_papers_figure_and_says_why_it_differs(value: fl
     (row,) = rows({_cell(setup): [value - 0.01, value, value + 0.01]})
     assert (row["paper"], row["paper_half_width"], row["differs"]) == (95.6, 0.1, differs)
     assert ("why" in row) == differs
+    assert json.loads(json.dumps(row)) == row
     if differs:
         assert "5 parties instead of 100" in row["why"]
+
+
+def test_rows_beside_every_paper_can_be_written_as_json() -> None:
+    assert json.dumps([(*key, *figure) for key, figure in FIGURES.items()])
 
 
 def test_no_paper_measured_our_anchor_or_one_scale() -> None:
