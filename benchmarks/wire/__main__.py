@@ -5,6 +5,7 @@ Needs Linux, root and `ip` (network namespaces). Flower gets a virtual environme
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -73,7 +74,7 @@ def _conditions(flower_version: str, works: list[tables.Work], options: report.O
 
 
 def _tell(found: report.Report, row: dict[str, Any]) -> None:
-    """Keep a row, and show it meanwhile: a run takes a quarter of an hour."""
+    """Keep a row, and show it meanwhile: the next one may take minutes."""
     found.rows.append(row)
     shown = {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
     print(
@@ -82,4 +83,5 @@ def _tell(found: report.Report, row: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and processes are taken down
     sys.exit(report.main(measure))
