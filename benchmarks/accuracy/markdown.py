@@ -41,9 +41,11 @@ def _table(rows: list[Row]) -> str:
     oracles = dict.fromkeys(
         (*(row[key] for key in _PLACE), row["method"]) for row in rows if not row["condition"]
     )
-    for *place, method in oracles:
-        these = [row for row in rows if _at(row, tuple(place)) and row["method"] == method]
-        lines.append("| " + " | ".join([*_titles(tuple(place))[:3], method, _cell(these)]) + " |")
+    for key in oracles:
+        *at, method = key
+        these = [row for row in rows if _at(row, tuple(at)) and row["method"] == method]
+        blank = [""] * (len(ways) - 1)
+        lines.append("| " + " | ".join([*_titles(tuple(at))[:3], method, _cell(these), *blank]) + " |")
     return "\n".join(lines) + "\n"
 
 
