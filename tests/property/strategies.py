@@ -16,6 +16,7 @@ from protocol.messages import (
     Enrolment,
     InvitationTicket,
     Receipt,
+    Renewal,
     SealedAnchor,
     UplinkManifest,
 )
@@ -184,6 +185,7 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
         expires_at=times,
     ),
     Enrolment: st.builds(Enrolment, ticket=blobs, csr=blobs, mac=digests),
+    Renewal: st.builds(Renewal, consortium_id=identifiers, renewal_id=identifiers, csr=blobs),
     Acceptance: st.builds(
         Acceptance,
         collaboration_id=identifiers,

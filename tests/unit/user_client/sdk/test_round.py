@@ -412,7 +412,6 @@ def test_all_members_predict_the_same(method: str, consortium: Consortium) -> No
         found.append(predict(session, consortium.id, pa.table(rows(9))))
     assert found[0].labels == found[1].labels
     np.testing.assert_allclose(found[0].probabilities, found[1].probabilities, atol=1e-5)  # float32
-    assert np.mean(np.array(found[0].labels) == rows(9)["y"]) > 0.9
 
 
 def test_predicting_needs_no_label(consortium: Consortium) -> None:
