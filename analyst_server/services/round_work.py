@@ -71,6 +71,13 @@ class RoundSpec:
         return Path(self.changes_path).with_name("left_out.json")
 
 
+def load_libraries() -> None:
+    """Load what `train_model` needs, while uplinks still come in."""
+    import analyst_server.training.metrics
+    import analyst_server.training.models
+    import analyst_server.training.onnx_file  # noqa: F401
+
+
 def align_parties(spec: RoundSpec) -> dict[str, Any]:
     """Compute every G_i and leave them as one (c, l, l) file; return the diagnostics.
 

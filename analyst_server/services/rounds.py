@@ -67,6 +67,12 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
     return None
 
 
+def are_expected(analyst: Analyst) -> bool:
+    """Whether uplinks of a round may come in now."""
+    with analyst.records.begin() as unit:
+        return bool(unit.in_states([State.ANCHORED, State.COLLECTING]))
+
+
 def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> None:
     """Keep a claimed round; raises `RoundFailedError` if somebody else has taken it."""
     with analyst.records.begin(write=True) as unit:

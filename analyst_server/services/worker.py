@@ -13,7 +13,7 @@ from typing import Any
 
 from analyst_server.services import rounds
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.round_work import align_parties, train_model
+from analyst_server.services.round_work import align_parties, load_libraries, train_model
 from protocol.errors import OdcError
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,9 @@ class Worker:
                 claimed = rounds.claim(self._analyst, self._owner, self._lease_s)
                 if claimed is not None:
                     self._work(claimed)
+                elif self._executor is None and rounds.are_expected(self._analyst):
+                    # its libraries take longer to load than a small round to compute
+                    self._pool().submit(load_libraries)
             except Exception:
                 log.exception("the round worker goes on after an error")
 
@@ -101,13 +104,16 @@ class Worker:
             reason = f"{type(error).__name__}, see incident {incident} in the analyst's log"
             rounds.fail(self._analyst, collaboration_id, self._owner, reason)
 
+    def _pool(self) -> Executor:
+        if self._executor is None:
+            self._executor = self._make_executor()
+        return self._executor
+
     def _compute(
         self, step: Callable[[Any], dict[str, Any]], spec: Any, collaboration_id: str
     ) -> dict[str, Any]:
         """Run one step in the pool and keep the lease meanwhile."""
-        if self._executor is None:
-            self._executor = self._make_executor()
-        future: Future[dict[str, Any]] = self._executor.submit(step, spec)
+        future: Future[dict[str, Any]] = self._pool().submit(step, spec)
         while not wait([future], timeout=self._poll_s).done:
             if self._stop.is_set():
                 future.cancel()

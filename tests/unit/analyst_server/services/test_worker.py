@@ -66,6 +66,24 @@ def test_a_sealed_round_is_released(world: World) -> None:
     assert downlinks.fetch(world.analyst, identity(HOSPITAL), world.id)
 
 
+def test_what_a_round_needs_is_loaded_while_its_uplinks_come_in(world: World) -> None:
+    worker = Watched(world.until_anchored())
+    worker.start()
+    try:
+        assert worker.pool.begun.wait(LIMIT_S)
+    finally:
+        worker.stop()
+    assert world.state == "anchored"
+
+
+def test_without_a_round_nothing_is_loaded(world: World) -> None:
+    world.publish()
+    assert not rounds.are_expected(world.analyst)
+    world.accept(*world.terms.parties)
+    world.publish_anchor()
+    assert rounds.are_expected(world.analyst)
+
+
 def test_a_round_can_be_held_for_a_word(world: World) -> None:
     Watched(world.until_sealed(), hold_release=True).run_one()
     assert world.state == "training"
