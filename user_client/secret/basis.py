@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from user_client.secret.numbers import ByteSource, Matrix64, haar
 
@@ -45,6 +44,8 @@ def draw_secret_basis(rows: Matrix64, latent_dim: int, source: ByteSource) -> Ma
     turn = haar(source, latent_dim)
     if len(rows) == 0:
         return haar(source, features)[:, :latent_dim]
+    import scipy.linalg  # a tenth of a second, and every other command does without
+
     _, vectors = scipy.linalg.eigh(
         rows.T @ rows, subset_by_index=(features - latent_dim, features - 1), check_finite=True
     )
