@@ -10,6 +10,7 @@ import pytest
 from protocol.errors import CertificateRevokedError
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
+from user_client.errors import TlsFailedError
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +49,15 @@ def test_the_lead_seals_no_anchor_for_a_revoked_member(made: Consortium) -> None
     sdk.revoke(made.lead, "hospital-c", PASSPHRASE)
     with pytest.raises(CertificateRevokedError, match="hospital-c was revoked"):
         sdk.create_anchor(made.lead, collaboration)
+
+
+def test_a_revoked_analyst_is_not_talked_to(made: Consortium) -> None:
+    """Last: nobody of this consortium believes its analyst afterwards."""
+    assert sdk.revoke(made.lead, "analyst", PASSPHRASE) == 1
+    member = made.sessions["hospital-c"]
+    list_from_the_lead = made.lead.home.revocations_path.read_bytes()
+    sdk.update_revocations(member, list_from_the_lead)
+    for session in (member, made.lead):
+        session.close()
+        with pytest.raises(TlsFailedError, match="has revoked the certificate"):
+            session.collaborations()

@@ -42,6 +42,16 @@ from user_client.custody.files import write_whole
 from user_client.errors import NotJoinedError
 
 
+def revocations_der(data: bytes) -> bytes:
+    """Return a revocation list as it is sent, from a file; raises `CertificateRefusedError`."""
+    if not data.startswith(b"-----BEGIN"):
+        return data
+    try:
+        return x509.load_pem_x509_crl(data).public_bytes(Encoding.DER)
+    except ValueError:
+        raise CertificateRefusedError("the revocation list cannot be read") from None
+
+
 @dataclass(frozen=True)
 class Membership:
     """Which consortium this institution belongs to, and as what."""
@@ -131,7 +141,7 @@ class Home:
         """Return what we believe certificates by, with the revocation list if we know one."""
         root = TrustRoot(load_certificate(self._read("root.pem")))
         if self.revocations_path.exists():
-            root.adopt(self.revocations_path.read_bytes())
+            root.adopt(revocations_der(self.revocations_path.read_bytes()))
         return root
 
     def membership(self) -> Membership:
@@ -152,6 +162,11 @@ class Home:
         write_whole(self.root_path, root.public_bytes(Encoding.PEM))
         write_whole(self.certificate_path, certificate.public_bytes(Encoding.PEM))
         write_whole(self.path / "membership.json", json.dumps(asdict(membership), indent=2).encode())
+
+    def write_revocations(self, der: bytes) -> None:
+        """Keep a revocation list, in the form that TLS reads."""
+        crl = x509.load_der_x509_crl(der)
+        write_whole(self.revocations_path, crl.public_bytes(Encoding.PEM))
 
     def write_certificate(self, certificate: x509.Certificate) -> None:
         """Put a newer certificate of our key in the place of the old one."""

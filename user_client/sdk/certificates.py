@@ -16,6 +16,7 @@ from protocol.errors import CertificateRefusedError, NotFoundError, OdcError
 from protocol.identity import certificate_request, load_certificate
 from protocol.messages import Renewal
 from user_client.custody.files import write_whole
+from user_client.custody.home import revocations_der
 from user_client.sdk.membership import check_own, poll_certificate
 from user_client.sdk.session import Session
 from user_client.transport import json_object
@@ -89,13 +90,15 @@ def _renewal(session: Session) -> Renewal:
     )
 
 
-def update_revocations(session: Session, der: bytes | None = None) -> int:
-    """Hold to the newest revocation list, the analyst's or one that came as a file.
+def update_revocations(session: Session, file: bytes | None = None) -> int:
+    """Hold to the newest revocation list, the analyst's or one that came as a file (DER or PEM).
 
     Returns the number of revoked certificates. Raises `CertificateRefusedError` if the list is not the
     root's, or older than the one we hold.
     """
-    if der is None:
+    if file is not None:
+        der = revocations_der(file)
+    else:
         try:
             der = session.connection.request("GET", "/v1/revocations").content
         except NotFoundError:
@@ -103,5 +106,5 @@ def update_revocations(session: Session, der: bytes | None = None) -> int:
     root = session.home.root()
     if der:
         root.adopt(der)
-        write_whole(session.home.revocations_path, der)
+        session.home.write_revocations(der)
     return len(root.revocations.revoked_at) if root.revocations else 0

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from protocol.codec import explain
 from protocol.envelope import sign
-from protocol.errors import InputError
+from protocol.errors import InputError, OdcError
 from protocol.identity import (
     Identity,
     TrustRoot,
@@ -27,7 +27,7 @@ from protocol.limits import MAX_NAME_CHARS
 from protocol.messages import InvitationTicket, Role
 from user_client.custody.authority import Authority
 from user_client.custody.files import write_whole
-from user_client.custody.home import Home, Membership
+from user_client.custody.home import Home, Membership, revocations_der
 from user_client.errors import NotJoinedError
 from user_client.sdk.session import Session
 
@@ -191,8 +191,13 @@ def revoke(session: Session, party: str, passphrase: str) -> int:
     if not serials.keys() <= known.keys():
         number = held.number + 1 if held else 1
         der = unlock_root(session, passphrase).revoke({**serials, **known}, number=number, now=now)
-        write_whole(home.revocations_path, der)
-    session.connection.request("PUT", "/v1/revocations", content=home.revocations_path.read_bytes())
+        home.write_revocations(der)
+    try:
+        body = revocations_der(home.revocations_path.read_bytes())
+        session.connection.request("PUT", "/v1/revocations", content=body)
+    except OdcError:
+        if party != ANALYST:  # an analyst that was revoked need not be told; the next one is, if asked again
+            raise
     return len(serials)
 
 

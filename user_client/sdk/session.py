@@ -67,6 +67,7 @@ class Session:
                 self.home.root_path.read_text(),
                 (self.home.certificate_path, self.home.key_path),
                 Traffic(self.home.traffic_path),
+                revocations=self.home.revocations_path if self.home.revocations_path.exists() else None,
             )
             meet(self._connection, membership.analyst_url, self.home.analyst_path, self.clock())
         return self._connection

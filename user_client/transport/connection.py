@@ -44,6 +44,8 @@ class AnalystConnection:
         Where bytes are counted.
     pause : callable
         Waits between attempts; time is an argument so that tests need none.
+    revocations : Path, optional
+        The root's revocation list (PEM): an analyst on it is not talked to.
     """
 
     def __init__(
@@ -53,8 +55,9 @@ class AnalystConnection:
         identity: tuple[Path, Path] | None,
         traffic: Traffic,
         pause: Callable[[float], None] = time.sleep,
+        revocations: Path | None = None,
     ) -> None:
-        self._root_pem, self._identity = root_pem, identity
+        self._root_pem, self._identity, self._revocations = root_pem, identity, revocations
         context = self._trust()
         if identity is not None:
             context.load_cert_chain(*identity)
@@ -162,6 +165,9 @@ class AnalystConnection:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.load_verify_locations(cadata=self._root_pem)
+        if self._revocations is not None:
+            context.load_verify_locations(self._revocations)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
         return context
 
     @contextmanager
@@ -226,6 +232,8 @@ def _read_bounded(answer: httpx.Response, exchange: Exchange) -> None:
 
 def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
     text = str(error)
+    if "certificate revoked" in text:
+        return TlsFailedError(f"the lead institution has revoked the certificate of {url}")
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return TlsFailedError(f"{url} did not show a certificate of this consortium")
     if "ALERT" in text.upper() and ("CERTIFICATE" in text.upper() or "UNKNOWN_CA" in text.upper()):

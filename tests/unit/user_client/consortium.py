@@ -108,8 +108,10 @@ class Consortium:
         """Let every connection end in the application instead of a socket."""
         plain, app = AnalystConnection.__init__, self.app
 
-        def begin(connection: AnalystConnection, url: str, root: str, identity: Any, *options: Any) -> None:
-            plain(connection, url, root, identity, *options)
+        def begin(
+            connection: AnalystConnection, url: str, root: str, identity: Any, *options: Any, **named: Any
+        ) -> None:
+            plain(connection, url, root, identity, *options, **named)
             connection._client.close()
             pem = identity[0].read_text() if identity else None
             connection._client = httpx.Client(

@@ -18,6 +18,7 @@ from protocol.messages import Renewal
 from protocol.terms import Terms
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, Consortium
 from user_client.custody.authority import MEMBER_VALIDITY
+from user_client.custody.home import revocations_der
 from user_client.errors import NotJoinedError
 from user_client.sdk import (
     Session,
@@ -154,7 +155,7 @@ def test_the_list_is_kept_by_the_analyst(consortium: Consortium) -> None:
     with consortium.analyst.records.begin() as unit:
         row = unit.revocations()
     assert row is not None
-    assert row.der == consortium.lead.home.revocations_path.read_bytes()
+    assert row.der == revocations_der(consortium.lead.home.revocations_path.read_bytes())
 
 
 def test_revoking_again_sends_the_list_again_and_changes_nothing(consortium: Consortium) -> None:
@@ -258,3 +259,11 @@ def test_the_lead_lists_members_and_open_invitations(consortium: Consortium) -> 
     assert [invitation.party for invitation in invitations(consortium.lead)] == ["hospital-b"]
     shown = {fingerprint(member.certificate) for member in members(consortium.lead)}
     assert fingerprint(consortium.hospital.home.certificate()) in shown
+
+
+@pytest.mark.parametrize("data", [b"-----BEGIN X509 CRL-----\nnothing", b"nothing"])
+def test_a_file_that_is_no_list_is_refused_and_nothing_kept(consortium: Consortium, data: bytes) -> None:
+    consortium.until_joined()
+    with pytest.raises(CertificateRefusedError, match="cannot be read"):
+        update_revocations(consortium.hospital, data)
+    assert not consortium.hospital.home.revocations_path.exists()
