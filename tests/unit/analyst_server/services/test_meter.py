@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from analyst_server.services.meter import Meter, Purpose, counts_of
@@ -11,11 +9,6 @@ from protocol.metering import Counts, Flow
 from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_uplink
 
 SOME = Counts(Flow(100, 0, 80, 50, 3), Flow(200, 7, 150, 120, 4))
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
 
 
 @pytest.fixture
