@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.alignment._contract import Matrix
-from analyst_server.alignment._threads import ONE_THREAD_OPERATIONS, in_parts, thread_count
+from analyst_server.alignment._threads import in_parts, thread_count
 
 EXTRA_STEPS: Final = 2
 """For matrices that are conditioned worse than was expected; what takes longer is left to singular values."""
 
 LARGE_ORDER: Final = 128
 """Up to it a product is so much cheaper than a factorisation that the iteration is worth many steps."""
+
+SPLIT_OPERATIONS: Final = 2**25
+"""Multiplications of one product of a stack that are worth a second thread."""
 
 PORTION_BYTES: Final = 2**18
 """What is iterated at a time; three arrays of it stay in the cache of one core."""
@@ -43,22 +46,21 @@ def polar_factors(matrices: Matrix) -> Matrix:
        Hermitian matrix, Argonne ANL/MCS-P5059-0114 (2014), section 3.
     """
     count, order, _ = matrices.shape
+    max_condition = _max_condition(matrices.dtype, order)
+    condition = _expected_condition(matrices) if max_condition else np.inf
+    if condition > max_condition:
+        return _by_singular_values(matrices)
     factors = np.empty_like(matrices)
     portion = max(1, PORTION_BYTES // matrices[:1].nbytes)
-    max_condition = _max_condition(matrices.dtype, order)
 
     def factor(first: int, last: int) -> None:
-        condition = _expected_condition(matrices[first:last]) if max_condition else np.inf
         for start in range(first, last, portion):
             chosen = slice(start, min(start + portion, last))
-            if condition > max_condition:
-                factors[chosen] = _by_singular_values(matrices[chosen])
-            else:
-                factors[chosen] = _by_products(matrices[chosen], condition)
+            factors[chosen] = _by_products(matrices[chosen], condition)
 
-    # the products of larger matrices are split by the BLAS, their singular values better by us
-    is_split_by_blas = order**3 >= ONE_THREAD_OPERATIONS and max_condition > 0
-    in_parts(factor, count, 1 if is_split_by_blas else thread_count())
+    # larger products are split by the BLAS, and little work is done before a thread has started
+    is_split = order <= LARGE_ORDER and count * order**3 >= SPLIT_OPERATIONS
+    in_parts(factor, count, thread_count() if is_split else 1)
     return factors
 
 
