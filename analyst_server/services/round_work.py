@@ -75,7 +75,7 @@ def load_libraries() -> None:
     """Load what `train_model` needs, while uplinks still come in."""
     import analyst_server.training.metrics
     import analyst_server.training.models
-    import analyst_server.training.onnx_file  # noqa: F401
+    import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
 
 
 def align_parties(spec: RoundSpec) -> dict[str, Any]:

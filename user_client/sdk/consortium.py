@@ -35,7 +35,6 @@ ANALYST: Final = "analyst"
 """The analyst's name in every consortium; no institution may have it."""
 INVITATION_VALIDITY_S: Final = 14 * 24 * 3600
 
-
 MemberState = Literal["valid", "ended", "revoked"]
 
 
@@ -202,6 +201,7 @@ def revoke(session: Session, party: str, passphrase: str) -> int:
 
 
 def require_leading(session: Session) -> Membership:
+    """Return our membership; raises `NotJoinedError` unless we are the lead institution."""
     membership = session.membership
     if membership.role != "lead":
         raise NotJoinedError(f"{membership.party} is not the lead institution of {membership.consortium}")
@@ -209,6 +209,7 @@ def require_leading(session: Session) -> Membership:
 
 
 def unlock_root(session: Session, passphrase: str) -> Authority:
+    """Open the root key of the consortium we lead; raises `PassphraseError`."""
     require_leading(session)
     directory = session.home.consortium_path
     certificate = load_certificate((directory / "root.pem").read_bytes())
@@ -216,6 +217,7 @@ def unlock_root(session: Session, passphrase: str) -> Authority:
 
 
 def invitation_path(home: Home, invitation_id: str) -> Path:
+    """Where the lead keeps an invitation until it is used."""
     return home.consortium_path / "invitations" / f"{invitation_id}.json"
 
 

@@ -82,6 +82,7 @@ def join(
     membership = _install(session, invitation, load_certificate(pem))
     home.invitation_path.unlink()  # its secret has done its work
     request_path.unlink()
+    home.renewal_path.unlink(missing_ok=True)  # it was signed with the certificate that has ended
     return membership
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from protocol.codec import decode
 from protocol.envelope import Signed
@@ -23,6 +25,7 @@ from user_client.errors import NotJoinedError
 from user_client.sdk import (
     Session,
     approve_pending,
+    approve_request,
     invitations,
     invite,
     join,
@@ -134,6 +137,33 @@ def test_an_id_is_used_for_one_request(consortium: Consortium) -> None:
     renewal = decode(Renewal, decode(Signed, hospital.home.renewal_path.read_bytes()).payload)
     with pytest.raises(AlreadyExistsError):
         hospital.connection.send_message("POST", "/v1/renewals", hospital.sign(renewal))
+
+
+def test_joining_again_forgets_a_renewal_that_came_too_late(consortium: Consortium) -> None:
+    consortium.until_joined()
+    assert renew(consortium.hospital) is None  # nobody approves it in time
+    consortium.clock.forward(VALIDITY_S)
+    renew_own(consortium.lead, PASSPHRASE)
+    consortium.hospital.close()
+    consortium.lead.close()
+    join(consortium.hospital, consortium.invitation())
+    with suppress(InvitationError):  # the old renewal is refused, the new request is not
+        approve_pending(consortium.lead, PASSPHRASE)
+    join(consortium.hospital, None)
+    consortium.hospital.close()
+    assert renew(consortium.hospital) is None
+    with suppress(InvitationError):
+        approve_pending(consortium.lead, PASSPHRASE)
+    assert renew(consortium.hospital) is not None
+
+
+def test_a_renewed_institution_gets_no_name_of_a_server(consortium: Consortium) -> None:
+    consortium.until_joined()
+    renew(consortium.hospital)
+    request = consortium.hospital.home.renewal_path.read_bytes()
+    issued = approve_request(consortium.lead, request, PASSPHRASE, hosts=["localhost"]).certificate
+    names = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == []
 
 
 # revoking
