@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
@@ -25,47 +22,12 @@ from analyst_server.api.routes import (
     uplink_routes,
 )
 from analyst_server.compute import process_pool, stop_process_pool
-from analyst_server.services import revoke
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.meter import Meter
 from analyst_server.services.worker import Worker
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs, Records
 from protocol import __version__
-from protocol.errors import CertificateRequiredError, OdcError
-from protocol.identity import TrustRoot, load_certificate
-
-
-def unix_now() -> int:
-    return int(time.time())
-
-
-def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Analyst:
-    """Open the stores and the identity that `odc-analyst install` left.
-
-    Raises `CertificateRequiredError` if there is none.
-    """
-    directory = settings.identity_dir
-    if not (directory / "certificate.pem").exists():
-        error = CertificateRequiredError(f"there is no certificate in {directory}")
-        error.hint = "run `odc-analyst join INVITATION`, then `odc-analyst install CERTIFICATE`"
-        raise error
-    key = load_pem_private_key((directory / "key.pem").read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise CertificateRequiredError(f"the key in {directory} is not an ECDSA key")
-    records = Records(settings.database)
-    records.migrate()
-    analyst = Analyst(
-        records=records,
-        blobs=DirectoryBlobs(settings.blob_dir),
-        root=TrustRoot(load_certificate((directory / "root.pem").read_bytes())),
-        certificate=load_certificate((directory / "certificate.pem").read_bytes()),
-        key=key,
-        clock=clock,
-        max_uplink_bytes=settings.max_uplink_bytes,
-    )
-    revoke.load(analyst)
-    return analyst
+from protocol.errors import OdcError
 
 
 def create_app(analyst: Analyst, settings: Settings) -> FastAPI:

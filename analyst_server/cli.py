@@ -5,31 +5,23 @@ from __future__ import annotations
 import json
 import logging
 import os
-import resource
-import socket
-import ssl
 import sys
 import tomllib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-import uvicorn
 from pydantic import ValidationError
 
 from analyst_server import enrolment
-from analyst_server.api.counting import CountingSocket
-from analyst_server.api.tls import TlsAwareProtocol
-from analyst_server.app import create_app, open_analyst, unix_now
+from analyst_server.opening import open_analyst, unix_now
 from analyst_server.pages.plan_page import plan_page
 from analyst_server.pages.plan_text import plan_text
 from analyst_server.pages.report_page import report_page
 from analyst_server.pages.report_text import report_text
 from analyst_server.services import collaborations, planning, report, rounds
 from analyst_server.settings import Settings
-from analyst_server.store import only_server
 from protocol import __version__
 from protocol.codec import explain
 from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
@@ -130,47 +122,9 @@ def serve(
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    with only_server(settings.data_dir):
-        _serve(settings)
+    from analyst_server import serving  # here, because no other command needs a web server
 
-
-def _serve(settings: Settings) -> None:
-    _allow_all_descriptors()
-    analyst = open_analyst(settings)
-    directory = settings.identity_dir
-    config = uvicorn.Config(
-        create_app(analyst, settings),
-        host=settings.host,
-        port=settings.port,
-        http=TlsAwareProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=5,
-        timeout_keep_alive=60,  # a handshake costs more than an idle connection; preparing may take a while
-        ssl_keyfile=str(directory / "key.pem"),
-        ssl_certfile=str(directory / "certificate.pem"),
-        ssl_ca_certs=str(directory / "root.pem"),
-        # asked for, never forced here: discovery, health and enrolment answer without one, and
-        # `api.access` refuses everything else in words instead of a TLS alert
-        ssl_cert_reqs=ssl.CERT_OPTIONAL,
-    )
-    config.load()
-    if config.ssl is not None:
-        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
-        config.ssl.num_tickets = 0  # each is larger than a certificate, and no client of ours resumes
-    sockets: list[socket.socket] | None = None
-    if settings.bytes_counted_by == "transport":
-        sockets = [CountingSocket.around(config.bind_socket())]
-    uvicorn.Server(config).run(sockets)
-
-
-def _allow_all_descriptors() -> None:
-    """Raise the usual 1024 open files to what the system allows: a connection takes two."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # some systems say "unlimited" and mean less
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    serving.serve(settings)
 
 
 @app.command()

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.alignment import AnchorRepError, align
-from analyst_server.alignment.consensus import suspects, trusted_parties
 from analyst_server.training import ModelSpec
 from protocol.arrays import dequantise
 
@@ -72,7 +70,8 @@ class RoundSpec:
 
 
 def load_libraries() -> None:
-    """Load what `train_model` needs, while uplinks still come in."""
+    """Load what the steps of a round need, while uplinks still come in."""
+    import analyst_server.alignment
     import analyst_server.training.metrics
     import analyst_server.training.models
     import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
@@ -89,6 +88,10 @@ def align_parties(spec: RoundSpec) -> dict[str, Any]:
     ValueError
         If a party's anchor representation cannot be aligned, or nobody's rows are left to train on.
     """
+    # loaded in the compute process alone: SciPy takes as long to load as the rest of the server
+    from analyst_server.alignment import AnchorRepError, align
+    from analyst_server.alignment.consensus import suspects, trusted_parties
+
     anchor_reps = [_at_least_single(party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     row_counts = [party.rep.shape[0] for party in spec.parties]
     suspicions = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=row_counts)

@@ -11,11 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, select
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
@@ -30,6 +26,8 @@ from analyst_server.store.tables import (
     Uplink,
 )
 
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 BUSY_TIMEOUT_S = 30
 """How long a writer waits for another on SQLite, which allows one at a time."""
 
@@ -158,12 +156,14 @@ class Records:
 
     def migrate(self) -> None:
         """Bring the tables to this version; does nothing, and locks nothing, when they are."""
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        newest = ScriptDirectory.from_config(config).get_current_head()
         with self._engine.connect().execution_options(odc_write=False) as connection:
-            if MigrationContext.configure(connection).get_current_revision() == newest:
+            if _revision(connection) == _NEWEST:
                 return
+        from alembic import command  # here: it takes as long to load as SQLAlchemy, and is needed once
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(_MIGRATIONS))
         with self._engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
@@ -182,6 +182,14 @@ class Records:
     def dispose(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+def _revision(connection: Connection) -> str | None:
+    """Return the revision of the tables, None before the first."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return found
 
 
 def _prepare_sqlite(engine: Engine) -> None:

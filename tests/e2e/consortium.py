@@ -20,7 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server import enrolment
-from analyst_server.app import open_analyst
+from analyst_server.opening import open_analyst
 from analyst_server.services import collaborations
 from analyst_server.services.analyst import Analyst as OpenedAnalyst
 from analyst_server.settings import Settings

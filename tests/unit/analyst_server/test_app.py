@@ -8,7 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from analyst_server import app as app_module
-from analyst_server.app import create_app, open_analyst
+from analyst_server.app import create_app
+from analyst_server.opening import open_analyst, unix_now
 from analyst_server.settings import Settings
 from protocol.errors import CertificateRequiredError
 from tests.fakes.certificates import NOW, shared_member, shared_root
@@ -83,4 +84,4 @@ def test_the_worker_runs_as_long_as_the_application(world: World, monkeypatch: p
 
 
 def test_the_clock_is_in_whole_seconds() -> None:
-    assert isinstance(app_module.unix_now(), int)
+    assert isinstance(unix_now(), int)

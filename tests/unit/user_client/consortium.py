@@ -12,7 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server import enrolment
-from analyst_server.app import create_app, open_analyst
+from analyst_server.app import create_app
+from analyst_server.opening import open_analyst
 from analyst_server.services import collaborations, rounds
 from analyst_server.services.round_work import align_parties, train_model
 from analyst_server.settings import Settings

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect
@@ -217,10 +218,22 @@ def test_the_migrations_make_the_tables_of_the_code(records: Records) -> None:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
 
 
-def test_migrating_twice_changes_nothing(records: Records) -> None:
+def test_tables_of_this_version_are_known_without_a_migration(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("migrated again")
+
+    monkeypatch.setattr(command, "upgrade", fail)
     put(records, collaboration())
     records.migrate()
     assert get(records) is not None
+
+
+def test_a_migration_is_named_by_its_revision() -> None:
+    folder = Path(records_module.__file__).parent / "migrations" / "versions"
+    for path in folder.glob("*.py"):
+        assert f'revision = "{path.name[:4]}"' in path.read_text()
 
 
 def test_a_migrated_database_is_found_again(tmp_path: Path) -> None:
