@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -28,6 +29,8 @@ class Analyst:
     key: ec.EllipticCurvePrivateKey = field(repr=False)
     clock: Callable[[], int]
     max_uplink_bytes: int = 64 * 2**30
+    has_sealed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+    """Wakes this process's worker; others find a sealed round when they look next."""
 
     def sign(self, message: Message) -> bytes:
         return sign(message, self.key, self.certificate)

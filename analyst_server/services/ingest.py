@@ -200,9 +200,12 @@ class Ingest:
             # its blob could not be honoured
             session.commit()
             received = {other.party for other in unit.received_uplinks(collaboration.id)} | {sender.name}
-            if received == {member.party for member in unit.members(collaboration.id)}:
+            is_last = received == {member.party for member in unit.members(collaboration.id)}
+            if is_last:
                 move(unit, collaboration, Event.SEAL, at=now)
             receipt = row.receipt
+        if is_last:
+            self._analyst.has_sealed.set()
         session.discard_list()
         with self._lock:
             self._sessions.pop(uplink.id, None)

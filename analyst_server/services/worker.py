@@ -48,12 +48,17 @@ class Worker:
     def stop(self) -> None:
         """Cut the running step off; its round is taken up again at the next start."""
         self._stop.set()
+        self._analyst.has_sealed.set()  # it waits for nothing else
         self._thread.join()
         if self._executor is not None:
             self._stop_executor(self._executor)
 
     def _run(self) -> None:
-        while not self._stop.wait(self._poll_s):
+        while True:
+            self._analyst.has_sealed.wait(self._poll_s)
+            self._analyst.has_sealed.clear()
+            if self._stop.is_set():
+                return
             try:
                 claimed = rounds.claim(self._analyst, self._owner, self._lease_s)
                 if claimed is not None:

@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -126,8 +126,11 @@ def whole_round(work: Work, out: Path) -> Round:
     with star(work.parties) as net:
         server = Analyst(out / "analyst", port=_PORT, host=ANALYST_ADDRESS, prefix=net.analyst.prefix)
         laps.start()
-        with _members(work, net, out) as (operator, everybody):
+        with ExitStack() as stack:
+            operator, lead = _founders(work, net, out, stack)
             try:
+                _found_consortium(server, operator, lead, files)
+                everybody = [lead, *_others(work, net, out, stack)]  # they load while the server does
                 collaboration_id = _play(server, operator, everybody, files, laps)
             finally:
                 server.stop()  # it writes the last of its count
@@ -179,9 +182,8 @@ def _lay_out(work: Work, out: Path) -> Path:
 def _play(
     server: Analyst, operator: Shell, everybody: Sequence[Institution], files: Path, laps: _Laps
 ) -> str:
-    _found_consortium(server, operator, everybody[0], files)
     operator.start("collaboration", "create", str(files / "terms.json"), "--json")
-    _let_join(everybody[0], everybody[1:], files)
+    _let_join(server, everybody[0], everybody[1:], files)
     laps.done("joined")
     collaboration_id = str(json.loads(operator.finish())["collaboration_id"])
     _at_each(everybody, lambda _: ("terms", "accept"))
@@ -198,19 +200,24 @@ def _play(
     return collaboration_id
 
 
-@contextmanager
-def _members(work: Work, net: Star, out: Path) -> Iterator[tuple[Shell, list[Institution]]]:
-    """Start a process for the analyst's operator and for each party, and end them all afterwards."""
-    with ExitStack() as stack:
-        lead, *others = work.parties
-        everybody = [Institution(lead, out / lead, net.parties[lead].prefix)]
-        data_dir = out / "analyst"
-        command = [*net.analyst.prefix, *_SHELL, "odc-analyst"]
-        operator = Shell("analyst", data_dir, command, ODC_ANALYST_DATA_DIR=str(data_dir))
-        everybody += [Institution(party, out / party, net.parties[party].prefix) for party in others]
-        for shell in (operator, *everybody):
-            stack.callback(shell.stop)
-        yield operator, everybody
+def _founders(work: Work, net: Star, out: Path, stack: ExitStack) -> tuple[Shell, Institution]:
+    """Start a process for the analyst's operator and for the lead; they end with ``stack``."""
+    lead, data_dir = work.parties[0], out / "analyst"
+    founder = Institution(lead, out / lead, net.parties[lead].prefix)
+    stack.callback(founder.stop)
+    command = [*net.analyst.prefix, *_SHELL, "odc-analyst"]
+    operator = Shell("analyst", data_dir, command, ODC_ANALYST_DATA_DIR=str(data_dir))
+    stack.callback(operator.stop)
+    return operator, founder
+
+
+def _others(work: Work, net: Star, out: Path, stack: ExitStack) -> list[Institution]:
+    """Start a process for each party but the lead; they end with ``stack``."""
+    others = []
+    for party in work.parties[1:]:
+        others.append(Institution(party, out / party, net.parties[party].prefix))
+        stack.callback(others[-1].stop)
+    return others
 
 
 def _at_each(
@@ -227,19 +234,20 @@ def _at_each(
 
 
 def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files: Path) -> None:
-    """Root and lead, the analyst's certificate and its server."""
+    """Root and lead, the analyst's certificate; its server is started and not waited for."""
     secret = ("--passphrase-file", str(files / "passphrase"))
     lead.run("consortium", "create", "Benchmark", "--analyst", server.url, "--party", lead.name, *secret)
     operator.run("join", str(lead.home / "analyst.invitation.json"))
     lead.run("consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), *secret)
     operator.run("install", str(lead.home / "analyst-certificate.pem"))
-    server.start()
+    server.launch()
 
 
-def _let_join(lead: Institution, others: Sequence[Institution], files: Path) -> None:
+def _let_join(server: Analyst, lead: Institution, others: Sequence[Institution], files: Path) -> None:
     """Invitations, requests, certificates."""
     for other in others:
         lead.run("consortium", "invite", other.name)
+    server.wait_until_up()
     # the first time nobody has a certificate yet: the lead has not approved
     _at_each(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")), may_wait=True)
     lead.run("consortium", "approve", "--passphrase-file", str(files / "passphrase"))

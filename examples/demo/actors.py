@@ -114,17 +114,25 @@ class Analyst:
 
     def start(self) -> None:
         """Start the server and return when it answers."""
+        self.launch()
+        self.wait_until_up()
+
+    def launch(self) -> None:
+        """Start the server and do not wait for it."""
         command, environment = self._command("serve", "--host", self.host, "--port", str(self.port))
         with self.log_path.open("ab") as log:
             self.server = subprocess.Popen(
                 command, cwd=self.data_dir, env=environment, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def wait_until_up(self) -> None:
+        """Return when the server answers; raises `RuntimeError` if it ended or takes too long."""
         context = create_default_context(cafile=self.data_dir / "identity" / "root.pem")
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._answers(context):
-            if self.server.poll() is not None or time.monotonic() > deadline:
+            if self.server is None or self.server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the analyst did not start:\n{self.log_path.read_text()[-2000:]}")
-            time.sleep(0.1)
+            time.sleep(0.05)
 
     def _answers(self, context: SSLContext) -> bool:
         if self.prefix:  # on another machine, which only its institutions reach

@@ -66,6 +66,17 @@ def test_a_sealed_round_is_released(world: World) -> None:
     assert downlinks.fetch(world.analyst, identity(HOSPITAL), world.id)
 
 
+def test_the_last_uplink_wakes_the_worker(world: World) -> None:
+    worker = Watched(world, poll_s=10 * LIMIT_S)
+    worker.start()
+    try:
+        world.until_sealed()
+        assert worker.done.wait(LIMIT_S)
+    finally:
+        worker.stop()
+    assert world.state == "released"
+
+
 def test_what_a_round_needs_is_loaded_while_its_uplinks_come_in(world: World) -> None:
     worker = Watched(world.until_anchored())
     worker.start()
