@@ -8,16 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.alignment._contract import Matrix
-from analyst_server.alignment._threads import in_parts, thread_count
+from analyst_server.alignment._threads import in_parts, own_threads
 
 EXTRA_STEPS: Final = 2
 """For matrices that are conditioned worse than was expected; what takes longer is left to singular values."""
 
 LARGE_ORDER: Final = 128
 """Up to it a product is so much cheaper than a factorisation that the iteration is worth many steps."""
-
-SPLIT_OPERATIONS: Final = 2**25
-"""Multiplications of one product of a stack that are worth a second thread."""
 
 PORTION_BYTES: Final = 2**18
 """What is iterated at a time; three arrays of it stay in the cache of one core."""
@@ -46,28 +43,27 @@ def polar_factors(matrices: Matrix) -> Matrix:
        Hermitian matrix, Argonne ANL/MCS-P5059-0114 (2014), section 3.
     """
     count, order, _ = matrices.shape
-    max_condition = _max_condition(matrices.dtype, order)
-    condition = _expected_condition(matrices) if max_condition else np.inf
-    if condition > max_condition:
-        return _by_singular_values(matrices)
     factors = np.empty_like(matrices)
     portion = max(1, PORTION_BYTES // matrices[:1].nbytes)
+    with own_threads(float(order) ** 3 * count) as threads:
+        max_condition = _max_condition(matrices.dtype, order)
+        condition = _expected_condition(matrices) if max_condition else np.inf
+        is_good = condition <= max_condition
 
-    def factor(first: int, last: int) -> None:
-        for start in range(first, last, portion):
-            chosen = slice(start, min(start + portion, last))
-            factors[chosen] = _by_products(matrices[chosen], condition)
+        def factor(first: int, last: int) -> None:
+            for start in range(first, last, portion):
+                chosen = slice(start, min(start + portion, last))
+                part = matrices[chosen]
+                factors[chosen] = _by_products(part, condition) if is_good else _by_singular_values(part)
 
-    # larger products are split by the BLAS, and little work is done before a thread has started
-    is_split = order <= LARGE_ORDER and count * order**3 >= SPLIT_OPERATIONS
-    in_parts(factor, count, thread_count() if is_split else 1)
+        in_parts(factor, count, threads)
     return factors
 
 
 def _max_condition(dtype: np.dtype[np.floating], order: int) -> float:
     """Return up to which condition the iteration beats singular values, which numpy takes in double."""
     if order > LARGE_ORDER:
-        return 100.0 if dtype == np.float32 else 0.0
+        return 1e3 if dtype == np.float32 else 0.0
     return 1e4 if dtype == np.float32 else 2e3
 
 

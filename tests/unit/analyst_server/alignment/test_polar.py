@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -152,8 +153,7 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matrices, expected = conditioned(8, 100, count=7)
-    monkeypatch.setattr(_polar, "thread_count", lambda: threads)
-    monkeypatch.setattr(_polar, "SPLIT_OPERATIONS", 0)
+    monkeypatch.setattr(_polar, "own_threads", lambda _: nullcontext(threads))
     np.testing.assert_allclose(polar_factors(matrices), expected, rtol=0, atol=EXACT)
 
 

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
-import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from analyst_server.alignment import _threads
+from analyst_server.alignment import _products
 from analyst_server.alignment._products import cross_products, mean_aligned
-from analyst_server.alignment._threads import in_parts, thread_count
+from analyst_server.alignment._threads import WORTH_A_THREAD, in_parts, own_threads, thread_count
 from tests.unit.analyst_server.alignment.parties import Matrix
 
-SIZES = [(1, 1), (7, 1), (5, 8), (104, 50), (1001, 50), (9, 3), (300, 70)]
+SIZES = [(1, 1), (7, 1), (5, 8), (104, 50), (1001, 50), (9, 3), (300, 70), (5000, 4)]
 
 
 def reps_of(rows: int, latent_dim: int, count: int = 5, dtype: Any = np.float64) -> list[Matrix]:
@@ -85,22 +86,46 @@ def test_what_one_thread_raises_reaches_the_caller() -> None:
         in_parts(fail, 4, 2)
 
 
-def test_as_many_threads_are_taken_as_the_settings_of_the_blas_allow(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in _threads._LIMITS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert thread_count() == 8
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
-    assert thread_count() == 3
-    monkeypatch.setenv("OMP_NUM_THREADS", "dynamic")  # not a number: not for us
-    assert thread_count() == 3
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "0")
-    assert thread_count() == 1
+def test_the_blas_is_kept_to_one_thread_meanwhile_and_has_its_own_back() -> None:
+    with threadpool_limits(3, user_api="blas"):
+        before = thread_count()
+        with own_threads(WORTH_A_THREAD) as threads:
+            assert (threads, thread_count()) == (before, 1)
+        assert thread_count() == before
 
 
-def test_without_a_say_about_its_cores_the_machine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in _threads._LIMITS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert thread_count() == 1
+def test_little_work_changes_no_threads() -> None:
+    with threadpool_limits(3, user_api="blas"), own_threads(WORTH_A_THREAD - 1) as threads:
+        assert threads == 1
+        assert thread_count() > 1
+
+
+def test_a_second_alignment_leaves_the_threads_to_the_first() -> None:
+    with threadpool_limits(3, user_api="blas"):
+        before = thread_count()
+        with own_threads(WORTH_A_THREAD):
+            with own_threads(WORTH_A_THREAD) as threads:
+                assert threads == 1
+            assert thread_count() == 1
+        assert thread_count() == before
+
+
+def test_an_error_gives_the_threads_back() -> None:
+    with threadpool_limits(3, user_api="blas"):
+        before = thread_count()
+        with pytest.raises(ValueError, match="no"), own_threads(WORTH_A_THREAD):
+            raise ValueError("no")
+        assert thread_count() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 50])
+def test_the_products_do_not_depend_on_the_number_of_threads(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_products, "own_threads", lambda _: nullcontext(threads))
+    monkeypatch.setattr(_products, "BLOCK_ROWS", 32)
+    reps, changes = reps_of(101, 5, 7), reps_of(5, 5, 7)
+    plain = [rep.T @ reps[2] for rep in reps]
+    np.testing.assert_allclose(cross_products(reps, reps[2]), plain, rtol=0, atol=1e-11)
+    mean = sum(rep @ change for rep, change in zip(reps, changes, strict=True)) / 7
+    np.testing.assert_allclose(mean_aligned(reps, changes), mean, rtol=0, atol=1e-12)
