@@ -70,7 +70,7 @@ class RoundSpec:
 
 
 def load_libraries() -> None:
-    """Load what the steps of a round need, while uplinks still come in."""
+    """Load what the steps of a round need, before it is sealed."""
     import analyst_server.alignment
     import analyst_server.training.metrics
     import analyst_server.training.models

@@ -68,9 +68,9 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
 
 
 def are_expected(analyst: Analyst) -> bool:
-    """Whether uplinks of a round may come in now."""
+    """Whether a round is under way that will be computed here."""
     with analyst.records.begin() as unit:
-        return bool(unit.in_states([State.ANCHORED, State.COLLECTING]))
+        return bool(unit.in_states([State.ENROLLING, State.ANCHORED, State.COLLECTING]))
 
 
 def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> None:

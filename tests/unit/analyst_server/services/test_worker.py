@@ -77,7 +77,7 @@ def test_the_last_uplink_wakes_the_worker(world: World) -> None:
     assert world.state == "released"
 
 
-def test_what_a_round_needs_is_loaded_while_its_uplinks_come_in(world: World) -> None:
+def test_what_a_round_needs_is_loaded_before_its_uplinks_are_in(world: World) -> None:
     worker = Watched(world.until_anchored())
     worker.start()
     try:
@@ -88,10 +88,8 @@ def test_what_a_round_needs_is_loaded_while_its_uplinks_come_in(world: World) ->
 
 
 def test_without_a_round_nothing_is_loaded(world: World) -> None:
-    world.publish()
     assert not rounds.are_expected(world.analyst)
-    world.accept(*world.terms.parties)
-    world.publish_anchor()
+    world.publish()
     assert rounds.are_expected(world.analyst)
 
 
