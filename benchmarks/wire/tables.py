@@ -15,11 +15,10 @@ from sklearn.model_selection import train_test_split
 from examples.demo.tables import HOLD_OUT, breast_cancer, own_table
 from user_client.tables.draft import draft_schema
 
-SMALL_TABLE_EPOCHS = 40
-"""For tables of a few hundred rows, where 200 epochs only learn them by heart."""
+EPOCHS = 40
+"""As often as the federated rounds go over the rows, once each."""
 MNIST_PARTIES, MNIST_ROWS, MNIST_HOLD_OUT = 10, 100, 2000
 DIGITS_PARTIES = 5
-_FEW_EPOCHS = {"kind": "mlp", "epochs": SMALL_TABLE_EPOCHS}
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Work:
     hold_out: pa.Table
     table_schema: dict[str, Any]
     latent_dim: int
-    model: dict[str, Any] = field(default_factory=lambda: {"kind": "mlp"})
+    model: dict[str, Any] = field(default_factory=lambda: {"kind": "mlp", "epochs": EPOCHS})
 
     @property
     def parties(self) -> list[str]:
@@ -60,7 +59,7 @@ def bundled() -> list[Work]:
     tables = breast_cancer()
     schema = draft_schema(tables.dictionary, tables.label, tables.exclude, out_of_range="clip")
     return [
-        Work("breast_cancer", tables.by_hospital, tables.hold_out, schema, 15, _FEW_EPOCHS),
+        Work("breast_cancer", tables.by_hospital, tables.hold_out, schema, 15),
         _digits(),
     ]
 
@@ -69,7 +68,7 @@ def real(data: Path) -> list[Work]:
     """MNIST and the heart data of four hospitals, from a directory laid out as docs/benchmarks.md says."""
     tables = own_table(data / "heart" / "heart_uci_4site.csv.gz", "label", "site", ("num",))
     schema = draft_schema(tables.dictionary, tables.label, tables.exclude, out_of_range="clip")
-    heart = Work("heart", tables.by_hospital, tables.hold_out, schema, 13, _FEW_EPOCHS)
+    heart = Work("heart", tables.by_hospital, tables.hold_out, schema, 13)
     return [_mnist(data / "mnist"), heart]
 
 
