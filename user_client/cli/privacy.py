@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -64,7 +66,19 @@ def refuse_to_forget_options(prepared: Prepared | None, options: PrivacyOptions)
         raise error
 
 
-def prepared_text(prepared: Prepared) -> str:
+def picture_shape(picture: Path | None, shape: str | None, table: Path) -> tuple[int, int]:
+    """Return height and width of a row as a picture, if one is asked for; raises `InputError`."""
+    if picture is not None and picture.exists() and table.exists() and picture.samefile(table):
+        raise InputError(f"{picture} is the table itself; name another file with --picture")
+    if (picture is None) != (shape is None):
+        raise InputError("--picture FILE and --shape HEIGHTxWIDTH go together")
+    found = re.fullmatch(r"([1-9]\d{0,5})x([1-9]\d{0,5})", shape or "1x1")
+    if found is None:
+        raise InputError("--shape is HEIGHTxWIDTH, as 28x28")
+    return int(found[1]), int(found[2])
+
+
+def prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
     """Return what would leave and what it would risk, for people."""
     lines = [
         f"{prepared.rows} rows of {prepared.features} encoded features become"
@@ -79,6 +93,8 @@ def prepared_text(prepared: Prepared) -> str:
     lines += _treatment(prepared) + _risk(prepared)
     if prepared.table_rows == 0:
         lines.append("there are no rows: this institution would receive the model without having contributed")
+    if picture is not None:
+        lines.append(f"a few rows, what leaves of them, what collusion brings back: {picture}; keep it here")
     lines.append("nothing was sent\nnext: odc contribute")
     return "\n".join(lines)
 

@@ -23,9 +23,15 @@ from user_client.cli.options import (
     show,
     upload_progress,
     write_output,
+    write_private,
 )
-from user_client.cli.privacy import prepared_text, refuse_to_forget_options, takes_privacy_options
-from user_client.sdk import PrivacyOptions, create_anchor, explain_our_bytes, prepared_before
+from user_client.cli.privacy import (
+    picture_shape,
+    prepared_text,
+    refuse_to_forget_options,
+    takes_privacy_options,
+)
+from user_client.sdk import PrivacyOptions, create_anchor, draw_picture, explain_our_bytes, prepared_before
 from user_client.sdk import contribute as send_contribution
 from user_client.sdk import predict as predict_rows
 from user_client.sdk import prepare as prepare_uplink
@@ -55,13 +61,26 @@ def prepare(
     threshold: Annotated[
         float | None, typer.Option(help="say how many rows keep less than this share hidden, as 0.3")
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="PNG file to write: a few rows, what leaves of them, what collusion brings back"),
+    ] = None,
+    shape: Annotated[str | None, typer.Option(help="of a row as a picture, as 28x28")] = None,
+    force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what would leave and the risk of it. Nothing is sent."""
+    size = picture_shape(picture, shape, table)
+    if picture is not None:
+        refuse_to_overwrite(picture, force=force, option="--picture")
     with open_session(context) as session:
-        prepared = prepare_uplink(session, session.choose(collaboration), table, options, threshold=threshold)
-    show(as_json, asdict(prepared), lambda: prepared_text(prepared))
+        chosen = session.choose(collaboration)
+        prepared = prepare_uplink(session, chosen, table, options, threshold=threshold)
+        if picture is not None:
+            write_private(picture, draw_picture(session, chosen, table, size))
+    value = {**asdict(prepared), "picture": str(picture) if picture else None}
+    show(as_json, value, lambda: prepared_text(prepared, picture))
 
 
 @takes_privacy_options

@@ -20,6 +20,7 @@ from user_client.sdk.consortium import (
 )
 from user_client.sdk.downlink import predict, receive
 from user_client.sdk.membership import join
+from user_client.sdk.picture import draw_picture
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
@@ -38,6 +39,7 @@ __all__ = [
     "contribute",
     "create_anchor",
     "create_consortium",
+    "draw_picture",
     "explain_our_bytes",
     "fetch_terms",
     "invitations",

@@ -13,9 +13,10 @@ from protocol.errors import DifferentUplinkError, InputError
 from protocol.messages import PrivacyRecord, UplinkManifest
 from tests.unit.user_client.consortium import Consortium, csv, rows
 from user_client.custody.keystream import KeyStream
+from user_client.errors import NotPreparedError
 from user_client.privacy.noise import clip_rows, gaussian_sigma
 from user_client.privacy.reduction import hidden_share
-from user_client.sdk import PrivacyOptions, contribute, prepare, prepared_before
+from user_client.sdk import PrivacyOptions, contribute, draw_picture, prepare, prepared_before
 from user_client.sdk import privacy as desk
 from user_client.sdk.privacy import non_readily_identifiable, treat
 from user_client.sdk.uplink import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE
@@ -270,3 +271,56 @@ def test_a_consumer_may_name_options_too(consortium: Consortium) -> None:
     empty = pa.table({name: pa.array([], pa.string()) for name in rows(0)})
     found = prepare(consortium.hospital, consortium.id, empty, ALL, threshold=0.5)
     assert (found.rows, found.table_rows, found.threshold) == (0, 0, None)
+
+
+# the picture
+
+
+def test_a_picture_shows_one_row_of_each_class_first_and_what_collusion_brings_back(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_anchored(latent_dim=2)
+    table = consortium.table(1, y=["no"] * 30 + ["yes"] * 10)
+    prepare(consortium.hospital, consortium.id, table)
+    drawn: list[Any] = []
+    monkeypatch.setattr("user_client.sdk.picture.side_by_side", lambda *given: drawn.extend(given))
+    monkeypatch.setattr("user_client.sdk.picture.png", lambda _pixels: b"")
+    draw_picture(consortium.hospital, consortium.id, table, (1, 3))
+    original, rep, rebuilt, shape = drawn
+    chosen = [0, 30, 1, 2, 3, 4]
+    plain = np.stack([rows(1)[name] for name in ("x0", "x1", "x2")], axis=1)[chosen] / 4
+    basis = np.load(consortium.directory_of(consortium.hospital) / BASIS_FILE)
+    np.testing.assert_allclose(original, plain, atol=1e-12)
+    np.testing.assert_allclose(rep, plain @ basis, atol=1e-12)
+    np.testing.assert_allclose(rebuilt, plain @ basis @ np.linalg.pinv(basis), atol=1e-12)
+    assert shape == (1, 3)
+
+
+def test_a_picture_leaves_out_rows_that_stay_and_adds_the_noise(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_anchored(latent_dim=2)
+    options = PrivacyOptions(**NOISE, drop_below=0.3)
+    ready(consortium, options)
+    drawn: list[Any] = []
+    monkeypatch.setattr("user_client.sdk.picture.side_by_side", lambda *given: drawn.extend(given))
+    monkeypatch.setattr("user_client.sdk.picture.png", lambda _pixels: b"")
+    draw_picture(consortium.hospital, consortium.id, consortium.table(1), (3, 1), count=40)
+    original, rep, *_ = drawn
+    assert 0 < len(original) < 40
+    basis = np.load(consortium.directory_of(consortium.hospital) / BASIS_FILE)
+    assert np.std(rep - original @ basis) == pytest.approx(options.sigma, rel=0.5)
+
+
+def test_there_is_no_picture_before_something_is_prepared(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    with pytest.raises(NotPreparedError, match="there is nothing or its basis is gone"):
+        draw_picture(consortium.hospital, consortium.id, consortium.table(1), (1, 3))
+
+
+def test_there_is_no_picture_of_no_rows(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    empty = pa.table({name: pa.array([], pa.string()) for name in rows(0)})
+    prepare(consortium.hospital, consortium.id, empty)
+    with pytest.raises(InputError, match="no row to draw"):
+        draw_picture(consortium.hospital, consortium.id, empty, (1, 3))
