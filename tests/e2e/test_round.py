@@ -92,9 +92,8 @@ def test_a_round_with_noise_dropped_and_permuted_rows_says_so_and_predicts(
     table = tmp_path / "rows.csv"
     pyarrow.csv.write_csv(flat(1, 400), table)
     hospital = made.institution("hospital-b")
-    options = (
-        "--epsilon 40 --delta 1e-5 --clip 1.5 --drop-below 0.05 --permute-rows --perturb-basis 0.05".split()
-    )
+    noise = ["--epsilon", "40", "--delta", "1e-5", "--clip", "1.5"]
+    options = [*noise, "--drop-below", "0.05", "--permute-rows", "--perturb-basis", "0.05"]
     prepared = hospital.odc("prepare", str(table), "-c", found, *options, "--threshold", "0.05")
     assert 0 < prepared["rows"] < prepared["table_rows"] == 400
     assert prepared["threshold"]["rows_below"] == 0
