@@ -126,6 +126,42 @@ class SealedAnchor(Message):
     ciphertext: Blob
 
 
+class PrivacyRecord(Message):
+    """What an institution did to its rows before they left; only what the analyst may know of it."""
+
+    epsilon: float | None = Field(default=None, gt=0)
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    clip: float | None = Field(default=None, gt=0)
+    """Rows were shortened to this length; then noise made each (epsilon, delta)-private."""
+    drop_below: float | None = Field(default=None, gt=0, le=1)
+    """Rows whose projection hides less than this share of them were left out; how many is not said."""
+    permute_rows: bool = False
+    perturb_basis: float | None = Field(default=None, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = [value is not None for value in (self.epsilon, self.delta, self.clip)]
+        if any(given) and not all(given):
+            raise ValueError("epsilon, delta and clip go together")
+        return self
+
+    def in_words(self) -> list[str]:
+        """Say each thing that was done, for people."""
+        words = []
+        if self.epsilon is not None:
+            words.append(
+                f"Gaussian noise, epsilon {self.epsilon:g} and delta {self.delta:g} for each row,"
+                f" clipped to length {self.clip:g}"
+            )
+        if self.drop_below is not None:
+            words.append(f"rows that keep less than {self.drop_below:.3g} hidden left out")
+        if self.permute_rows:
+            words.append("rows permuted")
+        if self.perturb_basis is not None:
+            words.append(f"basis perturbed by {self.perturb_basis:g}")
+        return words
+
+
 class UplinkManifest(Message):
     """What an institution sends, signed before the first byte of it."""
 
@@ -140,6 +176,7 @@ class UplinkManifest(Message):
     """``rep`` (n_i, l), ``anchor_rep`` (a, l), ``labels`` (n_i,), in this order; for an i1 ``rep`` then
     ``rep_scale`` (l,) and ``anchor_rep_scale`` (l,).
     """
+    privacy: PrivacyRecord = PrivacyRecord()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from analyst_server.pages.findings import in_words
 from analyst_server.pages.numbers import exact, ratio
+from protocol.messages import PrivacyRecord
 from protocol.metering import WORDS
 
 TRANSFERS: Final = (("uplink", "(3)"), ("downlink", "(4)"), ("anchor", "(5)"))
@@ -50,6 +51,11 @@ def report_text(report: dict[str, Any]) -> str:
         f"  {party['party']:<24} {party['rows']:>8} rows  uplink {party['uplink_payload_bytes']:>12,} B"
         f"  formula (3) {party['uplink_formula_bytes']:>14,.0f} B"
         for party in report["parties"]
+    ]
+    lines += [
+        f"  {party['party']}: {'; '.join(words)}"
+        for party in report["parties"]
+        if party["privacy"] and (words := PrivacyRecord(**party["privacy"]).in_words())
     ]
     if report["results"]:
         lines.append(f"scores on held-out rows: {report['results']['hold_out_scores']}")

@@ -117,6 +117,10 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
                 "uplink_payload_bytes": uplink.payload_bytes,
                 "downlink_formula_bytes": down.total_bytes if results else None,
                 "received_at": uplink.received_at,
+                # what others did to their rows is theirs and the analyst's to know
+                "privacy": stored_manifest(uplink).privacy.model_dump()
+                if viewer in (None, uplink.party)
+                else None,
             }
             for uplink, up, down in zip(uplinks, formulas.uplinks, formulas.downlinks, strict=True)
         ],

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pytest
 
 from protocol.codec import decode
-from protocol.envelope import Signed
-from protocol.messages import DTYPE_BYTES, UplinkManifest
+from protocol.envelope import Signed, verify
+from protocol.messages import DTYPE_BYTES, PrivacyRecord, UplinkManifest
 from protocol.metering import uplink
 from tests.e2e.consortium import Consortium, consortium, rows
 from user_client import sdk
@@ -73,3 +77,43 @@ def test_an_uplink_is_formula_3_and_the_labels_within_one_percent(made: Consorti
     assert formula + labels <= on_disk <= 1.01 * (formula + labels)
     signed_and_digests = (directory / "uplink.odc").stat().st_size + 32 * 3
     assert on_disk + signed_and_digests <= 1.01 * (formula + labels)
+
+
+def flat(seed: int, count: int) -> pa.Table:
+    """`rows` that nearly lie in three dimensions, the same for every party."""
+    table = rows(seed, count)
+    return table.set_column(3, "x3", pc.multiply(table.column("x3"), 0.2))
+
+
+def test_a_round_with_noise_dropped_and_permuted_rows_says_so_and_predicts(
+    made: Consortium, tmp_path: Path
+) -> None:
+    found = made.anchored(latent_dim=3)
+    table = tmp_path / "rows.csv"
+    pyarrow.csv.write_csv(flat(1, 400), table)
+    hospital = made.institution("hospital-b")
+    noise = ["--epsilon", "40", "--delta", "1e-5", "--clip", "1.5"]
+    options = [*noise, "--drop-below", "0.05", "--permute-rows", "--perturb-basis", "0.05"]
+    prepared = hospital.odc("prepare", str(table), "-c", found, *options, "--threshold", "0.05")
+    assert 0 < prepared["rows"] < prepared["table_rows"] == 400
+    assert prepared["threshold"]["rows_below"] == 0
+    receipt = hospital.odc("contribute", str(table), "-c", found, *options)
+    assert receipt["payload_bytes"] == prepared["payload_bytes"]
+    for seed, name in ((0, "lead-hospital"), (2, "consumer")):
+        made.contribute(name, found, flat(seed, 400))
+    made.wait_for(found, "released")
+
+    with made.operator() as opened, opened.records.begin() as unit:
+        (body,) = (row.manifest for row in unit.received_uplinks(found) if row.party == "hospital-b")
+        manifest = verify(UplinkManifest, body, opened.root, at=opened.clock()).message
+    assert manifest.privacy == PrivacyRecord(
+        epsilon=40, delta=1e-5, clip=1.5, drop_below=0.05, permute_rows=True, perturb_basis=0.05
+    )
+    assert manifest.rep.shape == (prepared["rows"], 3)
+    assert "epsilon 40" in made.analyst.run("collaboration", "report", found)
+
+    fresh = flat(99, 200)
+    for session in made.sessions.values():
+        sdk.receive(session, found)
+        right = np.array(sdk.predict(session, found, fresh).labels) == fresh.column("label").to_numpy()
+        assert right.mean() > 0.8

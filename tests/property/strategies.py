@@ -15,6 +15,7 @@ from protocol.messages import (
     DownlinkManifest,
     Enrolment,
     InvitationTicket,
+    PrivacyRecord,
     Receipt,
     Renewal,
     SealedAnchor,
@@ -130,6 +131,23 @@ def array_specs(
 
 
 @st.composite
+def privacy_records(draw: st.DrawFn) -> PrivacyRecord:
+    below_one, positive = (
+        st.floats(0, 1, exclude_min=True, exclude_max=True),
+        st.floats(0, exclude_min=True, allow_infinity=False),
+    )
+    noise = draw(st.none() | st.tuples(positive, below_one, positive)) or (None, None, None)
+    return PrivacyRecord(
+        epsilon=noise[0],
+        delta=noise[1],
+        clip=noise[2],
+        drop_below=draw(st.none() | below_one),
+        permute_rows=draw(st.booleans()),
+        perturb_basis=draw(st.none() | below_one),
+    )
+
+
+@st.composite
 def uplink_manifests(draw: st.DrawFn) -> UplinkManifest:
     rows, columns = draw(st.integers(0, 10**6)), st.integers(0, 1000)
     every = tuple(DTYPE_BYTES)
@@ -152,6 +170,7 @@ def uplink_manifests(draw: st.DrawFn) -> UplinkManifest:
             draw(array_specs("labels", st.tuples(st.just(rows)), every)),
             *scales,
         ),
+        privacy=draw(privacy_records()),
     )
 
 

@@ -200,6 +200,14 @@ SEALED_ANCHOR: dict[str, Any] = {
     "sealing_suite": "x25519",
     "ciphertext": bytes(80),
 }
+PRIVACY: dict[str, Any] = {
+    "epsilon": None,
+    "delta": None,
+    "clip": None,
+    "drop_below": None,
+    "permute_rows": False,
+    "perturb_basis": None,
+}
 UPLINK: dict[str, Any] = {
     "collaboration_id": COLLABORATION,
     "terms_digest": TERMS_DIGEST,
@@ -211,6 +219,18 @@ UPLINK: dict[str, Any] = {
         array("anchor_rep", "f4", (3, 2), ANCHOR_REP),
         array("labels", "u1", (3,), LABELS),
     ],
+    "privacy": PRIVACY,
+}
+PRIVATE_UPLINK = {
+    **UPLINK,
+    "privacy": {
+        "epsilon": 4.0,
+        "delta": 1e-6,
+        "clip": 1.5,
+        "drop_below": 0.25,
+        "permute_rows": True,
+        "perturb_basis": 0.05,
+    },
 }
 CONSUMER_UPLINK = {
     **UPLINK,
@@ -322,6 +342,8 @@ def valid_messages() -> Iterator[Case]:
         ("sealed anchor", "SealedAnchor", SEALED_ANCHOR),
         ("uplink manifest", "UplinkManifest", UPLINK),
         ("uplink manifest of a consumer without rows", "UplinkManifest", CONSUMER_UPLINK),
+        ("uplink manifest of rows with noise, dropped and permuted, and of a perturbed basis",
+            "UplinkManifest", PRIVATE_UPLINK),
         ("uplink manifest of scaled 8-bit representations", "UplinkManifest", SCALED_UPLINK),
         ("receipt", "Receipt", RECEIPT),
         ("downlink manifest", "DownlinkManifest", DOWNLINK),
@@ -488,6 +510,16 @@ def _broken_values() -> Iterator[Case]:
         ("chunks that are no multiple of 64 KiB", "UplinkManifest", {**UPLINK, "chunk_bytes": 65537}),
         ("chunks below the limit", "UplinkManifest", {**UPLINK, "chunk_bytes": 0}),
         ("chunks above the limit", "UplinkManifest", {**UPLINK, "chunk_bytes": 4 * 2**20 + 65536}),
+        ("an uplink that says nothing of privacy", "UplinkManifest", without(UPLINK, "privacy")),
+        ("noise by halves", "UplinkManifest", changed(PRIVATE_UPLINK, "privacy", "delta", to=None)),
+        ("an epsilon of zero", "UplinkManifest", changed(PRIVATE_UPLINK, "privacy", "epsilon", to=0.0)),
+        ("a delta of one", "UplinkManifest", changed(PRIVATE_UPLINK, "privacy", "delta", to=1.0)),
+        ("rows clipped to nothing", "UplinkManifest", changed(PRIVATE_UPLINK, "privacy", "clip", to=0.0)),
+        ("a share above one", "UplinkManifest", changed(PRIVATE_UPLINK, "privacy", "drop_below", to=1.5)),
+        ("a basis perturbed by one", "UplinkManifest",
+            changed(PRIVATE_UPLINK, "privacy", "perturb_basis", to=1.0)),
+        ("how many rows were dropped", "UplinkManifest",
+            changed(UPLINK, "privacy", to={**PRIVACY, "dropped_rows": 3})),
         ("a change of basis as a vector", "DownlinkManifest", changed(DOWNLINK, *first, "shape", to=[4])),
         ("a change of basis of integers", "DownlinkManifest", changed(DOWNLINK, *first, "dtype", to="i8")),
         ("a model of floats", "DownlinkManifest", changed(DOWNLINK, "arrays", 1, "dtype", to="f4")),

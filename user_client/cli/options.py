@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from protocol.errors import InputError
-from user_client.custody.files import read_text
+from user_client.custody.files import read_text, write_whole
 from user_client.sdk import Session, renew_in_time
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
@@ -91,15 +91,23 @@ def passphrase(file: Path | None, *, confirm: bool = False) -> str:
     return str(typer.prompt("Passphrase of the root key", hide_input=True, confirmation_prompt=confirm))
 
 
-def refuse_to_overwrite(path: Path, *, force: bool) -> None:
+def refuse_to_overwrite(path: Path, *, force: bool, option: str = "--out") -> None:
     """Raise `InputError` if a file would be lost that nobody gave up."""
     if path.exists() and not force:
-        raise InputError(f"{path} exists; name another with --out, or overwrite it with --force")
+        raise InputError(f"{path} exists; name another with {option}, or overwrite it with --force")
 
 
 def write_output(path: Path, data: bytes) -> None:
     """Write a file a person named; raises `InputError`."""
     try:
         path.write_bytes(data)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file a person named that only they may read; raises `InputError`."""
+    try:
+        write_whole(path, data)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None

@@ -23,8 +23,15 @@ from user_client.cli.options import (
     show,
     upload_progress,
     write_output,
+    write_private,
 )
-from user_client.sdk import Prepared, create_anchor, explain_our_bytes
+from user_client.cli.privacy import (
+    picture_shape,
+    prepared_text,
+    refuse_to_forget_options,
+    takes_privacy_options,
+)
+from user_client.sdk import PrivacyOptions, create_anchor, draw_picture, explain_our_bytes, prepared_before
 from user_client.sdk import contribute as send_contribution
 from user_client.sdk import predict as predict_rows
 from user_client.sdk import prepare as prepare_uplink
@@ -46,20 +53,40 @@ def create(
     show(as_json, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
 
 
+@takes_privacy_options
 def prepare(
     context: typer.Context,
     table: TableArgument,
+    options: PrivacyOptions,
+    threshold: Annotated[
+        float | None, typer.Option(help="say how many rows keep less than this share hidden, as 0.3")
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="PNG file to write: a few rows, what leaves of them, what collusion brings back"),
+    ] = None,
+    shape: Annotated[str | None, typer.Option(help="of a row as a picture, as 28x28")] = None,
+    force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what would leave and the risk of it. Nothing is sent."""
+    size = picture_shape(picture, shape, table)
+    if picture is not None:
+        refuse_to_overwrite(picture, force=force, option="--picture")
     with open_session(context) as session:
-        prepared = prepare_uplink(session, session.choose(collaboration), table)
-    show(as_json, asdict(prepared), lambda: _prepared_text(prepared))
+        chosen = session.choose(collaboration)
+        prepared = prepare_uplink(session, chosen, table, options, threshold=threshold)
+        if picture is not None:
+            write_private(picture, draw_picture(session, chosen, table, size))
+    value = {**asdict(prepared), "picture": str(picture) if picture else None}
+    show(as_json, value, lambda: prepared_text(prepared, picture))
 
 
+@takes_privacy_options
 def contribute(
     context: typer.Context,
+    options: PrivacyOptions,
     table: Annotated[
         Path | None, typer.Argument(help="CSV (also .gz) or Parquet; not needed to send what is prepared")
     ] = None,
@@ -67,10 +94,13 @@ def contribute(
     as_json: AsJson = False,
 ) -> None:
     """Send our one uplink. Run it again after a break: it goes on where it stopped."""
+    if table is None and options != PrivacyOptions():
+        raise InputError("what is prepared was prepared with its options; name the table to change them")
     with open_session(context) as session:
         chosen = session.choose(collaboration)
         if table is not None:
-            prepare_uplink(session, chosen, table)
+            refuse_to_forget_options(prepared_before(session, chosen), options)
+            prepare_uplink(session, chosen, table, options)
         with upload_progress(as_json) as progress:
             receipt = send_contribution(session, chosen, progress=progress)
     value = {
@@ -150,29 +180,6 @@ def predict(
         write_output(out, written.getvalue().to_pybytes())
     value = {"rows": len(predictions.labels), "predictions": str(out)}
     show(as_json, value, lambda: f"{len(predictions.labels)} predictions written to {out}")
-
-
-def _prepared_text(prepared: Prepared) -> str:
-    lines = [
-        f"{prepared.rows} rows of {prepared.features} encoded features become"
-        f" {prepared.latent_dim} numbers each; this would leave, once:"
-    ]
-    for array in prepared.arrays:
-        shape = " x ".join(map(str, array["shape"]))
-        lines.append(f"  {array['name']:<12} {shape:>14} {array['dtype']}  {array['bytes']:>12,} bytes")
-    lines.append(
-        f"  in all {prepared.payload_bytes:,} bytes; the paper's formula (3) {prepared.formula_bytes:,.0f}"
-    )
-    if prepared.hidden_share:
-        share = prepared.hidden_share
-        lines.append(
-            "should analyst and a member collude, a row keeps hidden (epsilon-DR):"
-            f" at least {share['minimum']:.1%}, median {share['median']:.1%}"
-        )
-    if prepared.rows == 0:
-        lines.append("there are no rows: this institution would receive the model without having contributed")
-    lines.append("nothing was sent\nnext: odc contribute")
-    return "\n".join(lines)
 
 
 def _status_text(value: dict[str, Any], explained: dict[str, RoundExplanation | None]) -> str:

@@ -20,15 +20,18 @@ from user_client.sdk.consortium import (
 )
 from user_client.sdk.downlink import predict, receive
 from user_client.sdk.membership import join
+from user_client.sdk.picture import draw_picture
+from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
 from user_client.sdk.traffic import explain_our_bytes
-from user_client.sdk.uplink import Prepared, contribute, prepare
+from user_client.sdk.uplink import Prepared, contribute, prepare, prepared_before
 
 __all__ = [
     "Approved",
     "Member",
     "Prepared",
+    "PrivacyOptions",
     "Session",
     "accept_terms",
     "approve_pending",
@@ -36,6 +39,7 @@ __all__ = [
     "contribute",
     "create_anchor",
     "create_consortium",
+    "draw_picture",
     "explain_our_bytes",
     "fetch_terms",
     "invitations",
@@ -45,6 +49,7 @@ __all__ = [
     "plain_words",
     "predict",
     "prepare",
+    "prepared_before",
     "receive",
     "renew",
     "renew_in_time",

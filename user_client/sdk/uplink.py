@@ -14,20 +14,19 @@ from numpy.typing import NDArray
 
 from protocol.arrays import ArrayDigest, Layout, little_endian, quantise, raw_bytes, specify
 from protocol.codec import digest
-from protocol.errors import DifferentUplinkError, NotFoundError, NotPermittedError
+from protocol.errors import DifferentUplinkError, InputError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
 from protocol.metering import FORMULA_BITS
 from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
 from user_client.custody.files import exclusive, write_whole
-from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
-from user_client.privacy.reduction import ReductionRisk, reduction_risk
+from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
+from user_client.sdk.privacy import PrivacyOptions, Treated, treat
 from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
-from user_client.secret.basis import draw_secret_basis
 from user_client.tables import encode_labels, encode_rows, table_from
 from user_client.transport.upload import Progress, send_uplink
 
@@ -41,9 +40,11 @@ AnyArray = NDArray[Any]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What would leave, and the risk of it."""
+    """What would leave, and the risk of it. It stays here: no analyst may know all of this."""
 
     rows: int
+    table_rows: int
+    """Rows of the table; those that do not leave were left out by ``drop_below``."""
     features: int
     latent_dim: int
     payload_bytes: int
@@ -51,40 +52,70 @@ class Prepared:
     arrays: list[dict[str, Any]]
     hidden_share: dict[str, float] | None
     """Quantiles of what the projection hides of a row, should analyst and a member collude."""
+    collusion_error: dict[str, float] | None
+    """With noise: quantiles of ``||x - x^|| / ||x||``, x^ being the row as the two could rebuild it."""
+    threshold: dict[str, float] | None
+    singular_values: list[float]
+    """Of the rows the basis was drawn from, falling."""
+    noise_sigma: float | None
+    options: dict[str, Any]
     source: str
     """Digest of the table file, to see whether it is the same again."""
 
 
-def prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
-    """Encode a table, draw the secret basis and write the uplink to the state directory.
+def prepare(
+    session: Session,
+    collaboration_id: str,
+    data: Any,
+    options: PrivacyOptions = PrivacyOptions(),  # noqa: B008  # frozen
+    *,
+    threshold: float | None = None,
+) -> Prepared:
+    """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory.
 
-    Preparing the same file again keeps what is there, so that a broken upload can go on; another
-    table draws a new basis, until the analyst has accepted an uplink.
+    Preparing the same file with the same options again keeps what is there, so that a broken upload can
+    go on; another table or other options draw everything anew, until the analyst has accepted an uplink.
 
     Parameters
     ----------
     data : path, pyarrow.Table or data frame
         A table without rows, with the right columns, makes this institution a consumer.
+    options : PrivacyOptions
+        What to do to the rows before they leave.
+    threshold : float, optional
+        Say how many rows keep less than this share hidden, and with which latent dimensions none would.
 
     Raises
     ------
     TableError
         Which column and row does not fit the terms.
+    InputError
+        If the options leave no row.
     DifferentUplinkError
-        If an uplink from another table was accepted already.
+        If an uplink from another table, or with other options, was accepted already.
     BusyError
         If another process prepares or sends in this directory: it would draw another basis.
     """
+    if threshold is not None and not 0 < threshold <= 1:
+        raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold:g}")
     with exclusive(session.home.collaboration(collaboration_id)):
-        return _prepare(session, collaboration_id, data)
+        return _prepare(session, collaboration_id, data, options, threshold)
 
 
-def _prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
+def _prepare(
+    session: Session, collaboration_id: str, data: Any, options: PrivacyOptions, threshold: float | None
+) -> Prepared:
     terms = stored_terms(session, collaboration_id)
     directory = session.home.collaboration(collaboration_id)
     source = _source_digest(data)
-    earlier = _earlier(directory, source)
-    if earlier is not None and _payload_is_whole(session, collaboration_id):
+    earlier = prepared_before(session, collaboration_id)
+    if earlier is not None and not _is_the_same(earlier, source, options):
+        earlier = None
+    if (
+        earlier is not None
+        and _says_enough(earlier, threshold)
+        and _payload_is_whole(session, collaboration_id)
+    ):
         return earlier
     if _was_received(session, collaboration_id):
         if earlier is None:
@@ -93,16 +124,19 @@ def _prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
     anchor, commitment = open_anchor(session, collaboration_id)
-    basis = draw_secret_basis(rows, terms.latent_dim, KeyStream.fresh("odc/v1/secret-basis").read)
-    arrays = _on_the_wire(terms, rows @ basis, anchor @ basis, labels)
+    treated = treat(rows, labels, terms.latent_dim, options)
+    basis = treated.secret_basis
+    arrays = _on_the_wire(terms, treated.rows @ basis, anchor @ basis, treated.labels)
     manifest = UplinkManifest(
         collaboration_id=collaboration_id,
         terms_digest=digest(terms),
         party=session.membership.party,
         anchor_commitment=commitment,
         arrays=tuple(spec for spec, _ in arrays),
+        privacy=options.record(),
     )
-    prepared = _summary(terms, manifest, reduction_risk(rows, basis), source)
+    found = {**_risk(treated, options, threshold), "table_rows": len(rows), "source": source}
+    prepared = _summary(terms, manifest, found)
     # the description comes last: without it, what lies here is taken for unfinished
     for name in (PREPARED_FILE, MANIFEST_FILE):
         (directory / name).unlink(missing_ok=True)
@@ -218,7 +252,23 @@ def _check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:
         raise NotPermittedError("the receipt is for other bytes than we sent")
 
 
-def _summary(terms: Terms, manifest: UplinkManifest, risk: ReductionRisk | None, source: str) -> Prepared:
+def _risk(treated: Treated, options: PrivacyOptions, threshold: float | None) -> dict[str, Any]:
+    """Measure the rows that leave, as they leave; nothing of it is sent."""
+    rows, basis = treated.rows, treated.secret_basis
+    risk = reduction_risk(rows, basis)
+    error = None if options.sigma is None else reduction_risk(treated.original, basis, seen=rows)
+    below = None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold)
+    return {
+        "hidden_share": asdict(risk) if risk else None,
+        "collusion_error": asdict(error) if error else None,
+        "threshold": asdict(below) if below else None,
+        "singular_values": treated.singular_values.tolist(),
+        "noise_sigma": options.sigma,
+        "options": asdict(options),
+    }
+
+
+def _summary(terms: Terms, manifest: UplinkManifest, found: dict[str, Any]) -> Prepared:
     rows = manifest.rep.shape[0]
     formula = uplink_formula(
         rows=rows,
@@ -236,19 +286,28 @@ def _summary(terms: Terms, manifest: UplinkManifest, risk: ReductionRisk | None,
             {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape), "bytes": spec.payload_bytes}
             for spec in manifest.arrays
         ],
-        hidden_share=asdict(risk) if risk else None,
-        source=source,
+        **found,
     )
 
 
-def _earlier(directory: Path, source: str) -> Prepared | None:
-    """Return what was prepared from the same file before, if anything was."""
-    path = directory / PREPARED_FILE
+def prepared_before(session: Session, collaboration_id: str) -> Prepared | None:
+    """Return what was prepared last, or None if nothing was."""
+    path = session.home.collaboration(collaboration_id) / PREPARED_FILE
     try:
-        earlier = Prepared(**json.loads(path.read_text())) if path.exists() else None
+        return Prepared(**json.loads(path.read_text())) if path.exists() else None
     except (ValueError, TypeError):  # of another version: prepared anew
         return None
-    return earlier if earlier is not None and source and earlier.source == source else None
+
+
+def _is_the_same(earlier: Prepared, source: str, options: PrivacyOptions) -> bool:
+    return bool(source) and (earlier.source, earlier.options) == (source, asdict(options))
+
+
+def _says_enough(earlier: Prepared, threshold: float | None) -> bool:
+    """Whether the threshold asked for, if any, is the one measured: the noise is gone, the rows with it."""
+    if threshold is None or earlier.rows == 0:
+        return True
+    return earlier.threshold is not None and earlier.threshold["threshold"] == threshold
 
 
 def _source_digest(data: Any) -> str:

@@ -4,10 +4,45 @@ from __future__ import annotations
 
 import numpy as np
 
-from user_client.secret.numbers import ByteSource, Matrix64, haar
+from user_client.secret.numbers import ByteSource, Matrix64, haar, uniform
 
 
-def draw_secret_basis(rows: Matrix64, latent_dim: int, source: ByteSource) -> Matrix64:
+def principal_axes(rows: Matrix64) -> tuple[Matrix64, Matrix64]:
+    """Return the singular values of the rows, falling, and all their right singular vectors.
+
+    From the m x m Gram matrix, which gives orthonormal vectors whatever the rank. Its square root makes
+    singular values below 1e-8 of the largest meaningless.
+
+    Parameters
+    ----------
+    rows : (n, m) ndarray of float64
+        Not centred. Not modified.
+
+    Returns
+    -------
+    singular_values : (m,) ndarray of float64
+    axes : (m, m) ndarray of float64
+        The vectors as columns.
+    """
+    energies, vectors = np.linalg.eigh(rows.T @ rows)
+    return np.sqrt(np.maximum(energies[::-1], 0)), vectors[:, ::-1]
+
+
+def perturbed(rows: Matrix64, strength: float, source: ByteSource) -> Matrix64:
+    """Return ``X + delta E`` with the entries of E uniform in [-1, 1], to draw a basis from.
+
+    Whoever has the rows cannot make the basis again, for nobody has E [1]_.
+
+    References
+    ----------
+    .. [1] Nosaka and Yoshise, Data Collaboration Analysis Over Matrix Manifolds, Algorithm 1, steps 3 and 4.
+    """
+    return np.asarray(rows + strength * (2 * uniform(source, rows.size).reshape(rows.shape) - 1))
+
+
+def draw_secret_basis(
+    rows: Matrix64, latent_dim: int, source: ByteSource, *, axes: Matrix64 | None = None
+) -> Matrix64:
     """Return an orthonormal basis of the space the party's rows fill best, turned at random.
 
     ``F_i = V_i E_i`` with the top-l right singular vectors ``V_i`` of the encoded rows and a Haar
@@ -23,6 +58,8 @@ def draw_secret_basis(rows: Matrix64, latent_dim: int, source: ByteSource) -> Ma
         l, at most m.
     source : callable
         Returns secret bytes; a fresh key stream that is kept nowhere.
+    axes : (m, m) ndarray of float64, optional
+        The `principal_axes` of the rows, if they are known already.
 
     Returns
     -------
@@ -44,6 +81,8 @@ def draw_secret_basis(rows: Matrix64, latent_dim: int, source: ByteSource) -> Ma
     turn = haar(source, latent_dim)
     if len(rows) == 0:
         return haar(source, features)[:, :latent_dim]
+    if axes is not None:
+        return np.asarray(axes[:, :latent_dim] @ turn)
     import scipy.linalg  # a tenth of a second, and every other command does without
 
     _, vectors = scipy.linalg.eigh(

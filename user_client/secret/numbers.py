@@ -29,3 +29,8 @@ def haar(source: ByteSource, order: int) -> Matrix64:
     """Return a matrix of O(order) with the Haar distribution: QR of a Gaussian one, diag(R) > 0."""
     q, r = np.linalg.qr(gaussian(source, order * order).reshape(order, order))
     return np.asarray(q * np.sign(np.diagonal(r)))
+
+
+def permutation(source: ByteSource, count: int) -> NDArray[np.int64]:
+    """Return 0 to ``count - 1`` in random order: the order of as many uniform numbers."""
+    return np.argsort(uniform(source, count), kind="stable")

@@ -16,6 +16,7 @@ from analyst_server.pages.plan_text import plan_text
 from analyst_server.pages.report_page import report_page
 from analyst_server.pages.report_text import by_party, compared, report_text, where_it_went
 from analyst_server.services.planning import Scenario, plan
+from protocol.messages import PrivacyRecord
 from protocol.metering import Control, Explanation, PartyExplanation, RoundExplanation, as_json
 
 PLAN = plan(Scenario(100, 1000, 1000, 784, 100, 25_000_000))
@@ -62,6 +63,7 @@ def report(**changed: Any) -> dict[str, Any]:
                 "uplink_payload_bytes": 302,
                 "downlink_formula_bytes": 80.0,
                 "received_at": 1_800_000_000,
+                "privacy": PrivacyRecord(permute_rows=True, drop_below=0.25).model_dump(),
             }
         ],
         "wire": wire(),
@@ -132,6 +134,10 @@ def test_a_title_is_text_and_never_markup() -> None:
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "<b " not in text
+
+
+def test_the_report_says_what_a_party_did_to_its_rows() -> None:
+    assert "hospital-a: rows that keep less than 0.25 hidden left out; rows permuted" in report_text(report())
 
 
 def test_the_plan_says_the_figures_of_the_paper() -> None:

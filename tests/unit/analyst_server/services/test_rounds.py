@@ -12,7 +12,7 @@ from protocol.arrays import Layout, StreamReader
 from protocol.codec import digest
 from protocol.envelope import verify
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
-from protocol.messages import DownlinkManifest
+from protocol.messages import DownlinkManifest, PrivacyRecord
 from protocol.terms import AlignmentTerms, AnchorTerms, MlpTerms
 from tests.fakes.certificates import NOW
 from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
@@ -395,6 +395,17 @@ def test_the_report_sets_the_formulas_beside_the_bytes(released: World) -> None:
         assert party["uplink_formula_bytes"] == (30 + 4) * 2 * 4
         assert party["uplink_payload_bytes"] == (30 + 4) * 2 * 4 + 30  # and a byte for each label
         assert party["downlink_formula_bytes"] == (2 * 2 + found["results"]["model_parameters"]) * 4
+
+
+def test_what_a_party_did_to_its_rows_is_kept_and_told_to_nobody_else(world: World) -> None:
+    world.until_anchored()
+    done = PrivacyRecord(epsilon=1.0, delta=1e-6, clip=2.0)
+    world.send(make_uplink(world.terms, HOSPITAL, privacy=done))
+    found = report.for_operator(world.analyst, world.id)["parties"]
+    assert PrivacyRecord(**found[0]["privacy"]) == done
+    assert report.for_member(world.analyst, identity(HOSPITAL), world.id)["parties"] == found
+    (other,) = report.for_member(world.analyst, identity(LEAD), world.id)["parties"]
+    assert other["privacy"] is None
 
 
 def test_the_report_names_the_parties_of_the_diagnostics(released: World) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -10,16 +12,17 @@ import pytest
 import typer
 from cryptography import x509
 
-from analyst_server.services import collaborations
+from analyst_server.services import collaborations, report
 from protocol.codec import encode
 from protocol.identity import load_certificate
 from protocol.invitation import Invitation
+from protocol.messages import PrivacyRecord
 from tests.unit.user_client.cli.runner import Odc
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL
 from user_client.cli import consortium as consortium_module
 from user_client.cli import options
 from user_client.errors import ConnectionFailedError, PassphraseError
-from user_client.sdk import invite, join, revoke
+from user_client.sdk import PrivacyOptions, invite, join, revoke
 from user_client.transport import AnalystConnection
 
 
@@ -263,6 +266,89 @@ def test_preparing_a_table_that_does_not_fit_names_row_and_column(odc: Odc) -> N
     assert result.code == 3
     assert "column 'x1', row 1: expected a number from -4 to 4" in result.err
     assert "99" not in result.err
+
+
+NOISE = ("--epsilon", "2", "--delta", "1e-5", "--clip", "0.5")
+
+
+def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) -> None:
+    odc.consortium.until_anchored(latent_dim=2)
+    table = odc.consortium.table(1)
+    found = odc("prepare", table, *NOISE, "--drop-below", "0.2", "--threshold", "0.4", "--json").json
+    assert found["options"]["drop_below"] == 0.2
+    assert found["noise_sigma"] == pytest.approx(PrivacyOptions(epsilon=2, delta=1e-5, clip=0.5).sigma)
+    assert found["hidden_share"]["minimum"] >= 0.2
+    assert len(found["singular_values"]) == 3
+    said = odc("prepare", table, *NOISE, "--drop-below", "0.2", "--threshold", "0.4").out
+    assert "epsilon 2 and delta 1e-05 for each row, clipped to length 0.5" in said
+    assert f"{40 - found['rows']} of 40 rows stay here" in said
+    assert f"{found['threshold']['rows_below']} rows keep less than 0.4 hidden" in said
+    assert "what they rebuild is off by at least" in said
+    assert re.search(r"singular values [\d. ]+; of their squares 50% in \d, 90% in \d, 99% in \d", said)
+
+
+@pytest.mark.parametrize("command", ["prepare", "contribute"])
+def test_noise_by_halves_is_refused(odc: Odc, command: str) -> None:
+    odc.consortium.until_anchored()
+    result = odc(command, odc.consortium.table(1), "--epsilon", "2")
+    assert (result.code, "epsilon, delta and clip go together" in result.err) == (3, True)
+
+
+def test_contributing_a_table_takes_the_options_too(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    assert odc("contribute", odc.consortium.table(1), *NOISE, "--permute-rows").code == 0
+    (told,) = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"]
+    assert told["privacy"] == PrivacyRecord(epsilon=2, delta=1e-5, clip=0.5, permute_rows=True).model_dump()
+
+
+def test_what_was_prepared_with_noise_is_not_sent_without_by_a_word_too_few(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    table = odc.consortium.table(1)
+    odc("prepare", table, *NOISE)
+    refused = odc("contribute", table)
+    assert (refused.code, "the command line names none" in refused.err) == (3, True)
+    assert odc("contribute").code == 0
+    (told,) = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"]
+    assert told["privacy"]["epsilon"] == 2
+
+
+def test_options_for_what_is_already_prepared_are_refused(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    odc("prepare", odc.consortium.table(1))
+    result = odc("contribute", "--permute-rows")
+    assert (result.code, "name the table" in result.err) == (3, True)
+
+
+def test_a_picture_is_for_its_owner_alone_and_overwrites_nothing(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    asked = ("prepare", odc.consortium.table(1), "--picture", "rows.png", "--shape", "1x3")
+    assert odc(*asked, "--json").json["picture"] == "rows.png"
+    picture = odc.consortium.directory / "rows.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    if sys.platform != "win32":
+        assert picture.stat().st_mode & 0o777 == 0o600
+    again = odc(*asked)
+    assert (again.code, "--force" in again.err) == (3, True)
+    assert odc(*asked, "--force").code == 0
+    assert picture.name not in str(sorted(odc.consortium.directory_of(odc.consortium.hospital).iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--picture", "p.png"), "go together"),
+        (("--shape", "1x3"), "go together"),
+        (("--picture", "p.png", "--shape", "3"), "HEIGHTxWIDTH"),
+        (("--picture", "p.png", "--shape", "0x3"), "HEIGHTxWIDTH"),
+        (("--picture", "p.png", "--shape", "2x3"), "a row has 3 features, a picture of 2 x 3 does not fit"),
+        (("--picture", "rows-1.csv", "--shape", "1x3", "--force"), "is the table itself"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn_is_refused(odc: Odc, given: tuple[str, ...], said: str) -> None:
+    odc.consortium.until_anchored()
+    result = odc("prepare", odc.consortium.table(1), *given)
+    assert (result.code, said in result.err) == (3, True)
+    assert not (odc.consortium.directory / "p.png").exists()
 
 
 @pytest.mark.parametrize("prepared", [True, False])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from user_client.privacy.reduction import hidden_share, reduction_risk
+from user_client.privacy.reduction import hidden_share, reduction_risk, rows_below, threshold_risk
 
 
 def case(seed: int, rows: int = 40, features: int = 9, latent_dim: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -53,3 +53,60 @@ def test_the_risk_is_told_in_quantiles() -> None:
 
 def test_without_rows_there_is_no_risk() -> None:
     assert reduction_risk(np.empty((0, 3)), np.eye(3)) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_noise_the_share_is_the_error_of_what_can_be_rebuilt(seed: int) -> None:
+    rows, basis = case(seed)
+    seen = rows + np.random.default_rng(seed).standard_normal(rows.shape)
+    rebuilt = seen @ basis @ np.linalg.pinv(basis)
+    expected = np.linalg.norm(rows - rebuilt, axis=1) / np.linalg.norm(rows, axis=1)
+    np.testing.assert_allclose(hidden_share(rows, basis, seen=seen), expected, rtol=1e-9)
+
+
+# every latent dimension at once
+
+
+def axes_of(rows: np.ndarray) -> np.ndarray:
+    return np.linalg.svd(rows, full_matrices=True)[2].T
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.9])
+def test_the_rows_below_a_threshold_are_those_a_basis_of_each_size_would_find(
+    seed: int, threshold: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("user_client.privacy.reduction._ROWS_AT_ONCE", 7)
+    rows, _ = case(seed)
+    axes = axes_of(rows)
+    one_by_one = [(hidden_share(rows, axes[:, :size]) < threshold).sum() for size in range(1, 10)]
+    np.testing.assert_array_equal(rows_below(rows, axes, threshold), one_by_one)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_dimension_more_than_the_largest_would_not_do(seed: int) -> None:
+    rows, _ = case(seed, rows=300, features=12)
+    axes = axes_of(rows)
+    found = threshold_risk(rows, axes[:, :6], axes, 0.3)
+    assert found is not None
+    for size, allowed in [(found.largest_latent_dim, 0), (found.largest_latent_dim_for_99_percent, 3)]:
+        assert 1 <= size < 12
+        assert (hidden_share(rows, axes[:, :size]) < 0.3).sum() <= allowed
+        assert (hidden_share(rows, axes[:, : size + 1]) < 0.3).sum() > allowed
+    assert found.largest_latent_dim < found.largest_latent_dim_for_99_percent
+    assert found.rows_below == (hidden_share(rows, axes[:, :6]) < 0.3).sum()
+
+
+def test_where_no_dimension_would_do_the_largest_is_none() -> None:
+    rows = np.eye(3)[[0, 0, 1, 2, 0]]
+    found = threshold_risk(rows, np.eye(3)[:, :1], np.eye(3), 0.5)
+    assert found is not None
+    assert (found.rows_below, found.largest_latent_dim) == (3, 0)
+
+
+def test_a_zero_row_is_below_every_threshold() -> None:
+    np.testing.assert_array_equal(rows_below(np.zeros((2, 3)), np.eye(3), 0.01), [2, 2, 2])
+
+
+def test_without_rows_no_threshold_is_missed() -> None:
+    assert threshold_risk(np.empty((0, 3)), np.eye(3)[:, :1], np.eye(3), 0.5) is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.user_client.secret.streams import stream
-from user_client.secret.basis import draw_secret_basis
+from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
 
 SEEDS = range(10)
 
@@ -80,3 +80,37 @@ def test_the_rows_are_not_modified() -> None:
 def test_more_dimensions_than_features_or_none_are_refused(latent_dim: int) -> None:
     with pytest.raises(ValueError, match=f"between 1 and 12, got {latent_dim}"):
         draw_secret_basis(rows(0), latent_dim, stream(0))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("count", [0, 3, 50])
+def test_the_axes_are_the_right_singular_vectors_in_falling_order(seed: int, count: int) -> None:
+    data = rows(seed, count)
+    values, axes = principal_axes(data)
+    expected = np.zeros(12)
+    expected[: min(count, 12)] = np.linalg.svd(data, compute_uv=False)
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6)  # the Gram matrix squares them
+    np.testing.assert_allclose(axes.T @ axes, np.eye(12), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(data @ axes, axis=0), values, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_basis_of_known_axes_spans_the_same(seed: int) -> None:
+    data = rows(seed)
+    basis = draw_secret_basis(data, 4, stream(seed), axes=principal_axes(data)[1])
+    own = draw_secret_basis(data, 4, stream(seed))
+    np.testing.assert_allclose(basis @ basis.T, own @ own.T, rtol=0, atol=1e-9)
+
+
+def test_perturbed_rows_are_off_by_uniform_numbers_of_the_strength_asked_for() -> None:
+    data = rows(0, 2000)
+    noise = (perturbed(data, 0.05, stream(1)) - data) / 0.05
+    assert np.abs(noise).max() <= 1 + 1e-12
+    assert noise.mean() == pytest.approx(0, abs=5 / np.sqrt(3 * noise.size))
+    assert np.square(noise).mean() == pytest.approx(1 / 3, abs=0.01)
+
+
+def test_a_perturbed_basis_spans_something_else_each_time() -> None:
+    data = rows(0)
+    one, other = (draw_secret_basis(perturbed(data, 0.3, stream(seed)), 4, stream(seed)) for seed in (1, 2))
+    assert np.abs(one @ one.T - other @ other.T).max() > 1e-3
