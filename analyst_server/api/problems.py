@@ -37,6 +37,8 @@ STATUS: Final[dict[type[OdcError], int]] = {
     errors.NotPermittedError: 403,
     errors.InvitationError: 403,
     errors.SealBrokenError: 422,
+    errors.LedgerError: 422,
+    errors.TokenRefusedError: 401,
     errors.InputError: 400,
     errors.UnreadableFileError: 400,
     errors.RoundError: 409,

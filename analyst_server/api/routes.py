@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from analyst_server.api.access import Sender
 from analyst_server.api.bodies import Body, EnrolmentBody, message_response, read_limited
-from analyst_server.services import collaborations, downlinks, enrol, report, revoke
+from analyst_server.services import collaborations, downlinks, enrol, ledger, report, revoke
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.services.upload_session import Append
@@ -189,6 +189,11 @@ def result_routes(analyst: Analyst) -> APIRouter:
         headers = {"content-length": str(length)}
         return StreamingResponse(pieces, media_type=STREAM_MEDIA_TYPE, headers=headers)
 
+    @router.get("/{collaboration_id}/ledger", responses=_MESSAGE_ANSWER)
+    def ledger_page(collaboration_id: str, sender: Sender, start: str = "0") -> Response:
+        """Every step from number ``start`` on, and the analyst's signature under all of them."""
+        return message_response(ledger.page(analyst, sender, collaboration_id, _count(start)))
+
     @router.get("/{collaboration_id}/report")
     def collaboration_report(collaboration_id: str, sender: Sender) -> dict[str, Any]:
         """What happened and what it cost, beside the paper's formulas."""
@@ -238,6 +243,12 @@ def uplink_routes(analyst: Analyst, body_idle_timeout_s: float) -> APIRouter:
         return message_response(receipt)
 
     return router
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise MalformedMessageError("start", "is not a number of an entry")
+    return int(text)
 
 
 async def _take(append: Append, request: Request, idle_timeout_s: float) -> int:

@@ -62,7 +62,7 @@ def create(analyst: Analyst, terms: Terms) -> Collaboration:
         unit.add(collaboration)
         for party in terms.parties:
             unit.add(Member(collaboration_id=collaboration.id, party=party))
-        move(unit, collaboration, Event.PUBLISH_TERMS, at=now)
+        move(unit, collaboration, Event.PUBLISH_TERMS, at=now, subject=collaboration.terms_digest)
     return collaboration
 
 
@@ -75,7 +75,8 @@ def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> b
 
 def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes) -> None:
     """Keep an institution's signature under the terms. Signing again before the anchor is fine."""
-    acceptance = analyst.verify_from(sender, Acceptance, body).message
+    verified = analyst.verify_from(sender, Acceptance, body)
+    acceptance = verified.message
     now = analyst.clock()
     with analyst.records.begin(write=True) as unit:
         collaboration, member = find_as_member(unit, collaboration_id, sender, at=now)
@@ -87,7 +88,7 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise ConsentMissingError("these terms let members map rows of other members back")
         if member.acceptance == body:  # sent again because its answer was lost, perhaps after the anchor
             return
-        move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name)
+        move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name, subject=verified.digest)
         member.acceptance, member.accepted_at = body, now
 
 
@@ -124,7 +125,14 @@ def publish_anchor(
         for member in members:
             message, body = sealed[member.party]
             member.sealed_anchor, member.anchor_commitment = body, message.commitment
-        move(unit, collaboration, Event.PUBLISH_ANCHOR, at=now, party=sender.name)
+        move(
+            unit,
+            collaboration,
+            Event.PUBLISH_ANCHOR,
+            at=now,
+            party=sender.name,
+            subject=message.commitment,
+        )
 
 
 def _check_anchor(

@@ -15,7 +15,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
@@ -23,7 +23,7 @@ from analyst_server.store.tables import (
     Collaboration,
     Downlink,
     Enrolled,
-    HistoryEntry,
+    LedgerRow,
     Member,
     Revocations,
     TrafficRow,
@@ -42,7 +42,7 @@ class Unit:
         self._lock_rows = lock_rows
 
     def add(
-        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | HistoryEntry | TrafficRow
+        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | LedgerRow | TrafficRow
     ) -> None:
         self._session.add(row)
         self._session.flush()
@@ -98,6 +98,10 @@ class Unit:
     def downlink(self, collaboration_id: str, party: str) -> Downlink | None:
         return self._session.get(Downlink, (collaboration_id, party))
 
+    def downlinks(self, collaboration_id: str) -> Sequence[Downlink]:
+        query = select(Downlink).where(Downlink.collaboration_id == collaboration_id).order_by(Downlink.party)
+        return self._session.scalars(query).all()
+
     def put_downlink(self, row: Downlink) -> None:
         """Store a downlink, in the place of one from an earlier run of the round."""
         self._session.merge(row)
@@ -135,13 +139,33 @@ class Unit:
         )
         return self._session.scalars(query).all()
 
-    def history(self, collaboration_id: str) -> Sequence[HistoryEntry]:
+    def ledger(
+        self, collaboration_id: str, *, start: int = 0, limit: int | None = None
+    ) -> Sequence[LedgerRow]:
+        """Return entries from number ``start`` on."""
         query = (
-            select(HistoryEntry)
-            .where(HistoryEntry.collaboration_id == collaboration_id)
-            .order_by(HistoryEntry.id)
+            select(LedgerRow)
+            .where(LedgerRow.collaboration_id == collaboration_id, LedgerRow.index >= start)
+            .order_by(LedgerRow.index)
+            .limit(limit)
         )
         return self._session.scalars(query).all()
+
+    def last_of_ledger(self, collaboration_id: str) -> LedgerRow | None:
+        query = (
+            select(LedgerRow)
+            .where(LedgerRow.collaboration_id == collaboration_id)
+            .order_by(LedgerRow.index.desc())
+            .limit(1)
+        )
+        return self._session.scalars(query).first()
+
+    def count_of_ledger(self, collaboration_id: str, party: str) -> int:
+        """Return how many entries a party has caused."""
+        query = select(func.count()).where(
+            LedgerRow.collaboration_id == collaboration_id, LedgerRow.party == party
+        )
+        return self._session.scalar(query) or 0
 
 
 class Records:
@@ -156,7 +180,7 @@ class Records:
     def __repr__(self) -> str:
         return f"<Records in {self._engine.url.render_as_string(hide_password=True)}>"
 
-    def migrate(self) -> None:
+    def migrate(self, revision: str = "head") -> None:
         """Bring the tables to this version; does nothing, and locks nothing, when they are."""
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
@@ -166,7 +190,7 @@ class Records:
                 return
         with self._engine.begin() as connection:
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, revision)
 
     @contextmanager
     def begin(self, *, write: bool = False) -> Iterator[Unit]:

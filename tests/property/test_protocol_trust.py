@@ -19,7 +19,13 @@ from tests.fakes import certificates as fakes
 pytestmark = pytest.mark.filterwarnings("ignore:Parsed a serial number")
 
 RECEIPT = Receipt(
-    collaboration_id="0" * 32, party="hospital-a", uplink_digest=bytes(32), payload_bytes=1, received_at=1
+    collaboration_id="0" * 32,
+    party="hospital-a",
+    uplink_digest=bytes(32),
+    payload_bytes=1,
+    received_at=1,
+    ledger_index=2,
+    ledger_digest=bytes(32),
 )
 edits = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3)
 

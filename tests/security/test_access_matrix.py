@@ -159,6 +159,10 @@ MATRIX: Final[dict[tuple[str, str], tuple[frozenset[str], Ask]]] = {
         MEMBERS,
         lambda s, _: s.of_round("GET", "/downlink"),
     ),
+    ("GET", "/v1/collaborations/{collaboration_id}/ledger"): (
+        MEMBERS,
+        lambda s, _: s.of_round("GET", "/ledger"),
+    ),
     ("GET", "/v1/collaborations/{collaboration_id}/report"): (
         MEMBERS,
         lambda s, _: s.of_round("GET", "/report"),

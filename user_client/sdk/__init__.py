@@ -19,6 +19,7 @@ from user_client.sdk.consortium import (
     revoke,
 )
 from user_client.sdk.downlink import predict, receive
+from user_client.sdk.ledger import CheckedLedger, fetch_ledger, stored_ledger, verify_ledger
 from user_client.sdk.membership import join
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
@@ -27,6 +28,7 @@ from user_client.sdk.uplink import Prepared, contribute, prepare
 
 __all__ = [
     "Approved",
+    "CheckedLedger",
     "Member",
     "Prepared",
     "Session",
@@ -37,6 +39,7 @@ __all__ = [
     "create_anchor",
     "create_consortium",
     "explain_our_bytes",
+    "fetch_ledger",
     "fetch_terms",
     "invitations",
     "invite",
@@ -50,5 +53,7 @@ __all__ = [
     "renew_in_time",
     "renew_own",
     "revoke",
+    "stored_ledger",
     "update_revocations",
+    "verify_ledger",
 ]

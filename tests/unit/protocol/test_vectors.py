@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import x25519
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from protocol import envelope, messages
+from protocol import envelope, ledger, messages
 from protocol.arrays import ArrayDigest, Layout, StreamReader, check_values, dequantise, quantise
 from protocol.codec import Message, decode, digest, encode
 from protocol.errors import OdcError, ProtocolError
@@ -32,6 +32,9 @@ KINDS: dict[str, type[Message]] = {
     "SealedAnchor": messages.SealedAnchor,
     "UplinkManifest": messages.UplinkManifest,
     "Receipt": messages.Receipt,
+    "LedgerEntry": ledger.LedgerEntry,
+    "LedgerHead": ledger.LedgerHead,
+    "LedgerPage": ledger.LedgerPage,
     "DownlinkManifest": messages.DownlinkManifest,
     "Signed": envelope.Signed,
 }
@@ -147,6 +150,18 @@ def test_scaled_matrices_are_rounded_and_read_as_the_vector_says(case: dict[str,
     values, scale = quantise(np.array(case["matrix"]))
     assert (values.tolist(), scale.tobytes().hex()) == (case["values"], case["scale"])
     assert dequantise(values, scale).astype("<f4").tobytes().hex() == case["decoded"]
+
+
+@pytest.mark.parametrize("case", cases("ledgers.json"))
+def test_ledgers_hold_or_not_as_the_vector_says(case: dict[str, Any]) -> None:
+    entries = [decode(ledger.LedgerEntry, bytes.fromhex(entry)) for entry in case["entries"]]
+    if case["verdict"] == "valid":
+        found = ledger.check_chain(case["collaboration_id"], entries)
+        assert [head.hex() for head in found] == case["heads"]
+        return
+    with pytest.raises(OdcError) as caught:
+        ledger.check_chain(case["collaboration_id"], entries)
+    assert caught.value.code == case["verdict"]
 
 
 @pytest.mark.parametrize("case", cases("keys.json", "derive"))
