@@ -64,6 +64,15 @@ MAX_STEPS_OF_A_PARTY: Final = 1000
 MAX_LEDGER_BYTES: Final = 2**28
 """A ledger as a file. Of the most parties, each with four steps, it has 15 MiB."""
 
+MAX_TOKENS_OF_A_PARTY: Final = 1000
+"""API tokens one party may have that have not ended, revoked ones too."""
+
+MAX_TOKEN_S: Final = 366 * 86400
+"""How long an API token may hold: whoever leaves takes none along for longer."""
+
+MAX_TOKEN_REQUEST_BYTES: Final = 4096
+"""A digest, a label of 200 characters, an id and a time."""
+
 MAX_NAME_CHARS: Final = 200
 """Names of parties, columns, levels and files."""
 

@@ -74,6 +74,13 @@ def find_as_member(
     return collaboration, member
 
 
+def find_to_view(unit: Unit, collaboration_id: str, viewer: Identity | None) -> Collaboration:
+    """Return a collaboration for a member, or with None for the analyst's operator."""
+    if viewer is None:
+        return find(unit, collaboration_id)
+    return find_as_member(unit, collaboration_id, viewer)[0]
+
+
 def require_lead(sender: Identity, terms: Terms | None = None) -> None:
     """Raise `NotPermittedError` unless the sender leads the consortium, and this collaboration."""
     if sender.role != "lead" or (terms is not None and sender.name != terms.lead):

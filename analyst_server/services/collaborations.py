@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +12,7 @@ from analyst_server.services.analyst import (
     Analyst,
     find,
     find_as_member,
+    find_to_view,
     move,
     require_lead,
     stored_terms,
@@ -168,25 +169,20 @@ def cancel(analyst: Analyst, collaboration_id: str) -> None:
         move(unit, find(unit, collaboration_id), Event.CANCEL, at=analyst.clock())
 
 
-def listing(analyst: Analyst, sender: Identity) -> list[dict[str, Any]]:
-    """Return the status of every collaboration the sender is a member of."""
+def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[dict[str, Any]]:
+    """Return the status of every collaboration the viewer is a member of.
+
+    None is the analyst's operator, who sees all; ``only`` is the one that is asked for.
+    """
     with analyst.records.begin() as unit:
-        return [_status(unit, row, sender) for row in unit.collaborations(sender.name)]
+        rows = unit.collaborations(viewer.name if viewer else None)
+        return [_status(unit, row, viewer) for row in rows if only in (None, row.id)]
 
 
-def status(analyst: Analyst, sender: Identity, collaboration_id: str) -> dict[str, Any]:
-    """Return where a collaboration stands and whom it waits for."""
-    with analyst.records.begin(write=True) as unit:
-        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
-        return _status(unit, collaboration, sender)
-
-
-def operator_status(analyst: Analyst, collaboration_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the status of one or all collaborations, for the analyst's own operator."""
+def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> dict[str, Any]:
+    """Return where a collaboration stands and whom it waits for; None is the analyst's operator."""
     with analyst.records.begin() as unit:
-        if collaboration_id is None:
-            return [_status(unit, row) for row in unit.collaborations()]
-        return [_status(unit, find(unit, collaboration_id))]
+        return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer)
 
 
 def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
@@ -201,7 +197,9 @@ def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
 
 def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None = None) -> dict[str, Any]:
     members = unit.members(collaboration.id)
-    uplinks = {member.party: unit.uplinks_of(collaboration.id, member.party) for member in members}
+    uplinks: dict[str, list[Uplink]] = {member.party: [] for member in members}
+    for uplink in unit.uplinks(collaboration.id):
+        uplinks[uplink.party].append(uplink)
     lead = stored_terms(collaboration).lead
     return {
         "collaboration_id": collaboration.id,
@@ -231,7 +229,7 @@ def _member_status(member: Member, uplinks: Sequence[Uplink]) -> dict[str, Any]:
 
 
 def _waiting_for(
-    state: State, members: Sequence[Member], uplinks: dict[str, Sequence[Uplink]], lead: str
+    state: State, members: Sequence[Member], uplinks: Mapping[str, Sequence[Uplink]], lead: str
 ) -> list[str]:
     """Say who has to do what next, in words."""
     if state is State.ENROLLING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyst_server.services.analyst import Analyst, find_as_member
+from analyst_server.services.analyst import Analyst, find_to_view
 from analyst_server.store import LedgerRow, Unit
 from protocol.codec import encode
 from protocol.errors import MalformedMessageError
@@ -12,13 +12,15 @@ from protocol.limits import MAX_LEDGER_PAGE
 from protocol.states import Event, State
 
 
-def page(analyst: Analyst, sender: Identity, collaboration_id: str, start: int) -> bytes:
+def page(analyst: Analyst, viewer: Identity | None, collaboration_id: str, start: int) -> bytes:
     """Return the entries from number ``start`` on, as many as fit, and the signed head of all.
+
+    The viewer is a member, or with None the analyst's operator.
 
     Raises `MalformedMessageError` for a start beyond the end.
     """
     with analyst.records.begin() as unit:
-        find_as_member(unit, collaboration_id, sender)
+        find_to_view(unit, collaboration_id, viewer)
         head = signed_head(analyst, unit, collaboration_id)
         rows = unit.ledger(collaboration_id, start=start, limit=MAX_LEDGER_PAGE)
     if not rows and start:

@@ -10,6 +10,7 @@ from analyst_server.store.tables import (
     LedgerRow,
     Member,
     Revocations,
+    Token,
     TrafficRow,
     Uplink,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Member",
     "Records",
     "Revocations",
+    "Token",
     "TrafficRow",
     "Unit",
     "Uplink",

@@ -15,7 +15,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, create_engine, delete, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
@@ -26,6 +26,7 @@ from analyst_server.store.tables import (
     LedgerRow,
     Member,
     Revocations,
+    Token,
     TrafficRow,
     Uplink,
 )
@@ -42,7 +43,7 @@ class Unit:
         self._lock_rows = lock_rows
 
     def add(
-        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | LedgerRow | TrafficRow
+        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | LedgerRow | Token | TrafficRow
     ) -> None:
         self._session.add(row)
         self._session.flush()
@@ -86,6 +87,15 @@ class Unit:
         )
         return self._session.scalars(query).all()
 
+    def uplinks(self, collaboration_id: str) -> Sequence[Uplink]:
+        """Return the uplinks of all parties, begun or complete; oldest first."""
+        query = (
+            select(Uplink)
+            .where(Uplink.collaboration_id == collaboration_id)
+            .order_by(Uplink.created_at, Uplink.id)
+        )
+        return self._session.scalars(query).all()
+
     def received_uplinks(self, collaboration_id: str) -> Sequence[Uplink]:
         """Return the complete uplinks, by party."""
         query = (
@@ -122,6 +132,18 @@ class Unit:
     def put_revocations(self, row: Revocations) -> None:
         """Store a revocation list; the same number again replaces it."""
         self._session.merge(row)
+
+    def token(self, token_id: str) -> Token | None:
+        return self._session.get(Token, token_id)
+
+    def tokens(self, party: str) -> Sequence[Token]:
+        """Return the tokens of a party, or with "" of the operator; oldest first."""
+        query = select(Token).where(Token.party == party).order_by(Token.created_at, Token.id)
+        return self._session.scalars(query).all()
+
+    def forget_tokens(self, party: str, *, before: int) -> None:
+        """Drop the tokens of a party that have ended."""
+        self._session.execute(delete(Token).where(Token.party == party, Token.expires_at <= before))
 
     def traffic_of(self, party: str, collaboration_id: str, kind: str) -> TrafficRow | None:
         return self._session.get(

@@ -141,6 +141,26 @@ class LedgerRow(Base):
     """Of this entry: what the next one names as the one before."""
 
 
+class Token(Base):
+    """An API token: its digest, never itself."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    scope: Mapped[str] = mapped_column(String(16))
+    party: Mapped[str] = mapped_column(String(63), index=True)
+    """Empty for the analyst's operator."""
+    certificate: Mapped[bytes | None]
+    """Of the party that made it (PEM): it must still hold when the token is used."""
+    collaboration_id: Mapped[str | None] = mapped_column(ForeignKey("collaborations.id"))
+    label: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[int]
+    expires_at: Mapped[int]
+    revoked_at: Mapped[int | None]
+    last_used_at: Mapped[int | None]
+
+
 class TrafficRow(Base):
     """Bytes that were counted on the connections of one party: counts, and nothing of what was sent."""
 

@@ -14,6 +14,7 @@ opinion and not an echo. A test compares the stored files with what this module 
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import hmac
 import json
@@ -253,6 +254,7 @@ SCALED_UPLINK = {
         array("anchor_rep_scale", "f4", (2,), ANCHOR_REP_SCALE),
     ],
 }
+TOKEN = "odct_" + base64.urlsafe_b64encode(bytes(range(32))).decode().rstrip("=")
 UPLINK_DIGEST = hashlib.sha256(pack(UPLINK)).digest()
 
 
@@ -751,6 +753,7 @@ def keys() -> dict[str, list[Case]]:
     secret, ticket, csr = bytes(range(32, 64)), b"signed ticket", b"PKCS #10"
     mac_key = hkdf(secret, "odc/v1/join-mac")
     mac = hmac.digest(mac_key, hashlib.sha256(ticket).digest() + hashlib.sha256(csr).digest(), "sha256")
+    token_digest = hashlib.sha256(b"odc/v1/api-token\0" + TOKEN.encode()).hexdigest()
     info = b"odc/v1/sealed-anchor\0" + COLLABORATION.encode() + TERMS_DIGEST + b"hospital-b"
     return {
         "derive": [
@@ -768,6 +771,7 @@ def keys() -> dict[str, list[Case]]:
             ]
         ],
         "join_mac": [{"secret": secret.hex(), "ticket": ticket.hex(), "csr": csr.hex(), "mac": mac.hex()}],
+        "api_token": [{"token": TOKEN, "digest": token_digest, "token_id": token_digest[:32]}],
         "seed_commitment": [{"seed": SEED.hex(), "commitment": COMMITMENT.hex()}],
         "anchor_info": [
             {

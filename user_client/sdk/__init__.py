@@ -23,6 +23,7 @@ from user_client.sdk.ledger import CheckedLedger, fetch_ledger, stored_ledger, v
 from user_client.sdk.membership import join
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
+from user_client.sdk.tokens import NewToken, create_token, list_tokens, revoke_token
 from user_client.sdk.traffic import explain_our_bytes
 from user_client.sdk.uplink import Prepared, contribute, prepare
 
@@ -30,6 +31,7 @@ __all__ = [
     "Approved",
     "CheckedLedger",
     "Member",
+    "NewToken",
     "Prepared",
     "Session",
     "accept_terms",
@@ -38,12 +40,14 @@ __all__ = [
     "contribute",
     "create_anchor",
     "create_consortium",
+    "create_token",
     "explain_our_bytes",
     "fetch_ledger",
     "fetch_terms",
     "invitations",
     "invite",
     "join",
+    "list_tokens",
     "members",
     "plain_words",
     "predict",
@@ -53,6 +57,7 @@ __all__ = [
     "renew_in_time",
     "renew_own",
     "revoke",
+    "revoke_token",
     "stored_ledger",
     "update_revocations",
     "verify_ledger",

@@ -20,6 +20,7 @@ from protocol.errors import OdcError, ProtocolError
 from protocol.identity import TrustRoot, load_certificate
 from protocol.messages import ArraySpec, UplinkManifest, check_uplink
 from protocol.terms import Terms
+from protocol.tokens import id_of, token_digest, token_id
 from tests.vectors import generate
 
 VECTORS = Path(generate.__file__).parent
@@ -174,6 +175,12 @@ def test_keys_derive_as_the_vector_says(case: dict[str, Any]) -> None:
 def test_join_macs_are_as_the_vector_says(case: dict[str, Any]) -> None:
     mac = envelope.join_mac(*(bytes.fromhex(case[name]) for name in ("secret", "ticket", "csr")))
     assert mac.hex() == case["mac"]
+
+
+@pytest.mark.parametrize("case", cases("keys.json", "api_token"))
+def test_tokens_have_the_digest_of_the_vector(case: dict[str, Any]) -> None:
+    assert token_digest(case["token"]) == case["digest"]
+    assert token_id(case["digest"]) == id_of(case["token"]) == case["token_id"]
 
 
 @pytest.mark.parametrize("case", cases("keys.json", "seed_commitment"))

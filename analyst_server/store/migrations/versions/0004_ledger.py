@@ -54,6 +54,25 @@ def upgrade() -> None:
     for chain in _chains(op.get_bind()).values():
         op.bulk_insert(ledger, chain)
     op.drop_table("history")
+    op.create_table(
+        "tokens",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("scope", sa.String(length=16), nullable=False),
+        sa.Column("party", sa.String(length=63), nullable=False),
+        sa.Column("certificate", sa.LargeBinary(), nullable=True),
+        sa.Column("collaboration_id", sa.String(length=32), nullable=True),
+        sa.Column("label", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.Column("revoked_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_used_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["collaboration_id"], ["collaborations.id"], name=op.f("fk_tokens_collaboration_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
+    )
+    op.create_index(op.f("ix_tokens_party"), "tokens", ["party"], unique=False)
 
 
 def _chains(connection: sa.Connection) -> dict[str, list[dict[str, Any]]]:

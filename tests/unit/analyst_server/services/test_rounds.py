@@ -188,7 +188,7 @@ def test_a_failed_round_keeps_its_reason(sealed: World) -> None:
 def test_a_failed_round_says_who_has_to_act(sealed: World) -> None:
     claim(sealed)
     rounds.fail(sealed.analyst, sealed.id, OWNER, "reason")
-    (row,) = collaborations.operator_status(sealed.analyst, sealed.id)
+    row = collaborations.status(sealed.analyst, None, sealed.id)
     assert row["waiting_for"] == ["the analyst: odc-analyst collaboration resume"]
 
 
