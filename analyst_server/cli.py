@@ -287,6 +287,13 @@ def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
     typer.echo("cancelled")
 
 
+@collaboration.command()
+def close(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+    """End a released collaboration: nobody fetches its downlinks any more."""
+    collaborations.close(open_analyst(_settings(data_dir)), collaboration_id)
+    typer.echo("closed")
+
+
 @collaboration.command(name="report")
 def report_(
     collaboration_id: CollaborationId,
@@ -302,7 +309,9 @@ def report_(
 
 @token.command(name="create")
 def create_token(
-    scope: Annotated[str, typer.Option(help="read, or manage: also seal, resume, release, cancel")] = "read",
+    scope: Annotated[
+        str, typer.Option(help="read, or manage: also seal, resume, release, cancel, close")
+    ] = "read",
     label: Annotated[str, typer.Option(help="which system it is for")] = "",
     collaboration_id: Annotated[
         str | None, typer.Option("--collaboration", "-c", help="the only one it is for [default: all]")

@@ -226,6 +226,7 @@ def operator_routes(analyst: Analyst) -> APIRouter:
     add("resume", rounds.resume, "Take a failed round up again from what was sealed.")
     add("release", rounds.release, "Release a round that was held.")
     add("cancel", collaborations.cancel, "Give a collaboration up before its release.")
+    add("close", collaborations.close, "End a released collaboration: nobody fetches its downlinks any more.")
     return router
 
 

@@ -169,6 +169,12 @@ def cancel(analyst: Analyst, collaboration_id: str) -> None:
         move(unit, find(unit, collaboration_id), Event.CANCEL, at=analyst.clock())
 
 
+def close(analyst: Analyst, collaboration_id: str) -> None:
+    """End a released collaboration: nobody fetches its downlinks any more."""
+    with analyst.records.begin(write=True) as unit:
+        move(unit, find(unit, collaboration_id), Event.CLOSE, at=analyst.clock())
+
+
 def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[dict[str, Any]]:
     """Return the status of every collaboration the viewer is a member of.
 

@@ -265,7 +265,7 @@ MATRIX: Final[dict[tuple[str, str], tuple[frozenset[str], Ask]]] = {
     ),
     **{
         ("POST", f"/v1/collaborations/{{collaboration_id}}/{name}"): (MANAGERS, step(name))
-        for name in ("seal", "resume", "release", "cancel")
+        for name in ("seal", "resume", "release", "cancel", "close")
     },
 }
 

@@ -309,6 +309,19 @@ def test_there_is_no_downlink_before_the_release(sealed: World) -> None:
         downlinks.fetch(sealed.analyst, identity(HOSPITAL), sealed.id)
 
 
+def test_a_closed_round_is_fetched_no_more(released: World) -> None:
+    fetch(released, HOSPITAL)
+    collaborations.close(released.analyst, released.id)
+    for party in (HOSPITAL, LEAD):
+        with pytest.raises(OutOfOrderError, match="is closed"):
+            fetch(released, party)
+
+
+def test_a_round_is_closed_after_its_release_alone(sealed: World) -> None:
+    with pytest.raises(OutOfOrderError):
+        collaborations.close(sealed.analyst, sealed.id)
+
+
 def test_a_stranger_fetches_nothing(released: World) -> None:
     with pytest.raises(NotFoundError):
         downlinks.fetch(released.analyst, identity("hospital-z"), released.id)
