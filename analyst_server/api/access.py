@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 from anyio import to_thread
 from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -93,13 +94,19 @@ def _certificate(request: Request) -> bytes:
     return pem
 
 
-def _viewer(request: Request) -> Grant:
+_IN_OPENAPI = Depends(
+    HTTPBearer(scheme_name="API token", description="Made by `odc token create`.", auto_error=False)
+)
+"""Tells a reader of the OpenAPI document what is checked above."""
+
+
+def _viewer(request: Request, _documented: object = _IN_OPENAPI) -> Grant:
     grant: Grant = request.state.grant or Grant(_sender(request))
     grant.require("read", request.path_params.get("collaboration_id"))
     return grant
 
 
-def _manager(request: Request) -> Grant:
+def _manager(request: Request, _documented: object = _IN_OPENAPI) -> Grant:
     grant: Grant = request.state.grant or Grant(_sender(request))
     grant.require("manage", request.path_params.get("collaboration_id"))
     return grant

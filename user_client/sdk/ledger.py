@@ -194,7 +194,8 @@ def _check_ours(
         _check_receipt(receipt, entries, heads)
     # a message may lie here that never left; the analyst sends an anchor to who has accepted only
     _require_ours(ours, Event.ACCEPT_TERMS, acceptance, must_stand=anchor is not None)
-    _require_ours(ours, Event.ACCEPT_UPLINK, uplink, must_stand=receipt is not None)
+    if uplink is not None or receipt is None:  # what was sent may be forgotten; its receipt is not
+        _require_ours(ours, Event.ACCEPT_UPLINK, uplink, must_stand=receipt is not None)
     if downlink is not None:  # one that broke off is in the ledger, and not here
         _require_ours(ours, Event.FETCH_DOWNLINK, downlink, must_stand=True)
         models = [spec.digest for spec in downlink.arrays if spec.name == "model"]

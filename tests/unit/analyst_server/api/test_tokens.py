@@ -177,3 +177,17 @@ def test_no_token_is_logged(api: Api, token: str, caplog: pytest.LogCaptureFixtu
         for path in ("/v1/collaborations", "/v1/collaborations/x", "/v1/tokens", "/nothing"):
             assert client.get(path).status_code in (200, 401, 403, 404)
     assert "odct_" not in caplog.text
+
+
+def test_the_openapi_document_says_where_a_token_will_do(api: Api) -> None:
+    paths = api.app.openapi()["paths"]
+    taking = {
+        (method, path.rpartition("/")[2])
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        if operation.get("security") == [{"API token": []}]
+    }
+    assert taking == {
+        *(("get", name) for name in ("collaborations", "{collaboration_id}", "report", "ledger")),
+        *(("post", name) for name in ("seal", "resume", "release", "cancel", "close")),
+    }

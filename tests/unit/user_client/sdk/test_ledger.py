@@ -227,11 +227,17 @@ def test_the_uplink_of_a_receipt_must_be_the_one_entered(played: Round, hospital
     assert index != other
 
 
-@pytest.mark.parametrize("name", ["acceptance.odc", "uplink.odc"])
+def test_an_uplink_that_was_forgotten_is_told_by_its_receipt(played: Round, hospital: Session) -> None:
+    (directory(hospital, played) / "uplink.odc").unlink()
+    assert "uplink.odc" not in verify_ledger(hospital, played.made.id, played.data).checked
+
+
+@pytest.mark.parametrize("names", [("acceptance.odc",), ("uplink.odc", "receipt.odc")])
 def test_a_step_in_our_name_that_we_know_nothing_of_is_found(
-    played: Round, hospital: Session, name: str
+    played: Round, hospital: Session, names: tuple[str, ...]
 ) -> None:
-    (directory(hospital, played) / name).unlink()
+    for name in names:
+        (directory(hospital, played) / name).unlink()
     with pytest.raises(LedgerError, match="in our name, of which nothing is known here"):
         verify_ledger(hospital, played.made.id, played.data)
 
