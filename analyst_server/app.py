@@ -17,11 +17,14 @@ from analyst_server.api.routes import (
     collaboration_routes,
     discovery_routes,
     enrolment_routes,
+    operator_routes,
     result_routes,
+    token_routes,
     trust_routes,
     uplink_routes,
 )
 from analyst_server.compute import process_pool, stop_process_pool
+from analyst_server.services import tokens
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.meter import Meter
 from analyst_server.services.worker import Worker
@@ -61,12 +64,16 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
         trust_routes(analyst),
         collaboration_routes(analyst),
         result_routes(analyst),
+        operator_routes(analyst),
+        token_routes(analyst),
         uplink_routes(analyst, settings.body_idle_timeout_s),
     ):
         app.include_router(router)
     app.add_exception_handler(OdcError, on_odc_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_unexpected)
-    app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock)
+    app.add_middleware(
+        RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=partial(tokens.check, analyst)
+    )
     app.add_middleware(CompressedAnswers)
     return app

@@ -9,7 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from pydantic import ValidationError
@@ -20,13 +20,14 @@ from analyst_server.pages.plan_page import plan_page
 from analyst_server.pages.plan_text import plan_text
 from analyst_server.pages.report_page import report_page
 from analyst_server.pages.report_text import report_text
-from analyst_server.services import collaborations, planning, report, rounds
+from analyst_server.services import collaborations, planning, report, rounds, tokens
 from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.codec import explain
 from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
 from protocol.invitation import Invitation
 from protocol.terms import RowType
+from protocol.tokens import Scope, TokenRequest, as_lines, id_of, lifetime_s, new_token, token_digest
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ app = typer.Typer(
 )
 collaboration = typer.Typer(no_args_is_help=True, help="Collaborations: one round each.")
 app.add_typer(collaboration, name="collaboration")
+token = typer.Typer(no_args_is_help=True, help="API tokens of the analyst's operator.")
+app.add_typer(token, name="token")
 
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="keys, database and blobs [env: ODC_ANALYST_DATA_DIR]")
@@ -199,14 +202,14 @@ def create(
 @collaboration.command(name="list")
 def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List all collaborations."""
-    rows = collaborations.operator_status(open_analyst(_settings(data_dir)))
+    rows = collaborations.listing(open_analyst(_settings(data_dir)), None)
     _show(rows, as_json, lambda shown: "\n".join(map(_line, shown)) or "no collaborations yet")
 
 
 @collaboration.command()
 def show(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show one collaboration and whom it waits for."""
-    (row,) = collaborations.operator_status(open_analyst(_settings(data_dir)), collaboration_id)
+    row = collaborations.status(open_analyst(_settings(data_dir)), None, collaboration_id)
     _show(row, as_json, _details)
 
 
@@ -238,6 +241,13 @@ def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
     typer.echo("cancelled")
 
 
+@collaboration.command()
+def close(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+    """End a released collaboration: nobody fetches its downlinks any more."""
+    collaborations.close(open_analyst(_settings(data_dir)), collaboration_id)
+    typer.echo("closed")
+
+
 @collaboration.command(name="report")
 def report_(
     collaboration_id: CollaborationId,
@@ -249,6 +259,57 @@ def report_(
     value = report.for_operator(open_analyst(_settings(data_dir)), collaboration_id)
     _write_page(html, report_page, value)
     _show(value, as_json, report_text)
+
+
+@token.command(name="create")
+def create_token(
+    scope: Annotated[
+        str, typer.Option(help="read, or manage: also seal, resume, release, cancel, close")
+    ] = "read",
+    label: Annotated[str, typer.Option(help="which system it is for")] = "",
+    collaboration_id: Annotated[
+        str | None, typer.Option("--collaboration", "-c", help="the only one it is for [default: all]")
+    ] = None,
+    days: Annotated[int, typer.Option(help="how long it holds")] = 90,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token of the operator. It is shown once and kept nowhere."""
+    if scope not in get_args(Scope):
+        raise InputError(f"--scope must be read or manage, got {scope}")
+    analyst, drawn = open_analyst(_settings(data_dir)), new_token()
+    asked = {
+        "digest": token_digest(drawn),
+        "label": label,
+        "collaboration_id": collaboration_id,
+        "expires_at": analyst.clock() + lifetime_s(days),
+    }
+    request = TokenRequest.from_json(json.dumps(asked).encode())
+    row = tokens.create_for_operator(analyst, request, cast("Scope", scope))
+    _show(
+        {"token": drawn, **row.model_dump()},
+        as_json,
+        lambda _: f"{drawn}\n{as_lines([row])}\nit is not shown again",
+    )
+
+
+@token.command(name="list")
+def list_tokens(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Show the operator's tokens: what for, until when, and when each was last used."""
+    rows = tokens.listing(open_analyst(_settings(data_dir)), None)
+    _show([row.model_dump() for row in rows], as_json, lambda _: as_lines(rows) or "no tokens")
+
+
+@token.command(name="revoke")
+def revoke_token(
+    named: Annotated[
+        str, typer.Argument(metavar="TOKEN", help="its id, as `token list` shows it, or the token itself")
+    ],
+    data_dir: DataDir = None,
+) -> None:
+    """Take a token back: it is refused from then on."""
+    tokens.revoke(open_analyst(_settings(data_dir)), None, id_of(named))
+    typer.echo("revoked")
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from protocol.metering import Counter
@@ -38,7 +38,8 @@ class Settings(BaseSettings):
     """Train on the rows of a party that breaks an assumption of the alignment, too."""
     counter: Literal["auto", "transport"] = "auto"
     """Who counts bytes on the wire: the kernel where it can, or always our own sockets."""
-    log_level: str = "info"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)] = "info"
+    """No finer one: a web server that logs every header would log API tokens."""
 
     @property
     def database(self) -> str:

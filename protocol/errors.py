@@ -23,6 +23,8 @@ with its fix at the terminal::
      |   +- NotPermittedError
      |   +- InvitationError
      |   +- SealBrokenError
+     |   +- LedgerError
+     |   +- TokenRefusedError
      +- InputError                       a file or option of the person at the keyboard
      |   +- UnreadableFileError
      +- RoundError                       the right message at the wrong time
@@ -289,6 +291,22 @@ class SealBrokenError(TrustError):
     code = "seal-broken"
     title = "Sealed anchor does not open"
     hint = "tell the lead institution; if it stays, the analyst cancels this collaboration and starts another"
+
+
+class LedgerError(TrustError):
+    """A ledger that was changed, shortened or rewritten, or that says other than we know."""
+
+    code = "ledger-broken"
+    title = "Ledger does not hold"
+    hint = "keep the ledger file: it is evidence; ask the lead institution and other members for theirs"
+
+
+class TokenRefusedError(TrustError):
+    """An API token that is unknown, revoked, or past its end."""
+
+    code = "token-refused"
+    title = "API token refused"
+    hint = "make a new one: `odc token create`, or `odc-analyst token create` for the analyst's operator"
 
 
 class InputError(OdcError):

@@ -75,9 +75,12 @@ def load_certificate(data: bytes) -> x509.Certificate:
 def load_der_certificate(data: bytes) -> x509.Certificate:
     """Parse a certificate as it stands in a message; raises `CertificateRefusedError`."""
     try:
-        return x509.load_der_x509_certificate(data)
+        certificate = x509.load_der_x509_certificate(data)
     except _UNREADABLE:
         raise CertificateRefusedError("the certificate cannot be read") from None
+    if not data.endswith(b"\x00" + certificate.signature):  # bits left over at its end are not signed
+        raise CertificateRefusedError("the certificate is not in its one form")
+    return certificate
 
 
 def public_key(holder: x509.Certificate | x509.CertificateSigningRequest) -> ec.EllipticCurvePublicKey:

@@ -55,6 +55,24 @@ MAX_CLASSES: Final = 2**16
 MAX_PARTIES: Final = 2**14
 """Parties of one collaboration."""
 
+MAX_LEDGER_PAGE: Final = 2**14
+"""Entries of one page of a ledger. Each has 230 bytes at most, so that a full page is a message."""
+
+MAX_STEPS_OF_A_PARTY: Final = 1000
+"""Entries one party may cause in a ledger, which nobody can shorten; an honest one causes four."""
+
+MAX_LEDGER_BYTES: Final = 2**28
+"""A ledger as a file. Of the most parties, each with four steps, it has 15 MiB."""
+
+MAX_TOKENS_OF_A_PARTY: Final = 1000
+"""API tokens one party may have that have not ended, revoked ones too."""
+
+MAX_TOKEN_S: Final = 366 * 86400
+"""How long an API token may hold: whoever leaves takes none along for longer."""
+
+MAX_TOKEN_REQUEST_BYTES: Final = 4096
+"""A digest, a label of 200 characters, an id and a time."""
+
 MAX_NAME_CHARS: Final = 200
 """Names of parties, columns, levels and files."""
 

@@ -225,6 +225,9 @@ class Receipt(Message):
     """SHA-256 of the canonical manifest."""
     payload_bytes: Count
     received_at: UnixTime
+    ledger_index: Count
+    ledger_digest: Digest
+    """Of the entry that accepts this uplink: no earlier entry can be changed without being found out."""
 
 
 class DownlinkManifest(Message):

@@ -150,7 +150,7 @@ def kind_of(path: str) -> tuple[Kind, str]:
     """
     if path.startswith("/v1/uploads/"):
         return "uplink", ""
-    found = re.fullmatch("/v1/collaborations/([0-9a-f]{32})(?:/([a-z]+))?", path)
+    found = re.fullmatch("/v1/collaborations/([0-9a-f]{32})(?:/([a-z]+))?", path.partition("?")[0])
     if found is None:
         return "control", ""
     return _KINDS.get(found[2] or "", "control"), found[1]

@@ -37,6 +37,8 @@ STATUS: Final[dict[type[OdcError], int]] = {
     errors.NotPermittedError: 403,
     errors.InvitationError: 403,
     errors.SealBrokenError: 422,
+    errors.LedgerError: 422,
+    errors.TokenRefusedError: 401,
     errors.InputError: 400,
     errors.UnreadableFileError: 400,
     errors.RoundError: 409,
@@ -55,7 +57,9 @@ STATUS: Final[dict[type[OdcError], int]] = {
 def problem_response(error: OdcError, instance: str) -> JSONResponse:
     status = STATUS[type(error)]
     body: dict[str, Any] = {**error.to_problem(), "status": status, "instance": instance}
-    return JSONResponse(body, status, media_type=PROBLEM_MEDIA_TYPE)
+    # 401 names a way in (RFC 9110, 15.5.2)
+    headers = {"www-authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse(body, status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
 async def on_odc_error(request: Request, error: Exception) -> JSONResponse:

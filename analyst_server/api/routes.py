@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from anyio import to_thread
@@ -13,9 +13,9 @@ from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from analyst_server.api.access import Sender
+from analyst_server.api.access import Manager, Sender, SenderCertificate, Viewer
 from analyst_server.api.bodies import Body, EnrolmentBody, message_response, read_limited
-from analyst_server.services import collaborations, downlinks, enrol, report, revoke
+from analyst_server.services import collaborations, downlinks, enrol, ledger, report, revoke, rounds, tokens
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.services.upload_session import Append
@@ -27,15 +27,23 @@ from protocol.limits import (
     MAX_CHUNK_BYTES,
     MAX_MESSAGE_BYTES,
     MAX_REVOCATION_LIST_BYTES,
+    MAX_TOKEN_REQUEST_BYTES,
     MIN_CHUNK_BYTES,
 )
 from protocol.lists import pack_list, unpack_list
+from protocol.tokens import TokenRequest
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, WIRE_VERSIONS
 
 _MESSAGE_BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
         "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_TOKEN_REQUEST: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": TokenRequest.model_json_schema()}},
     }
 }
 CRL_MEDIA_TYPE: Final = "application/pkix-crl"  # RFC 2585
@@ -132,14 +140,14 @@ def collaboration_routes(analyst: Analyst) -> APIRouter:
     router = APIRouter(prefix="/v1/collaborations", tags=["collaborations"])
 
     @router.get("")
-    def list_collaborations(sender: Sender) -> dict[str, Any]:
-        """The collaborations the caller is a member of."""
-        return {"collaborations": collaborations.listing(analyst, sender)}
+    def list_collaborations(viewer: Viewer) -> dict[str, Any]:
+        """The collaborations the caller may see."""
+        return {"collaborations": collaborations.listing(analyst, viewer.holder, viewer.only)}
 
     @router.get("/{collaboration_id}")
-    def collaboration_status(collaboration_id: str, sender: Sender) -> dict[str, Any]:
+    def collaboration_status(collaboration_id: str, viewer: Viewer) -> dict[str, Any]:
         """Where a collaboration stands, and whom it waits for."""
-        return collaborations.status(analyst, sender, collaboration_id)
+        return collaborations.status(analyst, viewer.holder, collaboration_id)
 
     @router.get("/{collaboration_id}/terms", responses=_MESSAGE_ANSWER)
     def signed_terms(collaboration_id: str, sender: Sender) -> Response:
@@ -189,10 +197,60 @@ def result_routes(analyst: Analyst) -> APIRouter:
         headers = {"content-length": str(length)}
         return StreamingResponse(pieces, media_type=STREAM_MEDIA_TYPE, headers=headers)
 
+    @router.get("/{collaboration_id}/ledger", responses=_MESSAGE_ANSWER)
+    def ledger_page(collaboration_id: str, viewer: Viewer, start: str = "0") -> Response:
+        """Every step from number ``start`` on, and the analyst's signature under all of them."""
+        return message_response(ledger.page(analyst, viewer.holder, collaboration_id, _count(start)))
+
     @router.get("/{collaboration_id}/report")
-    def collaboration_report(collaboration_id: str, sender: Sender) -> dict[str, Any]:
+    def collaboration_report(collaboration_id: str, viewer: Viewer) -> dict[str, Any]:
         """What happened and what it cost, beside the paper's formulas."""
-        return report.for_member(analyst, sender, collaboration_id)
+        if viewer.holder is None:
+            return report.for_operator(analyst, collaboration_id)
+        return report.for_member(analyst, viewer.holder, collaboration_id)
+
+    return router
+
+
+def operator_routes(analyst: Analyst) -> APIRouter:
+    """What `odc-analyst collaboration` does, for other systems of the analyst."""
+    router = APIRouter(prefix="/v1/collaborations", tags=["operator"])
+
+    def add(step: str, use_case: Callable[[Analyst, str], None], says: str) -> None:
+        @router.post(f"/{{collaboration_id}}/{step}", name=step, description=says)
+        def take(collaboration_id: str, manager: Manager) -> dict[str, Any]:
+            use_case(analyst, collaboration_id)
+            return collaborations.status(analyst, manager.holder, collaboration_id)
+
+    add("seal", rounds.seal, "Seal now, without the institutions that have sent nothing.")
+    add("resume", rounds.resume, "Take a failed round up again from what was sealed.")
+    add("release", rounds.release, "Release a round that was held.")
+    add("cancel", collaborations.cancel, "Give a collaboration up before its release.")
+    add("close", collaborations.close, "End a released collaboration: nobody fetches its downlinks any more.")
+    return router
+
+
+def token_routes(analyst: Analyst) -> APIRouter:
+    """An institution's API tokens. It draws them itself: no answer holds one."""
+    router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
+
+    @router.post("", status_code=201, openapi_extra=_TOKEN_REQUEST)
+    async def make_token(sender: Sender, certificate: SenderCertificate, request: Request) -> Response:
+        """Let a token in that the caller has drawn, by its digest."""
+        asked = TokenRequest.from_json(await read_limited(request, MAX_TOKEN_REQUEST_BYTES))
+        row, created = await to_thread.run_sync(tokens.create, analyst, sender, certificate, asked)
+        return JSONResponse(row.model_dump(), 201 if created else 200)
+
+    @router.get("")
+    def list_tokens(sender: Sender) -> dict[str, Any]:
+        """The caller's tokens: where they are for, until when, and when each was last used."""
+        return {"tokens": [row.model_dump() for row in tokens.listing(analyst, sender)]}
+
+    @router.delete("/{token_id}", status_code=204)
+    def revoke_token(token_id: str, sender: Sender) -> Response:
+        """Refuse a token from now on."""
+        tokens.revoke(analyst, sender, token_id)
+        return Response(status_code=204)
 
     return router
 
@@ -238,6 +296,12 @@ def uplink_routes(analyst: Analyst, body_idle_timeout_s: float) -> APIRouter:
         return message_response(receipt)
 
     return router
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise MalformedMessageError("start", "is not a number of an entry")
+    return int(text)
 
 
 async def _take(append: Append, request: Request, idle_timeout_s: float) -> int:

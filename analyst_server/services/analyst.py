@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from analyst_server.store import Collaboration, DirectoryBlobs, HistoryEntry, Member, Records, Unit
+from analyst_server.store import Collaboration, DirectoryBlobs, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message, decode
 from protocol.envelope import Signed, Verified, sign, verify
-from protocol.errors import NotFoundError, NotPermittedError
+from protocol.errors import LimitExceededError, NotFoundError, NotPermittedError
 from protocol.identity import Identity, TrustRoot
+from protocol.ledger import LedgerEntry, entry_digest, first_previous
+from protocol.limits import MAX_STEPS_OF_A_PARTY
 from protocol.states import Event, advance
 from protocol.terms import Terms
 
@@ -75,6 +77,13 @@ def find_as_member(
     return collaboration, member
 
 
+def find_to_view(unit: Unit, collaboration_id: str, viewer: Identity | None) -> Collaboration:
+    """Return a collaboration for a member, or with None for the analyst's operator."""
+    if viewer is None:
+        return find(unit, collaboration_id)
+    return find_as_member(unit, collaboration_id, viewer)[0]
+
+
 def require_lead(sender: Identity, terms: Terms | None = None) -> None:
     """Raise `NotPermittedError` unless the sender leads the consortium, and this collaboration."""
     if sender.role != "lead" or (terms is not None and sender.name != terms.lead):
@@ -82,13 +91,34 @@ def require_lead(sender: Identity, terms: Terms | None = None) -> None:
 
 
 def move(
-    unit: Unit, collaboration: Collaboration, event: Event, *, at: int, party: str | None = None
-) -> None:
-    """Take one step of the table of states, and write it into the history."""
+    unit: Unit,
+    collaboration: Collaboration,
+    event: Event,
+    *,
+    at: int,
+    party: str | None = None,
+    subject: bytes | None = None,
+) -> LedgerRow:
+    """Take one step of the table of states, and enter it into the ledger.
+
+    ``subject`` is the digest of what the step is about (docs/protocol.md, "Ledger").
+
+    Raises `OutOfOrderError`, or `LimitExceededError` for a party that fills the ledger.
+    """
     collaboration.state = advance(collaboration.now_in, event)
     collaboration.updated_at = at
-    unit.add(
-        HistoryEntry(
-            collaboration_id=collaboration.id, at=at, event=event, party=party, state=collaboration.state
-        )
+    if party is not None and unit.count_of_ledger(collaboration.id, party) >= MAX_STEPS_OF_A_PARTY:
+        raise LimitExceededError(f"steps of {party} in this collaboration", MAX_STEPS_OF_A_PARTY)
+    last = unit.last_of_ledger(collaboration.id)
+    entry = LedgerEntry(
+        index=last.index + 1 if last else 0,
+        at=at,
+        event=event,
+        party=party,
+        state=collaboration.now_in,
+        subject=subject,
+        previous=last.digest if last else first_previous(collaboration.id),
     )
+    row = LedgerRow(collaboration_id=collaboration.id, **entry.model_dump(), digest=entry_digest(entry))
+    unit.add(row)
+    return row

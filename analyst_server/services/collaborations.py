@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +12,7 @@ from analyst_server.services.analyst import (
     Analyst,
     find,
     find_as_member,
+    find_to_view,
     move,
     require_lead,
     stored_terms,
@@ -62,7 +63,7 @@ def create(analyst: Analyst, terms: Terms) -> Collaboration:
         unit.add(collaboration)
         for party in terms.parties:
             unit.add(Member(collaboration_id=collaboration.id, party=party))
-        move(unit, collaboration, Event.PUBLISH_TERMS, at=now)
+        move(unit, collaboration, Event.PUBLISH_TERMS, at=now, subject=collaboration.terms_digest)
     return collaboration
 
 
@@ -75,7 +76,8 @@ def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> b
 
 def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes) -> None:
     """Keep an institution's signature under the terms. Signing again before the anchor is fine."""
-    acceptance = analyst.verify_from(sender, Acceptance, body).message
+    verified = analyst.verify_from(sender, Acceptance, body)
+    acceptance = verified.message
     now = analyst.clock()
     with analyst.records.begin(write=True) as unit:
         collaboration, member = find_as_member(unit, collaboration_id, sender, at=now)
@@ -87,7 +89,7 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise ConsentMissingError("these terms let members map rows of other members back")
         if member.acceptance == body:  # sent again because its answer was lost, perhaps after the anchor
             return
-        move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name)
+        move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name, subject=verified.digest)
         member.acceptance, member.accepted_at = body, now
 
 
@@ -124,7 +126,14 @@ def publish_anchor(
         for member in members:
             message, body = sealed[member.party]
             member.sealed_anchor, member.anchor_commitment = body, message.commitment
-        move(unit, collaboration, Event.PUBLISH_ANCHOR, at=now, party=sender.name)
+        move(
+            unit,
+            collaboration,
+            Event.PUBLISH_ANCHOR,
+            at=now,
+            party=sender.name,
+            subject=message.commitment,
+        )
 
 
 def _check_anchor(
@@ -160,25 +169,26 @@ def cancel(analyst: Analyst, collaboration_id: str) -> None:
         move(unit, find(unit, collaboration_id), Event.CANCEL, at=analyst.clock())
 
 
-def listing(analyst: Analyst, sender: Identity) -> list[dict[str, Any]]:
-    """Return the status of every collaboration the sender is a member of."""
-    with analyst.records.begin() as unit:
-        return [_status(unit, row, sender) for row in unit.collaborations(sender.name)]
-
-
-def status(analyst: Analyst, sender: Identity, collaboration_id: str) -> dict[str, Any]:
-    """Return where a collaboration stands and whom it waits for."""
+def close(analyst: Analyst, collaboration_id: str) -> None:
+    """End a released collaboration: nobody fetches its downlinks any more."""
     with analyst.records.begin(write=True) as unit:
-        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
-        return _status(unit, collaboration, sender)
+        move(unit, find(unit, collaboration_id), Event.CLOSE, at=analyst.clock())
 
 
-def operator_status(analyst: Analyst, collaboration_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the status of one or all collaborations, for the analyst's own operator."""
+def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[dict[str, Any]]:
+    """Return the status of every collaboration the viewer is a member of.
+
+    None is the analyst's operator, who sees all; ``only`` is the one that is asked for.
+    """
     with analyst.records.begin() as unit:
-        if collaboration_id is None:
-            return [_status(unit, row) for row in unit.collaborations()]
-        return [_status(unit, find(unit, collaboration_id))]
+        rows = unit.collaborations(viewer.name if viewer else None)
+        return [_status(unit, row, viewer) for row in rows if only in (None, row.id)]
+
+
+def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> dict[str, Any]:
+    """Return where a collaboration stands and whom it waits for; None is the analyst's operator."""
+    with analyst.records.begin() as unit:
+        return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer)
 
 
 def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
@@ -193,7 +203,9 @@ def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
 
 def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None = None) -> dict[str, Any]:
     members = unit.members(collaboration.id)
-    uplinks = {member.party: unit.uplinks_of(collaboration.id, member.party) for member in members}
+    uplinks: dict[str, list[Uplink]] = {member.party: [] for member in members}
+    for uplink in unit.uplinks(collaboration.id):
+        uplinks[uplink.party].append(uplink)
     lead = stored_terms(collaboration).lead
     return {
         "collaboration_id": collaboration.id,
@@ -223,7 +235,7 @@ def _member_status(member: Member, uplinks: Sequence[Uplink]) -> dict[str, Any]:
 
 
 def _waiting_for(
-    state: State, members: Sequence[Member], uplinks: dict[str, Sequence[Uplink]], lead: str
+    state: State, members: Sequence[Member], uplinks: Mapping[str, Sequence[Uplink]], lead: str
 ) -> list[str]:
     """Say who has to do what next, in words."""
     if state is State.ENROLLING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from analyst_server.services.analyst import Analyst, find_as_member, move
 from analyst_server.services.rounds import result_key
 from protocol.arrays import Layout
-from protocol.codec import decode
+from protocol.codec import decode, digest
 from protocol.envelope import Signed
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
 from protocol.identity import Identity
@@ -40,10 +40,18 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
         row = unit.downlink(collaboration_id, sender.name)
         if row is None:
             raise NotFoundError("the round was sealed without an uplink of this party")
-        move(unit, collaboration, Event.FETCH_DOWNLINK, at=now, party=sender.name)
-        row.fetched_at = row.fetched_at or now
         signed = row.manifest
-    manifest = decode(DownlinkManifest, decode(Signed, signed).payload)
+        manifest = decode(DownlinkManifest, decode(Signed, signed).payload)
+        if row.fetched_at is None:  # fetching again is no step
+            row.fetched_at = now
+            move(
+                unit,
+                collaboration,
+                Event.FETCH_DOWNLINK,
+                at=now,
+                party=sender.name,
+                subject=digest(manifest),
+            )
     layout = Layout(manifest.arrays, manifest.chunk_bytes)
     head = struct.pack("<I", len(signed)) + signed
     paths = [analyst.blobs.path(result_key(collaboration_id, spec)) for spec in manifest.arrays]

@@ -108,7 +108,14 @@ class Ingest:
                     created_at=now,
                 )
                 unit.add(uplink)
-                move(unit, collaboration, Event.BEGIN_UPLINK, at=now, party=sender.name)
+                move(
+                    unit,
+                    collaboration,
+                    Event.BEGIN_UPLINK,
+                    at=now,
+                    party=sender.name,
+                    subject=verified.digest,
+                )
         if same is not None:
             return self._status(same)
         for abandoned in earlier:
@@ -185,7 +192,14 @@ class Ingest:
             for other in unit.uplinks_of(collaboration.id, sender.name):
                 if other.receipt is not None:
                     raise DifferentUplinkError(sender.name)
-            move(unit, collaboration, Event.ACCEPT_UPLINK, at=now, party=sender.name)
+            entry = move(
+                unit,
+                collaboration,
+                Event.ACCEPT_UPLINK,
+                at=now,
+                party=sender.name,
+                subject=row.manifest_digest,
+            )
             row.receipt = self._analyst.sign(
                 Receipt(
                     collaboration_id=collaboration.id,
@@ -193,6 +207,8 @@ class Ingest:
                     uplink_digest=row.manifest_digest,
                     payload_bytes=row.payload_bytes,
                     received_at=now,
+                    ledger_index=entry.index,
+                    ledger_digest=entry.digest,
                 )
             )
             row.received_at = now

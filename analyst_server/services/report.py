@@ -127,6 +127,6 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
         "wire": as_json(explanation) if explanation else None,
         "history": [
             {"at": entry.at, "event": entry.event, "party": entry.party, "state": entry.state}
-            for entry in unit.history(collaboration.id)
+            for entry in unit.ledger(collaboration.id)
         ],
     }

@@ -20,6 +20,8 @@ from analyst_server.services.round_work import PartyArrays, RoundSpec, StoredArr
 from analyst_server.store import Collaboration, Downlink, Unit, Uplink
 from analyst_server.training import ModelSpec
 from protocol.arrays import little_endian, specify
+from protocol.codec import decode
+from protocol.envelope import Signed
 from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, DownlinkManifest
@@ -152,7 +154,7 @@ def finish_training(
         collaboration.results = {**results, "alignment": named}
         collaboration.lease_owner = collaboration.lease_until = None
         if not hold:
-            move(unit, collaboration, Event.RELEASE, at=analyst.clock())
+            _release(unit, collaboration, analyst.clock())
     shutil.rmtree(Path(work.changes_path).parent, ignore_errors=True)
 
 
@@ -162,7 +164,17 @@ def release(analyst: Analyst, collaboration_id: str) -> None:
         collaboration = find(unit, collaboration_id)
         if collaboration.now_in is State.TRAINING and collaboration.results is None:
             raise OutOfOrderError(collaboration.state, Event.RELEASE)
-        move(unit, collaboration, Event.RELEASE, at=analyst.clock())
+        _release(unit, collaboration, analyst.clock())
+
+
+def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
+    """Enter the model's digest into the ledger, so that members can tell they were sent the same one."""
+    manifests = (
+        decode(DownlinkManifest, decode(Signed, row.manifest).payload)
+        for row in unit.downlinks(collaboration.id)
+    )
+    models = (spec.digest for manifest in manifests for spec in manifest.arrays if spec.name == "model")
+    move(unit, collaboration, Event.RELEASE, at=now, subject=next(models, None))
 
 
 def fail(analyst: Analyst, collaboration_id: str, owner: str, reason: str) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, delete, event, func, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
@@ -19,9 +19,10 @@ from analyst_server.store.tables import (
     Collaboration,
     Downlink,
     Enrolled,
-    HistoryEntry,
+    LedgerRow,
     Member,
     Revocations,
+    Token,
     TrafficRow,
     Uplink,
 )
@@ -40,7 +41,7 @@ class Unit:
         self._lock_rows = lock_rows
 
     def add(
-        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | HistoryEntry | TrafficRow
+        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | LedgerRow | Token | TrafficRow
     ) -> None:
         self._session.add(row)
         self._session.flush()
@@ -84,6 +85,15 @@ class Unit:
         )
         return self._session.scalars(query).all()
 
+    def uplinks(self, collaboration_id: str) -> Sequence[Uplink]:
+        """Return the uplinks of all parties, begun or complete; oldest first."""
+        query = (
+            select(Uplink)
+            .where(Uplink.collaboration_id == collaboration_id)
+            .order_by(Uplink.created_at, Uplink.id)
+        )
+        return self._session.scalars(query).all()
+
     def received_uplinks(self, collaboration_id: str) -> Sequence[Uplink]:
         """Return the complete uplinks, by party."""
         query = (
@@ -95,6 +105,10 @@ class Unit:
 
     def downlink(self, collaboration_id: str, party: str) -> Downlink | None:
         return self._session.get(Downlink, (collaboration_id, party))
+
+    def downlinks(self, collaboration_id: str) -> Sequence[Downlink]:
+        query = select(Downlink).where(Downlink.collaboration_id == collaboration_id).order_by(Downlink.party)
+        return self._session.scalars(query).all()
 
     def put_downlink(self, row: Downlink) -> None:
         """Store a downlink, in the place of one from an earlier run of the round."""
@@ -117,6 +131,18 @@ class Unit:
         """Store a revocation list; the same number again replaces it."""
         self._session.merge(row)
 
+    def token(self, token_id: str) -> Token | None:
+        return self._session.get(Token, token_id)
+
+    def tokens(self, party: str) -> Sequence[Token]:
+        """Return the tokens of a party, or with "" of the operator; oldest first."""
+        query = select(Token).where(Token.party == party).order_by(Token.created_at, Token.id)
+        return self._session.scalars(query).all()
+
+    def forget_tokens(self, party: str, *, before: int) -> None:
+        """Drop the tokens of a party that have ended."""
+        self._session.execute(delete(Token).where(Token.party == party, Token.expires_at <= before))
+
     def traffic_of(self, party: str, collaboration_id: str, kind: str) -> TrafficRow | None:
         return self._session.get(
             TrafficRow,
@@ -133,13 +159,33 @@ class Unit:
         )
         return self._session.scalars(query).all()
 
-    def history(self, collaboration_id: str) -> Sequence[HistoryEntry]:
+    def ledger(
+        self, collaboration_id: str, *, start: int = 0, limit: int | None = None
+    ) -> Sequence[LedgerRow]:
+        """Return entries from number ``start`` on."""
         query = (
-            select(HistoryEntry)
-            .where(HistoryEntry.collaboration_id == collaboration_id)
-            .order_by(HistoryEntry.id)
+            select(LedgerRow)
+            .where(LedgerRow.collaboration_id == collaboration_id, LedgerRow.index >= start)
+            .order_by(LedgerRow.index)
+            .limit(limit)
         )
         return self._session.scalars(query).all()
+
+    def last_of_ledger(self, collaboration_id: str) -> LedgerRow | None:
+        query = (
+            select(LedgerRow)
+            .where(LedgerRow.collaboration_id == collaboration_id)
+            .order_by(LedgerRow.index.desc())
+            .limit(1)
+        )
+        return self._session.scalars(query).first()
+
+    def count_of_ledger(self, collaboration_id: str, party: str) -> int:
+        """Return how many entries a party has caused."""
+        query = select(func.count()).where(
+            LedgerRow.collaboration_id == collaboration_id, LedgerRow.party == party
+        )
+        return self._session.scalar(query) or 0
 
 
 class Records:
@@ -154,7 +200,7 @@ class Records:
     def __repr__(self) -> str:
         return f"<Records in {self._engine.url.render_as_string(hide_password=True)}>"
 
-    def migrate(self) -> None:
+    def migrate(self, revision: str = "head") -> None:
         """Bring the tables to this version; does nothing, and locks nothing, when they are."""
         with self._engine.connect().execution_options(odc_write=False) as connection:
             if _revision(connection) == _NEWEST:
@@ -166,7 +212,7 @@ class Records:
         config.set_main_option("script_location", str(_MIGRATIONS))
         with self._engine.begin() as connection:
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, revision)
 
     @contextmanager
     def begin(self, *, write: bool = False) -> Iterator[Unit]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from protocol.states import State
@@ -121,17 +121,44 @@ class Downlink(Base):
     fetched_at: Mapped[int | None]
 
 
-class HistoryEntry(Base):
-    """One event of a collaboration."""
+class LedgerRow(Base):
+    """One step of a collaboration, chained to the one before (`protocol.ledger`).
 
-    __tablename__ = "history"
+    The primary key lets no second row take a place: a chain cannot fork.
+    """
 
-    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
-    collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), index=True)
+    __tablename__ = "ledger"
+
+    collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
+    index: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     at: Mapped[int]
     event: Mapped[str] = mapped_column(String(32))
     party: Mapped[str | None] = mapped_column(String(63))
     state: Mapped[str] = mapped_column(String(16))
+    subject: Mapped[bytes | None]
+    previous: Mapped[bytes]
+    digest: Mapped[bytes]
+    """Of this entry: what the next one names as the one before."""
+
+
+class Token(Base):
+    """An API token: its digest, never itself."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    scope: Mapped[str] = mapped_column(String(16))
+    party: Mapped[str] = mapped_column(String(63), index=True)
+    """Empty for the analyst's operator."""
+    certificate: Mapped[bytes | None]
+    """Of the party that made it (PEM): it must still hold when the token is used."""
+    collaboration_id: Mapped[str | None] = mapped_column(ForeignKey("collaborations.id"))
+    label: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[int]
+    expires_at: Mapped[int]
+    revoked_at: Mapped[int | None]
+    last_used_at: Mapped[int | None]
 
 
 class TrafficRow(Base):

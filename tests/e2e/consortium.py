@@ -32,7 +32,7 @@ from user_client.sdk.session import unix_now
 
 PASSPHRASE = "only a test has this one"
 WAIT_S = 180
-_TABLES = ("enrolments", "collaborations", "members", "uplinks", "downlinks", "history")
+_TABLES = ("enrolments", "collaborations", "members", "uplinks", "downlinks", "ledger")
 _ALWAYS_MOVING = {"last_seen_at", "lease_until"}
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from protocol.codec import Message
 from protocol.envelope import Signed
+from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage
 from protocol.messages import (
     DTYPE_BYTES,
     Acceptance,
@@ -21,6 +22,7 @@ from protocol.messages import (
     SealedAnchor,
     UplinkManifest,
 )
+from protocol.states import Event, State
 from protocol.terms import (
     LEAST_SQUARES_METHODS,
     AlignmentTerms,
@@ -47,6 +49,16 @@ counts = st.integers(0, 2**53 - 1)
 chunk_sizes = st.integers(1, 64).map(lambda units: units * 65536)
 suites = st.sampled_from(["mlkem768-x25519", "x25519"])
 numbers = st.floats(-1e100, 1e100)
+ledger_entries = st.builds(
+    LedgerEntry,
+    index=counts,
+    at=times,
+    event=st.sampled_from(Event),
+    party=st.none() | party_names,
+    state=st.sampled_from(State),
+    subject=st.none() | digests,
+    previous=digests,
+)
 
 
 @st.composite
@@ -230,7 +242,12 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
         uplink_digest=digests,
         payload_bytes=counts,
         received_at=times,
+        ledger_index=counts,
+        ledger_digest=digests,
     ),
+    LedgerEntry: ledger_entries,
+    LedgerHead: st.builds(LedgerHead, collaboration_id=identifiers, length=counts, digest=digests, at=times),
+    LedgerPage: st.builds(LedgerPage, entries=st.lists(ledger_entries, max_size=5).map(tuple), head=blobs),
     Signed: st.builds(
         Signed, kind=texts, payload=st.binary(max_size=200), certificate=blobs, signature=blobs
     ),

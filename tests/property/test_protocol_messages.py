@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from protocol.codec import Message, decode, digest, encode
 from protocol.errors import ProtocolError
+from protocol.ledger import LedgerPage, pack_pages, unpack_pages
 from tests.property.strategies import any_message, messages
 
 KINDS = sorted(messages, key=lambda kind: kind.__name__)
@@ -51,6 +52,16 @@ def test_the_strategies_know_every_kind_of_message() -> None:
 @given(any_message)
 def test_a_message_comes_back_from_its_bytes(message: Message) -> None:
     assert decode(type(message), encode(message)) == message
+
+
+@given(st.lists(st.binary(max_size=40) | messages[LedgerPage].map(encode), max_size=3), st.binary(max_size=8))
+def test_any_file_is_a_ledger_or_refused(pages: list[bytes], rest: bytes) -> None:
+    data = pack_pages(pages) + rest
+    try:
+        found = unpack_pages(data)
+    except ProtocolError:
+        return
+    assert pack_pages(map(encode, found)) == data
 
 
 @given(any_message, any_message)

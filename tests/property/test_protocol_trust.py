@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from protocol.codec import decode, encode
 from protocol.envelope import HYBRID, SealingKey, Signed, seal, sign, verify
-from protocol.errors import MalformedMessageError, OdcError, ProtocolError, SealBrokenError, TrustError
-from protocol.identity import Identity, load_certificate
+from protocol.errors import (
+    CertificateRefusedError,
+    MalformedMessageError,
+    OdcError,
+    ProtocolError,
+    SealBrokenError,
+    TrustError,
+)
+from protocol.identity import Identity, load_certificate, load_der_certificate
 from protocol.messages import Receipt
 from tests.fakes import certificates as fakes
 
@@ -19,7 +26,13 @@ from tests.fakes import certificates as fakes
 pytestmark = pytest.mark.filterwarnings("ignore:Parsed a serial number")
 
 RECEIPT = Receipt(
-    collaboration_id="0" * 32, party="hospital-a", uplink_digest=bytes(32), payload_bytes=1, received_at=1
+    collaboration_id="0" * 32,
+    party="hospital-a",
+    uplink_digest=bytes(32),
+    payload_bytes=1,
+    received_at=1,
+    ledger_index=2,
+    ledger_digest=bytes(32),
 )
 edits = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3)
 
@@ -35,6 +48,18 @@ def test_reissuing_the_same_inside_gives_a_certificate_that_holds() -> None:
     tbs = fakes.shared_member().certificate.tbs_certificate_bytes
     certificate = load_certificate(fakes.reissue(fakes.shared_root(), tbs))
     assert fakes.shared_root().trust_root.identify(certificate, at=fakes.NOW).name == "hospital-a"
+
+
+def test_a_certificate_has_one_form() -> None:
+    """Its signature may have bits to spare: they are signed by nobody, so there must be none."""
+    der = bytearray(
+        next(one for _ in range(64) if (one := fakes.issue(fakes.shared_root()).der)[-1] % 2 == 0)
+    )
+    signature = load_der_certificate(bytes(der)).signature
+    assert der[-len(signature) - 1] == 0
+    der[-len(signature) - 1] = 1
+    with pytest.raises(CertificateRefusedError, match="not in its one form"):
+        load_der_certificate(bytes(der))
 
 
 @given(edits)

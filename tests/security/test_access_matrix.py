@@ -6,38 +6,78 @@ so a new endpoint needs a decision.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from analyst_server.services import collaborations, tokens
 from protocol.codec import encode
 from protocol.identity import certificate_request
 from protocol.lists import pack_list
 from protocol.messages import Enrolment, InvitationTicket, Renewal
+from protocol.tokens import Scope, TokenRequest, new_token, token_digest, token_id
 from protocol.version import MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 from tests.fakes import certificates as fakes
 from tests.unit.analyst_server.api.client import Api
 from tests.unit.analyst_server.services.test_rounds import claim, finish
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, make_uplink, signed
+from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink, signed
 
 STRANGER: Final = "hospital-z"
 """Holds a certificate of the consortium, but the terms do not name it."""
-CALLERS: Final = {
-    "nobody": None,
+REVOKED: Final = "hospital-y"
+ELSEWHERE: Final = "d1" * 16
+"""Another round of the same members."""
+BY_CERTIFICATE: Final = {
     "stranger": STRANGER,
     "member": HOSPITAL,
     "lead": LEAD,
     "analyst": "analyst",
 }
-ANYBODY = frozenset(CALLERS)
-CERTIFIED = ANYBODY - {"nobody"}
+
+
+@dataclass(frozen=True)
+class TokenCase:
+    """A token, and what became of it."""
+
+    owner: str | None
+    """None is the analyst's operator."""
+    scope: Scope = "read"
+    where: Literal["all", "here", "elsewhere"] = "all"
+    end: Literal["", "ended", "revoked", "unknown", "certificate revoked"] = ""
+
+
+BY_TOKEN: Final = {
+    "token": TokenCase(HOSPITAL),
+    "token for this round": TokenCase(HOSPITAL, where="here"),
+    "token for another round": TokenCase(HOSPITAL, where="elsewhere"),
+    "token of the lead": TokenCase(LEAD),
+    "token of a stranger": TokenCase(STRANGER),
+    "ended token": TokenCase(HOSPITAL, end="ended"),
+    "revoked token": TokenCase(HOSPITAL, end="revoked"),
+    "unknown token": TokenCase(HOSPITAL, end="unknown"),
+    "token of a revoked member": TokenCase(REVOKED, end="certificate revoked"),
+    "operator's reading token": TokenCase(None),
+    "operator's token": TokenCase(None, "manage"),
+    "operator's token for this round": TokenCase(None, "manage", where="here"),
+    "operator's token for another round": TokenCase(None, "manage", where="elsewhere"),
+    "operator's ended token": TokenCase(None, "manage", end="ended"),
+    "operator's revoked token": TokenCase(None, "manage", end="revoked"),
+}
+ANYBODY = frozenset({"nobody", *BY_CERTIFICATE, *BY_TOKEN})
+CERTIFIED = frozenset(BY_CERTIFICATE)
 MEMBERS = frozenset({"member", "lead"})
 THE_LEAD = frozenset({"lead"})
+GOOD_TOKENS = frozenset(name for name, case in BY_TOKEN.items() if not case.end)
+MANAGERS = frozenset({"operator's token", "operator's token for this round"})
+READERS = MANAGERS | {"token", "token for this round", "token of the lead", "operator's reading token"}
+"""Tokens that see this round."""
 REFUSED: Final = (401, 403, 404)
 """404: who may not see a thing learns no more than who asks for one that does not exist."""
 INVITATION_ID: Final = "1a" * 16
@@ -52,6 +92,7 @@ class Scene:
     world: World
     api: Api
     upload_id: str
+    tokens: dict[str, str]
 
     def request(
         self, method: str, path: str, body: bytes = b"", media_type: str = MEDIA_TYPE, **headers: str
@@ -66,10 +107,15 @@ class Scene:
         return self.request(method, f"/v1/collaborations/{self.world.id}{rest}", body)
 
     def answer(self, caller: str, ask: Ask) -> httpx.Response:
-        party = CALLERS[caller]
+        party = BY_CERTIFICATE.get(caller)
         client = self.api.as_party(party) if party else self.api.anonymous
+        if caller in BY_TOKEN:  # with the body of a member, so that nothing but the token is in the way
+            party = HOSPITAL
+        request = ask(self, party)
+        if caller in BY_TOKEN:
+            request.headers["authorization"] = f"Bearer {self.tokens[caller]}"
         with client:
-            return client.send(ask(self, party))
+            return client.send(request)
 
 
 def enrolment() -> bytes:
@@ -87,6 +133,11 @@ def enrolment() -> bytes:
 
 def issued() -> bytes:
     return fakes.shared_member("institution", "hospital-new").certificate.public_bytes(Encoding.PEM)
+
+
+def revocations() -> bytes:
+    gone = fakes.shared_member("institution", REVOKED).certificate
+    return fakes.revoke(fakes.shared_root(), gone, number=2)
 
 
 def renewal(party: str | None) -> bytes:
@@ -108,6 +159,36 @@ def at_the_end(scene: Scene, _party: str | None) -> httpx.Request:
     return scene.request("PATCH", path, media_type=UPLOAD_MEDIA_TYPE, upload_offset="0", upload_complete="?0")
 
 
+def make_token(scene: Scene, party: str | None) -> httpx.Request:
+    digest = hashlib.sha256((party or "nobody").encode()).hexdigest()
+    body = json.dumps({"digest": digest, "expires_at": fakes.NOW + 100}).encode()
+    return scene.request("POST", "/v1/tokens", body, "application/json")
+
+
+def step(name: str) -> Ask:
+    return lambda scene, _: scene.of_round("POST", f"/{name}")
+
+
+def given(world: World, case: TokenCase) -> str:
+    """Make a token as its owner would, and let happen to it what became of it."""
+    token = new_token()
+    if case.end == "unknown":
+        return token
+    asked = TokenRequest(
+        digest=token_digest(token),
+        collaboration_id={"all": None, "here": world.id, "elsewhere": ELSEWHERE}[case.where],
+        expires_at=world.clock() + (1 if case.end == "ended" else 1000),
+    )
+    owner = identity(case.owner) if case.owner else None
+    if owner:
+        tokens.create(world.analyst, owner, fakes.shared_member(owner.role, owner.name).pem, asked)
+    else:
+        tokens.create_for_operator(world.analyst, asked, case.scope)
+    if case.end == "revoked":
+        tokens.revoke(world.analyst, owner, token_id(token_digest(token)))
+    return token
+
+
 MATRIX: Final[dict[tuple[str, str], tuple[frozenset[str], Ask]]] = {
     ("GET", "/.well-known/odc"): (ANYBODY, lambda s, _: s.request("GET", "/.well-known/odc")),
     ("GET", "/healthz"): (ANYBODY, lambda s, _: s.request("GET", "/healthz")),
@@ -124,11 +205,14 @@ MATRIX: Final[dict[tuple[str, str], tuple[frozenset[str], Ask]]] = {
     ("POST", "/v1/renewals"): (CERTIFIED, lambda s, who: s.request("POST", "/v1/renewals", renewal(who))),
     ("PUT", "/v1/revocations"): (
         THE_LEAD,
-        lambda s, _: s.request("PUT", "/v1/revocations", fakes.revoke(fakes.shared_root(), number=2)),
+        lambda s, _: s.request("PUT", "/v1/revocations", revocations()),
     ),
     ("GET", "/v1/revocations"): (ANYBODY, lambda s, _: s.request("GET", "/v1/revocations")),
-    ("GET", "/v1/collaborations"): (CERTIFIED, lambda s, _: s.request("GET", "/v1/collaborations")),
-    ("GET", "/v1/collaborations/{collaboration_id}"): (MEMBERS, lambda s, _: s.of_round("GET")),
+    ("GET", "/v1/collaborations"): (
+        CERTIFIED | GOOD_TOKENS,
+        lambda s, _: s.request("GET", "/v1/collaborations"),
+    ),
+    ("GET", "/v1/collaborations/{collaboration_id}"): (MEMBERS | READERS, lambda s, _: s.of_round("GET")),
     ("GET", "/v1/collaborations/{collaboration_id}/terms"): (
         MEMBERS,
         lambda s, _: s.of_round("GET", "/terms"),
@@ -159,8 +243,12 @@ MATRIX: Final[dict[tuple[str, str], tuple[frozenset[str], Ask]]] = {
         MEMBERS,
         lambda s, _: s.of_round("GET", "/downlink"),
     ),
+    ("GET", "/v1/collaborations/{collaboration_id}/ledger"): (
+        MEMBERS | READERS,
+        lambda s, _: s.of_round("GET", "/ledger"),
+    ),
     ("GET", "/v1/collaborations/{collaboration_id}/report"): (
-        MEMBERS,
+        MEMBERS | READERS,
         lambda s, _: s.of_round("GET", "/report"),
     ),
     ("POST", "/v1/collaborations/{collaboration_id}/uplinks"): (MEMBERS, begin),
@@ -169,6 +257,16 @@ MATRIX: Final[dict[tuple[str, str], tuple[frozenset[str], Ask]]] = {
         lambda s, _: s.request("HEAD", f"/v1/uploads/{s.upload_id}"),
     ),
     ("PATCH", "/v1/uploads/{upload_id}"): (frozenset({"member"}), at_the_end),
+    ("POST", "/v1/tokens"): (CERTIFIED - {"analyst"}, make_token),
+    ("GET", "/v1/tokens"): (CERTIFIED, lambda s, _: s.request("GET", "/v1/tokens")),
+    ("DELETE", "/v1/tokens/{token_id}"): (
+        frozenset({"member"}),
+        lambda s, _: s.request("DELETE", f"/v1/tokens/{token_id(token_digest(s.tokens['revoked token']))}"),
+    ),
+    **{
+        ("POST", f"/v1/collaborations/{{collaboration_id}}/{name}"): (MANAGERS, step(name))
+        for name in ("seal", "resume", "release", "cancel", "close")
+    },
 }
 
 
@@ -178,20 +276,28 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made.until_sealed()
     claim(made)
     finish(made)
+    collaborations.create(made.analyst, make_terms(collaboration_id=ELSEWHERE))
     yield made
     made.records.dispose()
 
 
-@pytest.fixture
-def scene(world: World) -> Scene:
+@pytest.fixture(scope="module")
+def given_tokens(world: World) -> dict[str, str]:
+    made = {name: given(world, case) for name, case in BY_TOKEN.items()}
+    world.clock.forward(1)
+    return made
+
+
+@pytest.fixture(scope="module")
+def scene(world: World, given_tokens: dict[str, str]) -> Scene:
     """Requests that an earlier cell sent are asked again: every one of them may be repeated."""
     api = Api(world)
     with world.records.begin() as unit:
         upload_id = unit.uplinks_of(world.id, HOSPITAL)[0].id
     with api.as_party(LEAD) as lead, api.anonymous as newcomer:
-        made = Scene(world, api, upload_id)
+        made = Scene(world, api, upload_id, given_tokens)
         newcomer.send(made.request("POST", "/v1/enrolments", enrolment()))
-        lead.send(made.request("PUT", "/v1/revocations", fakes.revoke(fakes.shared_root(), number=2)))
+        lead.send(made.request("PUT", "/v1/revocations", revocations()))
     return made
 
 
@@ -204,7 +310,7 @@ def test_every_operation_has_its_row(scene: Scene) -> None:
     assert operations == set(MATRIX)
 
 
-@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize("caller", sorted(ANYBODY))
 @pytest.mark.parametrize("operation", MATRIX, ids=" ".join)
 def test_the_allowed_are_answered_and_no_others(
     scene: Scene, operation: tuple[str, str], caller: str

@@ -14,6 +14,7 @@ opinion and not an echo. A test compares the stored files with what this module 
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import hmac
 import json
@@ -273,13 +274,54 @@ SCALED_UPLINK = {
         array("anchor_rep_scale", "f4", (2,), ANCHOR_REP_SCALE),
     ],
 }
+TOKEN = "odct_" + base64.urlsafe_b64encode(bytes(range(32))).decode().rstrip("=")
 UPLINK_DIGEST = hashlib.sha256(pack(UPLINK)).digest()
+
+
+def chained(steps: Sequence[tuple[str, str | None, str, bytes | None]]) -> tuple[list[Any], list[bytes]]:
+    """Return the ledger of some steps, and its head after each of them, none at all included."""
+    entries: list[Any] = []
+    heads = [hashlib.sha256(b"odc/v1/ledger\0" + COLLABORATION.encode()).digest()]
+    for index, (event, party, state, subject) in enumerate(steps):
+        entries.append(
+            {
+                "index": index,
+                "at": 1_799_999_000 + 100 * index,
+                "event": event,
+                "party": party,
+                "state": state,
+                "subject": subject,
+                "previous": heads[-1],
+            }
+        )
+        heads.append(hashlib.sha256(b"odc/v1/ledger-entry\0" + pack(entries[-1])).digest())
+    return entries, heads
+
+
+STEPS: list[tuple[str, str | None, str, bytes | None]] = [
+    ("publish terms", None, "enrolling", TERMS_DIGEST),
+    ("accept terms", "hospital-b", "enrolling", hashlib.sha256(pack(ACCEPTANCE)).digest()),
+    ("accept terms", "hospital-a", "enrolling", bytes(32)),
+    ("publish anchor", "hospital-a", "anchored", COMMITMENT),
+    ("begin uplink", "hospital-b", "collecting", UPLINK_DIGEST),
+    ("accept uplink", "hospital-b", "collecting", UPLINK_DIGEST),
+    ("seal", None, "sealed", None),
+]
+LEDGER, HEADS = chained(STEPS)
+LEDGER_HEAD: dict[str, Any] = {
+    "collaboration_id": COLLABORATION,
+    "length": len(LEDGER),
+    "digest": HEADS[-1],
+    "at": 1_800_000_000,
+}
 RECEIPT: dict[str, Any] = {
     "collaboration_id": COLLABORATION,
     "party": "hospital-b",
     "uplink_digest": UPLINK_DIGEST,
     "payload_bytes": 51,
     "received_at": 1_800_000_000,
+    "ledger_index": 5,
+    "ledger_digest": HEADS[6],
 }
 DOWNLINK: dict[str, Any] = {
     "collaboration_id": COLLABORATION,
@@ -346,6 +388,10 @@ def valid_messages() -> Iterator[Case]:
             "UplinkManifest", PRIVATE_UPLINK),
         ("uplink manifest of scaled 8-bit representations", "UplinkManifest", SCALED_UPLINK),
         ("receipt", "Receipt", RECEIPT),
+        ("ledger entry, the first", "LedgerEntry", LEDGER[0]),
+        ("ledger entry of a party", "LedgerEntry", LEDGER[1]),
+        ("ledger head", "LedgerHead", LEDGER_HEAD),
+        ("ledger page", "LedgerPage", {"entries": LEDGER, "head": b"signed head"}),
         ("downlink manifest", "DownlinkManifest", DOWNLINK),
         ("signed, as a message alone", "Signed", SIGNED),
     ]:  # fmt: skip
@@ -692,6 +738,36 @@ def scaled_matrices() -> Iterator[Case]:
         }
 
 
+# --- ledgers.json ----------------------------------------------------------------------------------
+
+
+def ledgers() -> Iterator[Case]:
+    again = chained([*STEPS[:6], STEPS[5]])[0]
+    for name, entries, verdict in [
+        ("a round until its seal", LEDGER, "valid"),
+        ("the beginning of the same", LEDGER[:3], "valid"),
+        ("a time was changed", changed(LEDGER, 2, "at", to=1), "ledger-broken"),
+        ("a subject was taken out", changed(LEDGER, 1, "subject", to=None), "ledger-broken"),
+        ("an entry was left out", [*LEDGER[:2], *LEDGER[3:]], "ledger-broken"),
+        ("two entries changed places", [LEDGER[0], LEDGER[2], LEDGER[1], *LEDGER[3:]], "ledger-broken"),
+        ("the first entry of another collaboration", [changed(LEDGER[0], "previous", to=bytes(32))],
+            "ledger-broken"),
+        ("a step that does not follow", chained([STEPS[0], STEPS[5]])[0], "ledger-broken"),
+        ("a state that the step does not lead to", chained([(*STEPS[0][:2], "anchored", None)])[0],
+            "ledger-broken"),
+        ("a second uplink of a party", again, "ledger-broken"),
+    ]:  # fmt: skip
+        case = {
+            "name": name,
+            "collaboration_id": COLLABORATION,
+            "entries": [pack(entry).hex() for entry in entries],
+            "verdict": verdict,
+        }
+        if verdict == "valid":
+            case["heads"] = [head.hex() for head in HEADS[: len(entries) + 1]]
+        yield case
+
+
 # --- keys.json -------------------------------------------------------------------------------------
 
 
@@ -709,6 +785,7 @@ def keys() -> dict[str, list[Case]]:
     secret, ticket, csr = bytes(range(32, 64)), b"signed ticket", b"PKCS #10"
     mac_key = hkdf(secret, "odc/v1/join-mac")
     mac = hmac.digest(mac_key, hashlib.sha256(ticket).digest() + hashlib.sha256(csr).digest(), "sha256")
+    token_digest = hashlib.sha256(b"odc/v1/api-token\0" + TOKEN.encode()).hexdigest()
     info = b"odc/v1/sealed-anchor\0" + COLLABORATION.encode() + TERMS_DIGEST + b"hospital-b"
     return {
         "derive": [
@@ -726,6 +803,7 @@ def keys() -> dict[str, list[Case]]:
             ]
         ],
         "join_mac": [{"secret": secret.hex(), "ticket": ticket.hex(), "csr": csr.hex(), "mac": mac.hex()}],
+        "api_token": [{"token": TOKEN, "digest": token_digest, "token_id": token_digest[:32]}],
         "seed_commitment": [{"seed": SEED.hex(), "commitment": COMMITMENT.hex()}],
         "anchor_info": [
             {
@@ -985,6 +1063,7 @@ def deterministic() -> dict[str, Any]:
         "uplinks.json": [*uplinks()],
         "streams.json": [*streams()],
         "scaled.json": [*scaled_matrices()],
+        "ledgers.json": [*ledgers()],
         "keys.json": keys(),
         "anchors.json": [*anchors()],
     }

@@ -13,7 +13,7 @@ import typer
 from protocol import __version__
 from protocol.errors import OdcError, for_terminal
 from protocol.invitation import Invitation
-from user_client.cli import consortium, round_commands, terms
+from user_client.cli import consortium, ledger, round_commands, terms, tokens
 from user_client.cli.options import (
     AsJson,
     Options,
@@ -41,6 +41,8 @@ app = typer.Typer(
 app.add_typer(consortium.app, name="consortium")
 app.add_typer(terms.app, name="terms")
 app.add_typer(round_commands.anchor, name="anchor")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(tokens.app, name="token")
 for command in (
     round_commands.prepare,
     round_commands.contribute,

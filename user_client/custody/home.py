@@ -14,6 +14,7 @@
         basis.npy                                           F_i: never leaves
         uplink.odc  uplink.payload  prepared.json           what leaves
         receipt.odc  downlink.odc  change_of_basis.bin  model.onnx
+        ledger.odc  ledger.refused.odc              the longest ledger that held, the last that did not
     analyst.json                                            what the analyst said of itself, for a day
     traffic.jsonl                                           bytes on the wire, by kind: counts only
 """

@@ -19,17 +19,21 @@ from user_client.sdk.consortium import (
     revoke,
 )
 from user_client.sdk.downlink import predict, receive
+from user_client.sdk.ledger import CheckedLedger, fetch_ledger, stored_ledger, verify_ledger
 from user_client.sdk.membership import join
 from user_client.sdk.picture import draw_picture
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
+from user_client.sdk.tokens import NewToken, create_token, list_tokens, revoke_token
 from user_client.sdk.traffic import explain_our_bytes
 from user_client.sdk.uplink import Prepared, contribute, prepare, prepared_before
 
 __all__ = [
     "Approved",
+    "CheckedLedger",
     "Member",
+    "NewToken",
     "Prepared",
     "PrivacyOptions",
     "Session",
@@ -39,12 +43,15 @@ __all__ = [
     "contribute",
     "create_anchor",
     "create_consortium",
+    "create_token",
     "draw_picture",
     "explain_our_bytes",
+    "fetch_ledger",
     "fetch_terms",
     "invitations",
     "invite",
     "join",
+    "list_tokens",
     "members",
     "plain_words",
     "predict",
@@ -55,5 +62,8 @@ __all__ = [
     "renew_in_time",
     "renew_own",
     "revoke",
+    "revoke_token",
+    "stored_ledger",
     "update_revocations",
+    "verify_ledger",
 ]

@@ -12,9 +12,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from analyst_server import cli
-from analyst_server.services import rounds
+from analyst_server.services import rounds, tokens
 from protocol import __version__
-from protocol.errors import CertificateRequiredError, OutOfOrderError
+from protocol.errors import CertificateRequiredError, InputError, OutOfOrderError, TokenRefusedError
 from tests.fakes.certificates import NOW
 from tests.unit.analyst_server.services.test_collaborations import DRAFT
 from tests.unit.analyst_server.services.test_rounds import OWNER, claim, finish
@@ -227,3 +227,34 @@ def test_a_report_is_written_as_a_page(run: Run, world: World, tmp_path: Path) -
     page = tmp_path / "report.html"
     assert world.terms.title in run("collaboration", "report", world.id, "--html", page).output
     assert f"<h1>{world.terms.title}</h1>" in page.read_text()
+
+
+# tokens
+
+
+def test_the_operators_token_is_made_listed_and_revoked(run: Run, world: World) -> None:
+    world.publish()
+    made = json.loads(
+        run("token", "create", "--scope", "manage", "--collaboration", world.id, "--json").output
+    )
+    grant = tokens.check(world.analyst, made["token"])
+    assert (grant.holder, grant.scope, grant.only) == (None, "manage", world.id)
+    listed = run("token", "list").output
+    assert made["token_id"] in listed
+    assert made["token"] not in listed
+    assert run("token", "revoke", made["token"]).output == "revoked\n"
+    assert "revoked" in run("token", "list").output
+    with pytest.raises(TokenRefusedError):
+        tokens.check(world.analyst, made["token"])
+
+
+def test_a_person_is_shown_the_token_once(run: Run) -> None:
+    assert run("token", "list").output == "no tokens\n"
+    shown = run("token", "create", "--label", "scheduler").output
+    assert shown.startswith("odct_")
+    assert "scheduler" in shown
+
+
+@pytest.mark.parametrize("words", [("--scope", "all"), ("--days", "0"), ("--days", "400")])
+def test_a_token_that_cannot_be_is_refused(run: Run, words: tuple[str, ...]) -> None:
+    assert isinstance(run("token", "create", *words).exception, InputError)

@@ -20,7 +20,8 @@ def test_a_database_elsewhere_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("PORT", "9000"), ("LEASE_S", "20"), ("HOLD_RELEASE", "true"), ("POLL_S", "2")]
+    ("name", "value"),
+    [("PORT", "9000"), ("LEASE_S", "20"), ("HOLD_RELEASE", "true"), ("POLL_S", "2"), ("LOG_LEVEL", "DEBUG")],
 )
 def test_the_environment_sets_every_knob(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(f"ODC_ANALYST_{name}", value)
@@ -29,8 +30,16 @@ def test_the_environment_sets_every_knob(monkeypatch: pytest.MonkeyPatch, name: 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("port", 65536), ("lease_s", 1), ("max_uplink_bytes", 0), ("compute_processes", 0), ("poll_s", 0)],
+    [
+        ("port", 65536),
+        ("lease_s", 1),
+        ("max_uplink_bytes", 0),
+        ("compute_processes", 0),
+        ("poll_s", 0),
+        ("log_level", "trace"),
+        ("log_level", "notset"),
+    ],
 )
-def test_a_setting_that_cannot_be_is_refused(name: str, value: int) -> None:
+def test_a_setting_that_cannot_be_is_refused(name: str, value: object) -> None:
     with pytest.raises(ValidationError, match=name):
         Settings.model_validate({name: value})

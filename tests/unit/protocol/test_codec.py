@@ -13,7 +13,13 @@ from protocol.terms import NumericColumn, Schema, Terms
 from tests.vectors import generate
 
 RECEIPT = Receipt(
-    collaboration_id="0" * 32, party="hospital-a", uplink_digest=bytes(32), payload_bytes=1, received_at=2
+    collaboration_id="0" * 32,
+    party="hospital-a",
+    uplink_digest=bytes(32),
+    payload_bytes=1,
+    received_at=2,
+    ledger_index=3,
+    ledger_digest=bytes(32),
 )
 
 
@@ -134,4 +140,4 @@ def test_a_message_cannot_be_changed() -> None:
 @pytest.mark.parametrize(("keys", "words"), [(64, "extra inputs are not permitted"), (65, "is not msgpack")])
 def test_a_map_of_more_keys_than_any_message_has_is_not_looked_into(keys: int, words: str) -> None:
     with pytest.raises(MalformedMessageError, match=words):
-        decode(Receipt, generate.pack({**RECEIPT.model_dump(), **{f"x{n:02}": 1 for n in range(keys - 5)}}))
+        decode(Receipt, generate.pack({**RECEIPT.model_dump(), **{f"x{n:02}": 1 for n in range(keys - 7)}}))

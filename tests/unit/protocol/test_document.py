@@ -119,6 +119,8 @@ def test_the_requests_in_the_document_are_the_routes_of_the_server() -> None:
             routes.trust_routes(nobody),  # type: ignore[arg-type]
             routes.collaboration_routes(nobody),  # type: ignore[arg-type]
             routes.result_routes(nobody),  # type: ignore[arg-type]
+            routes.operator_routes(nobody),  # type: ignore[arg-type]
+            routes.token_routes(nobody),  # type: ignore[arg-type]
             routes.uplink_routes(nobody, 1.0),  # type: ignore[arg-type]
         )
         for route in router.routes

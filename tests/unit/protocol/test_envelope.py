@@ -33,7 +33,13 @@ from protocol.messages import InvitationTicket, Receipt
 from tests.fakes import certificates as fakes
 
 RECEIPT = Receipt(
-    collaboration_id="0" * 32, party="hospital-a", uplink_digest=bytes(32), payload_bytes=1, received_at=2
+    collaboration_id="0" * 32,
+    party="hospital-a",
+    uplink_digest=bytes(32),
+    payload_bytes=1,
+    received_at=2,
+    ledger_index=3,
+    ledger_digest=bytes(32),
 )
 
 

@@ -32,6 +32,8 @@ EXAMPLES: list[OdcError] = [
     errors.InvitationError("no"),
     errors.InputError("no"),
     errors.UnreadableFileError("table.csv", "no such file"),
+    errors.LedgerError("entry 3: does not continue entry 2"),
+    errors.TokenRefusedError("no such token"),
     errors.SealBrokenError("no"),
     errors.RoundError("no"),
     errors.OutOfOrderError("draft", "seal"),

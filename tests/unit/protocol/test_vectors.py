@@ -13,13 +13,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import x25519
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from protocol import envelope, messages
+from protocol import envelope, ledger, messages
 from protocol.arrays import ArrayDigest, Layout, StreamReader, check_values, dequantise, quantise
 from protocol.codec import Message, decode, digest, encode
 from protocol.errors import OdcError, ProtocolError
 from protocol.identity import TrustRoot, load_certificate
 from protocol.messages import ArraySpec, UplinkManifest, check_uplink
 from protocol.terms import Terms
+from protocol.tokens import id_of, token_digest, token_id
 from tests.vectors import generate
 
 VECTORS = Path(generate.__file__).parent
@@ -32,6 +33,9 @@ KINDS: dict[str, type[Message]] = {
     "SealedAnchor": messages.SealedAnchor,
     "UplinkManifest": messages.UplinkManifest,
     "Receipt": messages.Receipt,
+    "LedgerEntry": ledger.LedgerEntry,
+    "LedgerHead": ledger.LedgerHead,
+    "LedgerPage": ledger.LedgerPage,
     "DownlinkManifest": messages.DownlinkManifest,
     "Signed": envelope.Signed,
 }
@@ -149,6 +153,18 @@ def test_scaled_matrices_are_rounded_and_read_as_the_vector_says(case: dict[str,
     assert dequantise(values, scale).astype("<f4").tobytes().hex() == case["decoded"]
 
 
+@pytest.mark.parametrize("case", cases("ledgers.json"))
+def test_ledgers_hold_or_not_as_the_vector_says(case: dict[str, Any]) -> None:
+    entries = [decode(ledger.LedgerEntry, bytes.fromhex(entry)) for entry in case["entries"]]
+    if case["verdict"] == "valid":
+        found = ledger.check_chain(case["collaboration_id"], entries)
+        assert [head.hex() for head in found] == case["heads"]
+        return
+    with pytest.raises(OdcError) as caught:
+        ledger.check_chain(case["collaboration_id"], entries)
+    assert caught.value.code == case["verdict"]
+
+
 @pytest.mark.parametrize("case", cases("keys.json", "derive"))
 def test_keys_derive_as_the_vector_says(case: dict[str, Any]) -> None:
     key = envelope.derive(bytes.fromhex(case["secret"]), case["label"], case["length"])
@@ -159,6 +175,12 @@ def test_keys_derive_as_the_vector_says(case: dict[str, Any]) -> None:
 def test_join_macs_are_as_the_vector_says(case: dict[str, Any]) -> None:
     mac = envelope.join_mac(*(bytes.fromhex(case[name]) for name in ("secret", "ticket", "csr")))
     assert mac.hex() == case["mac"]
+
+
+@pytest.mark.parametrize("case", cases("keys.json", "api_token"))
+def test_tokens_have_the_digest_of_the_vector(case: dict[str, Any]) -> None:
+    assert token_digest(case["token"]) == case["digest"]
+    assert token_id(case["digest"]) == id_of(case["token"]) == case["token_id"]
 
 
 @pytest.mark.parametrize("case", cases("keys.json", "seed_commitment"))

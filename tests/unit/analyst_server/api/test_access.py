@@ -7,6 +7,7 @@ import pytest
 from starlette.requests import Request
 
 from analyst_server.api.access import RequireIdentity, _sender, is_public
+from analyst_server.services.tokens import Grant
 from protocol.errors import CertificateRequiredError
 from tests.fakes.certificates import NOT_AFTER, NOT_BEFORE, issue, make_root, shared_root
 from tests.unit.analyst_server.api.client import Api, slug
@@ -124,6 +125,6 @@ def test_what_is_not_http_passes() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["type"])
 
-    guarded = RequireIdentity(app, shared_root().trust_root, Clock())
+    guarded = RequireIdentity(app, shared_root().trust_root, Clock(), lambda _: Grant(None))
     asyncio.run(guarded({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert seen == ["lifespan"]

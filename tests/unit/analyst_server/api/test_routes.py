@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from analyst_server.api import routes
 from protocol.codec import decode
 from protocol.envelope import Signed, verify
+from protocol.ledger import LedgerPage
 from protocol.lists import pack_list, unpack_list
 from protocol.messages import Receipt
 from protocol.terms import Terms
@@ -292,6 +293,20 @@ def test_a_downlink_before_the_release_is_out_of_order(ready: Api) -> None:
 def test_a_member_reads_the_report(ready: Api) -> None:
     answer = ready.as_party(HOSPITAL).get(f"/v1/collaborations/{ready.world.id}/report")
     assert answer.json()["state"] == "anchored"
+
+
+def test_a_member_reads_the_ledger_from_where_it_asks(ready: Api) -> None:
+    client, address = ready.as_party(HOSPITAL), f"/v1/collaborations/{ready.world.id}/ledger"
+    whole, rest = client.get(address), client.get(address, params={"start": "3"})
+    assert whole.headers["content-type"] == MEDIA_TYPE
+    assert decode(LedgerPage, rest.content).entries == decode(LedgerPage, whole.content).entries[3:]
+
+
+@pytest.mark.parametrize("start", ["-1", "x", "1e3", "9" * 16, "4"])
+def test_a_ledger_is_asked_for_by_a_number_it_has(ready: Api, start: str) -> None:
+    address = f"/v1/collaborations/{ready.world.id}/ledger"
+    answer = ready.as_party(HOSPITAL).get(address, params={"start": start})
+    assert (answer.status_code, slug(answer)) == (400, "malformed-message")
 
 
 # answers compressed

@@ -328,8 +328,10 @@ def test_the_status_says_who_asks(world: World) -> None:
     assert status(world, LEAD)["you"] == {"party": LEAD, "role": "lead"}
 
 
-def test_asking_is_noted_as_seen(world: World) -> None:
+def test_a_step_is_noted_as_seen_and_looking_writes_nothing(world: World) -> None:
     world.publish()
+    world.clock.forward(60)
+    world.accept(HOSPITAL)
     world.clock.forward(60)
     status(world)
     assert member(world, HOSPITAL)["last_seen_at"] == NOW + 60
@@ -345,14 +347,14 @@ def test_the_listing_has_only_what_the_sender_is_a_member_of(world: World) -> No
 def test_the_operator_sees_all_collaborations(world: World) -> None:
     world.publish()
     world.publish(make_terms(collaboration_id="d0" * 16, parties=(LEAD,)))
-    rows = collaborations.operator_status(world.analyst)
+    rows = collaborations.listing(world.analyst, None)
     assert {row["collaboration_id"] for row in rows} == {"c0" * 16, "d0" * 16}
     assert all(row["you"] is None for row in rows)
 
 
 def test_the_operator_sees_one_collaboration_by_its_id(world: World) -> None:
     world.publish()
-    (row,) = collaborations.operator_status(world.analyst, world.id)
+    row = collaborations.status(world.analyst, None, world.id)
     assert row["collaboration_id"] == world.id
 
 

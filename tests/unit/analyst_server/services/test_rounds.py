@@ -188,7 +188,7 @@ def test_a_failed_round_keeps_its_reason(sealed: World) -> None:
 def test_a_failed_round_says_who_has_to_act(sealed: World) -> None:
     claim(sealed)
     rounds.fail(sealed.analyst, sealed.id, OWNER, "reason")
-    (row,) = collaborations.operator_status(sealed.analyst, sealed.id)
+    row = collaborations.status(sealed.analyst, None, sealed.id)
     assert row["waiting_for"] == ["the analyst: odc-analyst collaboration resume"]
 
 
@@ -307,6 +307,19 @@ def test_the_first_fetch_is_the_one_that_is_noted(released: World) -> None:
 def test_there_is_no_downlink_before_the_release(sealed: World) -> None:
     with pytest.raises(OutOfOrderError):
         downlinks.fetch(sealed.analyst, identity(HOSPITAL), sealed.id)
+
+
+def test_a_closed_round_is_fetched_no_more(released: World) -> None:
+    fetch(released, HOSPITAL)
+    collaborations.close(released.analyst, released.id)
+    for party in (HOSPITAL, LEAD):
+        with pytest.raises(OutOfOrderError, match="is closed"):
+            fetch(released, party)
+
+
+def test_a_round_is_closed_after_its_release_alone(sealed: World) -> None:
+    with pytest.raises(OutOfOrderError):
+        collaborations.close(sealed.analyst, sealed.id)
 
 
 def test_a_stranger_fetches_nothing(released: World) -> None:

@@ -114,7 +114,7 @@ def test_the_rows_of_a_suspected_party_do_not_train(world: World) -> None:
 def test_a_round_with_a_suspicion_is_held_until_somebody_has_read_it(world: World) -> None:
     Watched(sealed(world, hospital_b=BAD["scaled"])).run_one()
     assert world.state == "training"
-    (status,) = collaborations.operator_status(world.analyst, world.id)
+    status = collaborations.status(world.analyst, None, world.id)
     assert status["waiting_for"] == ["the analyst: odc-analyst collaboration release"]
     rounds.release(world.analyst, world.id)
     assert downlinks.fetch(world.analyst, identity("hospital-b"), world.id)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from analyst_server.store import (
     Collaboration,
     Downlink,
     Enrolled,
-    HistoryEntry,
+    LedgerRow,
     Member,
     Records,
     Unit,
@@ -24,6 +25,9 @@ from analyst_server.store import (
 )
 from analyst_server.store import records as records_module
 from analyst_server.store.tables import Base
+from protocol.codec import encode
+from protocol.envelope import Signed
+from protocol.ledger import LedgerEntry, check_chain
 from protocol.states import State
 
 LIMIT_S = 30
@@ -247,6 +251,46 @@ def test_a_migrated_database_is_found_again(tmp_path: Path) -> None:
     engine.dispose()
 
 
+def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None:
+    records = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
+    records.migrate("0003")
+    signed_acceptance = encode(Signed(kind="k", payload=b"acceptance", certificate=b"c", signature=b"s"))
+    steps = [
+        ("publish terms", None, 1, "enrolling"),
+        ("accept terms", "lead", 2, "enrolling"),
+        ("accept terms", "lead", 3, "enrolling"),
+        ("publish anchor", "lead", 4, "anchored"),
+        ("begin uplink", "hospital-a", 5, "collecting"),
+        ("accept uplink", "hospital-a", 6, "collecting"),
+    ]
+    put(records, collaboration(), uplink(5, receipt=b"r", received_at=6, manifest_digest=b"m" * 32))
+    put(
+        records,
+        Member(
+            collaboration_id=f"{1:032x}",
+            party="lead",
+            acceptance=signed_acceptance,
+            accepted_at=3,
+            anchor_commitment=b"a" * 32,
+        ),
+    )
+    with records._engine.begin() as connection:
+        for event, party, at, state in steps:
+            connection.exec_driver_sql(
+                "INSERT INTO history (collaboration_id, event, party, at, state) VALUES (?, ?, ?, ?, ?)",
+                (f"{1:032x}", event, party, at, state),
+            )
+    records.migrate()
+    with records.begin() as unit:
+        rows = unit.ledger(f"{1:032x}")
+    records.dispose()
+    entries = [LedgerEntry(**{name: getattr(row, name) for name in LedgerEntry.model_fields}) for row in rows]
+    assert [(one.event, one.party, one.at, one.state) for one in entries] == steps
+    assert [row.digest for row in rows] == check_chain(f"{1:032x}", entries)[1:]
+    signed = hashlib.sha256(b"acceptance").digest()
+    assert [row.subject for row in rows] == [bytes(32), None, signed, b"a" * 32, b"m" * 32, b"m" * 32]
+
+
 def test_a_commit_is_on_the_disk_before_it_returns(records: Records) -> None:
     with records._engine.connect() as connection:
         found = [
@@ -338,12 +382,36 @@ def test_pending_enrolments_are_those_without_certificate(records: Records) -> N
         assert [row.created_at for row in unit.enrolments(pending=False)] == [1, 2]
 
 
-def test_the_history_comes_in_order(records: Records) -> None:
-    put(records, collaboration())
-    for event in ("one", "two", "three"):
-        put(records, HistoryEntry(collaboration_id=f"{1:032x}", at=5, event=event, state="draft"))
+def entry(index: int, **changed: Any) -> LedgerRow:
+    values: dict[str, Any] = {
+        "collaboration_id": f"{1:032x}",
+        "index": index,
+        "at": 5,
+        "event": "accept terms",
+        "party": None,
+        "state": "enrolling",
+        "previous": bytes(32),
+        "digest": bytes(32),
+    }
+    return LedgerRow(**{**values, **changed})
+
+
+def test_the_ledger_comes_in_order_from_where_it_is_asked(records: Records) -> None:
+    put(records, collaboration(), entry(0), entry(2, party="a"), entry(1, party="a"))
     with records.begin() as unit:
-        assert [row.event for row in unit.history(f"{1:032x}")] == ["one", "two", "three"]
+        assert [row.index for row in unit.ledger(f"{1:032x}")] == [0, 1, 2]
+        assert [row.index for row in unit.ledger(f"{1:032x}", start=1, limit=1)] == [1]
+        last = unit.last_of_ledger(f"{1:032x}")
+        assert last is not None
+        assert last.index == 2
+        assert unit.count_of_ledger(f"{1:032x}", "a") == 2
+        assert unit.last_of_ledger("x") is None
+
+
+def test_a_place_in_the_ledger_is_given_once(records: Records) -> None:
+    put(records, collaboration(), entry(0))
+    with pytest.raises(IntegrityError):
+        put(records, entry(0, event="cancel"))
 
 
 def test_what_is_not_there_is_none(records: Records) -> None:

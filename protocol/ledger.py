@@ -1,0 +1,118 @@
+"""The ledger: every step of a collaboration, each bound to all before it.
+
+An entry names what its step was about and the digest of the entry before it, so that one digest, the
+*head*, stands for the whole. The analyst signs the head whenever somebody asks for the ledger, and a
+`Receipt` names the entry of its uplink. Layout and rules: docs/protocol.md, "Ledger".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Annotated, ClassVar
+
+from pydantic import FailFast, Field
+
+from protocol.codec import Message, decode, encode
+from protocol.errors import LedgerError, OutOfOrderError, TruncatedError
+from protocol.limits import MAX_LEDGER_PAGE, MAX_MESSAGE_BYTES
+from protocol.messages import Blob, Count, Digest, UnixTime
+from protocol.states import Event, State, advance
+from protocol.terms import Identifier, PartyName
+
+
+class LedgerEntry(Message):
+    """One step of the table of states."""
+
+    signing_label: ClassVar[str] = "odc/v1/ledger-entry"
+
+    index: Count
+    at: UnixTime
+    event: Annotated[Event, Field(strict=False)]
+    party: PartyName | None
+    """Whose step it was; None for the analyst's."""
+    state: Annotated[State, Field(strict=False)]
+    """Where the collaboration stood afterwards."""
+    subject: Digest | None
+    """Digest of what the step was about: a signed message, the anchor's commitment, the model."""
+    previous: Digest
+    """`entry_digest` of the entry before, or `first_previous`."""
+
+
+class LedgerHead(Message):
+    """The analyst's signature under the first ``length`` entries."""
+
+    signing_label: ClassVar[str] = "odc/v1/ledger-head"
+
+    collaboration_id: Identifier
+    length: Count
+    digest: Digest
+    at: UnixTime
+
+
+class LedgerPage(Message):
+    """Some entries, and the head of all there are."""
+
+    signing_label: ClassVar[str] = "odc/v1/ledger-page"
+
+    entries: Annotated[tuple[LedgerEntry, ...], FailFast()] = Field(max_length=MAX_LEDGER_PAGE)
+    head: Blob
+    """A signed `LedgerHead`."""
+
+
+def first_previous(collaboration_id: str) -> bytes:
+    """What the first entry names as the one before it, so that it fits no other collaboration."""
+    return sha256(b"odc/v1/ledger\x00" + collaboration_id.encode()).digest()
+
+
+def entry_digest(entry: LedgerEntry) -> bytes:
+    """Return what the next entry, and the head, call this one."""
+    return sha256(entry.signing_label.encode() + b"\x00" + encode(entry)).digest()
+
+
+def check_chain(collaboration_id: str, entries: Sequence[LedgerEntry]) -> list[bytes]:
+    """Return the head after 0, 1, ... entries, if each follows from the one before.
+
+    The rules of docs/protocol.md, "Ledger": (1) entries are numbered from 0; (2) each names the digest
+    of the one before; (3) its event leads to its state; (4) a party's uplink is accepted once.
+
+    Raises `LedgerError`, which names the first entry that breaks one.
+    """
+    heads, state, received = [first_previous(collaboration_id)], State.DRAFT, set()
+    for number, entry in enumerate(entries):
+        if entry.index != number:  # (1)
+            raise LedgerError(f"entry {number}: is numbered {entry.index}")
+        if entry.previous != heads[-1]:  # (2)
+            before = f"entry {number - 1}" if number else f"collaboration {collaboration_id}"
+            raise LedgerError(f"entry {number}: does not continue {before}; one of the two was changed")
+        try:  # (3)
+            state = advance(state, entry.event)
+        except OutOfOrderError:
+            raise LedgerError(f"entry {number}: '{entry.event}' does not follow {state}") from None
+        if entry.state is not state:
+            raise LedgerError(f"entry {number}: '{entry.event}' leads to {state}, not to {entry.state}")
+        if entry.event is Event.ACCEPT_UPLINK:  # (4)
+            if entry.party in received:
+                raise LedgerError(f"entry {number}: a second uplink of {entry.party}")
+            received.add(entry.party)
+        heads.append(entry_digest(entry))
+    return heads
+
+
+def pack_pages(pages: Iterable[bytes]) -> bytes:
+    """Return pages as they stand in a file: the length of each in four bytes, then the page."""
+    return b"".join(struct.pack("<I", len(page)) + page for page in pages)
+
+
+def unpack_pages(data: bytes) -> list[LedgerPage]:
+    """Return the pages in a file; raises `ProtocolError`."""
+    pages, offset = [], 0
+    while offset < len(data):
+        start = offset + 4
+        length = struct.unpack_from("<I", data, offset)[0] if start <= len(data) else MAX_MESSAGE_BYTES
+        if len(data) < start + length:
+            raise TruncatedError("ledger", start + length, len(data))
+        pages.append(decode(LedgerPage, data[start : start + length]))
+        offset = start + length
+    return pages

@@ -1,0 +1,125 @@
+"""API tokens: how other systems of an institution, or of the analyst, ask without a certificate.
+
+A token is 256 random bits. The analyst keeps its digest alone, which needs no salt and no slow hash: there
+is nothing to guess.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from protocol.codec import explain
+from protocol.errors import InputError, MalformedMessageError, TokenRefusedError
+from protocol.limits import MAX_TOKEN_S
+from protocol.messages import UnixTime
+from protocol.terms import FieldText, Identifier
+
+TOKEN_PREFIX: Final = "odct_"  # noqa: S105  # what tells a token from other secrets, in a file or a scanner
+_TOKEN: Final = re.compile(TOKEN_PREFIX + "[A-Za-z0-9_-]{43}")
+_ID_DIGITS: Final = 32
+
+
+Scope = Literal["read", "manage"]
+"""What a token may do: look, or also take the steps of the analyst's operator."""
+
+
+class TokenRequest(BaseModel):
+    """What an institution asks for; it draws the token itself, so that none is ever in an answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    label: FieldText = ""
+    collaboration_id: Identifier | None = None
+    """The one collaboration it is for; all of the institution's without."""
+    expires_at: UnixTime
+
+    @classmethod
+    def from_json(cls, data: bytes) -> TokenRequest:
+        """Raises `MalformedMessageError`."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise MalformedMessageError("token request", explain(error)) from None
+
+
+class TokenRow(BaseModel):
+    """A token as it is listed: never itself."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    token_id: Identifier
+    label: FieldText
+    scope: Scope
+    collaboration_id: Identifier | None
+    created_at: UnixTime
+    expires_at: UnixTime
+    last_used_at: UnixTime | None
+    revoked: bool
+
+    @classmethod
+    def from_answer(cls, value: Any) -> TokenRow:
+        """Raises `MalformedMessageError`."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise MalformedMessageError("API token", explain(error)) from None
+
+
+def new_token() -> str:
+    """Draw a token."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(32)
+
+
+def token_digest(token: str) -> str:
+    """Return what is kept of a token, 64 hexadecimal digits; raises `TokenRefusedError` for what is none."""
+    if not _TOKEN.fullmatch(token):
+        raise TokenRefusedError("this is no API token")
+    return sha256(b"odc/v1/api-token\x00" + token.encode()).hexdigest()
+
+
+def token_id(digest: str) -> str:
+    """Return the name of a token in lists and logs, which lets nobody in."""
+    return digest[:_ID_DIGITS]
+
+
+def id_of(named: str) -> str:
+    """Return the id a person means, who may hold the token itself: that must not end in an address.
+
+    Raises `InputError`.
+    """
+    if named.startswith(TOKEN_PREFIX):
+        return token_id(token_digest(named))
+    if not re.fullmatch("[0-9a-f]{32}", named):
+        raise InputError("a token's id is 32 hexadecimal digits; `token list` shows it")
+    return named
+
+
+def lifetime_s(days: int) -> int:
+    """Return how long a token shall hold; raises `InputError`."""
+    if not 1 <= days <= MAX_TOKEN_S // 86400:
+        raise InputError(f"--days must lie between 1 and {MAX_TOKEN_S // 86400}, got {days}")
+    return days * 86400
+
+
+def as_lines(rows: Iterable[TokenRow]) -> str:
+    """Return tokens as a person reads them in a list."""
+    return "\n".join(map(_line, rows))
+
+
+def _line(row: TokenRow) -> str:
+    state = "revoked" if row.revoked else f"until {_day(row.expires_at)}"
+    used = "never used" if row.last_used_at is None else f"last used {_day(row.last_used_at)}"
+    where = row.collaboration_id or "all collaborations"
+    return f"{row.token_id}  {row.scope:<6}  {state:<16}  {used:<20}  {where}  {row.label}".rstrip()
+
+
+def _day(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).date().isoformat()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from protocol.errors import InputError, TokenRefusedError
+from protocol.tokens import TokenRow, as_lines, id_of, lifetime_s, new_token, token_digest, token_id
+
+
+def test_tokens_are_drawn_anew_and_can_be_told_from_other_secrets() -> None:
+    drawn = {new_token() for _ in range(100)}
+    assert len(drawn) == 100
+    assert all(token.startswith("odct_") and len(token) == 48 for token in drawn)
+
+
+def test_a_digest_is_of_the_whole_token() -> None:
+    token = new_token()
+    assert token_digest(token) != token_digest(new_token())
+    assert token_id(token_digest(token)) == token_digest(token)[:32]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "odct_", "ODCT_" + "a" * 43, "odct_" + "a" * 43 + "\n", "odct_" + "=" * 43]
+)
+def test_what_is_no_token_is_not_repeated(text: str) -> None:
+    with pytest.raises(TokenRefusedError, match=r"^this is no API token$"):
+        token_digest(text)
+
+
+def test_a_person_may_name_a_token_by_itself() -> None:
+    token = new_token()
+    assert id_of(token) == id_of(token_id(token_digest(token)))
+    for wrong in ("x", "../" * 10 + "ab", "A" * 32):
+        with pytest.raises(InputError):
+            id_of(wrong)
+
+
+def test_a_token_holds_between_a_day_and_a_leap_year() -> None:
+    assert (lifetime_s(1), lifetime_s(366)) == (86400, 366 * 86400)
+    for days in (-1, 0, 367):
+        with pytest.raises(InputError):
+            lifetime_s(days)
+
+
+def test_a_list_says_what_each_is_for() -> None:
+    row = TokenRow(
+        token_id="0" * 32,
+        label="monitor",
+        scope="read",
+        collaboration_id=None,
+        created_at=0,
+        expires_at=86400,
+        last_used_at=None,
+        revoked=False,
+    )
+    used = row.model_copy(update={"last_used_at": 0, "revoked": True, "collaboration_id": "c" * 32})
+    first, second = as_lines([row, used]).splitlines()
+    assert re.split(r"  +", first) == [
+        "0" * 32,
+        "read",
+        "until 1970-01-02",
+        "never used",
+        "all collaborations",
+        "monitor",
+    ]
+    assert re.split(r"  +", second)[2:] == ["revoked", "last used 1970-01-01", "c" * 32, "monitor"]
