@@ -134,7 +134,7 @@ class Schema(Message):
 class AnchorTerms(Message):
     """Which anchor the lead institution draws: ``rows`` is the paper's a."""
 
-    kind: Literal["haar", "uniform"] = "haar"
+    kind: Literal["haar", "gaussian", "uniform"] = "haar"
     rows: int = Field(ge=1, le=MAX_ROWS)
 
 

@@ -34,9 +34,9 @@ from protocol.messages import (
     SealedAnchor,
     UplinkManifest,
 )
-from protocol.terms import RowType
+from protocol.terms import AnchorTerms, RowType
 
-ANCHOR_KINDS: Final = ("haar", "uniform")
+ANCHOR_KINDS: Final = get_args(AnchorTerms.model_fields["kind"].annotation)
 _ID, _DIGEST, _PARTY, _EXTENT = "0" * 32, bytes(32), "hospital-000", 1000
 _CERTIFICATE_BYTES: Final = 600
 """A member's certificate has 550 to 600 bytes, its signature 70 to 72."""

@@ -690,6 +690,7 @@ def keys() -> dict[str, list[Case]]:
                 ("odc/v1/join-mac", 32),
                 ("odc/v1/anchor/haar", 32),
                 ("odc/v1/anchor/uniform", 32),
+                ("odc/v1/anchor/gaussian", 32),
                 ("odc/v1/test", 80),
             ]
         ],
@@ -735,6 +736,10 @@ def uniform_anchor(seed: bytes, rows: int, features: int) -> NDArray[np.float64]
     return np.array(uniform_numbers(seed, "uniform", rows * features)).reshape(rows, features)
 
 
+def gaussian_anchor(seed: bytes, rows: int, features: int) -> NDArray[np.float64]:
+    return np.array(gaussian_numbers(seed, "gaussian", rows * features)).reshape(rows, features)
+
+
 def haar_anchor(seed: bytes, features: int) -> NDArray[np.float64]:
     gaussian = np.array(gaussian_numbers(seed, "haar", features**2)).reshape(features, features)
     q, r = np.linalg.qr(gaussian)
@@ -750,8 +755,14 @@ def anchors() -> Iterator[Case]:
         (SEED, "haar", 3, 3),
         (SEED, "haar", 4, 4),
         (other, "haar", 7, 7),
+        (SEED, "gaussian", 4, 2),
+        (other, "gaussian", 5, 3),
     ]:
-        matrix = uniform_anchor(seed, rows, features) if kind == "uniform" else haar_anchor(seed, features)
+        if kind == "haar":
+            matrix = haar_anchor(seed, features)
+        else:
+            make = uniform_anchor if kind == "uniform" else gaussian_anchor
+            matrix = make(seed, rows, features)
         yield {
             "seed": seed.hex(),
             "kind": kind,

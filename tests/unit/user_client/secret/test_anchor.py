@@ -50,6 +50,15 @@ def test_a_uniform_anchor_has_its_shape_and_range() -> None:
     assert 0 <= anchor.min() < anchor.max() < 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gaussian_anchor_has_its_shape_and_moments(seed: int) -> None:
+    anchor = expand_anchor("gaussian", stream(seed), rows=4000, features=3)
+    assert anchor.shape == (4000, 3)
+    # five standard errors of a mean and of a variance over 4000 rows
+    np.testing.assert_allclose(anchor.mean(axis=0), 0, atol=5 / np.sqrt(4000))
+    np.testing.assert_allclose(np.cov(anchor.T), np.eye(3), atol=5 * np.sqrt(2 / 4000))
+
+
 @pytest.mark.parametrize("kind", ANCHOR_KINDS)
 def test_the_same_seed_gives_the_same_anchor(kind: str) -> None:
     one, other = (expand_anchor(kind, stream(1), rows=6, features=6) for _ in range(2))
