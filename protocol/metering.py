@@ -95,6 +95,11 @@ def downlink(*, latent_dim: int, model_parameters: float, bits: int) -> Downlink
     return Downlink(latent_dim**2 * bits / 8, model_parameters * bits / 8)
 
 
+def anchor_predictions(*, anchor_rows: int, classes: int, bits: int) -> float:
+    """What stands for formula (4) under NRI-DC: a probability of each class for each anchor row."""
+    return anchor_rows * classes * bits / 8
+
+
 def anchor(*, anchor_rows: int, features: int, bits: int) -> float:
     """Formula (5): ``a m q / 8``."""
     return anchor_rows * features * bits / 8

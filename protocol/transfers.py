@@ -28,18 +28,29 @@ def uplink_transfer(terms: Terms, manifest: UplinkManifest, signed: bytes) -> Tr
 
 
 def downlink_transfer(terms: Terms, manifest: DownlinkManifest, signed: bytes) -> Transfer:
-    """Formula (4), and what goes with it: the signed manifest behind its length, the digests."""
+    """Formula (4), and what goes with it: the signed manifest behind its length, the digests.
+
+    Under NRI-DC the predictions for the anchor stand for formula (4).
+    """
     layout = Layout(manifest.arrays, manifest.chunk_bytes)
-    formula = metering.downlink(
-        latent_dim=terms.latent_dim,
-        model_parameters=manifest.model_parameters,
-        bits=FORMULA_BITS,
-    )
     return Transfer(
-        formula_bytes=int(formula.total_bytes),
+        formula_bytes=int(downlink_formula_bytes(terms, manifest.model_parameters)),
         payload_bytes=layout.payload_bytes,
         framing_bytes=4 + len(signed) + layout.stream_bytes - layout.payload_bytes,
     )
+
+
+def downlink_formula_bytes(terms: Terms, model_parameters: int) -> float:
+    """Formula (4), or what stands for it under these terms."""
+    if terms.returns_anchor_predictions:
+        return metering.anchor_predictions(
+            anchor_rows=terms.anchor.rows,
+            classes=len(terms.table_schema.label_column.classes),
+            bits=FORMULA_BITS,
+        )
+    return metering.downlink(
+        latent_dim=terms.latent_dim, model_parameters=model_parameters, bits=FORMULA_BITS
+    ).total_bytes
 
 
 def anchor_transfer(terms: Terms, party: str, counted: Counts) -> Transfer:

@@ -13,7 +13,7 @@ import typer
 from protocol import __version__
 from protocol.errors import OdcError, for_terminal
 from protocol.invitation import Invitation
-from user_client.cli import consortium, round_commands, terms
+from user_client.cli import consortium, forget, round_commands, terms
 from user_client.cli.options import (
     AsJson,
     Options,
@@ -47,6 +47,7 @@ for command in (
     round_commands.status,
     round_commands.receive,
     round_commands.predict,
+    forget.forget,
 ):
     app.command()(command)
 

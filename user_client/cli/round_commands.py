@@ -24,7 +24,7 @@ from user_client.cli.options import (
     upload_progress,
     write_output,
 )
-from user_client.sdk import Prepared, create_anchor, explain_our_bytes
+from user_client.sdk import Prepared, create_anchor, explain_our_bytes, own_model
 from user_client.sdk import contribute as send_contribution
 from user_client.sdk import predict as predict_rows
 from user_client.sdk import prepare as prepare_uplink
@@ -113,18 +113,26 @@ def receive(
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch our one downlink: a change-of-basis matrix and the model."""
+    """Fetch our one downlink: a change-of-basis matrix and the model, or predictions to train our own on."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
         manifest = receive_downlink(session, chosen, wait_s=wait)
+        found = own_model(session, chosen) if manifest.has_anchor_predictions else None
     sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
     value = {
         "collaboration_id": chosen,
         "payload_bytes": sum(sizes.values()),
         "arrays": sizes,
         "model_parameters": manifest.model_parameters,
+        "held_out_agreement": found.held_out_agreement if found else None,
     }
-    show(as_json, value, lambda: f"received {sum(sizes.values()):,} bytes\nnext: odc predict TABLE")
+    trained = (
+        "our own model is trained: it names the analyst's class for"
+        f" {found.held_out_agreement:.1%} of the anchor rows it had not seen\n"
+        if found
+        else ""
+    )
+    show(as_json, value, lambda: f"received {sum(sizes.values()):,} bytes\n{trained}next: odc predict TABLE")
 
 
 def predict(

@@ -14,6 +14,8 @@
         basis.npy                                           F_i: never leaves
         uplink.odc  uplink.payload  prepared.json           what leaves
         receipt.odc  downlink.odc  change_of_basis.bin  model.onnx
+        own_model.npz                                       t_i, under NRI-DC in the place of the two
+        forgotten.odc                                       our word on what was erased, and when
     analyst.json                                            what the analyst said of itself, for a day
     traffic.jsonl                                           bytes on the wire, by kind: counts only
 """

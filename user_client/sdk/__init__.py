@@ -18,7 +18,9 @@ from user_client.sdk.consortium import (
     renew_own,
     revoke,
 )
-from user_client.sdk.downlink import predict, receive
+from user_client.sdk.downlink import own_model, predict, receive
+from user_client.sdk.forget import Examined, demanded_options, examine, forget
+from user_client.sdk.forget import in_words as forgotten_in_words
 from user_client.sdk.membership import join
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
@@ -27,6 +29,7 @@ from user_client.sdk.uplink import Prepared, contribute, prepare
 
 __all__ = [
     "Approved",
+    "Examined",
     "Member",
     "Prepared",
     "Session",
@@ -36,12 +39,17 @@ __all__ = [
     "contribute",
     "create_anchor",
     "create_consortium",
+    "demanded_options",
+    "examine",
     "explain_our_bytes",
     "fetch_terms",
+    "forget",
+    "forgotten_in_words",
     "invitations",
     "invite",
     "join",
     "members",
+    "own_model",
     "plain_words",
     "predict",
     "prepare",
