@@ -273,6 +273,18 @@ DOWNLINK: dict[str, Any] = {
     ],
     "model_parameters": 1282,
 }
+ANCHOR_PREDICTIONS = struct.pack("<12f", *[0.25, 0.75, 1.0, 0.0, 0.5, 0.5] * 2)
+PREDICTIONS_DOWNLINK = {
+    **DOWNLINK,
+    "arrays": [array("anchor_predictions", "f4", (6, 2), ANCHOR_PREDICTIONS)],
+}
+FORGETTING: dict[str, Any] = {
+    "collaboration_id": COLLABORATION,
+    "terms_digest": TERMS_DIGEST,
+    "party": "hospital-b",
+    "uplink_digest": UPLINK_DIGEST,
+    "erased": [{"name": "basis.npy", "size_bytes": 176, "erased_at": 1_800_000_100}],
+}
 SIGNED: dict[str, Any] = {
     "kind": "odc/v1/receipt",
     "payload": pack(RECEIPT),
@@ -325,6 +337,13 @@ def valid_messages() -> Iterator[Case]:
         ("uplink manifest of scaled 8-bit representations", "UplinkManifest", SCALED_UPLINK),
         ("receipt", "Receipt", RECEIPT),
         ("downlink manifest", "DownlinkManifest", DOWNLINK),
+        ("downlink manifest with anchor predictions", "DownlinkManifest", PREDICTIONS_DOWNLINK),
+        ("terms with anchor predictions", "Terms", {
+            **TERMS, "anchor": {"kind": "gaussian", "rows": 6}, "downlink": "anchor-predictions",
+        }),
+        ("forgetting statement", "ForgettingStatement", FORGETTING),
+        ("forgetting statement before anything was sent", "ForgettingStatement",
+            {**FORGETTING, "uplink_digest": None}),
         ("signed, as a message alone", "Signed", SIGNED),
     ]:  # fmt: skip
         packed = pack(value)
@@ -493,6 +512,20 @@ def _broken_values() -> Iterator[Case]:
         ("a model of floats", "DownlinkManifest", changed(DOWNLINK, "arrays", 1, "dtype", to="f4")),
         ("the arrays of an uplink", "DownlinkManifest",
             {**DOWNLINK, "arrays": UPLINK["arrays"][:2]}),
+        ("anchor predictions beside a model", "DownlinkManifest",
+            {**DOWNLINK, "arrays": [*PREDICTIONS_DOWNLINK["arrays"], DOWNLINK["arrays"][1]]}),
+        ("anchor predictions in double precision", "DownlinkManifest",
+            changed(PREDICTIONS_DOWNLINK, *first, "dtype", to="f8")),
+        ("anchor predictions as a vector", "DownlinkManifest",
+            changed(PREDICTIONS_DOWNLINK, *first, "shape", to=[6])),
+        ("a model alone", "DownlinkManifest", {**DOWNLINK, "arrays": DOWNLINK["arrays"][1:]}),
+        ("anchor predictions for a haar anchor", "Terms", {**TERMS, "downlink": "anchor-predictions"}),
+        ("anchor predictions for a uniform anchor", "Terms",
+            {**TERMS, "downlink": "anchor-predictions", "anchor": {"kind": "uniform", "rows": 100}}),
+        ("anchor predictions for fewer than two rows a feature", "Terms",
+            {**TERMS, "downlink": "anchor-predictions", "anchor": {"kind": "gaussian", "rows": 5}}),
+        ("an unknown downlink", "Terms", {**TERMS, "downlink": "model"}),
+        ("a forgetting statement of nothing", "ForgettingStatement", {**FORGETTING, "erased": []}),
         ("a label over its limit", "Signed", {**SIGNED, "kind": "a" * 101}),
         ("an empty signature", "Signed", {**SIGNED, "signature": b""}),
     ]  # fmt: skip

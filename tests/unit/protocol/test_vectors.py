@@ -33,6 +33,7 @@ KINDS: dict[str, type[Message]] = {
     "UplinkManifest": messages.UplinkManifest,
     "Receipt": messages.Receipt,
     "DownlinkManifest": messages.DownlinkManifest,
+    "ForgettingStatement": messages.ForgettingStatement,
     "Signed": envelope.Signed,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -223,16 +224,12 @@ def test_a_change_of_basis_is_refused_where_the_terms_have_predictions(
 ) -> None:
     """The analyst may send what it likes: it must not get a client to use it."""
     plain = rounds.spec_of
-    monkeypatch.setattr(rounds, "spec_of", lambda *asked: _without_predictions(plain(*asked)))
+    monkeypatch.setattr(
+        rounds, "spec_of", lambda *asked: replace(plain(*asked), anchor_predictions_path=None)
+    )
     consortium.until_released(**NRI)
     with pytest.raises(MalformedMessageError, match="anchor predictions come back, alone"):
         receive(consortium.hospital, consortium.id)
-
-
-def _without_predictions(spec: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(spec, anchor_predictions_path=None)
 
 
 def test_predictions_that_are_no_probabilities_are_refused(
@@ -377,9 +374,7 @@ def test_what_a_killed_command_left_half_written_is_erased_too(consortium: Conso
 
 @pytest.fixture
 def forgotten(consortium: Consortium) -> Consortium:
-    consortium.until_released(**NRI)
-    receive(consortium.hospital, consortium.id)
-    return consortium
+    return consortium.until_contributed(**NRI)
 
 
 def test_every_file_has_a_role(forgotten: Consortium) -> None:
