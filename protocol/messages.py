@@ -112,16 +112,19 @@ class Acceptance(Message):
 
 
 class SealedAnchor(Message):
-    """The anchor's seed, sealed by the lead for one member; the analyst relays it unread."""
+    """The anchor's seed, sealed by the lead for one member; the analyst relays it unread.
+
+    In the form "matrix" the seed opens the matrix of a public anchor, which is relayed beside it.
+    """
 
     signing_label: ClassVar[str] = "odc/v1/sealed-anchor"
 
     collaboration_id: Identifier
     terms_digest: Digest
     recipient: PartyName
-    form: Literal["seed"] = "seed"
+    form: Literal["seed", "matrix"] = "seed"
     commitment: Digest
-    """What the seed must hash to, the same for every member."""
+    """What the seed, with the matrix if there is one, must hash to: the same for every member."""
     sealing_suite: Literal["mlkem768-x25519", "x25519"]
     ciphertext: Blob
 

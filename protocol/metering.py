@@ -22,6 +22,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "acceptances": "anchor",  # the lead fetches the keys in them to seal the anchor to
     "anchor": "anchor",
     "anchors": "anchor",
+    "matrix": "anchor",
     "uplinks": "uplink",
     "downlink": "downlink",
 }

@@ -13,6 +13,7 @@ from pydantic import FailFast, Field, StringConstraints, model_validator
 
 from protocol.codec import Message
 from protocol.limits import (
+    MAX_ANCHOR_MATRIX_BYTES,
     MAX_CLASSES,
     MAX_COLUMNS,
     MAX_LATENT_DIM,
@@ -41,7 +42,7 @@ ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset()
 """Model kinds that carry training rows inside them. None of those offered yet does."""
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Alignments that do not keep lengths, so that any invertible factor is as good as another."""
-PREDICTED_ANCHORS: Final[frozenset[str]] = frozenset({"gaussian"})
+PREDICTED_ANCHORS: Final[frozenset[str]] = frozenset({"gaussian", "public"})
 """Anchor kinds whose rows lie where a party's own model can learn from predictions for them."""
 PREDICTED_ROWS_PER_FEATURE: Final = 2
 """The fewest anchor rows a feature needs for that."""
@@ -139,9 +140,9 @@ class Schema(Message):
 
 
 class AnchorTerms(Message):
-    """Which anchor the lead institution draws: ``rows`` is the paper's a."""
+    """Which anchor the lead institution draws, or supplies ("public"): ``rows`` is the paper's a."""
 
-    kind: Literal["haar", "gaussian", "uniform"] = "haar"
+    kind: Literal["haar", "gaussian", "uniform", "public"] = "haar"
     rows: int = Field(ge=1, le=MAX_ROWS)
 
 
@@ -220,6 +221,8 @@ class Terms(Message):
             raise ValueError(f"the anchor needs at least as many rows as the {width} encoded features")
         if self.anchor.kind == "haar" and self.anchor.rows != width:
             raise ValueError(f"a haar anchor has as many rows as encoded features: {width}")
+        if self.anchor_matrix_bytes > MAX_ANCHOR_MATRIX_BYTES:
+            raise ValueError(f"a public anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)")
         if self.returns_anchor_predictions:
             self._check_anchor_predictions()
         return self
@@ -244,6 +247,11 @@ class Terms(Message):
     def returns_anchor_predictions(self) -> bool:
         """Whether this is the NRI-DC mode: predictions for the anchor come back, neither G_i nor h."""
         return self.downlink == "anchor-predictions"
+
+    @property
+    def anchor_matrix_bytes(self) -> int:
+        """Bytes of the matrix that travels for a public anchor, as float32; 0 for one from a seed."""
+        return 4 * self.anchor.rows * self.table_schema.width if self.anchor.kind == "public" else 0
 
     @property
     def is_row_revealing(self) -> bool:

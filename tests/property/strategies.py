@@ -108,8 +108,8 @@ def terms(draw: st.DrawFn) -> Terms:
     haar = AnchorTerms(kind="haar", rows=schema.width)
     uniform = AnchorTerms(kind="uniform", rows=draw(st.integers(schema.width, 5000)))
     gaussian = AnchorTerms(kind="gaussian", rows=draw(st.integers(2 * schema.width, 10_000)))
-    anchor = draw(st.sampled_from([haar, uniform, gaussian]))
-    predicted = anchor.kind == "gaussian" and draw(st.booleans())
+    anchor = draw(st.sampled_from([haar, uniform, gaussian, AnchorTerms(kind="public", rows=gaussian.rows)]))
+    predicted = anchor.kind in ("gaussian", "public") and draw(st.booleans())
     return Terms(
         consortium_id=draw(identifiers),
         collaboration_id=draw(identifiers),
@@ -205,6 +205,7 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
     ),
     SealedAnchor: st.builds(
         SealedAnchor,
+        form=st.sampled_from(["seed", "matrix"]),
         collaboration_id=identifiers,
         terms_digest=digests,
         recipient=party_names,

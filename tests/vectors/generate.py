@@ -28,6 +28,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding
 from numpy.typing import NDArray
 
@@ -332,6 +333,8 @@ def valid_messages() -> Iterator[Case]:
         ("acceptance of a row-revealing model", "Acceptance",
             {**ACCEPTANCE, "accept_row_revealing_model": True}),
         ("sealed anchor", "SealedAnchor", SEALED_ANCHOR),
+        ("sealed anchor of a matrix", "SealedAnchor", {**SEALED_ANCHOR, "form": "matrix"}),
+        ("terms with a public anchor", "Terms", {**TERMS, "anchor": {"kind": "public", "rows": 5}}),
         ("uplink manifest", "UplinkManifest", UPLINK),
         ("uplink manifest of a consumer without rows", "UplinkManifest", CONSUMER_UPLINK),
         ("uplink manifest of scaled 8-bit representations", "UplinkManifest", SCALED_UPLINK),
@@ -444,7 +447,7 @@ def _broken_values() -> Iterator[Case]:
         ("an unknown role", "InvitationTicket", {**TICKET, "role": "observer"}),
         ("an empty certificate request", "Enrolment", {**ENROLMENT, "csr": b""}),
         ("an unknown sealing suite", "Acceptance", {**ACCEPTANCE, "sealing_suite": "rsa"}),
-        ("an anchor in an unknown form", "SealedAnchor", {**SEALED_ANCHOR, "form": "matrix"}),
+        ("an anchor in an unknown form", "SealedAnchor", {**SEALED_ANCHOR, "form": "table"}),
         ("terms of another schema version", "Terms", {**TERMS, "terms_schema": 2}),
         ("a party twice", "Terms", {**TERMS, "parties": ["hospital-a", "hospital-a"]}),
         ("no party", "Terms", {**TERMS, "parties": []}),
@@ -524,6 +527,8 @@ def _broken_values() -> Iterator[Case]:
             {**TERMS, "downlink": "anchor-predictions", "anchor": {"kind": "uniform", "rows": 100}}),
         ("anchor predictions for fewer than two rows a feature", "Terms",
             {**TERMS, "downlink": "anchor-predictions", "anchor": {"kind": "gaussian", "rows": 5}}),
+        ("a public anchor of more than 256 MiB", "Terms",
+            {**TERMS, "anchor": {"kind": "public", "rows": 2**28 // 12 + 1}}),
         ("an unknown downlink", "Terms", {**TERMS, "downlink": "model"}),
         ("a forgetting statement of nothing", "ForgettingStatement", {**FORGETTING, "erased": []}),
         ("a label over its limit", "Signed", {**SIGNED, "kind": "a" * 101}),
@@ -724,11 +729,13 @@ def keys() -> dict[str, list[Case]]:
                 ("odc/v1/anchor/haar", 32),
                 ("odc/v1/anchor/uniform", 32),
                 ("odc/v1/anchor/gaussian", 32),
+                ("odc/v1/anchor/public", 32),
                 ("odc/v1/test", 80),
             ]
         ],
         "join_mac": [{"secret": secret.hex(), "ticket": ticket.hex(), "csr": csr.hex(), "mac": mac.hex()}],
         "seed_commitment": [{"seed": SEED.hex(), "commitment": COMMITMENT.hex()}],
+        "sealed_matrix": [*sealed_matrices()],
         "anchor_info": [
             {
                 "collaboration_id": COLLABORATION,
@@ -738,6 +745,27 @@ def keys() -> dict[str, list[Case]]:
             }
         ],
     }
+
+
+def sealed_matrices() -> Iterator[Case]:
+    """Matrices of public anchors; the second is four bytes longer than a chunk."""
+    key = ChaCha20Poly1305(hkdf(SEED, "odc/v1/anchor/public"))
+    small, large = struct.pack("<6f", -1, 0, 1, 0.5, 0.25, -0.125), struct.pack("<f", 0.5)
+    for value, times in ((small, 1), (large, 2**18 + 1)):
+        chunks = [*chunked(value * times, 2**20)]
+        sealed = b"".join(
+            key.encrypt(struct.pack(">3xQ?", number, number == len(chunks) - 1), chunk, None)
+            for number, chunk in enumerate(chunks)
+        )
+        label = b"odc/v1/anchor-matrix-commitment\0"
+        yield {
+            "seed": SEED.hex(),
+            "matrix_parts": [[value.hex(), times]],
+            "sealed_start": sealed[:64].hex(),
+            "sealed_bytes": len(sealed),
+            "sealed_sha256": hashlib.sha256(sealed).hexdigest(),
+            "commitment": hashlib.sha256(label + SEED + hashlib.sha256(sealed).digest()).hexdigest(),
+        }
 
 
 # --- anchors.json ----------------------------------------------------------------------------------

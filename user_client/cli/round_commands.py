@@ -36,12 +36,18 @@ anchor = typer.Typer(no_args_is_help=True, help="The anchor; drawn by the lead i
 
 @anchor.command(name="create")
 def create(
-    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+    context: typer.Context,
+    table: Annotated[
+        Path | None,
+        typer.Option("--table", help="CSV (also .gz) or Parquet with the feature columns: a public anchor"),
+    ] = None,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw the anchor and seal it for each member; the analyst relays it unread."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
-        members = create_anchor(session, chosen)
+        members = create_anchor(session, chosen, table)
     value = {"collaboration_id": chosen, "sealed_for": members}
     show(as_json, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
 

@@ -21,6 +21,7 @@ BASIS_FILES: Final[Mapping[str, str]] = {
 
 ANCHOR_FILES: Final[Mapping[str, str]] = {
     "anchor.odc": "the anchor, sealed for us",
+    "anchor.matrix": "the matrix of a public anchor, sealed",
     "sealing.key": "the key that opens the anchor",
 }
 """With A and what the analyst holds, F_i = A^+ A_i (arXiv:2403.02780v5, section II-B)."""

@@ -165,13 +165,17 @@ def _warnings(terms: Terms) -> list[str]:
     ]
     if terms.anchor.kind == "uniform":
         warnings.append("Warning: a uniform anchor tells the analyst more than a haar anchor would.")
-    if (
-        terms.returns_anchor_predictions
-        and terms.anchor.rows < WELL_PREDICTED_ROWS * terms.table_schema.width
-    ):
+    if terms.anchor.kind == "public":
         warnings.append(
-            f"Warning: {terms.anchor.rows} anchor rows are few to train our own model on: below"
-            f" {WELL_PREDICTED_ROWS} for each feature it may predict much worse than the model for all."
+            "Warning: a public anchor is rows of a table: whoever has that table has a better guess at the"
+            " anchor than at a random one, and with the anchor the analyst could rebuild the projected part"
+            " of your rows."
+        )
+    few = WELL_PREDICTED_ROWS * terms.table_schema.width
+    if terms.returns_anchor_predictions and terms.anchor.kind == "gaussian" and terms.anchor.rows < few:
+        warnings.append(
+            f"Warning: {terms.anchor.rows} anchor rows are few to train our own model on: below {few} it may"
+            " predict much worse than the model for all."
         )
     if terms.is_row_revealing:
         warnings.append("Warning: row-revealing model: members can map projected rows of others back.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from user_client.secret.numbers import ByteSource, Matrix64, gaussian, haar, uniform
 
 ANCHOR_KINDS = ("haar", "gaussian", "uniform")
+"""Those that come from a seed; a public anchor is a table of the lead's."""
 
 
 def expand_anchor(kind: str, source: ByteSource, *, rows: int, features: int) -> Matrix64:

@@ -34,8 +34,8 @@ def test_the_published_key_streams_are_read(vector: dict[str, Any]) -> None:
     assert key_stream(vector).read(len(start)) == start
 
 
-def test_the_terms_offer_exactly_these_kinds() -> None:
-    assert get_args(AnchorTerms.model_fields["kind"].annotation) == ANCHOR_KINDS
+def test_the_terms_offer_exactly_these_kinds_and_the_public_one() -> None:
+    assert get_args(AnchorTerms.model_fields["kind"].annotation) == (*ANCHOR_KINDS, "public")
 
 
 @pytest.mark.parametrize("seed", range(5))
