@@ -149,7 +149,9 @@ def plan(
         int | None, typer.Option(help="federated rounds to compare with, R [default: twice the break-even]")
     ] = None,
     rep_dtype: Annotated[str, typer.Option(help="number type of our terms: f2, f4, f8 or i1")] = "f4",
-    anchor_kind: Annotated[str, typer.Option(help="anchor of our terms: haar or uniform")] = "haar",
+    anchor_kind: Annotated[
+        str, typer.Option(help="anchor of our terms: haar, gaussian, uniform or public")
+    ] = "haar",
     classes: Annotated[int, typer.Option(help="classes of the label")] = 2,
     html: HtmlFile = None,
     as_json: AsJson = False,

@@ -103,5 +103,8 @@ MAX_PENDING_ENROLMENTS: Final = 10_000
 SEED_BYTES: Final = 32
 """The anchor's seed: a ChaCha20 key."""
 
+MAX_ANCHOR_MATRIX_BYTES: Final = 256 * 2**20
+"""A public anchor as float32: 80 000 rows of 784 features. Every member keeps it in memory to contribute."""
+
 MAX_KEY_STREAM_BYTES: Final = 2**38
 """ChaCha20 counts 64-byte blocks in 32 bits."""

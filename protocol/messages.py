@@ -112,16 +112,19 @@ class Acceptance(Message):
 
 
 class SealedAnchor(Message):
-    """The anchor's seed, sealed by the lead for one member; the analyst relays it unread."""
+    """The anchor's seed, sealed by the lead for one member; the analyst relays it unread.
+
+    In the form "matrix" the seed opens the matrix of a public anchor, which is relayed beside it.
+    """
 
     signing_label: ClassVar[str] = "odc/v1/sealed-anchor"
 
     collaboration_id: Identifier
     terms_digest: Digest
     recipient: PartyName
-    form: Literal["seed"] = "seed"
+    form: Literal["seed", "matrix"] = "seed"
     commitment: Digest
-    """What the seed must hash to, the same for every member."""
+    """What the seed, with the matrix if there is one, must hash to: the same for every member."""
     sealing_suite: Literal["mlkem768-x25519", "x25519"]
     ciphertext: Blob
 
@@ -231,7 +234,11 @@ class Receipt(Message):
 
 
 class DownlinkManifest(Message):
-    """What one institution gets back: ``change_of_basis`` (l, l) and ``model``, an ONNX file as bytes."""
+    """What one institution gets back.
+
+    ``change_of_basis`` (l, l) and ``model``, an ONNX file as bytes; under terms with ``anchor-predictions``
+    neither, but ``anchor_predictions`` (a, classes).
+    """
 
     signing_label: ClassVar[str] = "odc/v1/downlink"
 
@@ -240,14 +247,18 @@ class DownlinkManifest(Message):
     party: PartyName
     uplink_digest: Digest
     chunk_bytes: ChunkBytes = DEFAULT_CHUNK_BYTES
-    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=2, max_length=2)
+    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=1, max_length=2)
     model_parameters: Count
     """The paper's N, for formula (4)."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.has_anchor_predictions:
+            if len(self.anchor_predictions.shape) != 2 or self.anchor_predictions.dtype != "f4":
+                raise ValueError("anchor_predictions is a matrix of f4")
+            return self
         if [spec.name for spec in self.arrays] != ["change_of_basis", "model"]:
-            raise ValueError("the arrays are change_of_basis and model")
+            raise ValueError("the arrays are change_of_basis and model, or anchor_predictions alone")
         change, model = self.arrays
         if len(change.shape) != 2 or change.dtype not in ("f2", "f4", "f8"):
             raise ValueError("change_of_basis is a matrix of floats")
@@ -256,12 +267,41 @@ class DownlinkManifest(Message):
         return self
 
     @property
+    def has_anchor_predictions(self) -> bool:
+        return [spec.name for spec in self.arrays] == ["anchor_predictions"]
+
+    @property
+    def anchor_predictions(self) -> ArraySpec:
+        return self.arrays[0]
+
+    @property
     def change_of_basis(self) -> ArraySpec:
         return self.arrays[0]
 
     @property
     def model(self) -> ArraySpec:
         return self.arrays[1]
+
+
+class ErasedFile(Message):
+    """A file an institution no longer has."""
+
+    name: Name
+    size_bytes: Count
+    erased_at: UnixTime
+
+
+class ForgettingStatement(Message):
+    """An institution's own word, kept by itself, on what it has erased of a round."""
+
+    signing_label: ClassVar[str] = "odc/v1/forgetting"
+
+    collaboration_id: Identifier
+    terms_digest: Digest
+    party: PartyName
+    uplink_digest: Digest | None
+    """Of the uplink the analyst has a receipt for; None if nothing was sent."""
+    erased: Annotated[tuple[ErasedFile, ...], FailFast()] = Field(min_length=1, max_length=1000)
 
 
 def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:

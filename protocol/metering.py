@@ -22,6 +22,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "acceptances": "anchor",  # the lead fetches the keys in them to seal the anchor to
     "anchor": "anchor",
     "anchors": "anchor",
+    "matrix": "anchor",
     "uplinks": "uplink",
     "downlink": "downlink",
 }
@@ -93,6 +94,11 @@ def uplink(*, rows: int, anchor_rows: int, latent_dim: int, bits: int) -> Uplink
 def downlink(*, latent_dim: int, model_parameters: float, bits: int) -> Downlink:
     """Formula (4)."""
     return Downlink(latent_dim**2 * bits / 8, model_parameters * bits / 8)
+
+
+def anchor_predictions(*, anchor_rows: int, classes: int, bits: int) -> float:
+    """What stands for formula (4) under NRI-DC: a probability of each class for each anchor row."""
+    return anchor_rows * classes * bits / 8
 
 
 def anchor(*, anchor_rows: int, features: int, bits: int) -> float:

@@ -13,9 +13,11 @@ from pydantic import FailFast, Field, StringConstraints, model_validator
 
 from protocol.codec import Message
 from protocol.limits import (
+    MAX_ANCHOR_MATRIX_BYTES,
     MAX_CLASSES,
     MAX_COLUMNS,
     MAX_LATENT_DIM,
+    MAX_MODEL_BYTES,
     MAX_NAME_CHARS,
     MAX_PARTIES,
     MAX_ROWS,
@@ -40,6 +42,12 @@ ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset()
 """Model kinds that carry training rows inside them. None of those offered yet does."""
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Alignments that do not keep lengths, so that any invertible factor is as good as another."""
+PREDICTED_ANCHORS: Final[frozenset[str]] = frozenset({"gaussian", "public"})
+"""Anchor kinds whose rows lie where a party's own model can learn from predictions for them."""
+PREDICTED_ROWS_PER_FEATURE: Final = 2
+"""The fewest anchor rows a feature needs for that."""
+WELL_PREDICTED_ROWS: Final = 20
+"""Below these `odc terms show` warns; docs/nri.md has the figures."""
 
 
 class NumericColumn(Message):
@@ -132,10 +140,16 @@ class Schema(Message):
 
 
 class AnchorTerms(Message):
-    """Which anchor the lead institution draws: ``rows`` is the paper's a."""
+    """Which anchor the lead institution draws, or supplies ("public"): ``rows`` is the paper's a."""
 
-    kind: Literal["haar", "uniform"] = "haar"
+    kind: Literal["haar", "gaussian", "uniform", "public"] = "haar"
     rows: int = Field(ge=1, le=MAX_ROWS)
+
+
+_UNFIT_TO_TRAIN_ON: Final = {
+    "haar": "no more rows than features",
+    "uniform": "no row where the features are below the middle of their range",
+}
 
 
 class AlignmentTerms(Message):
@@ -192,7 +206,7 @@ class Terms(Message):
     anchor: AnchorTerms
     alignment: AlignmentTerms = AlignmentTerms()
     model: ModelTerms = MlpTerms()
-    downlink: Literal["change-of-basis-and-model"] = "change-of-basis-and-model"
+    downlink: Literal["change-of-basis-and-model", "anchor-predictions"] = "change-of-basis-and-model"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -207,7 +221,37 @@ class Terms(Message):
             raise ValueError(f"the anchor needs at least as many rows as the {width} encoded features")
         if self.anchor.kind == "haar" and self.anchor.rows != width:
             raise ValueError(f"a haar anchor has as many rows as encoded features: {width}")
+        if self.anchor_matrix_bytes > MAX_ANCHOR_MATRIX_BYTES:
+            raise ValueError(f"a public anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)")
+        if self.returns_anchor_predictions:
+            self._check_anchor_predictions()
         return self
+
+    def _check_anchor_predictions(self) -> None:
+        kind, rows, width = self.anchor.kind, self.anchor.rows, self.table_schema.width
+        if kind not in PREDICTED_ANCHORS:
+            fit = " or ".join(sorted(PREDICTED_ANCHORS))
+            raise ValueError(
+                "under anchor-predictions each party trains a model of its own on the anchor's rows, and"
+                f" a {kind} anchor has {_UNFIT_TO_TRAIN_ON[kind]}: take {fit}"
+            )
+        if rows < PREDICTED_ROWS_PER_FEATURE * width:
+            raise ValueError(
+                f"under anchor-predictions the anchor needs many more rows than the {width} encoded features:"
+                f" at least {PREDICTED_ROWS_PER_FEATURE * width}, better {WELL_PREDICTED_ROWS * width}"
+            )
+        if rows * len(self.table_schema.label_column.classes) * 4 > MAX_MODEL_BYTES:
+            raise ValueError(f"the predictions for the anchor take more than {MAX_MODEL_BYTES} bytes")
+
+    @property
+    def returns_anchor_predictions(self) -> bool:
+        """Whether this is the NRI-DC mode: predictions for the anchor come back, neither G_i nor h."""
+        return self.downlink == "anchor-predictions"
+
+    @property
+    def anchor_matrix_bytes(self) -> int:
+        """Bytes of the matrix that travels for a public anchor, as float32; 0 for one from a seed."""
+        return 4 * self.anchor.rows * self.table_schema.width if self.anchor.kind == "public" else 0
 
     @property
     def is_row_revealing(self) -> bool:

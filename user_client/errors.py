@@ -7,9 +7,11 @@
      |   +- TlsFailedError         reached, but not believed
      +- NotJoinedError
      +- NotPreparedError
+     +- NotForgottenError
      +- BusyError
      +- InputError
          +- ChoiceNeededError
+         +- ConfirmationNeededError
          +- PassphraseError
          +- TableError             always a row or a column, never a value
              +- MissingColumnError
@@ -59,6 +61,15 @@ class NotPreparedError(OdcError):
     hint = "`odc status` says which step comes next"
 
 
+class NotForgottenError(OdcError):
+    """The secret basis, or what leads to it, is or may be on this machine."""
+
+    code = "not-forgotten"
+    title = "Not forgotten"
+    exit_code = 6
+    hint = "run `odc forget`; look at files of unknown content yourself, and remove them"
+
+
 class BusyError(OdcError):
     """Two commands at once on one state directory."""
 
@@ -74,6 +85,14 @@ class ChoiceNeededError(InputError):
     code = "choice-needed"
     title = "Which one?"
     hint = "name it with --collaboration ID"
+
+
+class ConfirmationNeededError(InputError):
+    """Something would be lost that nobody has given up in as many words."""
+
+    code = "confirmation-needed"
+    title = "Say so again"
+    hint = "run the command again with --yes if that is meant"
 
 
 class PassphraseError(InputError):

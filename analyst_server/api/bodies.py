@@ -63,7 +63,7 @@ EnrolmentBody = Annotated[bytes, Depends(_enrolment)]
 
 
 class CompressedAnswers(GZipMiddleware):
-    """Compresses answers for clients that ask for it, but never a downlink: arrays do not compress.
+    """Compresses answers for clients that ask for it, but not downlinks and sealed matrices.
 
     Terms repeat themselves in every column: with 784 of them 71,660 bytes become 2,725.
     """
@@ -72,8 +72,8 @@ class CompressedAnswers(GZipMiddleware):
         super().__init__(app, minimum_size=COMPRESSED_FROM_BYTES, compresslevel=6)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_downlink = scope["type"] == "http" and scope["path"].endswith("/downlink")
-        await (self.app if is_downlink else super().__call__)(scope, receive, send)
+        is_array = scope["type"] == "http" and scope["path"].endswith(("/downlink", "/matrix"))
+        await (self.app if is_array else super().__call__)(scope, receive, send)
 
 
 def message_response(data: bytes, status: int = 200) -> Response:

@@ -11,13 +11,24 @@ from typing import Any, Final
 from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
 from analyst_server.api.access import Manager, Sender, SenderCertificate, Viewer
 from analyst_server.api.bodies import Body, EnrolmentBody, message_response, read_limited
-from analyst_server.services import collaborations, downlinks, enrol, ledger, report, revoke, rounds, tokens
+from analyst_server.services import (
+    collaborations,
+    downlinks,
+    enrol,
+    ledger,
+    matrix,
+    report,
+    revoke,
+    rounds,
+    tokens,
+)
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
+from analyst_server.services.matrix import MatrixUpload
 from analyst_server.services.upload_session import Append
 from protocol import __version__
 from protocol.errors import MalformedMessageError
@@ -202,6 +213,12 @@ def result_routes(analyst: Analyst) -> APIRouter:
         """Every step from number ``start`` on, and the analyst's signature under all of them."""
         return message_response(ledger.page(analyst, viewer.holder, collaboration_id, _count(start)))
 
+    @router.get("/{collaboration_id}/matrix", responses={200: {"content": {STREAM_MEDIA_TYPE: {}}}})
+    def anchor_matrix(collaboration_id: str, sender: Sender) -> Response:
+        """The matrix of a public anchor, sealed under the seed of the caller's anchor."""
+        path = matrix.fetch(analyst, sender, collaboration_id)
+        return FileResponse(path, media_type=STREAM_MEDIA_TYPE)
+
     @router.get("/{collaboration_id}/report")
     def collaboration_report(collaboration_id: str, viewer: Viewer) -> dict[str, Any]:
         """What happened and what it cost, beside the paper's formulas."""
@@ -259,6 +276,18 @@ def uplink_routes(analyst: Analyst, body_idle_timeout_s: float) -> APIRouter:
     """The resumable upload, in the shape of draft-ietf-httpbis-resumable-upload."""
     router = APIRouter(tags=["uplink"])
     ingest = Ingest(analyst)
+
+    @router.put("/v1/collaborations/{collaboration_id}/matrix", status_code=204)
+    async def publish_matrix(collaboration_id: str, sender: Sender, request: Request) -> Response:
+        """Hand in the sealed matrix of a public anchor, before the anchor itself."""
+        upload = await to_thread.run_sync(matrix.begin, analyst, sender, collaboration_id)
+        try:
+            await _take_matrix(upload, request, body_idle_timeout_s)
+        except (TimeoutError, ClientDisconnect):
+            return Response(status_code=408)
+        finally:
+            upload.close()
+        return Response(status_code=204)
 
     @router.post(
         "/v1/collaborations/{collaboration_id}/uplinks", status_code=201, openapi_extra=_MESSAGE_BODY
@@ -322,6 +351,22 @@ async def _take(append: Append, request: Request, idle_timeout_s: float) -> int:
     finally:
         durable = await to_thread.run_sync(append.close)
     return durable
+
+
+async def _take_matrix(upload: MatrixUpload, request: Request, idle_timeout_s: float) -> None:
+    pieces: AsyncIterator[bytes] = request.stream()
+    buffer = bytearray()
+    while True:
+        async with asyncio.timeout(idle_timeout_s):
+            piece = await anext(pieces, None)
+        if piece is None:
+            break
+        buffer += piece
+        if len(buffer) >= DEFAULT_CHUNK_BYTES:
+            await to_thread.run_sync(upload.write, bytes(buffer))
+            buffer.clear()
+    await to_thread.run_sync(upload.write, bytes(buffer))
+    await to_thread.run_sync(upload.finish)
 
 
 def _upload_headers(status: UploadStatus) -> dict[str, str]:

@@ -17,6 +17,7 @@ from analyst_server.services.analyst import (
     require_lead,
     stored_terms,
 )
+from analyst_server.services.matrix import matrix_key
 from analyst_server.store import Collaboration, Member, Unit, Uplink
 from protocol.codec import digest, explain
 from protocol.errors import (
@@ -123,6 +124,10 @@ def publish_anchor(
             raise AlreadyExistsError("the anchor of this collaboration is already published")
         advance(collaboration.now_in, Event.PUBLISH_ANCHOR)  # before the finer reasons below
         _check_anchor([message for message, _ in sealed.values()], collaboration, members)
+        if stored_terms(collaboration).anchor_matrix_bytes and not analyst.blobs.exists(
+            matrix_key(collaboration_id)
+        ):
+            raise MalformedMessageError("SealedAnchor", "the matrix it opens was not sent before it")
         for member in members:
             message, body = sealed[member.party]
             member.sealed_anchor, member.anchor_commitment = body, message.commitment
@@ -148,6 +153,9 @@ def _check_anchor(
     for anchor in anchors:
         if (anchor.collaboration_id, anchor.terms_digest) != (collaboration.id, collaboration.terms_digest):
             raise TermsMismatchError("sealed anchor")
+    form = "matrix" if stored_terms(collaboration).anchor_matrix_bytes else "seed"
+    if {anchor.form for anchor in anchors} != {form}:
+        raise MalformedMessageError("SealedAnchor", f"these terms need the form {form}")
     if len({anchor.commitment for anchor in anchors}) > 1:
         raise MalformedMessageError("SealedAnchor", "members would get different anchors")
 

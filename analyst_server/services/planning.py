@@ -34,9 +34,9 @@ from protocol.messages import (
     SealedAnchor,
     UplinkManifest,
 )
-from protocol.terms import RowType
+from protocol.terms import AnchorTerms, RowType
 
-ANCHOR_KINDS: Final = ("haar", "uniform")
+ANCHOR_KINDS: Final = get_args(AnchorTerms.model_fields["kind"].annotation)
 _ID, _DIGEST, _PARTY, _EXTENT = "0" * 32, bytes(32), "hospital-000", 1000
 _CERTIFICATE_BYTES: Final = 600
 """A member's certificate has 550 to 600 bytes, its signature 70 to 72."""
@@ -144,9 +144,16 @@ def _rows(scenario: Scenario) -> list[dict[str, Any]]:
         _row("", "scales of 8-bit integers", 0, c * sum(scales)),
         _row("(4)", "change of basis G_i", c * downlink.change_of_basis_bytes, c * change),
         _row("(4)", "model h", c * downlink.model_bytes, c * model),
-        _row("(5)", "anchor A; ours: its seed", anchor, 2 * c * SEED_BYTES),  # up for each, down to each
+        _row("(5)", "anchor A; ours: its seed", anchor, _anchor_bytes(scenario)),
         _row("", "signatures, seals and digests", 0, c * (digests + _signed_bytes(scenario.rep_dtype))),
     ]
+
+
+def _anchor_bytes(scenario: Scenario) -> int:
+    """Return the bytes of the seeds, up for each and down to each; of a matrix, up once and down to each."""
+    c = scenario.parties
+    matrix = 4 * scenario.anchor_rows * scenario.features if scenario.anchor_kind == "public" else 0
+    return 2 * c * SEED_BYTES + (1 + c) * matrix
 
 
 def _payload_bytes(scenario: Scenario) -> list[int]:

@@ -26,7 +26,12 @@ from protocol.metering import (
     whole_round,
 )
 from protocol.terms import Terms
-from protocol.transfers import anchor_transfer, downlink_transfer, uplink_transfer
+from protocol.transfers import (
+    anchor_transfer,
+    downlink_formula_bytes,
+    downlink_transfer,
+    uplink_transfer,
+)
 
 
 def for_member(analyst: Analyst, sender: Identity, collaboration_id: str) -> dict[str, Any]:
@@ -115,14 +120,16 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
                 "rows": uplink.rows,
                 "uplink_formula_bytes": up.total_bytes,
                 "uplink_payload_bytes": uplink.payload_bytes,
-                "downlink_formula_bytes": down.total_bytes if results else None,
+                "downlink_formula_bytes": (
+                    downlink_formula_bytes(terms, results.get("model_parameters", 0)) if results else None
+                ),
                 "received_at": uplink.received_at,
                 # what others did to their rows is theirs and the analyst's to know
                 "privacy": stored_manifest(uplink).privacy.model_dump()
                 if viewer in (None, uplink.party)
                 else None,
             }
-            for uplink, up, down in zip(uplinks, formulas.uplinks, formulas.downlinks, strict=True)
+            for uplink, up in zip(uplinks, formulas.uplinks, strict=True)
         ],
         "wire": as_json(explanation) if explanation else None,
         "history": [

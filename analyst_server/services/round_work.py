@@ -7,15 +7,19 @@ results beside them; they know no database, no HTTP and no keys.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.training import ModelSpec
 from protocol.arrays import dequantise
+
+_BATCH_ROWS: Final = 8192
+"""Anchor rows that are predicted at once."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class RoundSpec:
     model: ModelSpec
     changes_path: str
     model_path: str
+    anchor_predictions_path: str | None = None
+    """Where h's predictions for each party's anchor rows go, if the terms ask for them."""
     train_on_suspected_rows: bool = False
     """Whether the rows of a party that breaks an assumption train the model."""
 
@@ -128,6 +134,8 @@ def align_parties(spec: RoundSpec) -> dict[str, Any]:
 def train_model(spec: RoundSpec) -> dict[str, Any]:
     """Stack X~_i G_i, train h, check that its ONNX file says the same, and leave the file.
 
+    Under NRI-DC also leave what h says of each party's anchor rows, as one (c, a, classes) file.
+
     Raises
     ------
     ValueError
@@ -154,6 +162,8 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
     if not gap <= PARITY_TOLERANCE:
         raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a probability")
     _write_bytes(Path(spec.model_path), onnx_file)
+    if spec.anchor_predictions_path is not None:
+        _predict_anchors(Path(spec.anchor_predictions_path), spec, changes, model.pipeline.predict_proba)
     return {
         "rows": len(labels),
         "model_parameters": model.parameters,
@@ -161,6 +171,23 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
         "parity_gap": gap,
         "hold_out_scores": measure(spec.model, aligned_rep, labels, spec.classes),
     }
+
+
+def _predict_anchors(
+    path: Path, spec: RoundSpec, changes: NDArray[Any], probabilities: Callable[[NDArray[Any]], NDArray[Any]]
+) -> None:
+    """Write ``h(A_i G_i)`` of every party as float32, (c, a, classes)."""
+    anchor_rows = spec.parties[0].anchor_rep.shape[0]
+    temporary = path.with_name(path.name + ".part")
+    shape = (len(spec.parties), anchor_rows, spec.classes)
+    written = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
+    for party, change, out in zip(spec.parties, changes, written, strict=True):
+        anchor_rep = _at_least_single(party.anchor_rep, party.anchor_rep_scale)
+        for start in range(0, anchor_rows, _BATCH_ROWS):
+            batch = anchor_rep[start : start + _BATCH_ROWS]
+            out[start : start + _BATCH_ROWS] = probabilities(np.asarray(batch @ change.astype(batch.dtype)))
+    written.flush()
+    temporary.replace(path)
 
 
 def _aligned_rep(party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.ingest import blob_key, stored_manifest
@@ -24,7 +25,7 @@ from protocol.codec import decode
 from protocol.envelope import Signed
 from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import ArraySpec, DownlinkManifest
+from protocol.messages import ArraySpec, DownlinkManifest, Dtype
 from protocol.states import Event, State
 from protocol.terms import MlpTerms, ModelTerms, Terms
 
@@ -36,6 +37,7 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
         if not unit.received_uplinks(collaboration_id):
             raise OutOfOrderError(collaboration.state, "seal, with no uplink complete")
         move(unit, collaboration, Event.SEAL, at=analyst.clock())
+    analyst.has_sealed.set()
 
 
 def resume(analyst: Analyst, collaboration_id: str) -> None:
@@ -113,6 +115,9 @@ def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
         model=_model_spec(terms.model),
         changes_path=str(directory / "changes_of_basis.npy"),
         model_path=str(directory / "model.onnx"),
+        anchor_predictions_path=(
+            str(directory / "anchor_predictions.npy") if terms.returns_anchor_predictions else None
+        ),
     )
 
 
@@ -207,23 +212,15 @@ def _write_downlinks(
     work: RoundSpec,
     model_parameters: int,
 ) -> list[Downlink]:
-    """Write each party's matrix as a blob, and return the signed manifests as records."""
-    changes = np.load(work.changes_path, mmap_mode="r", allow_pickle=False)
-    model = np.frombuffer(Path(work.model_path).read_bytes(), dtype=np.uint8)
-    model_spec = specify("model", model, "u1", DEFAULT_CHUNK_BYTES)
-    analyst.blobs.write(result_key(collaboration.id, model_spec), model.tobytes())
-    dtype = _change_dtype(stored_terms(collaboration))
+    """Write each party's arrays as blobs, and return the signed manifests as records."""
     downlinks = []
-    for uplink, change in zip(uplinks, changes, strict=True):
-        on_wire = little_endian(change, dtype)
-        change_spec = specify("change_of_basis", on_wire, dtype, DEFAULT_CHUNK_BYTES)
-        analyst.blobs.write(result_key(collaboration.id, change_spec), on_wire.tobytes())
+    for uplink, arrays in zip(uplinks, _result_arrays(analyst, collaboration, work), strict=True):
         manifest = DownlinkManifest(
             collaboration_id=collaboration.id,
             terms_digest=collaboration.terms_digest,
             party=uplink.party,
             uplink_digest=uplink.manifest_digest,
-            arrays=(change_spec, model_spec),
+            arrays=arrays,
             model_parameters=model_parameters,
         )
         downlinks.append(
@@ -237,7 +234,31 @@ def _write_downlinks(
     return downlinks
 
 
-def _change_dtype(terms: Terms) -> Any:
+def _result_arrays(
+    analyst: Analyst, collaboration: Collaboration, work: RoundSpec
+) -> Iterator[tuple[ArraySpec, ...]]:
+    """Write what goes back to each party as blobs; yield their lines of its manifest.
+
+    That is its predictions alone where the terms say so: then neither G_i nor the model leaves.
+    """
+
+    def put(name: str, array: NDArray[Any], dtype: Dtype) -> ArraySpec:
+        on_wire = little_endian(array, dtype)
+        spec = specify(name, on_wire, dtype, DEFAULT_CHUNK_BYTES)
+        analyst.blobs.write(result_key(collaboration.id, spec), on_wire.tobytes())
+        return spec
+
+    if work.anchor_predictions_path is not None:
+        for predictions in np.load(work.anchor_predictions_path, mmap_mode="r", allow_pickle=False):
+            yield (put("anchor_predictions", predictions, "f4"),)
+        return
+    dtype = _change_dtype(stored_terms(collaboration))
+    model = put("model", np.frombuffer(Path(work.model_path).read_bytes(), dtype=np.uint8), "u1")
+    for change in np.load(work.changes_path, mmap_mode="r", allow_pickle=False):
+        yield put("change_of_basis", change, dtype), model
+
+
+def _change_dtype(terms: Terms) -> Dtype:
     """The precision of the uplink, but single at least: G_i is small and everything passes through it."""
     return "f8" if terms.rep_dtype == "f8" else "f4"
 

@@ -11,7 +11,7 @@ import scipy.linalg
 from benchmarks.data import Matrix
 from user_client.secret.anchor import expand_anchor
 from user_client.secret.basis import draw_secret_basis
-from user_client.secret.numbers import gaussian, haar, uniform
+from user_client.secret.numbers import haar, uniform
 
 Condition = Literal["SameSpan-Orth", "SameSpan", "DiffSpan-Orth", "DiffSpan"]
 CONDITIONS: Final[tuple[Condition, ...]] = ("SameSpan-Orth", "SameSpan", "DiffSpan-Orth", "DiffSpan")
@@ -24,8 +24,6 @@ def draw_anchor(kind: AnchorKind, anchor_rows: int, features: int, rng: np.rando
     """Return an anchor; "haar" has as many rows as features, whatever ``anchor_rows`` says."""
     if kind == "public":
         raise ValueError("a public anchor is not drawn")
-    if kind == "gaussian":
-        return gaussian(rng.bytes, anchor_rows * features).reshape(anchor_rows, features)
     rows = features if kind == "haar" else anchor_rows
     return expand_anchor(kind, rng.bytes, rows=rows, features=features)
 

@@ -15,6 +15,8 @@ from protocol.messages import (
     ArraySpec,
     DownlinkManifest,
     Enrolment,
+    ErasedFile,
+    ForgettingStatement,
     InvitationTicket,
     PrivacyRecord,
     Receipt,
@@ -118,6 +120,9 @@ def terms(draw: st.DrawFn) -> Terms:
     parties = draw(st.lists(party_names, min_size=1, max_size=4, unique=True))
     haar = AnchorTerms(kind="haar", rows=schema.width)
     uniform = AnchorTerms(kind="uniform", rows=draw(st.integers(schema.width, 5000)))
+    gaussian = AnchorTerms(kind="gaussian", rows=draw(st.integers(2 * schema.width, 10_000)))
+    anchor = draw(st.sampled_from([haar, uniform, gaussian, AnchorTerms(kind="public", rows=gaussian.rows)]))
+    predicted = anchor.kind in ("gaussian", "public") and draw(st.booleans())
     return Terms(
         consortium_id=draw(identifiers),
         collaboration_id=draw(identifiers),
@@ -128,7 +133,8 @@ def terms(draw: st.DrawFn) -> Terms:
         table_schema=schema,
         latent_dim=draw(st.integers(1, schema.width)),
         rep_dtype=draw(st.sampled_from(["f2", "f4", "f8", "i1"])),
-        anchor=draw(st.sampled_from([haar, uniform])),
+        anchor=anchor,
+        downlink="anchor-predictions" if predicted else "change-of-basis-and-model",
         alignment=draw(alignments()),
         model=draw(models),
     )
@@ -189,16 +195,18 @@ def uplink_manifests(draw: st.DrawFn) -> UplinkManifest:
 @st.composite
 def downlink_manifests(draw: st.DrawFn) -> DownlinkManifest:
     size = st.integers(0, 2**14)
+    basis_and_model = st.tuples(
+        array_specs("change_of_basis", st.tuples(size, size), ("f2", "f4", "f8")),
+        array_specs("model", st.tuples(st.integers(0, 2**31 - 1)), ("u1",)),
+    )
+    predictions = st.tuples(array_specs("anchor_predictions", st.tuples(size, size), ("f4",)))
     return DownlinkManifest(
         collaboration_id=draw(identifiers),
         terms_digest=draw(digests),
         party=draw(party_names),
         uplink_digest=draw(digests),
         chunk_bytes=draw(chunk_sizes),
-        arrays=(
-            draw(array_specs("change_of_basis", st.tuples(size, size), ("f2", "f4", "f8"))),
-            draw(array_specs("model", st.tuples(st.integers(0, 2**31 - 1)), ("u1",))),
-        ),
+        arrays=draw(st.one_of(basis_and_model, predictions)),
         model_parameters=draw(counts),
     )
 
@@ -228,6 +236,7 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
     ),
     SealedAnchor: st.builds(
         SealedAnchor,
+        form=st.sampled_from(["seed", "matrix"]),
         collaboration_id=identifiers,
         terms_digest=digests,
         recipient=party_names,
@@ -248,6 +257,16 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
     LedgerEntry: ledger_entries,
     LedgerHead: st.builds(LedgerHead, collaboration_id=identifiers, length=counts, digest=digests, at=times),
     LedgerPage: st.builds(LedgerPage, entries=st.lists(ledger_entries, max_size=5).map(tuple), head=blobs),
+    ForgettingStatement: st.builds(
+        ForgettingStatement,
+        collaboration_id=identifiers,
+        terms_digest=digests,
+        party=party_names,
+        uplink_digest=st.none() | digests,
+        erased=st.lists(
+            st.builds(ErasedFile, name=names, size_bytes=counts, erased_at=times), min_size=1, max_size=3
+        ).map(tuple),
+    ),
     Signed: st.builds(
         Signed, kind=texts, payload=st.binary(max_size=200), certificate=blobs, signature=blobs
     ),

@@ -235,6 +235,14 @@ MATRIX: Final[dict[tuple[str, str], tuple[frozenset[str], Ask]]] = {
         MEMBERS,
         lambda s, _: s.of_round("GET", "/anchor"),
     ),
+    ("PUT", "/v1/collaborations/{collaboration_id}/matrix"): (
+        THE_LEAD,
+        lambda s, _: s.of_round("PUT", "/matrix"),
+    ),
+    ("GET", "/v1/collaborations/{collaboration_id}/matrix"): (
+        MEMBERS,
+        lambda s, _: s.of_round("GET", "/matrix"),
+    ),
     ("GET", "/v1/collaborations/{collaboration_id}/receipt"): (
         MEMBERS,
         lambda s, _: s.of_round("GET", "/receipt"),

@@ -29,6 +29,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding
 from numpy.typing import NDArray
 
@@ -335,6 +336,18 @@ DOWNLINK: dict[str, Any] = {
     ],
     "model_parameters": 1282,
 }
+ANCHOR_PREDICTIONS = struct.pack("<12f", *[0.25, 0.75, 1.0, 0.0, 0.5, 0.5] * 2)
+PREDICTIONS_DOWNLINK = {
+    **DOWNLINK,
+    "arrays": [array("anchor_predictions", "f4", (6, 2), ANCHOR_PREDICTIONS)],
+}
+FORGETTING: dict[str, Any] = {
+    "collaboration_id": COLLABORATION,
+    "terms_digest": TERMS_DIGEST,
+    "party": "hospital-b",
+    "uplink_digest": UPLINK_DIGEST,
+    "erased": [{"name": "basis.npy", "size_bytes": 176, "erased_at": 1_800_000_100}],
+}
 SIGNED: dict[str, Any] = {
     "kind": "odc/v1/receipt",
     "payload": pack(RECEIPT),
@@ -382,6 +395,8 @@ def valid_messages() -> Iterator[Case]:
         ("acceptance of a row-revealing model", "Acceptance",
             {**ACCEPTANCE, "accept_row_revealing_model": True}),
         ("sealed anchor", "SealedAnchor", SEALED_ANCHOR),
+        ("sealed anchor of a matrix", "SealedAnchor", {**SEALED_ANCHOR, "form": "matrix"}),
+        ("terms with a public anchor", "Terms", {**TERMS, "anchor": {"kind": "public", "rows": 5}}),
         ("uplink manifest", "UplinkManifest", UPLINK),
         ("uplink manifest of a consumer without rows", "UplinkManifest", CONSUMER_UPLINK),
         ("uplink manifest of rows with noise, dropped and permuted, and of a perturbed basis",
@@ -393,6 +408,13 @@ def valid_messages() -> Iterator[Case]:
         ("ledger head", "LedgerHead", LEDGER_HEAD),
         ("ledger page", "LedgerPage", {"entries": LEDGER, "head": b"signed head"}),
         ("downlink manifest", "DownlinkManifest", DOWNLINK),
+        ("downlink manifest with anchor predictions", "DownlinkManifest", PREDICTIONS_DOWNLINK),
+        ("terms with anchor predictions", "Terms", {
+            **TERMS, "anchor": {"kind": "gaussian", "rows": 6}, "downlink": "anchor-predictions",
+        }),
+        ("forgetting statement", "ForgettingStatement", FORGETTING),
+        ("forgetting statement before anything was sent", "ForgettingStatement",
+            {**FORGETTING, "uplink_digest": None}),
         ("signed, as a message alone", "Signed", SIGNED),
     ]:  # fmt: skip
         packed = pack(value)
@@ -493,7 +515,7 @@ def _broken_values() -> Iterator[Case]:
         ("an unknown role", "InvitationTicket", {**TICKET, "role": "observer"}),
         ("an empty certificate request", "Enrolment", {**ENROLMENT, "csr": b""}),
         ("an unknown sealing suite", "Acceptance", {**ACCEPTANCE, "sealing_suite": "rsa"}),
-        ("an anchor in an unknown form", "SealedAnchor", {**SEALED_ANCHOR, "form": "matrix"}),
+        ("an anchor in an unknown form", "SealedAnchor", {**SEALED_ANCHOR, "form": "table"}),
         ("terms of another schema version", "Terms", {**TERMS, "terms_schema": 2}),
         ("a party twice", "Terms", {**TERMS, "parties": ["hospital-a", "hospital-a"]}),
         ("no party", "Terms", {**TERMS, "parties": []}),
@@ -571,6 +593,22 @@ def _broken_values() -> Iterator[Case]:
         ("a model of floats", "DownlinkManifest", changed(DOWNLINK, "arrays", 1, "dtype", to="f4")),
         ("the arrays of an uplink", "DownlinkManifest",
             {**DOWNLINK, "arrays": UPLINK["arrays"][:2]}),
+        ("anchor predictions beside a model", "DownlinkManifest",
+            {**DOWNLINK, "arrays": [*PREDICTIONS_DOWNLINK["arrays"], DOWNLINK["arrays"][1]]}),
+        ("anchor predictions in double precision", "DownlinkManifest",
+            changed(PREDICTIONS_DOWNLINK, *first, "dtype", to="f8")),
+        ("anchor predictions as a vector", "DownlinkManifest",
+            changed(PREDICTIONS_DOWNLINK, *first, "shape", to=[6])),
+        ("a model alone", "DownlinkManifest", {**DOWNLINK, "arrays": DOWNLINK["arrays"][1:]}),
+        ("anchor predictions for a haar anchor", "Terms", {**TERMS, "downlink": "anchor-predictions"}),
+        ("anchor predictions for a uniform anchor", "Terms",
+            {**TERMS, "downlink": "anchor-predictions", "anchor": {"kind": "uniform", "rows": 100}}),
+        ("anchor predictions for fewer than two rows a feature", "Terms",
+            {**TERMS, "downlink": "anchor-predictions", "anchor": {"kind": "gaussian", "rows": 5}}),
+        ("a public anchor of more than 256 MiB", "Terms",
+            {**TERMS, "anchor": {"kind": "public", "rows": 2**28 // 12 + 1}}),
+        ("an unknown downlink", "Terms", {**TERMS, "downlink": "model"}),
+        ("a forgetting statement of nothing", "ForgettingStatement", {**FORGETTING, "erased": []}),
         ("a label over its limit", "Signed", {**SIGNED, "kind": "a" * 101}),
         ("an empty signature", "Signed", {**SIGNED, "signature": b""}),
     ]  # fmt: skip
@@ -799,12 +837,15 @@ def keys() -> dict[str, list[Case]]:
                 ("odc/v1/join-mac", 32),
                 ("odc/v1/anchor/haar", 32),
                 ("odc/v1/anchor/uniform", 32),
+                ("odc/v1/anchor/gaussian", 32),
+                ("odc/v1/anchor/public", 32),
                 ("odc/v1/test", 80),
             ]
         ],
         "join_mac": [{"secret": secret.hex(), "ticket": ticket.hex(), "csr": csr.hex(), "mac": mac.hex()}],
         "api_token": [{"token": TOKEN, "digest": token_digest, "token_id": token_digest[:32]}],
         "seed_commitment": [{"seed": SEED.hex(), "commitment": COMMITMENT.hex()}],
+        "sealed_matrix": [*sealed_matrices()],
         "anchor_info": [
             {
                 "collaboration_id": COLLABORATION,
@@ -814,6 +855,27 @@ def keys() -> dict[str, list[Case]]:
             }
         ],
     }
+
+
+def sealed_matrices() -> Iterator[Case]:
+    """Matrices of public anchors; the second is four bytes longer than a chunk."""
+    key = ChaCha20Poly1305(hkdf(SEED, "odc/v1/anchor/public"))
+    small, large = struct.pack("<6f", -1, 0, 1, 0.5, 0.25, -0.125), struct.pack("<f", 0.5)
+    for value, times in ((small, 1), (large, 2**18 + 1)):
+        chunks = [*chunked(value * times, 2**20)]
+        sealed = b"".join(
+            key.encrypt(struct.pack(">3xQ?", number, number == len(chunks) - 1), chunk, None)
+            for number, chunk in enumerate(chunks)
+        )
+        label = b"odc/v1/anchor-matrix-commitment\0"
+        yield {
+            "seed": SEED.hex(),
+            "matrix_parts": [[value.hex(), times]],
+            "sealed_start": sealed[:64].hex(),
+            "sealed_bytes": len(sealed),
+            "sealed_sha256": hashlib.sha256(sealed).hexdigest(),
+            "commitment": hashlib.sha256(label + SEED + hashlib.sha256(sealed).digest()).hexdigest(),
+        }
 
 
 # --- anchors.json ----------------------------------------------------------------------------------
@@ -845,6 +907,10 @@ def uniform_anchor(seed: bytes, rows: int, features: int) -> NDArray[np.float64]
     return np.array(uniform_numbers(seed, "uniform", rows * features)).reshape(rows, features)
 
 
+def gaussian_anchor(seed: bytes, rows: int, features: int) -> NDArray[np.float64]:
+    return np.array(gaussian_numbers(seed, "gaussian", rows * features)).reshape(rows, features)
+
+
 def haar_anchor(seed: bytes, features: int) -> NDArray[np.float64]:
     gaussian = np.array(gaussian_numbers(seed, "haar", features**2)).reshape(features, features)
     q, r = np.linalg.qr(gaussian)
@@ -860,8 +926,14 @@ def anchors() -> Iterator[Case]:
         (SEED, "haar", 3, 3),
         (SEED, "haar", 4, 4),
         (other, "haar", 7, 7),
+        (SEED, "gaussian", 4, 2),
+        (other, "gaussian", 5, 3),
     ]:
-        matrix = uniform_anchor(seed, rows, features) if kind == "uniform" else haar_anchor(seed, features)
+        if kind == "haar":
+            matrix = haar_anchor(seed, features)
+        else:
+            make = uniform_anchor if kind == "uniform" else gaussian_anchor
+            matrix = make(seed, rows, features)
         yield {
             "seed": seed.hex(),
             "kind": kind,

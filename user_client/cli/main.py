@@ -13,7 +13,7 @@ import typer
 from protocol import __version__
 from protocol.errors import OdcError, for_terminal
 from protocol.invitation import Invitation
-from user_client.cli import consortium, ledger, round_commands, terms, tokens
+from user_client.cli import consortium, forget, ledger, round_commands, terms, tokens
 from user_client.cli.options import (
     AsJson,
     Options,
@@ -49,6 +49,7 @@ for command in (
     round_commands.status,
     round_commands.receive,
     round_commands.predict,
+    forget.forget,
 ):
     app.command()(command)
 

@@ -31,7 +31,14 @@ from user_client.cli.privacy import (
     refuse_to_forget_options,
     takes_privacy_options,
 )
-from user_client.sdk import PrivacyOptions, create_anchor, draw_picture, explain_our_bytes, prepared_before
+from user_client.sdk import (
+    PrivacyOptions,
+    create_anchor,
+    draw_picture,
+    explain_our_bytes,
+    own_model,
+    prepared_before,
+)
 from user_client.sdk import contribute as send_contribution
 from user_client.sdk import predict as predict_rows
 from user_client.sdk import prepare as prepare_uplink
@@ -43,12 +50,18 @@ anchor = typer.Typer(no_args_is_help=True, help="The anchor; drawn by the lead i
 
 @anchor.command(name="create")
 def create(
-    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+    context: typer.Context,
+    table: Annotated[
+        Path | None,
+        typer.Option("--table", help="CSV (also .gz) or Parquet with the feature columns: a public anchor"),
+    ] = None,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw the anchor and seal it for each member; the analyst relays it unread."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
-        members = create_anchor(session, chosen)
+        members = create_anchor(session, chosen, table)
     value = {"collaboration_id": chosen, "sealed_for": members}
     show(as_json, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
 
@@ -143,18 +156,26 @@ def receive(
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch our one downlink: a change-of-basis matrix and the model."""
+    """Fetch our one downlink: a change-of-basis matrix and the model, or predictions to train our own on."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
         manifest = receive_downlink(session, chosen, wait_s=wait)
+        found = own_model(session, chosen) if manifest.has_anchor_predictions else None
     sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
     value = {
         "collaboration_id": chosen,
         "payload_bytes": sum(sizes.values()),
         "arrays": sizes,
         "model_parameters": manifest.model_parameters,
+        "held_out_agreement": found.held_out_agreement if found else None,
     }
-    show(as_json, value, lambda: f"received {sum(sizes.values()):,} bytes\nnext: odc predict TABLE")
+    trained = (
+        "our own model is trained: it names the analyst's class for"
+        f" {found.held_out_agreement:.1%} of the anchor rows it had not seen\n"
+        if found
+        else ""
+    )
+    show(as_json, value, lambda: f"received {sum(sizes.values()):,} bytes\n{trained}next: odc predict TABLE")
 
 
 def predict(

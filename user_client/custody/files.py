@@ -11,6 +11,8 @@ from pathlib import Path
 from protocol.errors import UnreadableFileError
 from user_client.errors import BusyError
 
+_ERASED_AT_ONCE_BYTES = 2**20
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -37,8 +39,33 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    if sys.platform != "win32":  # the new name is durable only with its directory
-        directory = os.open(path.parent, os.O_RDONLY)
+    sync_directory(path.parent)
+
+
+def erase(path: Path) -> int:
+    """Overwrite a file once, unlink it and return its size; nothing happens to one that is not there.
+
+    That is all a program can do: a solid-state disk, a journal, a snapshot or a backup may hold older copies.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY)
+    except FileNotFoundError:
+        return 0
+    with os.fdopen(descriptor, "wb") as file:
+        size = left = os.fstat(descriptor).st_size
+        while left > 0:
+            left -= file.write(bytes(min(left, _ERASED_AT_ONCE_BYTES)))
+        file.flush()
+        os.fsync(descriptor)
+    path.unlink()
+    sync_directory(path.parent)
+    return size
+
+
+def sync_directory(path: Path) -> None:
+    """Make new and removed names in a directory durable."""
+    if sys.platform != "win32":
+        directory = os.open(path, os.O_RDONLY)
         try:
             os.fsync(directory)
         finally:

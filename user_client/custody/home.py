@@ -11,10 +11,13 @@
     renewal.odc                                         while our certificate is renewed
     collaborations/ID/
         terms.odc  acceptance.odc  sealing.key  anchor.odc  signed messages, and the key to the anchor
+        anchor.matrix                                       of a public anchor, sealed
         basis.npy                                           F_i: never leaves
         uplink.odc  uplink.payload  prepared.json           what leaves
         receipt.odc  downlink.odc  change_of_basis.bin  model.onnx
         ledger.odc  ledger.refused.odc              the longest ledger that held, the last that did not
+        own_model.npz                                       t_i, under NRI-DC in the place of the two
+        forgotten.odc                                       our word on what was erased, and when
     analyst.json                                            what the analyst said of itself, for a day
     traffic.jsonl                                           bytes on the wire, by kind: counts only
 """

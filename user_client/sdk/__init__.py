@@ -18,7 +18,9 @@ from user_client.sdk.consortium import (
     renew_own,
     revoke,
 )
-from user_client.sdk.downlink import predict, receive
+from user_client.sdk.downlink import own_model, predict, receive
+from user_client.sdk.forget import Examined, demanded_options, examine, forget
+from user_client.sdk.forget import in_words as forgotten_in_words
 from user_client.sdk.ledger import CheckedLedger, fetch_ledger, stored_ledger, verify_ledger
 from user_client.sdk.membership import join
 from user_client.sdk.picture import draw_picture
@@ -32,6 +34,7 @@ from user_client.sdk.uplink import Prepared, contribute, prepare, prepared_befor
 __all__ = [
     "Approved",
     "CheckedLedger",
+    "Examined",
     "Member",
     "NewToken",
     "Prepared",
@@ -44,15 +47,20 @@ __all__ = [
     "create_anchor",
     "create_consortium",
     "create_token",
+    "demanded_options",
     "draw_picture",
+    "examine",
     "explain_our_bytes",
     "fetch_ledger",
     "fetch_terms",
+    "forget",
+    "forgotten_in_words",
     "invitations",
     "invite",
     "join",
     "list_tokens",
     "members",
+    "own_model",
     "plain_words",
     "predict",
     "prepare",

@@ -1,16 +1,33 @@
-"""The anchor: the lead draws a seed and seals it for each member; members open it."""
+"""The anchor: the lead draws a seed and seals it for each member; members open it.
+
+A public anchor is a table of the lead's, sealed once under a key from the seed. The analyst relays both
+unread.
+"""
 
 from __future__ import annotations
 
 import secrets
+from typing import Any, Literal
+
+import numpy as np
 
 from protocol.codec import digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
-from protocol.errors import MalformedMessageError, NotPermittedError, SealBrokenError, TermsMismatchError
+from protocol.errors import (
+    InputError,
+    LimitExceededError,
+    MalformedMessageError,
+    NotPermittedError,
+    SealBrokenError,
+    TermsMismatchError,
+    TruncatedError,
+)
 from protocol.limits import SEED_BYTES
 from protocol.lists import pack_list, unpack_list
+from protocol.matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import Terms
+from protocol.version import STREAM_MEDIA_TYPE
 from user_client.custody.files import write_whole
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
@@ -18,14 +35,23 @@ from user_client.sdk.session import Session, require_role
 from user_client.sdk.terms import SEALING_KEY_FILE, stored_terms
 from user_client.secret.anchor import expand_anchor
 from user_client.secret.numbers import Matrix64
+from user_client.tables import encode_rows, table_from
 
 ANCHOR_FILE = "anchor.odc"
+MATRIX_FILE = "anchor.matrix"
 
 
-def create_anchor(session: Session, collaboration_id: str) -> int:
+def create_anchor(session: Session, collaboration_id: str, table: Any = None) -> int:
     """Draw the anchor's seed and publish it sealed for each member; return how many there are.
 
     The seed is kept nowhere: the lead opens its own sealed copy like every other member.
+
+    Parameters
+    ----------
+    table : path, pyarrow.Table or data frame, optional
+        For a public anchor, and needed there: a table with the feature columns of the terms. As many of its
+        rows as the terms say are taken at random and in random order, so that who knows the table does not
+        know the anchor.
 
     Raises
     ------
@@ -33,22 +59,27 @@ def create_anchor(session: Session, collaboration_id: str) -> int:
         If somebody has not signed the terms yet.
     TrustError
         If an acceptance the analyst relays was not signed by the party it names.
+    InputError, TableError
+        If the table is missing, too short or does not fit the terms.
     """
     terms = stored_terms(session, collaboration_id)
     if session.membership.party != terms.lead:
         raise NotPermittedError(f"the anchor is drawn by {terms.lead}")
+    matrix = _public_matrix(terms, table)
     path = f"/v1/collaborations/{collaboration_id}"
     acceptances = _verified_acceptances(
         session, terms, unpack_list(session.connection.get_message(f"{path}/acceptances"))
     )
     seed = secrets.token_bytes(SEED_BYTES)
+    form, commitment = _publish_matrix(session, path, seed, matrix)
     sealed = [
         session.sign(
             SealedAnchor(
                 collaboration_id=collaboration_id,
                 terms_digest=acceptance.terms_digest,
                 recipient=party,
-                commitment=seed_commitment(seed),
+                form=form,
+                commitment=commitment,
                 sealing_suite=acceptance.sealing_suite,
                 ciphertext=seal(
                     seed,
@@ -62,6 +93,34 @@ def create_anchor(session: Session, collaboration_id: str) -> int:
     ]
     session.connection.send_message("PUT", f"{path}/anchors", pack_list(sealed))
     return len(sealed)
+
+
+def _public_matrix(terms: Terms, table: Any) -> bytes:
+    """Return the matrix of a public anchor as it travels: float32, little-endian, by rows. Else nothing."""
+    if terms.anchor.kind != "public":
+        if table is not None:
+            raise InputError(f"a {terms.anchor.kind} anchor comes from a seed: leave the table away")
+        return b""
+    if table is None:
+        raise InputError("these terms have a public anchor: name its table with --table FILE")
+    rows = encode_rows(table_from(table), terms.table_schema)
+    if len(rows) < terms.anchor.rows:
+        raise InputError(f"the table of the anchor needs {terms.anchor.rows} rows, it has {len(rows)}")
+    chosen = secrets.SystemRandom().sample(range(len(rows)), terms.anchor.rows)
+    return rows[chosen].astype("<f4").tobytes()
+
+
+def _publish_matrix(
+    session: Session, path: str, seed: bytes, matrix: bytes
+) -> tuple[Literal["seed", "matrix"], bytes]:
+    """Send the sealed matrix, if there is one; return the form of the anchor and what commits to it."""
+    if not matrix:
+        return "seed", seed_commitment(seed)
+    sealed = b"".join(seal_matrix(seed, matrix))
+    session.connection.request(
+        "PUT", f"{path}/matrix", content=sealed, headers={"content-type": STREAM_MEDIA_TYPE}
+    )
+    return "matrix", matrix_commitment(seed, sealed)
 
 
 def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -> dict[str, Acceptance]:
@@ -86,7 +145,7 @@ def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -
 
 
 def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, bytes]:
-    """Fetch, verify and open the anchor; return A and the lead's commitment to its seed.
+    """Fetch, verify and open the anchor; return A and the lead's commitment to it.
 
     Raises
     ------
@@ -110,17 +169,54 @@ def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, byte
             raise TermsMismatchError("the sealed anchor")
         write_whole(path, data)
     anchor, _ = session.stored(collaboration_id, SealedAnchor, ANCHOR_FILE, "odc prepare")
-    key = SealingKey.from_bytes((directory / SEALING_KEY_FILE).read_bytes())
-    info = anchor_info(collaboration_id, anchor.terms_digest, anchor.recipient)
     try:
-        seed = key.open(anchor.ciphertext, info)
-        if len(seed) != SEED_BYTES or seed_commitment(seed) != anchor.commitment:
-            raise SealBrokenError("the anchor is not the one the lead committed to")
+        return _opened(session, terms, anchor), anchor.commitment
     except SealBrokenError:
         path.unlink()  # so that the next try fetches what the lead sends then
+        (directory / MATRIX_FILE).unlink(missing_ok=True)
         raise
+
+
+def _opened(session: Session, terms: Terms, anchor: SealedAnchor) -> Matrix64:
+    directory = session.home.collaboration(terms.collaboration_id)
+    key = SealingKey.from_bytes((directory / SEALING_KEY_FILE).read_bytes())
+    info = anchor_info(terms.collaboration_id, anchor.terms_digest, anchor.recipient)
+    seed = key.open(anchor.ciphertext, info)
+    is_matrix = bool(terms.anchor_matrix_bytes)
+    if len(seed) != SEED_BYTES or (anchor.form == "matrix") != is_matrix:
+        raise SealBrokenError("the anchor is not of the form the terms ask for")
+    sealed = _fetch_matrix(session, terms) if is_matrix else b""
+    commitment = matrix_commitment(seed, sealed) if is_matrix else seed_commitment(seed)
+    if commitment != anchor.commitment:
+        raise SealBrokenError("the anchor is not the one the lead committed to")
+    if is_matrix:
+        return _as_anchor(terms, open_matrix(seed, sealed))
     stream = KeyStream(seed, f"odc/v1/anchor/{terms.anchor.kind}")
-    matrix = expand_anchor(
+    return expand_anchor(
         terms.anchor.kind, stream.read, rows=terms.anchor.rows, features=terms.table_schema.width
     )
-    return matrix, anchor.commitment
+
+
+def _fetch_matrix(session: Session, terms: Terms) -> bytes:
+    """Return the sealed matrix, kept from an earlier time or fetched; its length is known beforehand."""
+    path = session.home.collaboration(terms.collaboration_id) / MATRIX_FILE
+    if path.exists():
+        return path.read_bytes()
+    length, received = sealed_matrix_bytes(terms), bytearray()
+    with session.connection.stream(f"/v1/collaborations/{terms.collaboration_id}/matrix") as pieces:
+        for piece in pieces:
+            received += piece
+            if len(received) > length:
+                raise LimitExceededError("anchor matrix in bytes", length, len(received))
+    if len(received) < length:
+        raise TruncatedError("anchor matrix", length, len(received))
+    matrix = bytes(received)
+    write_whole(path, matrix)
+    return matrix
+
+
+def _as_anchor(terms: Terms, data: bytes) -> Matrix64:
+    matrix = np.frombuffer(data, dtype="<f4").astype(np.float64)
+    if not np.isfinite(matrix).all():
+        raise SealBrokenError("the lead's anchor has entries that are no numbers")
+    return matrix.reshape(terms.anchor.rows, terms.table_schema.width)

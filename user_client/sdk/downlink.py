@@ -1,12 +1,18 @@
-"""The one downlink: fetch and verify G_i and h, then predict here, on this machine."""
+"""The one downlink: fetch and verify it, then predict here, on this machine.
+
+It brings G_i and h; under NRI-DC neither, but h's predictions for our anchor rows, on which a model of
+our own is trained.
+"""
 
 from __future__ import annotations
 
+import io
 import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -28,11 +34,15 @@ from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, UplinkManifest
 from protocol.states import State
 from protocol.terms import Terms
-from user_client.custody.files import write_whole
+from user_client.custody.files import exclusive, write_whole
+from user_client.custody.inventory import OWN_MODEL_FILE
 from user_client.errors import NotPreparedError
+from user_client.sdk.anchor import open_anchor
+from user_client.sdk.forget import forget_if_demanded, was_forgotten
 from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
 from user_client.sdk.uplink import BASIS_FILE, MANIFEST_FILE
+from user_client.secret.own_model import OwnModel, train_own_model
 from user_client.tables import encode_rows, table_from
 
 DOWNLINK_FILE = "downlink.odc"
@@ -76,9 +86,16 @@ def receive(
     TrustError, ProtocolError
         If what came is not the analyst's answer to our uplink.
     """
-    if not (session.home.collaboration(collaboration_id) / DOWNLINK_FILE).exists():
+    directory = session.home.collaboration(collaboration_id)
+    if not (directory / DOWNLINK_FILE).exists():
+        _check_basis(session, collaboration_id)
         _wait_for_release(session, collaboration_id, wait_s, pause)
-        _fetch(session, collaboration_id)
+        with exclusive(directory):
+            if not (directory / DOWNLINK_FILE).exists():
+                _fetch(session, collaboration_id)
+    elif stored_terms(session, collaboration_id).returns_anchor_predictions:
+        with exclusive(directory):  # where an earlier call was cut off
+            forget_if_demanded(session, collaboration_id)
     manifest, _ = session.stored(collaboration_id, DownlinkManifest, DOWNLINK_FILE, "odc receive")
     return manifest
 
@@ -102,9 +119,56 @@ def _fetch(session: Session, collaboration_id: str) -> None:
         manifest = session.verify_from_analyst(DownlinkManifest, data).message
         _check(manifest, terms, uplink)  # before the memory for its arrays is taken
         arrays = _read_arrays(manifest, chain([rest], pieces))
-    write_whole(directory / CHANGE_FILE, arrays[0])
-    write_whole(directory / MODEL_FILE, arrays[1])
+    if terms.returns_anchor_predictions:
+        _learn(session, manifest, arrays[0])
+    else:
+        write_whole(directory / CHANGE_FILE, arrays[0])
+        write_whole(directory / MODEL_FILE, arrays[1])
     write_whole(directory / DOWNLINK_FILE, data)  # last: it says the rest is there
+    forget_if_demanded(session, collaboration_id)
+
+
+def _learn(session: Session, manifest: DownlinkManifest, data: bytes) -> None:
+    """Train our own model on the anchor and h's predictions for it, and keep the model alone."""
+    spec = manifest.anchor_predictions
+    predictions = np.frombuffer(data, dtype="<f4").reshape(spec.shape)
+    anchor, _ = open_anchor(session, manifest.collaboration_id)
+    try:
+        model = train_own_model(anchor, predictions)
+    except ValueError as error:
+        raise MalformedMessageError("anchor_predictions", str(error)) from None
+    buffer = io.BytesIO()
+    numbers = {
+        f"{kind}_{i}": part
+        for i, layer in enumerate(model.layers)
+        for kind, part in zip("WB", layer, strict=True)
+    }
+    np.savez(buffer, held_out_agreement=model.held_out_agreement, **numbers)  # type: ignore[arg-type]
+    directory = session.home.collaboration(manifest.collaboration_id)
+    write_whole(directory / OWN_MODEL_FILE, buffer.getvalue())
+
+
+def own_model(session: Session, collaboration_id: str) -> OwnModel:
+    """Return our own model t_i; raises `NotPreparedError` before `receive`, or if the terms have none."""
+    path = session.home.collaboration(collaboration_id) / OWN_MODEL_FILE
+    if not path.exists():
+        raise NotPreparedError("there is no model of our own for this collaboration")
+    with np.load(path, allow_pickle=False) as kept:
+        layers = [(kept[f"W_{i}"], kept[f"B_{i}"]) for i in range(len(kept.files) // 2)]
+        return OwnModel(layers, float(kept["held_out_agreement"]))
+
+
+def _check_basis(session: Session, collaboration_id: str) -> None:
+    """Raise `NotPreparedError` if what would come is of no use, because the basis was forgotten."""
+    statement = was_forgotten(session, collaboration_id)
+    if statement is None or stored_terms(session, collaboration_id).returns_anchor_predictions:
+        return
+    at = datetime.fromtimestamp(statement.erased[0].erased_at, UTC).date().isoformat()
+    error = NotPreparedError(
+        f"the secret basis was forgotten on {at}: without it change of basis and model predict nothing"
+    )
+    error.hint = "it cannot be brought back; take part in another collaboration"
+    raise error
 
 
 def _read_manifest(pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
@@ -144,6 +208,11 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
     found = (manifest.collaboration_id, manifest.terms_digest, manifest.party, manifest.uplink_digest)
     if found != expected:
         raise NotPermittedError("the downlink answers another uplink than ours")
+    if terms.returns_anchor_predictions:
+        _check_anchor_predictions(manifest, terms)
+        return
+    if manifest.has_anchor_predictions:
+        raise MalformedMessageError("DownlinkManifest", "brings anchor predictions the terms do not have")
     shape = (terms.latent_dim, terms.latent_dim)
     if manifest.change_of_basis.shape != shape:
         raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
@@ -151,8 +220,18 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
         raise LimitExceededError("model in bytes", MAX_MODEL_BYTES, manifest.model.payload_bytes)
 
 
+def _check_anchor_predictions(manifest: DownlinkManifest, terms: Terms) -> None:
+    if not manifest.has_anchor_predictions:
+        raise MalformedMessageError("DownlinkManifest", "the terms have anchor predictions come back, alone")
+    shape = (terms.anchor.rows, len(terms.table_schema.label_column.classes))
+    if manifest.anchor_predictions.shape != shape:
+        raise ShapeMismatchError("anchor predictions", shape, manifest.anchor_predictions.shape)
+
+
 def predict(session: Session, collaboration_id: str, data: Any) -> Predictions:
     """Return ``h(Y F_i G_i)`` for a table with the feature columns of the terms; no label is needed.
+
+    Under NRI-DC it is ``t_i(Y)``, with the model of our own.
 
     Raises
     ------
@@ -168,8 +247,12 @@ def predict(session: Session, collaboration_id: str, data: Any) -> Predictions:
     classes = terms.table_schema.label_column.classes
     if len(rows) == 0:
         return Predictions(classes, [], np.empty((0, len(classes)), np.float32))
-    aligned_rep = (rows @ _map_to_model(directory, manifest)).astype(np.float32)
-    probabilities = _run_model((directory / MODEL_FILE).read_bytes(), aligned_rep)
+    if manifest.has_anchor_predictions:
+        probabilities = own_model(session, collaboration_id).probabilities(rows).astype(np.float32)
+    else:
+        _check_basis(session, collaboration_id)
+        aligned_rep = (rows @ _map_to_model(directory, manifest)).astype(np.float32)
+        probabilities = _run_model((directory / MODEL_FILE).read_bytes(), aligned_rep)
     if probabilities.shape != (len(rows), len(classes)):
         raise ShapeMismatchError("probabilities", (len(rows), len(classes)), probabilities.shape)
     labels = [classes[index] for index in probabilities.argmax(axis=1)]

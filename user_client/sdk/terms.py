@@ -9,7 +9,7 @@ from protocol.envelope import SealingKey
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
 from protocol.messages import DTYPE_BYTES, Acceptance
 from protocol.metering import uplink
-from protocol.terms import NumericColumn, Terms
+from protocol.terms import WELL_PREDICTED_ROWS, NumericColumn, Terms
 from user_client.custody.files import exclusive, write_whole
 from user_client.sdk.session import Session
 
@@ -122,10 +122,7 @@ def plain_words(terms: Terms) -> str:
         f"- the anchor under the same basis, {anchor.total_bytes:,.0f} bytes;",
         f"- both rounded to {_ROUNDED_TO[terms.rep_dtype]};",
         "- the label of each row, as it is.",
-        "What comes back: a change-of-basis matrix for this institution alone and one model for all"
-        f" ({terms.model.kind}).",
-        "Who sees it: the analyst sees what leaves; other institutions see the model, and how many rows each"
-        " institution sent.",
+        *_what_comes_back(terms),
         "",
         *_warnings(terms),
         "",
@@ -140,6 +137,26 @@ def plain_words(terms: Terms) -> str:
     return "\n".join(lines)
 
 
+def _what_comes_back(terms: Terms) -> list[str]:
+    if not terms.returns_anchor_predictions:
+        return [
+            "What comes back: a change-of-basis matrix for this institution alone and one model for all"
+            f" ({terms.model.kind}).",
+            "Who sees it: the analyst sees what leaves; other institutions see the model, and how many rows"
+            " each institution sent.",
+        ]
+    classes = len(terms.table_schema.label_column.classes)
+    return [
+        f"What comes back: what the model for all ({terms.model.kind}) says of each of the"
+        f" {terms.anchor.rows} anchor rows, {4 * classes * terms.anchor.rows:,} bytes, for this institution"
+        " alone; neither the model nor a change-of-basis matrix. A model of our own is trained on it here.",
+        "What is erased (NRI-DC): rows are sent in random order under a perturbed basis; the basis is erased"
+        " here right after the analyst's receipt, the anchor when our own model is trained.",
+        "Who sees it: the analyst sees what leaves; other institutions see how many rows each institution"
+        " sent.",
+    ]
+
+
 def _warnings(terms: Terms) -> list[str]:
     warnings = [
         "Warning: the analyst and one member together could rebuild the projected part of your rows;"
@@ -148,6 +165,18 @@ def _warnings(terms: Terms) -> list[str]:
     ]
     if terms.anchor.kind == "uniform":
         warnings.append("Warning: a uniform anchor tells the analyst more than a haar anchor would.")
+    if terms.anchor.kind == "public":
+        warnings.append(
+            "Warning: a public anchor is rows of a table: whoever has that table has a better guess at the"
+            " anchor than at a random one, and with the anchor the analyst could rebuild the projected part"
+            " of your rows."
+        )
+    few = WELL_PREDICTED_ROWS * terms.table_schema.width
+    if terms.returns_anchor_predictions and terms.anchor.kind == "gaussian" and terms.anchor.rows < few:
+        warnings.append(
+            f"Warning: {terms.anchor.rows} anchor rows are few to train our own model on: below {few} it may"
+            " predict much worse than the model for all."
+        )
     if terms.is_row_revealing:
         warnings.append("Warning: row-revealing model: members can map projected rows of others back.")
     return warnings

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import ArrayDigest, Layout, little_endian, quantise, raw_bytes, specify
+from protocol.arrays import little_endian, quantise, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, InputError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
@@ -24,6 +24,7 @@ from user_client.custody.files import exclusive, write_whole
 from user_client.errors import NotPreparedError
 from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
+from user_client.sdk.forget import forget_if_demanded, holds_uplink
 from user_client.sdk.privacy import PrivacyOptions, Treated, treat
 from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
@@ -180,7 +181,9 @@ def contribute(
         If another process prepares or sends in this directory.
     """
     with exclusive(session.home.collaboration(collaboration_id)):
-        return _contribute(session, collaboration_id, progress)
+        receipt = _contribute(session, collaboration_id, progress)
+        forget_if_demanded(session, collaboration_id)
+    return receipt
 
 
 def _contribute(session: Session, collaboration_id: str, progress: Progress) -> Receipt:
@@ -213,15 +216,8 @@ def _payload_is_whole(session: Session, collaboration_id: str) -> bool:
     if not (payload.exists() and (directory / MANIFEST_FILE).exists()):
         return False
     manifest, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
-    layout = Layout(manifest.arrays, manifest.chunk_bytes)
-    digests = [ArrayDigest() for _ in manifest.arrays]
     with payload.open("rb") as file:
-        for index in range(layout.chunk_count):
-            slot = layout.slot(index)
-            digests[slot.array].update(hashlib.sha256(file.read(slot.payload_bytes)).digest())
-        is_longer = file.read(1) != b""
-    found = [running.digest() for running in digests]
-    return not is_longer and found == [spec.digest for spec in manifest.arrays]
+        return holds_uplink(file, manifest)
 
 
 def _was_received(session: Session, collaboration_id: str) -> bool:

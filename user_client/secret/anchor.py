@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from user_client.secret.numbers import ByteSource, Matrix64, haar, uniform
+from user_client.secret.numbers import ByteSource, Matrix64, gaussian, haar, uniform
 
-ANCHOR_KINDS = ("haar", "uniform")
+ANCHOR_KINDS = ("haar", "gaussian", "uniform")
+"""Those that come from a seed; a public anchor is a table of the lead's."""
 
 
 def expand_anchor(kind: str, source: ByteSource, *, rows: int, features: int) -> Matrix64:
@@ -12,10 +13,11 @@ def expand_anchor(kind: str, source: ByteSource, *, rows: int, features: int) ->
 
     Parameters
     ----------
-    kind : {"haar", "uniform"}
+    kind : {"haar", "gaussian", "uniform"}
         "haar" is a random orthogonal matrix, so that ``A.T @ A = I`` and nothing but the bases up to
-        one common unknown rotation follows from ``A @ F_i``; "uniform" is the paper's, entries in
-        [0, 1) (arXiv:2403.02780v5, section V).
+        one common unknown rotation follows from ``A @ F_i``; "gaussian" has standard normal entries
+        (Nosaka and Yoshise, "Data collaboration analysis over matrix manifolds", section 4); "uniform"
+        is the ODC paper's, entries in [0, 1) (arXiv:2403.02780v5, section V).
     source : callable
         Returns the next bytes of the key stream.
     rows, features : int
@@ -30,6 +32,8 @@ def expand_anchor(kind: str, source: ByteSource, *, rows: int, features: int) ->
     ValueError
         If the kind is unknown, or a Haar anchor is not square.
     """
+    if kind == "gaussian":
+        return gaussian(source, rows * features).reshape(rows, features)
     if kind == "uniform":
         return uniform(source, rows * features).reshape(rows, features)
     if kind != "haar":

@@ -158,3 +158,30 @@ def test_a_name_that_moves_the_cursor_of_its_reader_is_refused(char: str) -> Non
 def test_a_name_may_be_in_any_script() -> None:
     for name in ("Größe", "血圧", "возраст", "العمر", "a b"):
         assert NumericColumn(name=name, low=0, high=1).name == name
+
+
+def predicted(kind: str = "gaussian", rows: int = 8) -> Terms:
+    return make(anchor=AnchorTerms(kind=kind, rows=rows), downlink="anchor-predictions")  # type: ignore[arg-type]
+
+
+def test_anchor_predictions_go_with_a_gaussian_anchor() -> None:
+    assert predicted().returns_anchor_predictions
+    assert not make().returns_anchor_predictions
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "why"), [("haar", 4, "no more rows than features"), ("uniform", 80, "below the middle")]
+)
+def test_anchor_predictions_refuse_other_anchors_in_words(kind: str, rows: int, why: str) -> None:
+    with pytest.raises(ValidationError, match=f"a {kind} anchor has .*{why}.*: take gaussian"):
+        predicted(kind, rows)
+
+
+def test_anchor_predictions_need_many_rows_and_say_how_many() -> None:
+    with pytest.raises(ValidationError, match="at least 8, better 80"):
+        predicted(rows=7)
+
+
+def test_anchor_predictions_fit_into_memory() -> None:
+    with pytest.raises(ValidationError, match="take more than"):
+        predicted(rows=2**31 - 1)

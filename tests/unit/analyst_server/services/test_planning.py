@@ -131,7 +131,7 @@ def test_the_rounds_asked_for_are_taken() -> None:
         ({"participation": (1.1,)}, "participation must lie"),
         ({"participation": (float("nan"),)}, "participation must lie"),
         ({"rep_dtype": "i2"}, "number type must be one of f2, f4, f8, i1"),
-        ({"anchor_kind": "zero"}, "anchor must be one of haar, uniform"),
+        ({"anchor_kind": "zero"}, "anchor must be one of haar, gaussian, uniform, public"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(changed: dict[str, Any], says: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import UnreadableFileError
-from user_client.custody.files import exclusive, read_bytes, read_text, write_whole
+from user_client.custody.files import erase, exclusive, read_bytes, read_text, write_whole
 from user_client.errors import BusyError
 
 
@@ -103,3 +103,16 @@ def test_two_processes_cannot_work_in_one_directory(tmp_path: Path) -> None:
         other.kill()
     with exclusive(tmp_path):  # the lock of a process that was killed is gone
         pass
+
+
+def test_an_erased_file_is_overwritten_before_it_is_unlinked(tmp_path: Path) -> None:
+    path, other_name = tmp_path / "secret", tmp_path / "other name"
+    path.write_bytes(b"x" * (2**20 + 5))
+    other_name.hardlink_to(path)  # what a snapshot of the directory would still show
+    assert erase(path) == 2**20 + 5
+    assert not path.exists()
+    assert other_name.read_bytes() == bytes(2**20 + 5)
+
+
+def test_erasing_what_is_not_there_does_nothing(tmp_path: Path) -> None:
+    assert erase(tmp_path / "nothing") == 0

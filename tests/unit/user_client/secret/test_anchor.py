@@ -34,8 +34,8 @@ def test_the_published_key_streams_are_read(vector: dict[str, Any]) -> None:
     assert key_stream(vector).read(len(start)) == start
 
 
-def test_the_terms_offer_exactly_these_kinds() -> None:
-    assert get_args(AnchorTerms.model_fields["kind"].annotation) == ANCHOR_KINDS
+def test_the_terms_offer_exactly_these_kinds_and_the_public_one() -> None:
+    assert get_args(AnchorTerms.model_fields["kind"].annotation) == (*ANCHOR_KINDS, "public")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -48,6 +48,15 @@ def test_a_uniform_anchor_has_its_shape_and_range() -> None:
     anchor = expand_anchor("uniform", stream(0), rows=300, features=4)
     assert anchor.shape == (300, 4)
     assert 0 <= anchor.min() < anchor.max() < 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gaussian_anchor_has_its_shape_and_moments(seed: int) -> None:
+    anchor = expand_anchor("gaussian", stream(seed), rows=4000, features=3)
+    assert anchor.shape == (4000, 3)
+    # five standard errors of a mean and of a variance over 4000 rows
+    np.testing.assert_allclose(anchor.mean(axis=0), 0, atol=5 / np.sqrt(4000))
+    np.testing.assert_allclose(np.cov(anchor.T), np.eye(3), atol=5 * np.sqrt(2 / 4000))
 
 
 @pytest.mark.parametrize("kind", ANCHOR_KINDS)

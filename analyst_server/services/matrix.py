@@ -1,0 +1,99 @@
+"""The matrix of a public anchor: taken from the lead, kept and relayed as it is; nobody here can open it."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from pathlib import Path
+
+from analyst_server.services.analyst import Analyst, find_as_member, require_lead, stored_terms
+from protocol.errors import (
+    AlreadyExistsError,
+    LimitExceededError,
+    MalformedMessageError,
+    OutOfOrderError,
+    TruncatedError,
+)
+from protocol.identity import Identity
+from protocol.matrix import sealed_matrix_bytes
+from protocol.states import State
+from protocol.terms import Terms
+
+
+def matrix_key(collaboration_id: str) -> str:
+    return f"{collaboration_id}/anchor.matrix"
+
+
+class MatrixUpload:
+    """Takes the sealed matrix in pieces; what is not `finish`ed is not kept."""
+
+    def __init__(self, analyst: Analyst, collaboration_id: str, length: int, *, is_published: bool) -> None:
+        self._blobs, self._key = analyst.blobs, matrix_key(collaboration_id)
+        self._length, self._received, self._digest = length, 0, hashlib.sha256()
+        self._is_published = is_published
+        self._open = ExitStack()
+        if not is_published:
+            self._blobs.discard_partial(self._key)
+            self._partial = self._open.enter_context(self._blobs.append_partial(self._key, 0))
+
+    def write(self, piece: bytes) -> None:
+        self._received += len(piece)
+        if self._received > self._length:
+            raise LimitExceededError("anchor matrix in bytes", self._length, self._received)
+        self._digest.update(piece)
+        if not self._is_published:
+            self._partial.write(piece)
+
+    def finish(self) -> None:
+        """Keep it; the same again is acknowledged again once members may have fetched it."""
+        self.close()
+        if self._received != self._length:
+            raise TruncatedError("anchor matrix", self._length, self._received)
+        if not self._is_published:
+            self._blobs.sync_partial(self._key)
+            self._blobs.commit(self._key)
+            return
+        with self._blobs.path(self._key).open("rb") as kept:
+            if hashlib.file_digest(kept, "sha256").digest() != self._digest.digest():
+                raise AlreadyExistsError("the anchor of this collaboration is already published")
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def begin(analyst: Analyst, sender: Identity, collaboration_id: str) -> MatrixUpload:
+    """Begin to take the matrix from the lead.
+
+    Raises
+    ------
+    NotPermittedError
+        If the sender is not the lead.
+    MalformedMessageError
+        If the terms have no such matrix.
+    OutOfOrderError
+        If the collaboration has ended.
+    """
+    with analyst.records.begin(write=True) as unit:
+        collaboration, member = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+        terms = stored_terms(collaboration)
+        require_lead(sender, terms)
+        _check_public(terms)
+        is_published = member.sealed_anchor is not None
+        if not is_published and collaboration.now_in is not State.ENROLLING:
+            raise OutOfOrderError(collaboration.state, "publish anchor matrix")
+    return MatrixUpload(analyst, collaboration_id, sealed_matrix_bytes(terms), is_published=is_published)
+
+
+def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> Path:
+    """Return where the sealed matrix lies, once the anchor is published."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration, member = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+        _check_public(stored_terms(collaboration))
+        if member.sealed_anchor is None:
+            raise OutOfOrderError(collaboration.state, "fetch anchor matrix")
+    return analyst.blobs.path(matrix_key(collaboration_id))
+
+
+def _check_public(terms: Terms) -> None:
+    if not terms.anchor_matrix_bytes:
+        raise MalformedMessageError("matrix", "these terms have no public anchor")

@@ -1,0 +1,148 @@
+"""NRI-DC beside an ordinary round on the same rows: real processes, mutual TLS, breast cancer."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from examples.demo.actors import CommandError
+from examples.demo.tables import breast_cancer, write_csv
+from protocol.codec import decode
+from protocol.envelope import Signed
+from protocol.messages import DownlinkManifest
+from tests.e2e.consortium import Consortium, consortium
+from user_client import sdk
+from user_client.custody.inventory import ANCHOR_FILES, BASIS_FILES
+from user_client.tables import draft_schema
+
+NAMES = ("lead-hospital", "hospital-b", "hospital-c")
+FEATURES, ANCHOR_ROWS, CLASSES = 30, 40 * 30, 2
+LEADS_TO_THE_BASIS = {*BASIS_FILES, *ANCHOR_FILES} - {
+    "anchor.matrix"
+}  # there is one for public anchors alone
+
+
+@dataclass
+class Played:
+    """Both rounds, until every institution has received and predicted the hold-out."""
+
+    made: Consortium
+    hold_out: pa.Table
+    label: str
+    ids: dict[str, str]
+    predicted: dict[tuple[str, str], pa.Table]
+    after_contribute: dict[str, set[str]]
+    """What lay in each directory of the NRI round once `odc contribute` had ended."""
+
+    def directory(self, name: str) -> Path:
+        return self.made.sessions[name].home.collaboration(self.ids["nri"])
+
+    def labels(self, kind: str, name: str) -> Any:
+        return self.predicted[kind, name].column("prediction").to_numpy()
+
+    def right(self, kind: str, name: str) -> float:
+        return float(np.mean(self.labels(kind, name) == self.hold_out.column(self.label).to_numpy()))
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    directory, tables = tmp_path_factory.mktemp("nri"), breast_cancer()
+    parts = list(tables.by_hospital.values())
+    dealt = [pa.concat_tables(parts[index :: len(NAMES)]) for index in range(len(NAMES))]
+    schema = draft_schema(tables.dictionary, tables.label, tables.exclude, out_of_range="clip")
+    common: dict[str, Any] = {"table_schema": schema, "latent_dim": 15, "model": {"kind": "mlp"}}
+    with consortium(directory, *NAMES) as made:
+        files = {name: directory / f"{name}.csv" for name in NAMES}
+        for name, rows in zip(NAMES, dealt, strict=True):
+            write_csv(rows, files[name])
+        write_csv(tables.hold_out, directory / "hold-out.csv")
+        ids = {
+            "plain": made.anchored(**common, anchor={"kind": "haar", "rows": FEATURES}),
+            "nri": made.anchored(
+                **common,
+                anchor={"kind": "gaussian", "rows": ANCHOR_ROWS},
+                downlink="anchor-predictions",
+            ),
+        }
+        found = Played(made, tables.hold_out, tables.label, ids, {}, {})
+        for name in NAMES:
+            made.contribute(name, ids["plain"], files[name])
+            made.institution(name).odc("contribute", str(files[name]), "-c", ids["nri"])
+            found.after_contribute[name] = {path.name for path in found.directory(name).iterdir()}
+        for kind, collaboration_id in ids.items():
+            made.wait_for(collaboration_id, "released")
+            for name in NAMES:
+                sdk.receive(made.sessions[name], collaboration_id)
+                answer = sdk.predict(made.sessions[name], collaboration_id, directory / "hold-out.csv")
+                found.predicted[kind, name] = pa.table({"prediction": answer.labels})
+        yield found
+
+
+def test_after_the_receipt_no_file_holds_the_basis_or_the_uplink(played: Played) -> None:
+    for name in NAMES:
+        assert not played.after_contribute[name] & {*BASIS_FILES}
+        assert played.after_contribute[name] >= {"receipt.odc", "forgotten.odc", "anchor.odc", "sealing.key"}
+
+
+def test_in_the_end_no_file_leads_to_the_basis(played: Played) -> None:
+    for name in NAMES:
+        assert not {path.name for path in played.directory(name).iterdir()} & LEADS_TO_THE_BASIS
+        checked = played.made.institution(name).odc("forget", "--check", "-c", played.ids["nri"])
+        assert checked["forgotten"]
+        assert checked["statement_is_ours"]
+        assert {file["name"] for file in checked["statement"]["erased"]} == LEADS_TO_THE_BASIS
+
+
+def test_what_the_analyst_answers_has_neither_the_change_of_basis_nor_the_model(played: Played) -> None:
+    """Byte by byte: the manifest, one array of probabilities with the digests of its chunks, no more."""
+    session = played.made.sessions["hospital-b"]
+    with session.connection.stream(f"/v1/collaborations/{played.ids['nri']}/downlink") as pieces:
+        data = b"".join(pieces)
+    (length,) = struct.unpack_from("<I", data)
+    manifest = decode(DownlinkManifest, decode(Signed, data[4 : 4 + length]).payload)
+    assert [(spec.name, spec.shape) for spec in manifest.arrays] == [
+        ("anchor_predictions", (ANCHOR_ROWS, CLASSES))
+    ]
+    assert len(data) == 4 + length + 32 + ANCHOR_ROWS * CLASSES * 4
+
+
+def test_own_models_predict_as_the_ordinary_round_does(played: Played) -> None:
+    for name in NAMES:
+        assert played.right("plain", name) > 0.9
+        assert played.right("nri", name) > played.right("plain", name) - 0.06
+        assert np.mean(played.labels("plain", name) == played.labels("nri", name)) > 0.9
+
+
+def test_the_terms_the_prediction_and_the_bytes_are_shown_by_the_command(played: Played) -> None:
+    made, found = played.made, played.ids["nri"]
+    shown = made.institution("hospital-b").odc("status", "-c", found)
+    transfer = shown["wire"][found]["parties"][0]["downlink"]
+    assert transfer["formula_bytes"] == ANCHOR_ROWS * CLASSES * 4
+    assert transfer["encoding_bytes"] == 0
+    received = made.institution("hospital-b").odc("receive", "-c", found)
+    assert received["arrays"] == {"anchor_predictions": ANCHOR_ROWS * CLASSES * 4}
+    assert received["held_out_agreement"] > 0.9
+
+
+def test_ordinary_terms_ask_before_they_forget_and_predict_no_more_afterwards(played: Played) -> None:
+    institution, found = played.made.institution("hospital-c"), played.ids["plain"]
+    with pytest.raises(CommandError, match="would not be possible any more") as asked:
+        institution.odc("forget", "-c", found)
+    assert asked.value.exit_code == 3
+    with pytest.raises(CommandError, match="still here: anchor") as checked:
+        institution.odc("forget", "--check", "-c", found)
+    assert checked.value.exit_code == 6
+    erased = institution.odc("forget", "--yes", "-c", found)
+    assert {file["name"] for file in erased["erased"]} == LEADS_TO_THE_BASIS
+    assert institution.odc("forget", "--check", "-c", found)["forgotten"]
+    table = played.made.sessions["hospital-c"].home.path.parent / "hold-out.csv"
+    with pytest.raises(CommandError, match="secret basis was forgotten on") as refused:
+        institution.odc("predict", str(table), "-c", found)
+    assert refused.value.exit_code == 6

@@ -1,0 +1,168 @@
+"""The party's own model t_i of NRI-DC: what h says of the anchor's rows, learnt from the features.
+
+Nosaka and Yoshise, "Data collaboration analysis over matrix manifolds", Algorithm 1, steps 14 to 16: t_i
+predicts from encoded rows, so neither F_i nor G_i is needed any more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from user_client.secret.numbers import Matrix64
+
+Layer = tuple[Matrix64, Matrix64]
+"""Weights (inputs, outputs) and shifts (outputs,)."""
+HIDDEN_UNITS: Final = 64
+HELD_OUT: Final = 0.2
+"""Share of the anchor's rows that choose between the candidates and measure the choice."""
+_CANDIDATES: Final[tuple[tuple[int, float], ...]] = ((0, 1e-6), (HIDDEN_UNITS, 1e-4))
+"""Hidden units and L2 penalty of each; docs/nri.md has what they reach."""
+_ITERATIONS: Final = 150
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A network of one or two layers, ReLU between them, softmax behind.
+
+    Attributes
+    ----------
+    layers : sequence of (weights, shifts)
+    held_out_agreement : float
+        Share of the anchor rows kept aside for which t_i and h name the same class.
+    """
+
+    layers: Sequence[Layer]
+    held_out_agreement: float
+
+    def __repr__(self) -> str:
+        return f"<OwnModel of {len(self.layers)} layers>"
+
+    def probabilities(self, rows: Matrix64) -> Matrix64:
+        """Return (n, classes) probabilities for encoded rows (n, m)."""
+        return np.exp(_log_softmax(_forward(self.layers, rows)[-1]))
+
+
+def train_own_model(anchor: Matrix64, predictions: NDArray[np.floating]) -> OwnModel:
+    """Return the better of multinomial logistic regression and a small network, fitted on all rows.
+
+    Both minimise the cross entropy to h's probabilities with L-BFGS. Which one is better is asked of a
+    fifth of the rows that neither has seen; it then goes on with all of them. The same input gives the
+    same model.
+
+    Parameters
+    ----------
+    anchor : (a, m) ndarray of float64
+        Not modified.
+    predictions : (a, k) ndarray
+        h's probability of each class for each row.
+
+    Returns
+    -------
+    OwnModel
+
+    Raises
+    ------
+    ValueError
+        If the numbers of rows differ, there are fewer than two, or a row of predictions is no
+        distribution.
+    """
+    targets = _distributions(anchor, predictions)
+    rng = np.random.default_rng(0)  # no secret: which rows are kept aside, and where a fit starts
+    order = rng.permutation(len(anchor))
+    aside, seen = np.split(order, [max(1, round(HELD_OUT * len(anchor)))])
+    tried = []
+    for hidden_units, penalty in _CANDIDATES:
+        sizes = [anchor.shape[1], *([hidden_units] if hidden_units else []), targets.shape[1]]
+        start = [
+            (rng.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs), np.zeros(outputs))
+            for inputs, outputs in itertools.pairwise(sizes)
+        ]
+        layers = _improved(start, anchor[seen], targets[seen], penalty)
+        outputs = _forward(layers, anchor[aside])[-1]
+        tried.append(
+            (
+                -np.mean(np.sum(targets[aside] * _log_softmax(outputs), axis=1)),
+                np.mean(outputs.argmax(axis=1) == targets[aside].argmax(axis=1)),
+                penalty,
+                layers,
+            )
+        )
+    _, agreement, penalty, layers = min(tried, key=lambda each: each[0])
+    return OwnModel(_improved(layers, anchor, targets, penalty), float(agreement))
+
+
+def _distributions(anchor: Matrix64, predictions: NDArray[np.floating]) -> Matrix64:
+    targets = np.asarray(predictions, dtype=np.float64)
+    if len(anchor) != len(targets) or len(anchor) < 2:
+        raise ValueError(f"expected predictions for {len(anchor)} rows, two at least, got {len(targets)}")
+    total = targets.sum(axis=1, keepdims=True)
+    # float32 probabilities of many classes do not add up to 1 exactly
+    if not (np.all(targets >= 0) and np.all(np.abs(total - 1) < 1e-2)):
+        raise ValueError("the predictions of a row must be probabilities that add up to 1")
+    return np.asarray(targets / total)
+
+
+def _improved(start: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float) -> list[Layer]:
+    """Return the layers L-BFGS comes to."""
+    from scipy.optimize import minimize  # a tenth of a second, and every other command does without
+
+    found = minimize(
+        lambda flat: _loss(_layers(flat, start), rows, targets, penalty),
+        _flat(start),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": _ITERATIONS},
+    )
+    return _layers(found.x, start)
+
+
+def _loss(
+    layers: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float
+) -> tuple[float, Matrix64]:
+    """Return the mean cross entropy with its L2 penalty, and the gradient as one vector."""
+    reached = _forward(layers, rows)
+    log_probabilities = _log_softmax(reached[-1])
+    loss = -np.mean(np.sum(targets * log_probabilities, axis=1))
+    slope = (np.exp(log_probabilities) - targets) / len(rows)
+    gradients: list[Layer] = []
+    for index in reversed(range(len(layers))):
+        weights, _ = layers[index]
+        loss += penalty / 2 * np.sum(weights**2)
+        gradients.append((reached[index].T @ slope + penalty * weights, slope.sum(axis=0)))
+        if index:
+            slope = (slope @ weights.T) * (reached[index] > 0)
+    return float(loss), _flat(gradients[::-1])
+
+
+def _forward(layers: Sequence[Layer], rows: Matrix64) -> list[Matrix64]:
+    """Return the rows, what each layer makes of them, and last the outputs before the softmax."""
+    reached = [rows]
+    for weights, shifts in layers[:-1]:
+        reached.append(np.maximum(reached[-1] @ weights + shifts, 0))
+    weights, shifts = layers[-1]
+    return [*reached, reached[-1] @ weights + shifts]
+
+
+def _log_softmax(outputs: Matrix64) -> Matrix64:
+    shifted = outputs - outputs.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+
+def _flat(layers: Sequence[Layer]) -> Matrix64:
+    return np.concatenate([part.ravel() for layer in layers for part in layer])
+
+
+def _layers(flat: Matrix64, like: Sequence[Layer]) -> list[Layer]:
+    """Cut a vector into layers of the shapes of others."""
+    layers, start = [], 0
+    for weights, shifts in like:
+        middle, end = start + weights.size, start + weights.size + shifts.size
+        layers.append((flat[start:middle].reshape(weights.shape), flat[middle:end]))
+        start = end
+    return layers
