@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from examples.demo.actors import CommandError
@@ -17,12 +18,14 @@ from examples.demo.tables import breast_cancer, write_csv
 from protocol.codec import decode
 from protocol.envelope import Signed
 from protocol.messages import DownlinkManifest
-from tests.e2e.consortium import Consortium, consortium
+from tests.e2e.consortium import Consortium, consortium, rows
 from user_client import sdk
 from user_client.custody.inventory import ANCHOR_FILES, BASIS_FILES
 from user_client.tables import draft_schema
 
 NAMES = ("lead-hospital", "hospital-b", "hospital-c")
+BY_COMMAND = "hospital-b"
+"""Takes part by `odc`; the others by the SDK, which is quicker."""
 FEATURES, ANCHOR_ROWS, CLASSES = 30, 40 * 30, 2
 LEADS_TO_THE_BASIS = {*BASIS_FILES, *ANCHOR_FILES} - {
     "anchor.matrix"
@@ -60,8 +63,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     common: dict[str, Any] = {"table_schema": schema, "latent_dim": 15, "model": {"kind": "mlp"}}
     with consortium(directory, *NAMES) as made:
         files = {name: directory / f"{name}.csv" for name in NAMES}
-        for name, rows in zip(NAMES, dealt, strict=True):
-            write_csv(rows, files[name])
+        for name, part in zip(NAMES, dealt, strict=True):
+            write_csv(part, files[name])
         write_csv(tables.hold_out, directory / "hold-out.csv")
         ids = {
             "plain": made.anchored(**common, anchor={"kind": "haar", "rows": FEATURES}),
@@ -74,7 +77,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         found = Played(made, tables.hold_out, tables.label, ids, {}, {})
         for name in NAMES:
             made.contribute(name, ids["plain"], files[name])
-            made.institution(name).odc("contribute", str(files[name]), "-c", ids["nri"])
+            if name == BY_COMMAND:
+                made.institution(name).odc("contribute", str(files[name]), "-c", ids["nri"])
+            else:
+                made.contribute(name, ids["nri"], files[name])
             found.after_contribute[name] = {path.name for path in found.directory(name).iterdir()}
         for kind, collaboration_id in ids.items():
             made.wait_for(collaboration_id, "released")
@@ -94,10 +100,10 @@ def test_after_the_receipt_no_file_holds_the_basis_or_the_uplink(played: Played)
 def test_in_the_end_no_file_leads_to_the_basis(played: Played) -> None:
     for name in NAMES:
         assert not {path.name for path in played.directory(name).iterdir()} & LEADS_TO_THE_BASIS
-        checked = played.made.institution(name).odc("forget", "--check", "-c", played.ids["nri"])
-        assert checked["forgotten"]
-        assert checked["statement_is_ours"]
-        assert {file["name"] for file in checked["statement"]["erased"]} == LEADS_TO_THE_BASIS
+    checked = played.made.institution(BY_COMMAND).odc("forget", "--check", "-c", played.ids["nri"])
+    assert checked["forgotten"]
+    assert checked["statement_is_ours"]
+    assert {file["name"] for file in checked["statement"]["erased"]} == LEADS_TO_THE_BASIS
 
 
 def test_what_the_analyst_answers_has_neither_the_change_of_basis_nor_the_model(played: Played) -> None:
@@ -120,13 +126,13 @@ def test_own_models_predict_as_the_ordinary_round_does(played: Played) -> None:
         assert np.mean(played.labels("plain", name) == played.labels("nri", name)) > 0.9
 
 
-def test_the_terms_the_prediction_and_the_bytes_are_shown_by_the_command(played: Played) -> None:
+def test_the_bytes_and_the_agreement_of_our_own_model_are_shown(played: Played) -> None:
     made, found = played.made, played.ids["nri"]
-    shown = made.institution("hospital-b").odc("status", "-c", found)
-    transfer = shown["wire"][found]["parties"][0]["downlink"]
-    assert transfer["formula_bytes"] == ANCHOR_ROWS * CLASSES * 4
-    assert transfer["encoding_bytes"] == 0
-    received = made.institution("hospital-b").odc("receive", "-c", found)
+    explained = sdk.explain_our_bytes(made.sessions[BY_COMMAND], found)
+    assert explained is not None
+    assert explained.parties[0].downlink.formula_bytes == ANCHOR_ROWS * CLASSES * 4
+    assert explained.parties[0].downlink.encoding_bytes == 0
+    received = made.institution(BY_COMMAND).odc("receive", "-c", found)
     assert received["arrays"] == {"anchor_predictions": ANCHOR_ROWS * CLASSES * 4}
     assert received["held_out_agreement"] > 0.9
 
@@ -136,13 +142,31 @@ def test_ordinary_terms_ask_before_they_forget_and_predict_no_more_afterwards(pl
     with pytest.raises(CommandError, match="would not be possible any more") as asked:
         institution.odc("forget", "-c", found)
     assert asked.value.exit_code == 3
-    with pytest.raises(CommandError, match="still here: anchor") as checked:
-        institution.odc("forget", "--check", "-c", found)
-    assert checked.value.exit_code == 6
     erased = institution.odc("forget", "--yes", "-c", found)
     assert {file["name"] for file in erased["erased"]} == LEADS_TO_THE_BASIS
-    assert institution.odc("forget", "--check", "-c", found)["forgotten"]
     table = played.made.sessions["hospital-c"].home.path.parent / "hold-out.csv"
     with pytest.raises(CommandError, match="secret basis was forgotten on") as refused:
         institution.odc("predict", str(table), "-c", found)
     assert refused.value.exit_code == 6
+
+
+def test_a_public_anchor_goes_up_once_and_down_to_each_and_every_byte_is_explained(played: Played) -> None:
+    made, anchor_rows, features = played.made, 70_000, 4
+    matrix_bytes = 4 * anchor_rows * features  # two chunks
+    found = made.publish(anchor={"kind": "public", "rows": anchor_rows})
+    for session in made.sessions.values():
+        sdk.accept_terms(session, found)
+    table = made.lead.home.path.parent / "public.parquet"
+    pyarrow.parquet.write_table(rows(50, anchor_rows + 10).drop_columns("label"), table)
+    assert made.institution(NAMES[0]).odc("anchor", "create", "--table", str(table), "-c", found)
+    made.contribute_all(found)
+    made.receive_all(found)
+    for name in NAMES:
+        explained = sdk.explain_our_bytes(made.sessions[name], found)
+        assert explained is not None
+        shown = asdict(explained.parties[0].anchor)
+        assert shown["formula_bytes"] == (matrix_bytes if name == NAMES[0] else 0)
+        times = 2 if name == NAMES[0] else 1
+        seeds = 32 * (len(NAMES) + 1 if name == NAMES[0] else 1)
+        assert shown["encoding_bytes"] == times * matrix_bytes + seeds - shown["formula_bytes"]
+        assert shown["repeated_bytes"] == 0

@@ -23,6 +23,8 @@ HELD_OUT: Final = 0.2
 """Share of the anchor's rows that choose between the candidates and measure the choice."""
 _CANDIDATES: Final[tuple[tuple[int, float], ...]] = ((0, 1e-6), (HIDDEN_UNITS, 1e-4))
 """Hidden units and L2 penalty of each; docs/nri.md has what they reach."""
+_CHOSEN_ON_ROWS: Final = 5000
+"""Anchor rows that choose between them, at most."""
 _ITERATIONS: Final = 150
 
 
@@ -74,8 +76,8 @@ def train_own_model(anchor: Matrix64, predictions: NDArray[np.floating]) -> OwnM
     """
     targets = _distributions(anchor, predictions)
     rng = np.random.default_rng(0)  # no secret: which rows are kept aside, and where a fit starts
-    order = rng.permutation(len(anchor))
-    aside, seen = np.split(order, [max(1, round(HELD_OUT * len(anchor)))])
+    order = rng.permutation(len(anchor))[:_CHOSEN_ON_ROWS]
+    aside, seen = np.split(order, [max(1, round(HELD_OUT * len(order)))])
     tried = []
     for hidden_units, penalty in _CANDIDATES:
         sizes = [anchor.shape[1], *([hidden_units] if hidden_units else []), targets.shape[1]]
