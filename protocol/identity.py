@@ -76,9 +76,10 @@ def load_der_certificate(data: bytes) -> x509.Certificate:
     """Parse a certificate as it stands in a message; raises `CertificateRefusedError`."""
     try:
         certificate = x509.load_der_x509_certificate(data)
+        signature = certificate.signature
     except _UNREADABLE:
         raise CertificateRefusedError("the certificate cannot be read") from None
-    if not data.endswith(b"\x00" + certificate.signature):  # bits left over at its end are not signed
+    if not data.endswith(b"\x00" + signature):  # bits left over at its end are signed by nobody
         raise CertificateRefusedError("the certificate is not in its one form")
     return certificate
 

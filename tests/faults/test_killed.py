@@ -97,7 +97,7 @@ def test_the_analyst_may_be_killed_while_it_computes(made: Consortium, state: st
     made.wait_for(found, state)
     kill_and_restart(made)
     made.receive_all(found)
-    events = [entry["event"] for entry in made.records()["history"] if entry["collaboration_id"] == found]
+    events = [entry["event"] for entry in made.records()["ledger"] if entry["collaboration_id"] == found]
     assert events.count("resume") >= 1
     assert events.count("release") == 1
 

@@ -36,6 +36,7 @@ LEDGER_FILE = "ledger.odc"
 REFUSED_FILE = "ledger.refused.odc"
 """The last one that did not: evidence."""
 CLOCKS_APART_S: Final = 300
+_ASK_OTHERS: Final = "ask the lead institution and other members for theirs"
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,11 @@ def fetch_ledger(session: Session, collaboration_id: str) -> tuple[bytes, Checke
     packed = pack_pages(pages)
     try:
         return packed, verify_ledger(session, collaboration_id, packed)
-    except OdcError:
-        write_whole(session.home.collaboration(collaboration_id) / REFUSED_FILE, packed)
+    except OdcError as error:
+        evidence = session.home.collaboration(collaboration_id) / REFUSED_FILE
+        write_whole(evidence, packed)
+        if isinstance(error, LedgerError):
+            error.hint = f"keep {evidence}: the analyst has signed it; {_ASK_OTHERS}"
         raise
 
 
@@ -113,8 +117,8 @@ def verify_ledger(session: Session, collaboration_id: str, data: bytes) -> Check
                 raise LedgerError(f"entry {number}: is not the one seen before: the ledger was rewritten")
         if len(heads) < len(seen):
             raise LedgerError(
-                f"ends after entry {len(heads) - 2}; entry {len(seen) - 2} was seen before: "
-                "the ledger was shortened, or this is an old copy"
+                f"the ledger ends after entry {len(heads) - 2}; entry {len(seen) - 2} was seen before: "
+                "it was shortened, or this is an old copy"
             )
     checked = _check_ours(session, collaboration_id, entries, heads)  # (4)
     if len(heads) > len(seen):
@@ -143,15 +147,17 @@ def _open(
         raise LedgerError("the ledger is empty")
     for head in signed:
         if head.collaboration_id != collaboration_id:
-            raise LedgerError(f"is of another collaboration, {head.collaboration_id}")
+            raise LedgerError(f"the ledger is of another collaboration, {head.collaboration_id}")
         if not 0 < head.length < len(heads):
-            raise LedgerError(f"ends after entry {len(entries) - 1}, a head promises {head.length} entries")
+            raise LedgerError(
+                f"the ledger ends after entry {len(entries) - 1}, a head promises {head.length} entries"
+            )
         if head.digest != heads[head.length]:
             raise LedgerError(f"entry {head.length - 1}: is not the one the analyst signed")
         if head.at > session.clock() + CLOCKS_APART_S:
-            raise LedgerError(f"was signed in the future, at {head.at}: compare the clocks")
+            raise LedgerError(f"the ledger was signed in the future, at {head.at}: compare the clocks")
     if signed[-1].length != len(entries):
-        raise LedgerError(f"has {len(entries)} entries, its head is of {signed[-1].length}")
+        raise LedgerError(f"the ledger has {len(entries)} entries, its head is of {signed[-1].length}")
     return entries, heads, signed[-1]
 
 
@@ -167,20 +173,19 @@ def _verify_archived(session: Session, kind: type[M], data: bytes) -> Verified[M
 def _check_ours(
     session: Session, collaboration_id: str, entries: Sequence[LedgerEntry], heads: Sequence[bytes]
 ) -> list[str]:
-    """Compare with the messages in our state directory; return which there are.
+    """Compare with the messages in our state directory; return which of them stand there.
 
-    What we have signed must be what stands there last under our name. What we were sent must be what the
-    analyst entered.
+    What stands there under our name must be what we have signed, what we were sent what the analyst entered.
     """
     directory, party = session.home.collaboration(collaboration_id), session.membership.party
     ours = [entry for entry in entries if entry.party == party]
-    checked = []
+    there: dict[str, bytes] = {}
 
     def found(kind: type[M], name: str) -> M | None:
         if not (directory / name).exists():
             return None
-        checked.append(name)
-        return decode(kind, decode(Signed, read_bytes(directory / name)).payload)
+        there[name] = read_bytes(directory / name)
+        return decode(kind, decode(Signed, there[name]).payload)
 
     terms, acceptance = found(Terms, TERMS_FILE), found(Acceptance, ACCEPTANCE_FILE)
     anchor, uplink = found(SealedAnchor, ANCHOR_FILE), found(UplinkManifest, MANIFEST_FILE)
@@ -190,24 +195,26 @@ def _check_ours(
     if anchor is not None:
         _require(entries, Event.PUBLISH_ANCHOR, anchor.commitment, "the anchor we were sent")
     if receipt is not None:
-        _verify_archived(session, Receipt, read_bytes(directory / RECEIPT_FILE))
+        _verify_archived(session, Receipt, there[RECEIPT_FILE])
         _check_receipt(receipt, entries, heads)
     # a message may lie here that never left; the analyst sends an anchor to who has accepted only
-    _require_ours(ours, Event.ACCEPT_TERMS, acceptance, must_stand=anchor is not None)
-    if uplink is not None or receipt is None:  # what was sent may be forgotten; its receipt is not
-        _require_ours(ours, Event.ACCEPT_UPLINK, uplink, must_stand=receipt is not None)
+    if not _require_ours(ours, Event.ACCEPT_TERMS, acceptance, must_stand=anchor is not None):
+        there.pop(ACCEPTANCE_FILE, None)
+    is_forgotten = uplink is None and receipt is not None  # its receipt was checked above
+    if not (is_forgotten or _require_ours(ours, Event.ACCEPT_UPLINK, uplink, must_stand=receipt is not None)):
+        there.pop(MANIFEST_FILE, None)
     if downlink is not None:  # one that broke off is in the ledger, and not here
         _require_ours(ours, Event.FETCH_DOWNLINK, downlink, must_stand=True)
         models = [spec.digest for spec in downlink.arrays if spec.name == "model"]
         _require(entries, Event.RELEASE, models[0] if models else None, "the model we were sent")
-    return checked
+    return list(there)
 
 
 def _require(entries: Sequence[LedgerEntry], event: Event, subject: bytes | None, what: str) -> None:
     """Raise unless the last such step is about ``subject``."""
     last = next((entry for entry in reversed(entries) if entry.event is event), None)
     if last is None:
-        raise LedgerError(f"has no entry '{event}', though we have {what}")
+        raise LedgerError(f"the ledger has no entry '{event}', though we have {what}")
     if last.subject != subject:
         raise LedgerError(f"entry {last.index}: '{event}' is not of {what}")
 
@@ -218,23 +225,25 @@ def _require_ours(
     message: Acceptance | UplinkManifest | DownlinkManifest | None,
     *,
     must_stand: bool,
-) -> None:
-    """Raise unless our last such step is our message; without one, there must be no such step."""
-    last = next((entry for entry in reversed(ours) if entry.event is event), None)
-    if last is None:
-        if must_stand:
-            raise LedgerError(f"has no entry '{event}' of ours")
-        return
-    if message is None:
-        raise LedgerError(f"entry {last.index}: '{event}' in our name, of which nothing is known here")
-    if last.subject != digest(message):
-        raise LedgerError(f"entry {last.index}: '{event}' in our name is not of the message that lies here")
+) -> bool:
+    """Return whether there is such a step of ours; raise unless each of them is our message."""
+    steps = [entry for entry in ours if entry.event is event]
+    if must_stand and not steps:
+        raise LedgerError(f"the ledger has no entry '{event}' of ours")
+    for entry in steps:
+        if message is None:
+            raise LedgerError(f"entry {entry.index}: '{event}' in our name, of which nothing is known here")
+        if entry.subject != digest(message):
+            raise LedgerError(
+                f"entry {entry.index}: '{event}' in our name is not of the message that lies here"
+            )
+    return bool(steps)
 
 
 def _check_receipt(receipt: Receipt, entries: Sequence[LedgerEntry], heads: Sequence[bytes]) -> None:
     index = receipt.ledger_index
     if index >= len(entries):
-        raise LedgerError(f"ends after entry {len(entries) - 1}; our receipt names entry {index}")
+        raise LedgerError(f"the ledger ends after entry {len(entries) - 1}; our receipt names entry {index}")
     entry = entries[index]
     if heads[index + 1] != receipt.ledger_digest:
         raise LedgerError(f"entry {index}: is not the one our receipt names; it, or one before, was changed")

@@ -180,7 +180,7 @@ def test_a_shortened_ledger_is_found(played: Round, hospital: Session) -> None:
     verify_ledger(hospital, played.made.id, shorter)
     verify_ledger(hospital, played.made.id, played.data)
     assert stored_ledger(hospital, played.made.id) == played.data
-    with pytest.raises(LedgerError, match="was shortened"):
+    with pytest.raises(LedgerError, match="it was shortened"):
         verify_ledger(hospital, played.made.id, shorter)
 
 
@@ -240,6 +240,16 @@ def test_a_step_in_our_name_that_we_know_nothing_of_is_found(
         (directory(hospital, played) / name).unlink()
     with pytest.raises(LedgerError, match="in our name, of which nothing is known here"):
         verify_ledger(hospital, played.made.id, played.data)
+
+
+def test_a_second_acceptance_in_our_name_is_found(played: Round, hospital: Session) -> None:
+    """Also one that our own follows."""
+    (directory(hospital, played) / "receipt.odc").unlink()
+    index = played.find(Event.ACCEPT_TERMS, HOSPITAL)
+    another = played.entries[index].model_copy(update={"subject": bytes(32)})
+    entries = [*played.entries[:index], another, *played.entries[index:]]
+    with pytest.raises(LedgerError, match=f"entry {index}: 'accept terms' in our name is not of the message"):
+        verify_ledger(hospital, played.made.id, played.forged(entries))
 
 
 def test_a_step_of_ours_that_was_left_out_is_found(played: Round, hospital: Session) -> None:
@@ -339,9 +349,11 @@ def test_what_does_not_hold_is_kept_as_evidence(consortium: Consortium) -> None:
     fetch_ledger(consortium.hospital, consortium.id)
     with consortium.analyst.records.begin(write=True) as unit:
         unit.ledger(consortium.id)[-1].at += 1
-    with pytest.raises(LedgerError):
+    evidence = consortium.directory_of(consortium.hospital) / REFUSED_FILE
+    with pytest.raises(LedgerError) as caught:
         fetch_ledger(consortium.hospital, consortium.id)
-    kept = (consortium.directory_of(consortium.hospital) / REFUSED_FILE).read_bytes()
+    assert str(evidence) in caught.value.hint
+    kept = evidence.read_bytes()
     assert len(unpack_pages(kept)[0].entries) == 3
     with pytest.raises(LedgerError):
         verify_ledger(consortium.hospital, consortium.id, kept)
@@ -362,7 +374,7 @@ def test_an_acceptance_that_was_not_sent_yet_is_no_contradiction(consortium: Con
         service.page(consortium.analyst, consortium.hospital.membership.identity, consortium.id, 0),
     )
     early = Round(consortium, b"").forged(list(page.entries[:1]))
-    assert "acceptance.odc" in verify_ledger(consortium.hospital, consortium.id, early).checked
+    assert verify_ledger(consortium.hospital, consortium.id, early).checked == ("terms.odc",)
 
 
 def test_a_revoked_analyst_signs_no_ledger(consortium: Consortium) -> None:
