@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from analyst_server.api import routes
 from analyst_server.settings import Settings
 from protocol.errors import all_errors
 from user_client.cli import main as client_cli
+from user_client.sdk import PrivacyOptions
 
 DOCS = Path(__file__).parents[2] / "docs"
 README = (DOCS.parent / "README.md").read_text()
@@ -45,6 +47,12 @@ def test_command_is_documented(command: str) -> None:
     assert re.search(rf"`{re.escape(' '.join(group))} {name}\b", text) or re.search(
         rf"^\| `{re.escape(' '.join(group))} .*`{name}\b", text, re.MULTILINE
     )
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(PrivacyOptions)])
+def test_privacy_option_is_documented(field: str) -> None:
+    for name in ("cli.md", "privacy.md"):
+        assert re.search(rf"`.*--{field.replace('_', '-')}\b", (DOCS / name).read_text())
 
 
 @pytest.mark.parametrize("field", sorted(Settings.model_fields))

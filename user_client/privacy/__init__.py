@@ -1,1 +1,1 @@
-"""What a party can say about its risk before anything is sent, and what lowers it. Numpy and scipy only."""
+"""What a party can say about its risk before anything is sent, and what lowers it. Numpy only."""

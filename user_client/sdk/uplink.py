@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class Prepared:
     collusion_error: dict[str, float] | None
     """With noise: quantiles of ``||x - x^|| / ||x||``, x^ being the row as the two could rebuild it."""
     threshold: dict[str, float] | None
-    singular_values: list[float]
+    singular_values: list[float] = field(repr=False)
     """Of the rows the basis was drawn from, falling."""
     noise_sigma: float | None
     options: dict[str, Any]

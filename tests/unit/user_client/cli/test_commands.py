@@ -6,6 +6,7 @@ import csv
 import re
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from protocol.messages import PrivacyRecord
 from tests.unit.user_client.cli.runner import Odc
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL
 from user_client.cli import consortium as consortium_module
+from user_client.cli import main as main_module
 from user_client.cli import options
 from user_client.errors import ConnectionFailedError, PassphraseError
 from user_client.sdk import PrivacyOptions, invite, join, revoke
@@ -285,6 +287,13 @@ def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) 
     assert f"{found['threshold']['rows_below']} rows keep less than 0.4 hidden" in said
     assert "what they rebuild is off by at least" in said
     assert re.search(r"singular values [\d. ]+; of their squares 50% in \d, 90% in \d, 99% in \d", said)
+
+
+@pytest.mark.parametrize("command", ["prepare", "contribute"])
+def test_every_privacy_option_can_be_given(command: str, odc: Odc) -> None:
+    found = typer.main.get_command(main_module.app).commands[command].params  # type: ignore[attr-defined]
+    assert {field.name for field in fields(PrivacyOptions)} < {parameter.name for parameter in found}
+    assert "--permute-rows" in odc(command, "--help").out
 
 
 @pytest.mark.parametrize("command", ["prepare", "contribute"])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from tests.unit.user_client.secret.streams import stream
-from user_client.privacy.noise import add_noise, clip_rows, gaussian_delta, gaussian_sigma
+from user_client.privacy.noise import add_noise, clip_rows, erfcx, gaussian_delta, gaussian_sigma
 from user_client.secret.numbers import gaussian
 
 PAIRS = [(0.1, 1e-6), (0.5, 1e-5), (1.0, 1e-5), (1.0, 0.05), (4.0, 1e-6), (10.0, 1e-8)]
@@ -68,6 +68,18 @@ def test_the_delta_of_a_noise_is_the_one_of_theorem_8(epsilon: float, delta: flo
         assert gaussian_delta(epsilon, sigma, sensitivity=1) == pytest.approx(
             closed_form(epsilon, sigma, 1), rel=1e-6
         )
+
+
+@given(st.floats(0, 1e200))
+def test_the_scaled_error_function_is_that_of_scipy(x: float) -> None:
+    assert erfcx(x) == pytest.approx(float(special.erfcx(x)), rel=1e-13, abs=0)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-100, 1 - 1e-9))
+def test_noise_for_the_ends_of_the_scale_is_found(epsilon: float, delta: float) -> None:
+    sigma = gaussian_sigma(epsilon, delta, sensitivity=1)
+    assert gaussian_delta(epsilon, sigma, sensitivity=1) <= delta
+    assert gaussian_delta(epsilon, 0.99 * sigma, sensitivity=1) > delta
 
 
 def test_less_is_needed_than_the_classical_formula_asks_for() -> None:
