@@ -12,8 +12,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from protocol.errors import InvitationError, for_terminal
 from protocol.identity import fingerprint
-from user_client.cli.options import AsJson, PassphraseFile, open_session, passphrase, show
+from user_client.cli.options import AsJson, PassphraseFile, open_session, options_of, show
 from user_client.custody.files import read_bytes, write_whole
+from user_client.custody.protection import protect as protect_directory
 from user_client.sdk import (
     Approved,
     Member,
@@ -39,6 +40,9 @@ def create(
     name: Annotated[str, typer.Argument(help="name of the consortium, for people")],
     analyst: Annotated[str, typer.Option(help="address of the analyst, https://HOST:PORT")],
     party: Annotated[str, typer.Option(help="our own name: lower case letters, digits, hyphens")],
+    protect: Annotated[
+        bool, typer.Option("--protect", help="seal the whole state directory under the passphrase")
+    ] = False,
     passphrase_file: PassphraseFile = None,
     analyst_invitation: Annotated[Path, typer.Option(help="where to write the analyst's invitation")] = Path(
         "analyst.invitation.json"
@@ -46,8 +50,10 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Found a consortium: draw its root key here, and invite the analyst."""
-    secret = passphrase(passphrase_file, confirm=True)
+    secret = options_of(context).passphrase(passphrase_file, is_new=True)
     with open_session(context) as session:
+        if protect:
+            protect_directory(session.home, secret)
         membership = create_consortium(
             session, name=name, party=party, analyst_url=analyst, passphrase=secret
         )
@@ -126,7 +132,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Take back all certificates of a party; the analyst refuses them from then on."""
-    secret = passphrase(passphrase_file)
+    secret = options_of(context).passphrase(passphrase_file)
     with open_session(context) as session:
         count = revoke_party(session, party, secret)
         path = session.home.revocations_path
@@ -159,7 +165,7 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Issue certificates for the requests at the analyst, or for the analyst's own request file."""
-    secret, told = passphrase(passphrase_file), set[str]()
+    secret, told = options_of(context).passphrase(passphrase_file), set[str]()
     with open_session(context) as session:
         if request is not None:
             approved = [approve_request(session, read_bytes(request), secret, hosts=host or ())]

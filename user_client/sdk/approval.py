@@ -131,7 +131,7 @@ def _approve_enrolment(
             if one.state == "valid" and one.identity.name == ticket.message.party:
                 return Approved(ticket.message.invitation_id, one.identity, one.certificate)
         raise InvitationError(f"the invitation of {ticket.message.party} was used or withdrawn")
-    invitation = Invitation.from_json(path.read_text())
+    invitation = Invitation.from_json(session.home.read_secret(path).decode())
     expected = join_mac(bytes.fromhex(invitation.join_secret), enrolment.ticket, enrolment.csr)
     if not hmac.compare_digest(expected, enrolment.mac):  # (2)
         raise InvitationError(f"the request for {invitation.party} does not know the join secret")

@@ -28,6 +28,7 @@ from protocol.messages import InvitationTicket, Role
 from user_client.custody.authority import Authority
 from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership, revocations_der
+from user_client.custody.passphrase import require_long_enough
 from user_client.errors import NotJoinedError
 from user_client.sdk.session import Session
 
@@ -57,8 +58,7 @@ def create_consortium(
     home, now = session.home, session.clock()
     if home.is_joined():
         raise InputError(f"{home.path} belongs to a consortium already; choose another --home")
-    if len(passphrase) < 8:
-        raise InputError("the passphrase of the root key needs at least 8 characters")
+    require_long_enough(passphrase)
     authority = Authority.create(name, now=now)
     root = TrustRoot(authority.certificate)
     membership = Membership(name, root.consortium_id, analyst_url, "lead", party)
@@ -78,7 +78,11 @@ def create_consortium(
         raise InputError(f"the name of the consortium must be 1 to {MAX_NAME_CHARS} readable characters")
     certificate = authority.issue(home.make_key().public_key(), membership.identity, now=now)
     record(home, certificate)
-    write_whole(home.consortium_path / "root.locked", authority.lock(passphrase))
+    if home.is_protected():
+        home.unlock(passphrase)  # one passphrase for the directory and the root
+        home.write_secret(home.root_key_path, authority.private_bytes())
+    else:
+        write_whole(home.root_key_path, authority.lock(passphrase))
     write_whole(home.consortium_path / "root.pem", authority.certificate.public_bytes(Encoding.PEM))
     home.write_membership(membership, certificate, authority.certificate)
     return membership
@@ -124,7 +128,7 @@ def invite(session: Session, party: str, *, role: Role = "institution") -> Invit
         root_certificate=root_pem,
         ticket=base64.b64encode(sign(ticket, home.key(), home.certificate())).decode(),
     )
-    write_whole(invitation_path(home, invitation_id), invitation.to_json().encode())
+    home.write_secret(invitation_path(home, invitation_id), invitation.to_json().encode())
     return invitation
 
 
@@ -159,7 +163,7 @@ def invitations(session: Session) -> list[Invitation]:
     """Return the invitations that were not used yet, the expired ones too."""
     require_leading(session)
     paths = sorted(session.home.consortium_path.glob("invitations/*.json"))
-    return [Invitation.from_json(path.read_text()) for path in paths]
+    return [Invitation.from_json(session.home.read_secret(path).decode()) for path in paths]
 
 
 def revoke(session: Session, party: str, passphrase: str) -> int:
@@ -211,9 +215,13 @@ def require_leading(session: Session) -> Membership:
 def unlock_root(session: Session, passphrase: str) -> Authority:
     """Open the root key of the consortium we lead; raises `PassphraseError`."""
     require_leading(session)
-    directory = session.home.consortium_path
-    certificate = load_certificate((directory / "root.pem").read_bytes())
-    return Authority.unlock((directory / "root.locked").read_bytes(), passphrase, certificate)
+    home = session.home
+    certificate = load_certificate((home.consortium_path / "root.pem").read_bytes())
+    if home.is_protected():  # its passphrase is that of the root key
+        if not home.is_unlocked:
+            home.unlock(passphrase)
+        return Authority.from_bytes(home.read_secret(home.root_key_path), certificate)
+    return Authority.unlock(home.root_key_path.read_bytes(), passphrase, certificate)
 
 
 def invitation_path(home: Home, invitation_id: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -12,13 +13,22 @@ from cryptography import x509
 
 from analyst_server.services import collaborations
 from protocol.codec import encode
+from protocol.errors import InputError
 from protocol.identity import load_certificate
 from protocol.invitation import Invitation
 from tests.unit.user_client.cli.runner import Odc
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL
 from user_client.cli import consortium as consortium_module
 from user_client.cli import options
-from user_client.errors import ConnectionFailedError, PassphraseError
+from user_client.custody import passphrase as passphrase_module
+from user_client.custody import vault
+from user_client.custody.home import is_encrypted
+from user_client.errors import (
+    ConnectionFailedError,
+    NotJoinedError,
+    PassphraseError,
+    PassphraseNeededError,
+)
 from user_client.sdk import invite, join, revoke
 from user_client.transport import AnalystConnection
 
@@ -176,11 +186,76 @@ def test_a_passphrase_is_asked_for_when_no_file_has_it(
         return "typed"
 
     monkeypatch.setattr(typer, "prompt", prompt)
-    assert options.passphrase(None, confirm=True) == "typed"
-    assert asked == [{"hide_input": True, "confirmation_prompt": True}]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    assert options.Options(tmp_path).passphrase(is_new=True) == "typed"
+    assert asked == [{"hide_input": True, "confirmation_prompt": True, "err": True}]
     file = tmp_path / "p"
     file.write_text(" from the file\n")
-    assert options.passphrase(file) == "from the file"
+    assert options.Options(tmp_path, file).passphrase() == "from the file"
+
+
+def test_where_nobody_can_be_asked_a_file_has_to_name_the_passphrase(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ODC_PASSPHRASE_FILE")
+    result = odc("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", home="b")
+    assert result.code == PassphraseNeededError.exit_code
+    assert "ODC_PASSPHRASE_FILE" in result.err
+
+
+# protect
+
+
+@pytest.fixture
+def quick_scrypt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        vault, "lock", lambda data, passphrase: passphrase_module.lock(data, passphrase, log2_n=4)
+    )
+
+
+@pytest.mark.usefixtures("quick_scrypt")
+def test_a_directory_is_protected_from_the_start_and_says_what_it_needs(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    assert odc("join", "i.json", "--passphrase-file", odc.passphrase).code == 6
+    odc("consortium", "approve", home=LEAD)
+    assert odc("--passphrase-file", odc.passphrase, "join").code == 0
+    home = odc.consortium.hospital.home
+    assert is_encrypted(home.key_path.read_bytes())
+    assert odc("status").code == 0  # by the variable
+    monkeypatch.delenv("ODC_PASSPHRASE_FILE")
+    without = odc("status")
+    assert without.code == PassphraseNeededError.exit_code
+    assert "odc --passphrase-file FILE" in without.err
+    odc.passphrase.write_text("not this one")
+    wrong = odc("--passphrase-file", odc.passphrase, "status")
+    assert (wrong.code, len(wrong.err.splitlines())) == (PassphraseError.exit_code, 2)
+
+
+@pytest.mark.usefixtures("quick_scrypt")
+def test_a_directory_is_protected_afterwards_and_the_passphrase_changed_and_taken_away(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    plain = odc.consortium.hospital.home.key_path.read_bytes()
+    assert odc("protect", "--json").json["protected"] is True
+    assert odc("protect").code == 0  # again is no harm
+    new = odc.passphrase.with_name("new")
+    new.write_text("another passphrase")
+    assert "old passphrase still opens copies" in odc("protect", "--change", "--new-passphrase-file", new).out
+    assert odc("status").code == PassphraseError.exit_code
+    assert odc("protect", "--remove", "--passphrase-file", new, "--json").json["protected"] is False
+    assert odc.consortium.hospital.home.key_path.read_bytes() == plain
+    assert odc("status").code == 0
+
+
+@pytest.mark.parametrize("words", [("--remove",), ("--change",), ("--remove", "--change")])
+def test_what_is_not_protected_cannot_be_changed(odc: Odc, words: tuple[str, ...]) -> None:
+    odc.consortium.until_joined()
+    assert odc("protect", *words).code == InputError.exit_code
+
+
+def test_nothing_is_protected_before_joining(odc: Odc) -> None:
+    assert odc("protect").code == NotJoinedError.exit_code
 
 
 # terms
