@@ -12,6 +12,7 @@ import typer
 
 from protocol import __version__
 from protocol.errors import InputError, OdcError, for_terminal
+from protocol.identity import key_fingerprint
 from protocol.invitation import Invitation
 from user_client.cli import consortium, round_commands, terms
 from user_client.cli.options import (
@@ -92,13 +93,14 @@ def join(
     if parsed is not None:
         parsed.trust_root()  # before its fingerprint is shown to be compared
         typer.echo(f"root of {parsed.consortium}: {parsed.root_fingerprint}", err=True)
-        typer.echo("compare it with the lead institution by telephone", err=True)
+        typer.echo("compare it with the lead institution by telephone, and our key below", err=True)
     options = options_of(context)
     with open_session(context) as session:
         if protect or passphrase_file:
             is_new = not session.home.is_protected()
             protection.protect(session.home, options.passphrase(passphrase_file, is_new=is_new))
         membership = join_consortium(session, parsed, wait_s=wait)
+        typer.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
     if membership is None:
         error = NotPreparedError("the lead institution has not approved yet; the request is with the analyst")
         error.hint = "the lead runs `odc consortium approve`; then run `odc join` again"

@@ -40,6 +40,14 @@ MemberState = Literal["valid", "ended", "revoked"]
 
 
 @dataclass(frozen=True)
+class Revoked:
+    """What was taken back from a party."""
+
+    certificates: int
+    invitations: int
+
+
+@dataclass(frozen=True)
 class Member:
     """A certificate this root has issued, and whether it holds."""
 
@@ -88,10 +96,21 @@ def create_consortium(
     return membership
 
 
-def invite(session: Session, party: str, *, role: Role = "institution") -> Invitation:
+def invite(
+    session: Session, party: str, *, role: Role = "institution", replace_earlier: bool = False
+) -> Invitation:
     """Make a one-time invitation and remember its secret, to recognise the answer by.
 
-    Raises `InputError` if the name is no name of a party, or stands for somebody else already.
+    Parameters
+    ----------
+    replace_earlier : bool
+        Whether the name may be one that was used before: whoever had it loses its unused invitation, and
+        others may take the newcomer for it.
+
+    Raises
+    ------
+    InputError
+        If the name is no name of a party, or stands for somebody else already.
     """
     home, now = session.home, session.clock()
     membership = require_leading(session)
@@ -102,6 +121,9 @@ def invite(session: Session, party: str, *, role: Role = "institution") -> Invit
             error = InputError(f"{party} holds a certificate already")
             error.hint = f"it renews with `odc renew`; for another key: `odc consortium revoke {party}` first"
             raise error
+    unused = _unused_invitations(session, party)
+    if not replace_earlier:
+        _refuse_used_name(session, party, unused)
     root_pem = (home.consortium_path / "root.pem").read_text()
     invitation_id = secrets.token_hex(16)
     expires_at = now + INVITATION_VALIDITY_S
@@ -129,7 +151,26 @@ def invite(session: Session, party: str, *, role: Role = "institution") -> Invit
         ticket=base64.b64encode(sign(ticket, home.key(), home.certificate())).decode(),
     )
     home.write_secret(invitation_path(home, invitation_id), invitation.to_json().encode())
+    for earlier in unused:
+        invitation_path(home, earlier.invitation_id).unlink()
     return invitation
+
+
+def _unused_invitations(session: Session, party: str) -> list[Invitation]:
+    return [one for one in invitations(session) if one.party == party]
+
+
+def _refuse_used_name(session: Session, party: str, unused: list[Invitation]) -> None:
+    """Raise `InputError` if a name was invited or certified before, and nobody said that it may be."""
+    if any(one.expires_at > session.clock() for one in unused):
+        error = InputError(f"an invitation for {party} is under way")
+        error.hint = "to withdraw it and make another: the same again with --replace"
+        raise error
+    earlier = [one for one in members(session) if one.identity.name == party]
+    if earlier:
+        error = InputError(f"{party} held a certificate before, now {earlier[-1].state}")
+        error.hint = "if it is the same institution, or is to take its place: the same again with --replace"
+        raise error
 
 
 def renew_own(session: Session, passphrase: str) -> x509.Certificate:
@@ -166,29 +207,36 @@ def invitations(session: Session) -> list[Invitation]:
     return [Invitation.from_json(session.home.read_secret(path).decode()) for path in paths]
 
 
-def revoke(session: Session, party: str, passphrase: str) -> int:
-    """Take back every certificate of a party and tell the analyst, which holds to it from then on.
+def revoke(session: Session, party: str, passphrase: str) -> Revoked:
+    """Take back every certificate and unused invitation of a party, and tell the analyst.
 
-    The list is kept before it is sent: calling again sends it again.
+    It refuses the certificates from then on. The list is kept before it is sent: calling again sends it
+    again. A party that was only invited is not on the list, which holds certificates: the lead
+    does not sign what answers a withdrawn invitation.
 
     Returns
     -------
-    int
-        How many certificates of the party are revoked now.
+    Revoked
+        How many certificates of the party are revoked now, and how many invitations were withdrawn.
 
     Raises
     ------
     InputError
-        If the party holds no certificate, or is the lead itself.
+        If the party holds neither a certificate nor an invitation, or is the lead itself.
     """
     if party == require_leading(session).party:
         raise InputError("the lead institution cannot revoke itself: found a new consortium")
     home, now = session.home, session.clock()
     serials = {one.certificate.serial_number: now for one in members(session) if one.identity.name == party}
-    if not serials:
+    unused = _unused_invitations(session, party)
+    if not serials and not unused:
         error = InputError(f"no certificate was issued to {party}")
         error.hint = "`odc consortium list` shows the members"
         raise error
+    for invitation in unused:
+        invitation_path(home, invitation.invitation_id).unlink()
+    if not serials:
+        return Revoked(0, len(unused))
     held = home.root().revocations
     known = held.revoked_at if held else {}
     if not serials.keys() <= known.keys():
@@ -201,7 +249,7 @@ def revoke(session: Session, party: str, passphrase: str) -> int:
     except OdcError:
         if party != ANALYST:  # an analyst that was revoked need not be told; the next one is, if asked again
             raise
-    return len(serials)
+    return Revoked(len(serials), len(unused))
 
 
 def require_leading(session: Session) -> Membership:
