@@ -371,6 +371,18 @@ def test_terms_are_shown_in_words_and_for_machines(odc: Odc) -> None:
     assert odc("terms", "show", "--json").json["collaboration_id"] == odc.consortium.id
 
 
+def test_a_row_revealing_model_is_warned_of_and_takes_its_own_word(odc: Odc) -> None:
+    odc.consortium.until_joined().publish(model={"kind": "svm"})
+    shown = odc("terms", "show")
+    assert "Warning: row-revealing model" in shown.out
+    refused = odc("terms", "accept")
+    assert refused.code == 6
+    assert "--accept-row-revealing-model" in refused.err
+    accepted = odc("terms", "accept", "--accept-row-revealing-model", "--json").json
+    assert accepted["accept_row_revealing_model"] is True
+    assert f"This text: {accepted['shown_digest']}" in shown.out
+
+
 def test_terms_are_signed(odc: Odc) -> None:
     joined(odc).consortium.publish()
     result = odc("terms", "accept", "--json")
