@@ -238,7 +238,9 @@ def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files
     secret = ("--passphrase-file", str(files / "passphrase"))
     lead.run("consortium", "create", "Benchmark", "--analyst", server.url, "--party", lead.name, *secret)
     operator.run("join", str(lead.home / "analyst.invitation.json"))
-    lead.run("consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), *secret)
+    lead.run(
+        "consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), "--yes", *secret
+    )
     operator.run("install", str(lead.home / "analyst-certificate.pem"))
     server.launch()
 
@@ -250,7 +252,7 @@ def _let_join(server: Analyst, lead: Institution, others: Sequence[Institution],
     server.wait_until_up()
     # the first time nobody has a certificate yet: the lead has not approved
     _at_each(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")), may_wait=True)
-    lead.run("consortium", "approve", "--passphrase-file", str(files / "passphrase"))
+    lead.run("consortium", "approve", "--yes", "--passphrase-file", str(files / "passphrase"))
     _at_each(others, lambda _: ("join",))
 
 

@@ -9,8 +9,9 @@ import tomli_w
 import typer
 
 from protocol.codec import digest
+from protocol.consent import plain_words_digest
 from protocol.errors import InputError
-from protocol.terms import RowType
+from protocol.terms import RowType, Terms
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -22,6 +23,7 @@ from user_client.cli.options import (
 )
 from user_client.custody.files import write_whole
 from user_client.sdk import accept_terms, fetch_terms, plain_words
+from user_client.sdk.terms import were_shown
 from user_client.tables import draft_schema, read_table
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
@@ -91,8 +93,16 @@ def show_(context: typer.Context, collaboration: CollaborationOption = None, as_
         terms = fetch_terms(session, session.choose(collaboration))
     show(
         as_json,
-        terms.model_dump(mode="json"),
-        lambda: f"{plain_words(terms)}\n\nDigest: {digest(terms).hex()}",
+        {
+            **terms.model_dump(mode="json"),
+            "plain_words": plain_words(terms),
+            "shown_digest": plain_words_digest(terms).hex(),
+            "terms_digest": digest(terms).hex(),
+        },
+        lambda: (
+            f"{plain_words(terms)}\nTerms:     {digest(terms).hex()}\n"
+            f"This text: {plain_words_digest(terms).hex()}"
+        ),
     )
 
 
@@ -109,13 +119,33 @@ def accept(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sign the terms."""
+    """Sign the terms, and with them the very text that `odc terms show` prints."""
     with open_session(context) as session:
+        chosen = session.choose(collaboration)
+        if not were_shown(session, chosen):
+            typer.echo(plain_words(fetch_terms(session, chosen)), err=True)
         terms = accept_terms(
             session,
-            session.choose(collaboration),
+            chosen,
             accept_row_revealing_model=accept_row_revealing_model,
         )
         party = session.membership.party
-    value = {"collaboration_id": terms.collaboration_id, "party": party, "terms_digest": digest(terms).hex()}
-    show(as_json, value, lambda: f"{party} has signed the terms of '{terms.title}'\nnext: odc status")
+    value = {
+        "collaboration_id": terms.collaboration_id,
+        "party": party,
+        "terms_digest": digest(terms).hex(),
+        "shown_digest": plain_words_digest(terms).hex(),
+        "accept_row_revealing_model": accept_row_revealing_model,
+    }
+    show(as_json, value, lambda: _accepted_text(party, terms))
+
+
+def _accepted_text(party: str, terms: Terms) -> str:
+    lines = [
+        f"{party} has signed the terms of '{terms.title}' and the text {plain_words_digest(terms).hex()}"
+    ]
+    if terms.is_row_revealing:
+        lines.append(
+            f"members may map rows inside the {terms.model.kind} back: {party} has consented to that"
+        )
+    return "\n".join([*lines, "next: odc status"])

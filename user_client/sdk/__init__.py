@@ -6,11 +6,22 @@
 False
 """
 
+from protocol.consent import plain_words
 from user_client.sdk.anchor import create_anchor
-from user_client.sdk.approval import Approved, approve_pending, approve_request
+from user_client.sdk.approval import (
+    Approved,
+    Waiting,
+    approve_checked,
+    approve_pending,
+    approve_request,
+    approve_waiting,
+    check_request,
+    waiting_requests,
+)
 from user_client.sdk.certificates import renew, renew_in_time, update_revocations
 from user_client.sdk.consortium import (
     Member,
+    Revoked,
     create_consortium,
     invitations,
     invite,
@@ -26,7 +37,7 @@ from user_client.sdk.membership import join
 from user_client.sdk.picture import draw_picture
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.session import Session
-from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
+from user_client.sdk.terms import accept_terms, fetch_terms
 from user_client.sdk.tokens import NewToken, create_token, list_tokens, revoke_token
 from user_client.sdk.traffic import explain_our_bytes
 from user_client.sdk.uplink import Prepared, contribute, prepare, prepared_before
@@ -39,10 +50,15 @@ __all__ = [
     "NewToken",
     "Prepared",
     "PrivacyOptions",
+    "Revoked",
     "Session",
+    "Waiting",
     "accept_terms",
+    "approve_checked",
     "approve_pending",
     "approve_request",
+    "approve_waiting",
+    "check_request",
     "contribute",
     "create_anchor",
     "create_consortium",
@@ -74,4 +90,5 @@ __all__ = [
     "stored_ledger",
     "update_revocations",
     "verify_ledger",
+    "waiting_requests",
 ]

@@ -12,8 +12,10 @@ from typing import Any, Literal
 import numpy as np
 
 from protocol.codec import digest
+from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
 from protocol.errors import (
+    ConsentMissingError,
     InputError,
     LimitExceededError,
     MalformedMessageError,
@@ -131,8 +133,10 @@ def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -
         acceptance = verified.message
         if verified.author.role == "analyst" or verified.author.name != acceptance.party:
             raise NotPermittedError(f"the acceptance of {acceptance.party} was signed by somebody else")
-        if acceptance.terms_digest != digest(terms):
+        if (acceptance.terms_digest, acceptance.shown_digest) != (digest(terms), plain_words_digest(terms)):
             raise TermsMismatchError(f"the acceptance of {acceptance.party}")
+        if terms.is_row_revealing and not acceptance.accept_row_revealing_model:
+            raise ConsentMissingError(f"{acceptance.party} has not consented to a row-revealing model")
         found[acceptance.party] = acceptance
     missing = sorted(set(terms.parties) - set(found))
     if missing:
@@ -179,7 +183,7 @@ def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, byte
 
 def _opened(session: Session, terms: Terms, anchor: SealedAnchor) -> Matrix64:
     directory = session.home.collaboration(terms.collaboration_id)
-    key = SealingKey.from_bytes((directory / SEALING_KEY_FILE).read_bytes())
+    key = SealingKey.from_bytes(session.home.read_secret(directory / SEALING_KEY_FILE))
     info = anchor_info(terms.collaboration_id, anchor.terms_digest, anchor.recipient)
     seed = key.open(anchor.ciphertext, info)
     is_matrix = bool(terms.anchor_matrix_bytes)

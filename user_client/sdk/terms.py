@@ -1,27 +1,25 @@
-"""The terms: fetch and verify them, say them in plain words, sign them."""
+"""The terms: fetch and verify them, sign them with the words they were shown in (`protocol.consent`)."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from pathlib import Path
 
-from protocol.codec import digest
-from protocol.envelope import SealingKey
+from protocol.codec import decode, digest
+from protocol.consent import plain_words_digest
+from protocol.envelope import SealingKey, Signed
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
-from protocol.messages import DTYPE_BYTES, Acceptance
-from protocol.metering import uplink
-from protocol.terms import WELL_PREDICTED_ROWS, NumericColumn, Terms
+from protocol.messages import Acceptance
+from protocol.terms import Terms
 from user_client.custody.files import exclusive, write_whole
 from user_client.sdk.session import Session
+
+log = logging.getLogger(__name__)
 
 TERMS_FILE = "terms.odc"
 ACCEPTANCE_FILE = "acceptance.odc"
 SEALING_KEY_FILE = "sealing.key"
-_ROUNDED_TO = {
-    "f2": "16-bit floats: about three digits",
-    "f4": "32-bit floats: about seven digits",
-    "f8": "64-bit floats: about sixteen digits",
-    "i1": "8-bit integers with a scale for each column: to within 1/254 of the largest in the column",
-}
 
 
 def fetch_terms(session: Session, collaboration_id: str) -> Terms:
@@ -45,9 +43,27 @@ def fetch_terms(session: Session, collaboration_id: str) -> Terms:
     if (directory / ACCEPTANCE_FILE).exists():
         accepted, _ = session.stored(collaboration_id, Acceptance, ACCEPTANCE_FILE, "odc terms accept")
         if accepted.terms_digest != verified.digest:
-            raise TermsMismatchError("our acceptance")
+            error = TermsMismatchError("our acceptance")
+            error.hint = (
+                "the analyst shows other terms than those we signed: stop, and ask the lead institution"
+            )
+            raise error
+    elif _were_others_shown(directory / TERMS_FILE, verified.digest):
+        log.warning("the analyst has changed the terms since they were shown here: read them again")
     write_whole(directory / TERMS_FILE, data)
     return terms
+
+
+def _were_others_shown(path: Path, terms_digest: bytes) -> bool:
+    if not path.exists():
+        return False
+    shown = decode(Signed, path.read_bytes()).payload
+    return hashlib.sha256(shown).digest() != terms_digest
+
+
+def were_shown(session: Session, collaboration_id: str) -> bool:
+    """Whether the terms were fetched on this machine: those are what is signed."""
+    return (session.home.collaboration(collaboration_id) / TERMS_FILE).exists()
 
 
 def stored_terms(session: Session, collaboration_id: str) -> Terms:
@@ -70,7 +86,9 @@ def accept_terms(
     ConsentMissingError
         If the model is row-revealing and the caller has not said so in as many words.
     """
-    terms = _terms_to_sign(session, collaboration_id)
+    if not were_shown(session, collaboration_id):
+        fetch_terms(session, collaboration_id)
+    terms, _ = session.stored(collaboration_id, Terms, TERMS_FILE, "odc terms show")
     if terms.is_row_revealing and not accept_row_revealing_model:
         raise ConsentMissingError("these terms let members map rows of other members back")
     directory = session.home.collaboration(collaboration_id)
@@ -82,101 +100,17 @@ def accept_terms(
     return terms
 
 
-def _terms_to_sign(session: Session, collaboration_id: str) -> Terms:
-    if not (session.home.collaboration(collaboration_id) / TERMS_FILE).exists():
-        return fetch_terms(session, collaboration_id)
-    terms, _ = session.stored(collaboration_id, Terms, TERMS_FILE, "odc terms show")
-    return terms
-
-
 def _sign_once(session: Session, terms: Terms, path: Path, accept_row_revealing_model: bool) -> None:
     if not path.exists():
         sealing_key = SealingKey.generate()
         acceptance = Acceptance(
             collaboration_id=terms.collaboration_id,
             terms_digest=digest(terms),
+            shown_digest=plain_words_digest(terms),
             party=session.membership.party,
             sealing_suite=sealing_key.suite,
             sealing_key=sealing_key.public_bytes(),
             accept_row_revealing_model=accept_row_revealing_model,
         )
-        write_whole(path.parent / SEALING_KEY_FILE, sealing_key.private_bytes())
+        session.home.write_secret(path.parent / SEALING_KEY_FILE, sealing_key.private_bytes())
         write_whole(path, session.sign(acceptance))
-
-
-def plain_words(terms: Terms) -> str:
-    """Return what a person signs, in words: what leaves, what comes back, to whom."""
-    schema, bits = terms.table_schema, 8 * DTYPE_BYTES[terms.rep_dtype]
-    per_row = uplink(rows=1, anchor_rows=0, latent_dim=terms.latent_dim, bits=bits).total_bytes
-    anchor = uplink(rows=0, anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=bits)
-    lines = [
-        terms.title,
-        terms.purpose,
-        "",
-        f"Parties: {', '.join(terms.parties)} (lead: {terms.lead}).",
-        f"Predicted: {schema.label_column.name}, one of {', '.join(schema.label_column.classes)}.",
-        "",
-        "What leaves this institution, once:",
-        f"- each row as {terms.latent_dim} numbers instead of its {schema.width} encoded features,"
-        f" {per_row:,.0f} bytes; the secret basis that makes them stays here;",
-        f"- the anchor under the same basis, {anchor.total_bytes:,.0f} bytes;",
-        f"- both rounded to {_ROUNDED_TO[terms.rep_dtype]};",
-        "- the label of each row, as it is.",
-        *_what_comes_back(terms),
-        "",
-        *_warnings(terms),
-        "",
-        "Columns:",
-    ]
-    for column in schema.columns:
-        if isinstance(column, NumericColumn):
-            empty = "no empty fields" if column.impute is None else f"empty counts as {column.impute:g}"
-            lines.append(f"- {column.name}: number from {column.low:g} to {column.high:g}, {empty}")
-        else:
-            lines.append(f"- {column.name}: one of {', '.join(column.levels)}")
-    return "\n".join(lines)
-
-
-def _what_comes_back(terms: Terms) -> list[str]:
-    if not terms.returns_anchor_predictions:
-        return [
-            "What comes back: a change-of-basis matrix for this institution alone and one model for all"
-            f" ({terms.model.kind}).",
-            "Who sees it: the analyst sees what leaves; other institutions see the model, and how many rows"
-            " each institution sent.",
-        ]
-    classes = len(terms.table_schema.label_column.classes)
-    return [
-        f"What comes back: what the model for all ({terms.model.kind}) says of each of the"
-        f" {terms.anchor.rows} anchor rows, {4 * classes * terms.anchor.rows:,} bytes, for this institution"
-        " alone; neither the model nor a change-of-basis matrix. A model of our own is trained on it here.",
-        "What is erased (NRI-DC): rows are sent in random order under a perturbed basis; the basis is erased"
-        " here right after the analyst's receipt, the anchor when our own model is trained.",
-        "Who sees it: the analyst sees what leaves; other institutions see how many rows each institution"
-        " sent.",
-    ]
-
-
-def _warnings(terms: Terms) -> list[str]:
-    warnings = [
-        "Warning: the analyst and one member together could rebuild the projected part of your rows;"
-        " `odc prepare` measures how much that is.",
-        "Warning: no noise is added (no differential privacy).",
-    ]
-    if terms.anchor.kind == "uniform":
-        warnings.append("Warning: a uniform anchor tells the analyst more than a haar anchor would.")
-    if terms.anchor.kind == "public":
-        warnings.append(
-            "Warning: a public anchor is rows of a table: whoever has that table has a better guess at the"
-            " anchor than at a random one, and with the anchor the analyst could rebuild the projected part"
-            " of your rows."
-        )
-    few = WELL_PREDICTED_ROWS * terms.table_schema.width
-    if terms.returns_anchor_predictions and terms.anchor.kind == "gaussian" and terms.anchor.rows < few:
-        warnings.append(
-            f"Warning: {terms.anchor.rows} anchor rows are few to train our own model on: below {few} it may"
-            " predict much worse than the model for all."
-        )
-    if terms.is_row_revealing:
-        warnings.append("Warning: row-revealing model: members can map projected rows of others back.")
-    return warnings
