@@ -132,7 +132,7 @@ def publish_anchor(
             Event.PUBLISH_ANCHOR,
             at=now,
             party=sender.name,
-            subject=message.commitment,
+            subject=members[0].anchor_commitment,
         )
 
 
