@@ -267,7 +267,7 @@ def report_(
 @token.command(name="create")
 def create_token(
     scope: Annotated[
-        str, typer.Option(help="read, or manage: also seal, resume, release, cancel, close")
+        str, typer.Option(help="read, or manage: also create, seal, resume, release, cancel, close")
     ] = "read",
     label: Annotated[str, typer.Option(help="which system it is for")] = "",
     collaboration_id: Annotated[

@@ -57,6 +57,9 @@ _TOKEN_REQUEST: Final[dict[str, Any]] = {
         "content": {"application/json": {"schema": TokenRequest.model_json_schema()}},
     }
 }
+_DRAFT: Final[dict[str, Any]] = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+}
 CRL_MEDIA_TYPE: Final = "application/pkix-crl"  # RFC 2585
 _MESSAGE_ANSWER: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {MEDIA_TYPE: {}}}}
 
@@ -232,6 +235,14 @@ def result_routes(analyst: Analyst) -> APIRouter:
 def operator_routes(analyst: Analyst) -> APIRouter:
     """What `odc-analyst collaboration` does, for other systems of the analyst."""
     router = APIRouter(prefix="/v1/collaborations", tags=["operator"])
+
+    @router.put("/{collaboration_id}", status_code=201, openapi_extra=_DRAFT)
+    async def publish_terms(collaboration_id: str, manager: Manager, request: Request) -> Response:
+        """Publish the terms of a new collaboration, under an id the caller has drawn."""
+        draft = await read_limited(request, MAX_MESSAGE_BYTES)
+        created = await to_thread.run_sync(collaborations.create_once, analyst, collaboration_id, draft)
+        status = collaborations.status(analyst, manager.holder, collaboration_id)
+        return JSONResponse(status, 201 if created else 200)
 
     def add(step: str, use_case: Callable[[Analyst, str], None], says: str) -> None:
         @router.post(f"/{{collaboration_id}}/{step}", name=step, description=says)

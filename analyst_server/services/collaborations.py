@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,16 +38,41 @@ from protocol.states import Event, State, advance
 from protocol.terms import Terms
 
 
-def complete_terms(analyst: Analyst, draft: dict[str, Any]) -> Terms:
+def complete_terms(analyst: Analyst, draft: dict[str, Any], collaboration_id: str | None = None) -> Terms:
     """Return the terms in a draft (a parsed TOML or JSON file), with the ids filled in.
 
     Raises `MalformedMessageError`, which names the fields that are wrong.
     """
-    ids = {"consortium_id": analyst.root.consortium_id, "collaboration_id": secrets.token_hex(16)}
+    ids = {
+        "consortium_id": analyst.root.consortium_id,
+        "collaboration_id": collaboration_id or secrets.token_hex(16),
+    }
     try:
         return Terms.model_validate({**draft, **ids}, strict=False)
     except ValidationError as error:
         raise MalformedMessageError("terms", explain(error)) from None
+
+
+def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
+    """Publish the terms of a draft (JSON) under an id the caller has drawn; return whether they are new.
+
+    The same again is acknowledged again. Raises `AlreadyExistsError` for other terms under this id.
+    """
+    try:
+        parsed = json.loads(draft)
+    except (ValueError, RecursionError):
+        raise MalformedMessageError("terms", "are not JSON") from None
+    if not isinstance(parsed, dict):
+        raise MalformedMessageError("terms", "are not a JSON object")
+    terms = complete_terms(analyst, parsed, collaboration_id)
+    with analyst.records.begin() as unit:
+        earlier = unit.collaboration(collaboration_id)
+    if earlier is None:
+        create(analyst, terms)
+        return True
+    if earlier.terms_digest != digest(terms):
+        raise AlreadyExistsError("this collaboration has other terms")
+    return False
 
 
 def create(analyst: Analyst, terms: Terms) -> Collaboration:
@@ -140,7 +166,7 @@ def publish_anchor(
             Event.PUBLISH_ANCHOR,
             at=now,
             party=sender.name,
-            subject=message.commitment,
+            subject=members[0].anchor_commitment,
         )
 
 

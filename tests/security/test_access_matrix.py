@@ -26,6 +26,7 @@ from protocol.tokens import Scope, TokenRequest, new_token, token_digest, token_
 from protocol.version import MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 from tests.fakes import certificates as fakes
 from tests.unit.analyst_server.api.client import Api
+from tests.unit.analyst_server.services.test_collaborations import DRAFT
 from tests.unit.analyst_server.services.test_rounds import claim, finish
 from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink, signed
 
@@ -270,6 +271,10 @@ MATRIX: Final[dict[tuple[str, str], tuple[frozenset[str], Ask]]] = {
     ("DELETE", "/v1/tokens/{token_id}"): (
         frozenset({"member"}),
         lambda s, _: s.request("DELETE", f"/v1/tokens/{token_id(token_digest(s.tokens['revoked token']))}"),
+    ),
+    ("PUT", "/v1/collaborations/{collaboration_id}"): (
+        MANAGERS,
+        lambda s, _: s.of_round("PUT", "", json.dumps(DRAFT).encode()),
     ),
     **{
         ("POST", f"/v1/collaborations/{{collaboration_id}}/{name}"): (MANAGERS, step(name))

@@ -14,6 +14,7 @@ from protocol.ledger import LedgerPage
 from protocol.tokens import TokenRequest, new_token, token_digest, token_id
 from tests.fakes.certificates import NOW
 from tests.unit.analyst_server.api.client import Api, slug
+from tests.unit.analyst_server.services.test_collaborations import DRAFT
 from tests.unit.analyst_server.services.test_rounds import claim, finish
 from tests.unit.analyst_server.world import HOSPITAL, LEAD, make_terms, make_uplink
 
@@ -141,6 +142,38 @@ def test_the_operator_takes_a_round_through_its_steps(api: Api) -> None:
         assert [row.event for row in unit.ledger(world.id)][-1] == "release"
 
 
+def test_the_operator_publishes_terms_once(api: Api) -> None:
+    operator, address = operators(api), f"/v1/collaborations/{'ab' * 16}"
+    for status in (201, 200):  # repeating it is acknowledged
+        answer = operator.put(address, json=DRAFT)
+        assert (answer.status_code, answer.json()["state"]) == (status, "enrolling")
+    other = operator.put(address, json={**DRAFT, "title": "Another"})
+    assert (other.status_code, slug(other)) == (409, "already-exists")
+    assert len(operator.get("/v1/collaborations").json()["collaborations"]) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"[" * 100_000, b'{"title": "x"}', b'{"consortium_id": "x"}']
+)
+def test_terms_that_are_none_are_not_published(api: Api, body: bytes) -> None:
+    answer = operators(api).put(f"/v1/collaborations/{'ab' * 16}", content=body)
+    assert (answer.status_code, slug(answer)) == (400, "malformed-message")
+
+
+def test_terms_need_an_id_that_is_one(api: Api) -> None:
+    answer = operators(api).put("/v1/collaborations/abc", json=DRAFT)
+    assert (answer.status_code, slug(answer)) == (400, "malformed-message")
+
+
+def test_a_token_for_one_round_makes_no_other(api: Api) -> None:
+    api.world.publish()
+    drawn = new_token()
+    request = TokenRequest(digest=token_digest(drawn), expires_at=NOW + 100, collaboration_id=api.world.id)
+    tokens.create_for_operator(api.world.analyst, request, "manage")
+    answer = bearing(api, drawn).put(f"/v1/collaborations/{'ab' * 16}", json=DRAFT)
+    assert (answer.status_code, slug(answer)) == (403, "not-permitted")
+
+
 def test_the_operator_cancels(api: Api) -> None:
     api.world.publish()
     answer = operators(api).post(f"/v1/collaborations/{api.world.id}/cancel")
@@ -189,5 +222,6 @@ def test_the_openapi_document_says_where_a_token_will_do(api: Api) -> None:
     }
     assert taking == {
         *(("get", name) for name in ("collaborations", "{collaboration_id}", "report", "ledger")),
+        ("put", "{collaboration_id}"),
         *(("post", name) for name in ("seal", "resume", "release", "cancel", "close")),
     }
