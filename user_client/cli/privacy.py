@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 from protocol.errors import InputError
+from protocol.messages import PrivacyRecord
 from user_client.sdk import Prepared, PrivacyOptions
 
 _HELP = {
@@ -100,9 +101,7 @@ def prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
 
 
 def _treatment(prepared: Prepared) -> list[str]:
-    lines = [
-        f"the manifest says: {words}" for words in PrivacyOptions(**prepared.options).record().in_words()
-    ]
+    lines = [f"the manifest says: {words}" for words in PrivacyRecord(**prepared.privacy).in_words()]
     if prepared.noise_sigma is not None:
         lines.append(f"the noise has a deviation of {prepared.noise_sigma:.3g} on each encoded feature")
     if prepared.rows < prepared.table_rows:
