@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 from protocol.errors import InputError
+from protocol.messages import PrivacyRecord
 from user_client.sdk import Prepared, PrivacyOptions
 
 _HELP = {
@@ -100,9 +101,7 @@ def prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
 
 
 def _treatment(prepared: Prepared) -> list[str]:
-    lines = [
-        f"the manifest says: {words}" for words in PrivacyOptions(**prepared.options).record().in_words()
-    ]
+    lines = [f"the manifest says: {words}" for words in PrivacyRecord(**prepared.privacy).in_words()]
     if prepared.noise_sigma is not None:
         lines.append(f"the noise has a deviation of {prepared.noise_sigma:.3g} on each encoded feature")
     if prepared.rows < prepared.table_rows:
@@ -113,13 +112,14 @@ def _treatment(prepared: Prepared) -> list[str]:
 def _risk(prepared: Prepared) -> list[str]:
     if prepared.hidden_share is None:
         return []
+    row = "row" if prepared.collusion_error is None else "noisy row"
     lines = [
-        "should analyst and a member collude, a row keeps hidden (epsilon-DR):"
+        f"should analyst and a member collude, a {row} keeps hidden (epsilon-DR):"
         f" at least {prepared.hidden_share['minimum']:.1%}, median {prepared.hidden_share['median']:.1%}"
     ]
     if (error := prepared.collusion_error) is not None:
         lines.append(
-            f"  with the noise, what they rebuild is off by at least {error['minimum']:.1%} of a row,"
+            f"  what they rebuild of the row without noise is off by at least {error['minimum']:.1%},"
             f" median {error['median']:.1%}"
         )
     if (found := prepared.threshold) is not None:
@@ -132,9 +132,12 @@ def _risk(prepared: Prepared) -> list[str]:
     values = np.array(prepared.singular_values)
     if energy := float(np.square(values).sum()):
         shares = np.cumsum(np.square(values)) / energy
-        halves = ", ".join(f"{share:.0%} in {1 + int((shares < share).sum())}" for share in (0.5, 0.9, 0.99))
+        first = [str(1 + int((shares < share).sum())) for share in (0.5, 0.9, 0.99)]
         shown = " ".join(f"{value:.3g}" for value in values[:6])
-        lines.append(f"singular values {shown}{' ...' if len(values) > 6 else ''}; of their squares {halves}")
+        lines.append(
+            f"singular values {shown}{' ...' if len(values) > 6 else ''};"
+            f" 50 %, 90 % and 99 % of their squares are in the first {first[0]}, {first[1]} and {first[2]}"
+        )
     return lines
 
 

@@ -59,9 +59,12 @@ class Prepared:
     singular_values: list[float] = field(repr=False)
     """Of the rows the basis was drawn from, falling."""
     noise_sigma: float | None
+    privacy: dict[str, Any]
+    """What the manifest says was done to the rows."""
     options: dict[str, Any]
+    """What was asked for, to see with ``source`` whether it is the same again."""
     source: str
-    """Digest of the table file, to see whether it is the same again."""
+    """Digest of the table file."""
 
 
 def prepare(
@@ -282,6 +285,7 @@ def _summary(terms: Terms, manifest: UplinkManifest, found: dict[str, Any]) -> P
             {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape), "bytes": spec.payload_bytes}
             for spec in manifest.arrays
         ],
+        privacy=manifest.privacy.model_dump(),
         **found,
     )
 

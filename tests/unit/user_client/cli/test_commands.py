@@ -477,8 +477,9 @@ def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) 
     assert "epsilon 2 and delta 1e-05 for each row, clipped to length 0.5" in said
     assert f"{40 - found['rows']} of 40 rows stay here" in said
     assert f"{found['threshold']['rows_below']} rows keep less than 0.4 hidden" in said
-    assert "what they rebuild is off by at least" in said
-    assert re.search(r"singular values [\d. ]+; of their squares 50% in \d, 90% in \d, 99% in \d", said)
+    assert "a noisy row keeps hidden" in said
+    assert "what they rebuild of the row without noise is off by at least" in said
+    assert re.search(r"singular values [\d. ]+; 50 %, 90 % and 99 % of .* in the first \d, \d and \d", said)
 
 
 @pytest.mark.parametrize("command", ["prepare", "contribute"])

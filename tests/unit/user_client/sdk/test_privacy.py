@@ -180,6 +180,7 @@ def test_the_signed_manifest_says_what_was_done_and_not_how_many_rows_stayed(con
     assert manifest.privacy == PrivacyRecord(**NOISE, drop_below=0.01, permute_rows=True, perturb_basis=0.05)
     assert manifest.rep.shape[0] == manifest.labels.shape[0] == found.rows
     assert found.table_rows == 40
+    assert found.privacy == manifest.privacy.model_dump()
     assert "40" not in repr(manifest.privacy)
 
 
