@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-BENCHMARKS: Final[tuple[str, ...]] = ("accuracy", "alignment", "encodings", "privacy", "wire")
+BENCHMARKS: Final[tuple[str, ...]] = ("accuracy", "alignment", "encodings", "nri", "privacy", "wire")
 
 
 def main() -> int:
