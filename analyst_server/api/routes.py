@@ -60,6 +60,12 @@ _TOKEN_REQUEST: Final[dict[str, Any]] = {
 _DRAFT: Final[dict[str, Any]] = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 }
+_STREAM_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {STREAM_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 CRL_MEDIA_TYPE: Final = "application/pkix-crl"  # RFC 2585
 _MESSAGE_ANSWER: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {MEDIA_TYPE: {}}}}
 
@@ -288,7 +294,7 @@ def uplink_routes(analyst: Analyst, body_idle_timeout_s: float) -> APIRouter:
     router = APIRouter(tags=["uplink"])
     ingest = Ingest(analyst)
 
-    @router.put("/v1/collaborations/{collaboration_id}/matrix", status_code=204)
+    @router.put("/v1/collaborations/{collaboration_id}/matrix", status_code=204, openapi_extra=_STREAM_BODY)
     async def publish_matrix(collaboration_id: str, sender: Sender, request: Request) -> Response:
         """Hand in the sealed matrix of a public anchor, before the anchor itself."""
         upload = await to_thread.run_sync(matrix.begin, analyst, sender, collaboration_id)

@@ -23,7 +23,11 @@ CAVEAT = (
 def forget(
     context: typer.Context,
     yes: Annotated[
-        bool, typer.Option("--yes", help="also where something is lost by it; the command says what")
+        bool,
+        typer.Option(
+            "--yes",
+            help="also where something is lost by it: the command says what; under NRI-DC the anchor too",
+        ),
     ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="erase nothing: list every file, verify our statement")

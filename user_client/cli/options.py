@@ -106,6 +106,17 @@ def upload_progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
         )
 
 
+@contextmanager
+def busy(as_json: bool, words: str) -> Iterator[None]:
+    """Show people, on a terminal, that something goes on whose end nobody knows."""
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        yield
+        return
+    with console.status(words):
+        yield
+
+
 CollaborationOption = Annotated[
     str | None, typer.Option("--collaboration", "-c", help="its id; needed when there are several")
 ]

@@ -18,6 +18,7 @@ from user_client.cli.options import (
     CollaborationOption,
     Force,
     TableArgument,
+    busy,
     open_session,
     refuse_to_overwrite,
     show,
@@ -61,7 +62,8 @@ def create(
     """Draw the anchor and seal it for each member; the analyst relays it unread."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
-        members = create_anchor(session, chosen, table)
+        with busy(as_json, "sealing the anchor"):
+            members = create_anchor(session, chosen, table)
     value = {"collaboration_id": chosen, "sealed_for": members}
     show(as_json, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
 
@@ -159,7 +161,8 @@ def receive(
     """Fetch our one downlink: a change-of-basis matrix and the model, or predictions to train our own on."""
     with open_session(context) as session:
         chosen = session.choose(collaboration)
-        manifest = receive_downlink(session, chosen, wait_s=wait)
+        with busy(as_json, "waiting for the downlink, and learning from it"):
+            manifest = receive_downlink(session, chosen, wait_s=wait)
         found = own_model(session, chosen) if manifest.has_anchor_predictions else None
     sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
     value = {

@@ -157,10 +157,16 @@ def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, byte
         If it was not sealed for us, or is not what the lead committed to.
     TrustError
         If the lead did not sign it.
+    NotPreparedError
+        If we have forgotten the key to it.
     """
     terms = stored_terms(session, collaboration_id)
     directory = session.home.collaboration(collaboration_id)
     path = directory / ANCHOR_FILE
+    if not (directory / SEALING_KEY_FILE).exists():
+        error = NotPreparedError("the key to the anchor was erased from this machine: it cannot be opened")
+        error.hint = "it cannot be brought back; take part in another collaboration"
+        raise error
     if not path.exists():
         address = f"/v1/collaborations/{collaboration_id}/anchor"
         data = session.connection.get_message(address)

@@ -67,12 +67,14 @@ def forget(session: Session, collaboration_id: str, *, confirmed: bool = False) 
     """Erase the secret basis and what leads to it; return our signed statement.
 
     The anchor goes too once nothing needs it: our own model is trained, or the terms have none. Calling
-    again erases what has become superfluous since, and keeps what was stated.
+    again erases what has become superfluous since, and adds it to what was stated.
 
     Parameters
     ----------
     confirmed : bool
         Needed where something is lost: under terms that predict with F_i, and before the uplink is sent.
+        Under NRI-DC it gives the anchor up too, and with it our own model if that is not trained yet: for a
+        round that will not be released.
 
     Raises
     ------
@@ -89,7 +91,7 @@ def forget(session: Session, collaboration_id: str, *, confirmed: bool = False) 
         lost = _what_is_lost(terms, directory)
         if lost and not confirmed:
             raise ConfirmationNeededError(lost)
-        statement = _erase(session, terms)
+        statement = _erase(session, terms, also_anchor=confirmed)
     if statement is None:
         error = NotPreparedError("there is nothing to forget: no basis was drawn here for this collaboration")
         error.hint = "`odc forget --check` lists what lies in its directory"
@@ -156,9 +158,12 @@ def _anchor_is_superfluous(terms: Terms, directory: Path) -> bool:
     return (directory / _RECEIPT_FILE).exists() and not needed_for_training
 
 
-def _erase(session: Session, terms: Terms) -> ForgettingStatement | None:
+def _erase(session: Session, terms: Terms, *, also_anchor: bool = False) -> ForgettingStatement | None:
     directory = session.home.collaboration(terms.collaboration_id)
-    names = [*BASIS_FILES, *(ANCHOR_FILES if _anchor_is_superfluous(terms, directory) else ())]
+    if also_anchor:  # a table can be prepared anew with it, until one was sent
+        also_anchor = (directory / _RECEIPT_FILE).exists()
+    with_anchor = also_anchor or _anchor_is_superfluous(terms, directory)
+    names = [*BASIS_FILES, *(ANCHOR_FILES if with_anchor else ())]
     earlier = was_forgotten(session, terms.collaboration_id)
     now = session.clock()
     erased = [

@@ -459,3 +459,13 @@ def test_a_statement_without_files_cannot_be_made() -> None:
             collaboration_id="a" * 32, terms_digest=bytes(32), party="x", uplink_digest=None, erased=()
         )
     assert ErasedFile(name="basis.npy", size_bytes=0, erased_at=0).size_bytes == 0
+
+
+def test_a_round_that_will_not_be_released_is_given_up_with_its_anchor(consortium: Consortium) -> None:
+    consortium.until_contributed(**NRI)
+    forget(consortium.hospital, consortium.id, confirmed=True)
+    assert not names(consortium) & LEADS_TO_THE_BASIS
+    assert examine(consortium.hospital, consortium.id).is_forgotten
+    consortium.compute()
+    with pytest.raises(NotPreparedError, match="key to the anchor was erased"):
+        receive(consortium.hospital, consortium.id)
