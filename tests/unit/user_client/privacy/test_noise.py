@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from tests.unit.user_client.secret.streams import stream
+from user_client.privacy.noise import add_noise, clip_rows, gaussian_delta, gaussian_sigma
+from user_client.secret.numbers import gaussian
+
+PAIRS = [(0.1, 1e-6), (0.5, 1e-5), (1.0, 1e-5), (1.0, 0.05), (4.0, 1e-6), (10.0, 1e-8)]
+epsilons = st.floats(1e-3, 100)
+deltas = st.floats(1e-12, 0.5)
+sensitivities = st.floats(1e-3, 1e3)
+
+
+def normals(seed: int) -> partial[np.ndarray]:
+    return partial(gaussian, stream(seed))
+
+
+def closed_form(epsilon: float, sigma: float, sensitivity: float) -> float:
+    """Theorem 8 of Balle and Wang as it is printed."""
+    first, second = sensitivity / (2 * sigma), epsilon * sigma / sensitivity
+    return float(stats.norm.cdf(first - second) - math.exp(epsilon + stats.norm.logcdf(-first - second)))
+
+
+def by_definition(epsilon: float, sigma: float, sensitivity: float) -> float:
+    """Theorem 5: the integral of ``max(0, p - e^epsilon q)`` over the two densities a distance apart."""
+
+    def excess(x: float) -> float:
+        p, q = stats.norm.pdf(x, sensitivity, sigma), stats.norm.pdf(x, 0, sigma)
+        return float(max(0.0, p - math.exp(epsilon) * q))
+
+    equal_at = sensitivity / 2 + epsilon * sigma**2 / sensitivity
+    found, _ = integrate.quad(excess, equal_at, equal_at + 12 * sigma, epsabs=0, epsrel=1e-9, limit=200)
+    return float(found)
+
+
+# the stated epsilon is what the noise gives
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), PAIRS)
+@pytest.mark.parametrize("sensitivity", [0.3, 2.0, 56.0])
+def test_the_noise_gives_the_stated_epsilon_by_the_definition(
+    epsilon: float, delta: float, sensitivity: float
+) -> None:
+    sigma = gaussian_sigma(epsilon, delta, sensitivity=sensitivity)
+    assert by_definition(epsilon, sigma, sensitivity) == pytest.approx(delta, rel=1e-6)
+
+
+@given(epsilon=epsilons, delta=deltas, sensitivity=sensitivities)
+def test_the_noise_is_enough_and_one_percent_less_is_not(
+    epsilon: float, delta: float, sensitivity: float
+) -> None:
+    sigma = gaussian_sigma(epsilon, delta, sensitivity=sensitivity)
+    assert closed_form(epsilon, sigma, sensitivity) <= delta * (1 + 1e-6)  # what cancels in the printed form
+    assert closed_form(epsilon, 0.99 * sigma, sensitivity) > delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), PAIRS)
+def test_the_delta_of_a_noise_is_the_one_of_theorem_8(epsilon: float, delta: float) -> None:
+    for sigma in (0.2, 1.0, 3.0):
+        assert gaussian_delta(epsilon, sigma, sensitivity=1) == pytest.approx(
+            closed_form(epsilon, sigma, 1), rel=1e-6
+        )
+
+
+def test_less_is_needed_than_the_classical_formula_asks_for() -> None:
+    """sqrt(2 ln(1.25 / delta)) / epsilon, proven for epsilon below 1 only."""
+    for epsilon, delta in [(0.1, 1e-6), (0.5, 1e-5), (0.9, 1e-3)]:
+        classical = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+        assert gaussian_sigma(epsilon, delta, sensitivity=1) < 0.95 * classical
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sensitivity"),
+    [(0, 0.1, 1), (-1, 0.1, 1), (math.inf, 0.1, 1), (math.nan, 0.1, 1), (1, 0, 1), (1, 1, 1), (1, 0.1, 0)],
+)
+def test_parameters_out_of_range_are_refused(epsilon: float, delta: float, sensitivity: float) -> None:
+    with pytest.raises(ValueError, match="must be positive, delta between 0 and 1"):
+        gaussian_sigma(epsilon, delta, sensitivity=sensitivity)
+
+
+def test_the_privacy_loss_of_drawn_noise_is_the_stated_one() -> None:
+    """A row is replaced by the one farthest away; what was drawn must not tell them apart better."""
+    epsilon, delta, clip, draws = 1.0, 0.05, 1.5, 200_000
+    sigma = gaussian_sigma(epsilon, delta, sensitivity=2 * clip)
+    one, other = clip_rows(np.array([[3.0, -4, 12], [-3, 4, -12]]), clip)
+    seen = add_noise(np.tile(one, (draws, 1)), sigma, normals(0))
+    loss = (np.square(seen - other).sum(axis=1) - np.square(seen - one).sum(axis=1)) / (2 * sigma**2)
+    excess = np.maximum(0, 1 - np.exp(epsilon - loss))  # its mean is delta
+    assert excess.mean() == pytest.approx(delta, abs=5 * excess.std() / math.sqrt(draws))
+    assert 5 * excess.std() / math.sqrt(draws) < 0.1 * delta  # so that 3 % less noise would be seen
+
+
+# drawn noise
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_drawn_noise_has_the_deviation_asked_for_and_is_normal(seed: int) -> None:
+    rows = np.random.default_rng(seed).uniform(-1, 1, (500, 40))
+    drawn = (add_noise(rows, 2.5, normals(seed)) - rows).ravel() / 2.5
+    spread = math.sqrt(2 / drawn.size)  # of the mean of squares of standard normal numbers
+    assert np.square(drawn).mean() == pytest.approx(1, abs=5 * spread)
+    assert drawn.mean() == pytest.approx(0, abs=5 / math.sqrt(drawn.size))
+    assert stats.kstest(drawn, "norm").pvalue > 1e-4
+
+
+def test_the_noise_of_two_entries_is_unrelated() -> None:
+    drawn = add_noise(np.zeros((20_000, 4)), 1, normals(3))
+    correlations = np.asarray(np.corrcoef(drawn.T))[np.triu_indices(4, 1)]
+    assert np.abs(correlations).max() < 5 / math.sqrt(20_000)
+
+
+def test_more_rows_than_are_drawn_at_once_get_noise_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("user_client.privacy.noise._NUMBERS_AT_ONCE", 7)
+    drawn = add_noise(np.zeros((10, 3)), 1, normals(0))
+    assert len(np.unique(drawn)) == 30
+
+
+def test_noise_and_clipping_leave_the_rows_as_they_are() -> None:
+    rows = np.ones((3, 4))
+    add_noise(rows, 1, normals(0))
+    clip_rows(rows, 0.5)
+    np.testing.assert_array_equal(rows, np.ones((3, 4)))
+
+
+def test_no_rows_get_no_noise() -> None:
+    assert add_noise(np.empty((0, 4)), 1, normals(0)).shape == (0, 4)
+
+
+# clipping
+
+
+@given(st.integers(0, 2**32), st.floats(1e-3, 1e3))
+def test_two_clipped_rows_are_at_most_two_norms_apart(seed: int, norm: float) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((20, 6)) * rng.choice([0, 1e-6, 1, 1e6], (20, 1))
+    clipped = clip_rows(rows, norm)
+    assert np.linalg.norm(clipped[:, None] - clipped[None], axis=2).max() <= 2 * norm * (1 + 1e-12)
+
+
+def test_a_long_row_keeps_its_direction_and_a_short_one_stays() -> None:
+    clipped = clip_rows(np.array([[30.0, 40], [0.3, 0.4], [0, 0]]), 5)
+    np.testing.assert_allclose(clipped, np.array([[3, 4], [0.3, 0.4], [0, 0]]), rtol=1e-15)
+
+
+@pytest.mark.parametrize("norm", [0, -1, math.inf, math.nan])
+def test_a_norm_that_clips_nothing_or_all_is_refused(norm: float) -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        clip_rows(np.ones((1, 2)), norm)

@@ -1,0 +1,113 @@
+"""Gaussian noise on a party's rows, calibrated so that the stated (epsilon, delta) is what it gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix64 = NDArray[np.float64]
+_NUMBERS_AT_ONCE = 2**20
+
+
+def clip_rows(rows: Matrix64, norm: float) -> Matrix64:
+    """Return the rows, each shortened to Euclidean length ``norm`` if it is longer.
+
+    Replacing one row then moves it by at most ``2 * norm``: the sensitivity for `gaussian_sigma`.
+
+    Parameters
+    ----------
+    rows : (n, m) ndarray of float64
+        Not modified.
+    norm : float
+        Above 0.
+    """
+    if not 0 < norm < math.inf:
+        raise ValueError(f"the norm must be positive, got {norm}")
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows * np.minimum(1, norm / np.maximum(lengths, norm)))
+
+
+def gaussian_delta(epsilon: float, sigma: float, *, sensitivity: float) -> float:
+    """Return the smallest delta for which Gaussian noise is (epsilon, delta)-differentially private.
+
+    With ``s = sensitivity / sigma`` it is ``Phi(s/2 - epsilon/s) - exp(epsilon) Phi(-s/2 - epsilon/s)``
+    [1]_, computed by the scaled complementary error function so that a small delta keeps its digits.
+
+    References
+    ----------
+    .. [1] Balle and Wang, arXiv:1805.06530, Theorem 8.
+    """
+    from scipy.special import erfcx, ndtr  # as slow to import as scipy.linalg
+
+    scaled = sensitivity / sigma
+    upper, lower = scaled / 2 - epsilon / scaled, -scaled / 2 - epsilon / scaled
+    if upper > 0:  # nothing cancels here, and exp(epsilon) Phi(lower) is at most 1/2
+        return float(ndtr(upper) - math.exp(-upper * upper / 2) * erfcx(-lower / math.sqrt(2)) / 2)
+    # exp(epsilon) phi(lower) = phi(upper), so both terms share the factor exp(-upper^2 / 2)
+    tails = erfcx(-upper / math.sqrt(2)) - erfcx(-lower / math.sqrt(2))
+    return float(math.exp(-upper * upper / 2) * tails / 2)
+
+
+def gaussian_sigma(epsilon: float, delta: float, *, sensitivity: float) -> float:
+    """Return the least standard deviation that makes Gaussian noise (epsilon, delta)-private.
+
+    The analytic Gaussian mechanism [1]_: the exact condition `gaussian_delta` ``<= delta`` is solved for
+    sigma by bisection, and the end that fulfils it is returned. Unlike the classical formula it holds
+    for every epsilon, above 1 as well.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        Between 0 and 1, neither included.
+    sensitivity : float
+        The farthest that what is released moves between adjacent inputs, in Euclidean distance.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    References
+    ----------
+    .. [1] Balle and Wang, arXiv:1805.06530, Theorem 8 and Algorithm 1.
+    """
+    if not (0 < epsilon < math.inf and 0 < delta < 1 and 0 < sensitivity < math.inf):
+        raise ValueError("epsilon and sensitivity must be positive, delta between 0 and 1")
+
+    def is_enough(sigma: float) -> bool:
+        return gaussian_delta(epsilon, sigma, sensitivity=1) <= delta
+
+    low = high = 1.0
+    while not is_enough(high):
+        high *= 2
+    while is_enough(low):
+        low /= 2
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high * sensitivity
+
+
+def add_noise(rows: Matrix64, sigma: float, standard_normal: Callable[[int], Matrix64]) -> Matrix64:
+    """Return the rows with independent Gaussian noise on every entry.
+
+    Parameters
+    ----------
+    rows : (n, m) ndarray of float64
+        Not modified.
+    sigma : float
+        Standard deviation of the noise.
+    standard_normal : callable
+        Returns as many standard normal numbers as it is asked for, from a cryptographic source that
+        is kept nowhere: ``partial(gaussian, KeyStream.fresh(purpose).read)``.
+    """
+    noisy = np.array(rows, dtype=np.float64, order="C")
+    flat = noisy.reshape(-1)  # a view
+    for start in range(0, flat.size, _NUMBERS_AT_ONCE):  # what normal numbers are made of takes memory too
+        part = flat[start : start + _NUMBERS_AT_ONCE]
+        part += sigma * standard_normal(part.size)
+    return noisy
