@@ -11,6 +11,7 @@
     renewal.odc                                         while our certificate is renewed
     collaborations/ID/
         terms.odc  acceptance.odc  sealing.key  anchor.odc  signed messages, and the key to the anchor
+        anchors.odc                                         the lead only: the anchor, sealed for each member
         basis.npy                                           F_i: never leaves
         uplink.odc  uplink.payload  prepared.json           what leaves
         receipt.odc  downlink.odc  change_of_basis.bin  model.onnx

@@ -11,7 +11,7 @@ from protocol.limits import SEED_BYTES
 from protocol.lists import pack_list, unpack_list
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import Terms
-from user_client.custody.files import write_whole
+from user_client.custody.files import exclusive, write_whole
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
 from user_client.sdk.session import Session, require_role
@@ -20,12 +20,16 @@ from user_client.secret.anchor import expand_anchor
 from user_client.secret.numbers import Matrix64
 
 ANCHOR_FILE = "anchor.odc"
+DRAWN_FILE = "anchors.odc"
+"""What the lead has sealed, for all members."""
 
 
 def create_anchor(session: Session, collaboration_id: str) -> int:
     """Draw the anchor's seed and publish it sealed for each member; return how many there are.
 
-    The seed is kept nowhere: the lead opens its own sealed copy like every other member.
+    The seed is kept nowhere: the lead opens its own sealed copy like every other member. It is drawn once:
+    calling again sends what was sealed before, because an analyst that had two anchors of one round, both
+    signed by the lead, could give them to different members.
 
     Raises
     ------
@@ -37,15 +41,23 @@ def create_anchor(session: Session, collaboration_id: str) -> int:
     terms = stored_terms(session, collaboration_id)
     if session.membership.party != terms.lead:
         raise NotPermittedError(f"the anchor is drawn by {terms.lead}")
-    path = f"/v1/collaborations/{collaboration_id}"
-    acceptances = _verified_acceptances(
-        session, terms, unpack_list(session.connection.get_message(f"{path}/acceptances"))
-    )
+    directory, path = session.home.collaboration(collaboration_id), f"/v1/collaborations/{collaboration_id}"
+    with exclusive(directory):
+        if not (directory / DRAWN_FILE).exists():
+            bodies = unpack_list(session.connection.get_message(f"{path}/acceptances"))
+            acceptances = _verified_acceptances(session, terms, bodies)
+            write_whole(directory / DRAWN_FILE, pack_list(_sealed(session, acceptances)))
+    session.connection.send_message("PUT", f"{path}/anchors", (directory / DRAWN_FILE).read_bytes())
+    return len(terms.parties)
+
+
+def _sealed(session: Session, acceptances: dict[str, Acceptance]) -> list[bytes]:
+    """Draw a seed and seal it to the key in each acceptance."""
     seed = secrets.token_bytes(SEED_BYTES)
-    sealed = [
+    return [
         session.sign(
             SealedAnchor(
-                collaboration_id=collaboration_id,
+                collaboration_id=acceptance.collaboration_id,
                 terms_digest=acceptance.terms_digest,
                 recipient=party,
                 commitment=seed_commitment(seed),
@@ -54,14 +66,12 @@ def create_anchor(session: Session, collaboration_id: str) -> int:
                     seed,
                     acceptance.sealing_suite,
                     acceptance.sealing_key,
-                    anchor_info(collaboration_id, acceptance.terms_digest, party),
+                    anchor_info(acceptance.collaboration_id, acceptance.terms_digest, party),
                 ),
             )
         )
         for party, acceptance in acceptances.items()
     ]
-    session.connection.send_message("PUT", f"{path}/anchors", pack_list(sealed))
-    return len(sealed)
 
 
 def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -> dict[str, Acceptance]:
