@@ -68,7 +68,7 @@ def test_the_analyst_reads_the_spectrum_of_the_rows_under_every_anchor(kind: Anc
 def test_a_member_rebuilds_rows_of_others_only_from_a_model_that_carries_rows(defence: Switch) -> None:
     """Through ``(F_i G_i)^+``: from the networks offered by default, or from support vectors."""
     if defence == "on":
-        errors = {
+        errors: dict[str, float] = {
             kind: privacy.member_alone(played(), kind, 2)["inversion_error"]
             for kind in privacy.DEFAULT_MODELS
         }
