@@ -46,7 +46,7 @@ def believing(self: Session, kind: type[M], data: bytes) -> Verified[M]:
         SealedAnchor: ("lead", "lead-hospital"),
         Acceptance: ("institution", getattr(message, "party", "")),
     }
-    role, name = authors[kind]  # type: ignore[index]  # of the kinds these tests send
+    role, name = authors[kind]
     return Verified(message, Identity(membership.consortium_id, role, name), sha256(payload).digest())  # type: ignore[arg-type]  # a role
 
 
