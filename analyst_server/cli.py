@@ -88,6 +88,7 @@ def join(
     out.write_bytes(enrolment.join(settings.identity_dir, parsed, now=unix_now()))
     typer.echo(f"request written to {out}")
     typer.echo(f"root of the consortium: {parsed.root_fingerprint}")
+    typer.echo(f"our key, for the lead to compare: {enrolment.own_key_fingerprint(settings.identity_dir)}")
     typer.echo("next: give the request to the lead institution, which runs")
     typer.echo(f"  odc consortium approve --request {out.name} --out analyst-certificate.pem")
 

@@ -22,6 +22,7 @@ from protocol.identity import (
     TrustRoot,
     certificate_request,
     certified_name,
+    key_fingerprint,
     load_certificate,
     public_key,
     same_key,
@@ -97,6 +98,11 @@ def install(identity_dir: Path, certificate_pem: bytes, *, now: int) -> Identity
         raise CertificateRefusedError("the certificate is not for the key of this analyst")
     (identity_dir / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
     return identity
+
+
+def own_key_fingerprint(identity_dir: Path) -> str:
+    """Return the fingerprint of the key that was made here, for people to compare."""
+    return key_fingerprint(_load(identity_dir / "key.pem").public_key())
 
 
 def _load(path: Path) -> ec.EllipticCurvePrivateKey:

@@ -6,6 +6,7 @@ verified by `cryptography.x509.verification`; nothing here builds a path of its 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from pydantic import TypeAdapter, ValidationError
 
@@ -120,7 +121,17 @@ def same_key(one: ec.EllipticCurvePublicKey, other: ec.EllipticCurvePublicKey) -
 
 def fingerprint(certificate: x509.Certificate) -> str:
     """SHA-256 of a certificate as people read it aloud: groups of four hexadecimal digits."""
-    text = certificate.fingerprint(hashes.SHA256()).hex()
+    return _read_aloud(certificate.fingerprint(hashes.SHA256()))
+
+
+def key_fingerprint(key: ec.EllipticCurvePublicKey) -> str:
+    """SHA-256 of a public key (DER, SubjectPublicKeyInfo) as people read it aloud."""
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return _read_aloud(hashlib.sha256(der).digest())
+
+
+def _read_aloud(digest: bytes) -> str:
+    text = digest.hex()
     return " ".join(text[i : i + 4] for i in range(0, len(text), 4))
 
 

@@ -11,6 +11,7 @@
      +- InputError
          +- ChoiceNeededError
          +- PassphraseError
+         +- PassphraseNeededError
          +- TableError             always a row or a column, never a value
              +- MissingColumnError
              +- EmptyFieldError
@@ -80,8 +81,16 @@ class PassphraseError(InputError):
     """A passphrase that does not open the file."""
 
     code = "wrong-passphrase"
-    title = "Passphrase does not open the key"
-    hint = "try again; without the passphrase the key is lost, and the consortium needs a new root"
+    title = "Passphrase does not open the file"
+    hint = "try again; without it what it locks is lost: a member joins anew, a lead founds a new consortium"
+
+
+class PassphraseNeededError(InputError):
+    """A secret under a passphrase, and nobody to ask for it."""
+
+    code = "passphrase-needed"
+    title = "Passphrase is needed"
+    hint = "name a file that holds it: `odc --passphrase-file FILE ...`, or ODC_PASSPHRASE_FILE"
 
 
 class TableError(InputError):

@@ -119,6 +119,7 @@ def pending(analyst: Analyst, sender: Identity) -> list[dict[str, Any]]:
                 "party": row.party,
                 "state": "pending",
                 "kind": row.kind,
+                "requested_at": row.created_at,
                 "request": base64.b64encode(row.request).decode(),
             }
             for row in unit.enrolments(pending=True)

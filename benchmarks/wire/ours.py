@@ -231,7 +231,9 @@ def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files
     secret = ("--passphrase-file", str(files / "passphrase"))
     lead.run("consortium", "create", "Benchmark", "--analyst", server.url, "--party", lead.name, *secret)
     operator.run("join", str(lead.home / "analyst.invitation.json"))
-    lead.run("consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), *secret)
+    lead.run(
+        "consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), "--yes", *secret
+    )
     operator.run("install", str(lead.home / "analyst-certificate.pem"))
     server.start()
 
@@ -242,7 +244,7 @@ def _let_join(lead: Institution, others: Sequence[Institution], files: Path) -> 
         lead.run("consortium", "invite", other.name)
     # the first time nobody has a certificate yet: the lead has not approved
     _at_each(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")), may_wait=True)
-    lead.run("consortium", "approve", "--passphrase-file", str(files / "passphrase"))
+    lead.run("consortium", "approve", "--yes", "--passphrase-file", str(files / "passphrase"))
     _at_each(others, lambda _: ("join",))
 
 

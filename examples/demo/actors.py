@@ -157,7 +157,9 @@ def found_consortium(analyst: Analyst, lead: Institution, passphrase_file: Path)
         "consortium", "create", "Demo consortium", "--analyst", analyst.url, "--party", lead.name, *secret
     )
     analyst.run("join", str(lead.home / "analyst.invitation.json"))
-    lead.odc("consortium", "approve", "--request", str(analyst.data_dir / "analyst-request.odc"), *secret)
+    lead.odc(
+        "consortium", "approve", "--request", str(analyst.data_dir / "analyst-request.odc"), "--yes", *secret
+    )
     analyst.run("install", str(lead.home / "analyst-certificate.pem"))
     analyst.start()
 
@@ -172,6 +174,6 @@ def join_all(lead: Institution, others: list[Institution], passphrase_file: Path
         except CommandError as waiting:  # the lead has not approved yet
             if waiting.exit_code != 6:
                 raise
-    lead.odc("consortium", "approve", "--passphrase-file", str(passphrase_file))
+    lead.odc("consortium", "approve", "--yes", "--passphrase-file", str(passphrase_file))
     for other in others:
         other.odc("join")

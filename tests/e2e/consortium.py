@@ -27,6 +27,7 @@ from analyst_server.settings import Settings
 from examples.demo.actors import Analyst, Institution
 from protocol.errors import OdcError
 from user_client import sdk
+from user_client.custody.protection import protect
 from user_client.sdk import Session
 from user_client.sdk.session import unix_now
 
@@ -167,11 +168,16 @@ class Consortium:
 
 
 @contextmanager
-def consortium(directory: Path, *names: str, **settings: str) -> Iterator[Consortium]:
-    """Found a consortium, start its server, let everybody join; take it all down afterwards."""
+def consortium(directory: Path, *names: str, passphrase: str = "", **settings: str) -> Iterator[Consortium]:
+    """Found a consortium, start its server, let everybody join; take it all down afterwards.
+
+    With a passphrase, which has to be `PASSPHRASE`, every state directory is protected by it.
+    """
     quick = {"ODC_ANALYST_POLL_S": "0.1", "ODC_ANALYST_LEASE_S": "2"}
     analyst = Analyst(directory / "analyst", settings={**quick, **settings})
-    sessions = {name: Session(directory / name) for name in names}
+    sessions = {name: Session(directory / name, passphrase=lambda: PASSPHRASE) for name in names}
+    for session in sessions.values() if passphrase else ():
+        protect(session.home, passphrase)
     found = Consortium(analyst, sessions)
     try:
         _found(found)

@@ -72,7 +72,7 @@ def _play(analyst: Place, lead: Place, other: Place, address: str) -> dict[str, 
     carry("analyst.invitation.json", lead, analyst)
     analyst("join", "analyst.invitation.json")
     carry("analyst-request.odc", analyst, lead)
-    lead("consortium", "approve", "--request", "analyst-request.odc", *secret)
+    lead("consortium", "approve", "--request", "analyst-request.odc", "--yes", *secret)
     carry("analyst-certificate.pem", lead, analyst)
     analyst("install", "analyst-certificate.pem")
     analyst.run("up", "--detach", "--wait")
@@ -80,7 +80,7 @@ def _play(analyst: Place, lead: Place, other: Place, address: str) -> dict[str, 
     lead("consortium", "invite", "hospital-b")
     carry("hospital-b.invitation.json", lead, other)
     other("join", "hospital-b.invitation.json", ends=6)
-    lead("consortium", "approve", *secret)
+    lead("consortium", "approve", "--yes", *secret)
     other("join")
     lead("terms", "draft", "rows.csv", "--label", "label", "--party", "hospital-a", "--party", "hospital-b",
          "--out-of-range", "clip")  # fmt: skip

@@ -53,7 +53,7 @@ def test_the_lead_seals_no_anchor_for_a_revoked_member(made: Consortium) -> None
 
 def test_a_revoked_analyst_is_not_talked_to(made: Consortium) -> None:
     """Last: nobody of this consortium believes its analyst afterwards."""
-    assert sdk.revoke(made.lead, "analyst", PASSPHRASE) == 1
+    assert sdk.revoke(made.lead, "analyst", PASSPHRASE).certificates == 1
     member = made.sessions["hospital-c"]
     list_from_the_lead = made.lead.home.revocations_path.read_bytes()
     sdk.update_revocations(member, list_from_the_lead)

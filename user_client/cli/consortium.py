@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from protocol.errors import InvitationError, for_terminal
+from protocol.errors import InputError, InvitationError, printable
 from protocol.identity import fingerprint
-from user_client.cli.options import AsJson, PassphraseFile, open_session, passphrase, show
+from protocol.messages import Role
+from user_client.cli.options import AsJson, PassphraseFile, open_session, options_of, show
 from user_client.custody.files import read_bytes, write_whole
+from user_client.custody.protection import protect as protect_directory
 from user_client.sdk import (
     Approved,
     Member,
+    Revoked,
     Session,
-    approve_pending,
-    approve_request,
+    Waiting,
+    approve_checked,
+    approve_waiting,
+    check_request,
     create_consortium,
     invitations,
     members,
+    waiting_requests,
 )
 from user_client.sdk import invite as make_invitation
 from user_client.sdk import revoke as revoke_party
@@ -39,6 +48,9 @@ def create(
     name: Annotated[str, typer.Argument(help="name of the consortium, for people")],
     analyst: Annotated[str, typer.Option(help="address of the analyst, https://HOST:PORT")],
     party: Annotated[str, typer.Option(help="our own name: lower case letters, digits, hyphens")],
+    protect: Annotated[
+        bool, typer.Option("--protect", help="seal the whole state directory under the passphrase")
+    ] = False,
     passphrase_file: PassphraseFile = None,
     analyst_invitation: Annotated[Path, typer.Option(help="where to write the analyst's invitation")] = Path(
         "analyst.invitation.json"
@@ -46,8 +58,10 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Found a consortium: draw its root key here, and invite the analyst."""
-    secret = passphrase(passphrase_file, confirm=True)
+    secret = options_of(context).passphrase(passphrase_file, is_new=True)
     with open_session(context) as session:
+        if protect:
+            protect_directory(session.home, secret)
         membership = create_consortium(
             session, name=name, party=party, analyst_url=analyst, passphrase=secret
         )
@@ -79,12 +93,16 @@ def invite(
     out: Annotated[
         Path | None, typer.Option(help="where to write it [default: PARTY.invitation.json]")
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="take a name that was used before; its unused invitation ends")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a one-time invitation for an institution. It holds a secret: send it like a password."""
     path = out or Path(f"{party}.invitation.json")
     with open_session(context) as session:
-        invitation = make_invitation(session, party, role="analyst" if party == ANALYST else "institution")
+        role: Role = "analyst" if party == ANALYST else "institution"
+        invitation = make_invitation(session, party, role=role, replace_earlier=replace)
     write_whole(path, invitation.to_json().encode())
     show(
         as_json,
@@ -126,19 +144,28 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Take back all certificates of a party; the analyst refuses them from then on."""
-    secret = passphrase(passphrase_file)
+    secret = options_of(context).passphrase(passphrase_file)
     with open_session(context) as session:
-        count = revoke_party(session, party, secret)
+        revoked = revoke_party(session, party, secret)
         path = session.home.revocations_path
-    show(
-        as_json,
-        {"party": party, "revoked": count, "list": str(path)},
-        lambda: (
-            f"{count} certificates of {party} are revoked; the analyst refuses them\n"
+    value = {
+        "party": party,
+        "revoked": revoked.certificates,
+        "invitations_withdrawn": revoked.invitations,
+        "list": str(path) if revoked.certificates else None,
+    }
+    show(as_json, value, lambda: "\n".join(_revoked_text(party, revoked, path)))
+
+
+def _revoked_text(party: str, revoked: Revoked, path: Path) -> Iterator[str]:
+    if revoked.invitations:
+        yield f"{revoked.invitations} unused invitations of {party} are withdrawn"
+    if revoked.certificates:
+        yield f"{revoked.certificates} certificates of {party} are revoked; the analyst refuses them"
+        yield (
             "members fetch the list with `odc revocations`; "
             f"where the analyst itself is not believed, send them {path}"
-        ),
-    )
+        )
 
 
 @app.command()
@@ -154,28 +181,115 @@ def approve(
             help="a further name or address the analyst answers to, with --request; repeat for more"
         ),
     ] = None,
-    watch: Annotated[float, typer.Option(help="seconds to wait until all who are invited have joined")] = 0,
+    party: Annotated[
+        list[str] | None, typer.Option(help="sign for this party alone; repeat for more")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="sign without asking")] = False,
+    watch: Annotated[
+        float,
+        typer.Option(help="seconds to go on signing, without asking, until all who are invited have joined"),
+    ] = 0,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Issue certificates for the requests at the analyst, or for the analyst's own request file."""
-    secret, told = passphrase(passphrase_file), set[str]()
+    """Show the requests for certificates at the analyst, or its own request file, and sign on consent."""
     with open_session(context) as session:
+        work = _Approval(session, partial(options_of(context).passphrase, passphrase_file), set(party or ()))
         if request is not None:
-            approved = [approve_request(session, read_bytes(request), secret, hosts=host or ())]
+            waiting = check_request(session, read_bytes(request), hosts=host or ())
+            _confirm([waiting], is_agreed=yes)
+            approved = [approve_checked(session, waiting, work.passphrase())]
             write_whole(out, approved[0].certificate.public_bytes(Encoding.PEM))
+        elif watch:
+            approved = work.watch(watch)
         else:
-            approved = _approve_or_tell(session, secret, told) if watch else approve_pending(session, secret)
-            end = time.monotonic() + watch
-            while _is_awaiting(session) and time.monotonic() < end:
-                time.sleep(WATCH_S)
-                approved += _approve_or_tell(session, secret, told)
+            approved = work.once(is_agreed=yes)
     rows = [{"party": one.identity.name, "role": one.identity.role} for one in approved]
     show(
         as_json,
         {"approved": rows, "certificate": str(out) if request else None},
         lambda: "\n".join(f"approved {row['party']} as {row['role']}" for row in rows) or "no requests wait",
     )
+    if work.refused and not watch:
+        raise InvitationError("; ".join(work.refused))
+
+
+class _Approval:
+    """Signs what waits at the analyst, for all parties or those chosen."""
+
+    def __init__(self, session: Session, passphrase: Callable[[], str], parties: set[str]) -> None:
+        self._session, self.passphrase, self._parties = session, passphrase, parties
+        self.refused: list[str] = []
+        """Why requests cannot be signed, each once."""
+
+    def once(self, *, is_agreed: bool) -> list[Approved]:
+        waiting = self._waiting()
+        if not waiting:
+            return []
+        _confirm(waiting, is_agreed=is_agreed)
+        return approve_waiting(self._session, waiting, self.passphrase())
+
+    def watch(self, seconds: float) -> list[Approved]:
+        """Sign what comes, and say so; a request that cannot be signed does not end the watch."""
+        self.passphrase()  # while somebody is there to be asked
+        approved: list[Approved] = []
+        end = time.monotonic() + seconds
+        while True:
+            waiting = self._waiting()
+            if waiting:
+                approved += approve_waiting(self._session, waiting, self.passphrase())
+            for one in waiting:
+                typer.echo(f"{_time(self._session.clock())} signed for {_in_words(one)}", err=True)
+            if not self._is_awaiting() or time.monotonic() >= end:
+                return approved
+            time.sleep(WATCH_S)
+
+    def _waiting(self) -> list[Waiting]:
+        waiting, refused = waiting_requests(self._session)
+        for reason in refused:
+            if reason not in self.refused:
+                self.refused.append(reason)
+                typer.echo(f"cannot be signed: {printable(reason)}", err=True)
+        return [one for one in waiting if not self._parties or one.identity.name in self._parties]
+
+    def _is_awaiting(self) -> bool:
+        """Whether an institution still may answer an invitation of ours."""
+        now = self._session.clock()
+        return any(
+            one.role == "institution"
+            and one.expires_at > now
+            and (not self._parties or one.party in self._parties)
+            for one in invitations(self._session)
+        )
+
+
+def _confirm(waiting: Sequence[Waiting], *, is_agreed: bool) -> None:
+    """Show what would be signed and ask; raises `InputError` if nobody agrees."""
+    for one in waiting:
+        typer.echo(_in_words(one), err=True)
+    if is_agreed:
+        return
+    if not sys.stdin.isatty():
+        names = ", ".join(one.identity.name for one in waiting)
+        error = InputError(f"nobody has agreed to sign for {names}, and there is no terminal to ask at")
+        error.hint = "compare the keys, then sign with --yes, or for one with --party NAME --yes"
+        raise error
+    if not typer.confirm(f"Sign {len(waiting)} certificates?", err=True):
+        raise InputError("nothing was signed")
+
+
+def _in_words(one: Waiting) -> str:
+    parts = [f"{one.identity.name} as {one.identity.role}"]
+    parts.append(f"by {one.kind} {one.request_id[:8]}")
+    if one.since is not None:
+        parts.append(f"since {_time(one.since)}")
+    if one.hosts:
+        parts.append(f"server names {', '.join(one.hosts)}")
+    return f"{', '.join(parts)}\n  key {one.key_fingerprint}"
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _member(member: Member) -> dict[str, Any]:
@@ -196,20 +310,3 @@ def _listing(value: dict[str, Any]) -> list[str]:
     rows = [(row, row["state"]) for row in value["members"]]
     rows += [(row, "expired" if row["expired"] else "invited") for row in value["invitations"]]
     return [f"{row['party']:<24} {row['role']:<12} {state:<8} ends {row['ends']}" for row, state in rows]
-
-
-def _is_awaiting(session: Session) -> bool:
-    """Whether an institution still may answer an invitation of ours."""
-    now = session.clock()
-    return any(one.role == "institution" and one.expires_at > now for one in invitations(session))
-
-
-def _approve_or_tell(session: Session, secret: str, told: set[str]) -> list[Approved]:
-    """Approve what can be; a request that cannot does not end the watch, and is told once."""
-    try:
-        return approve_pending(session, secret)
-    except InvitationError as error:
-        if error.detail not in told:
-            typer.echo(for_terminal("odc", error), err=True)
-            told.add(error.detail)
-        return []

@@ -6,25 +6,28 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from protocol import __version__
-from protocol.errors import OdcError, for_terminal
+from protocol.errors import InputError, OdcError, for_terminal
+from protocol.identity import key_fingerprint
 from protocol.invitation import Invitation
 from user_client.cli import consortium, round_commands, terms
 from user_client.cli.options import (
     AsJson,
     Options,
     PassphraseFile,
+    ask_passphrase,
     open_session,
-    passphrase,
+    options_of,
     set_up_logging,
     show,
 )
+from user_client.custody import protection
 from user_client.custody.files import read_bytes, read_text
-from user_client.errors import NotPreparedError
+from user_client.errors import NotJoinedError, NotPreparedError
 from user_client.sdk import join as join_consortium
 from user_client.sdk import renew as renew_certificate
 from user_client.sdk import renew_own, update_revocations
@@ -57,11 +60,13 @@ def options(
     home: Annotated[
         Path | None, typer.Option(help="state directory of this institution [env: ODC_HOME; default: ~/.odc]")
     ] = None,
+    passphrase_file: PassphraseFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="say what happens meanwhile")] = False,
 ) -> None:
     """Options of every command."""
     set_up_logging(verbose)
-    context.obj = Options(home or Path(os.environ.get("ODC_HOME") or Path.home() / ".odc"))
+    chosen = home or Path(os.environ.get("ODC_HOME") or Path.home() / ".odc")
+    context.obj = Options(chosen, passphrase_file)
 
 
 @app.command()
@@ -77,6 +82,10 @@ def join(
         Path | None, typer.Argument(help="the file from the lead institution; not needed to go on")
     ] = None,
     wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
+    protect: Annotated[
+        bool, typer.Option("--protect", help="seal the state directory under a passphrase, from the start")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Join a consortium: make our key here, ask for a certificate, fetch it once approved."""
@@ -84,9 +93,14 @@ def join(
     if parsed is not None:
         parsed.trust_root()  # before its fingerprint is shown to be compared
         typer.echo(f"root of {parsed.consortium}: {parsed.root_fingerprint}", err=True)
-        typer.echo("compare it with the lead institution by telephone", err=True)
+        typer.echo("compare it with the lead institution by telephone, and our key below", err=True)
+    options = options_of(context)
     with open_session(context) as session:
+        if protect or passphrase_file:
+            is_new = not session.home.is_protected()
+            protection.protect(session.home, options.passphrase(passphrase_file, is_new=is_new))
         membership = join_consortium(session, parsed, wait_s=wait)
+        typer.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
     if membership is None:
         error = NotPreparedError("the lead institution has not approved yet; the request is with the analyst")
         error.hint = "the lead runs `odc consortium approve`; then run `odc join` again"
@@ -99,6 +113,52 @@ def join(
 
 
 @app.command()
+def protect(
+    context: typer.Context,
+    remove: Annotated[bool, typer.Option("--remove", help="write the secrets as they are again")] = False,
+    change: Annotated[
+        bool, typer.Option("--change", help="lock the directory by another passphrase")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    new_passphrase_file: Annotated[
+        Path | None, typer.Option(help="file with the new passphrase, with --change; asked for otherwise")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Seal the secrets of our state directory under a passphrase. The lead's is that of the root key."""
+    if remove and change:
+        raise InputError("--remove and --change are two things: do one, then the other")
+    options = options_of(context)
+    with open_session(context) as session:
+        home = session.home
+        if not home.key_path.exists():
+            raise NotJoinedError(f"there is no key in {home.path}")
+        if (remove or change) and not home.is_protected():
+            raise InputError(f"{home.path} is not protected by a passphrase")
+        is_new = not home.is_protected() and not home.root_key_path.exists()
+        secret = options.passphrase(passphrase_file, is_new=is_new)
+        if remove:
+            protection.unprotect(home, secret)
+        elif change:
+            new = ask_passphrase("New passphrase", new_passphrase_file, is_new=True)
+            protection.change_passphrase(home, secret, new)
+        else:
+            protection.protect(home, secret)
+        value = {"home": str(home.path), "protected": home.is_protected(), "sealed": len(home.secrets())}
+    show(as_json, value, lambda: _protection_text(home.path, value, is_changed=change))
+
+
+def _protection_text(path: Path, value: dict[str, Any], *, is_changed: bool) -> str:
+    if not value["protected"]:
+        return f"{path} is open to whoever can read it: keep its permissions, and use disk encryption"
+    lines = [f"{path} is protected: {value['sealed']} files open with the passphrase alone"]
+    if is_changed:
+        lines.append("the old passphrase still opens copies that were made before")
+    lines.append("there is no way back without it: keep a copy where you keep your other keys")
+    return "\n".join(lines)
+
+
+@app.command()
 def renew(
     context: typer.Context,
     wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
@@ -108,7 +168,7 @@ def renew(
     """Renew our certificate before it ends. The lead renews its own, with the passphrase of the root."""
     with open_session(context) as session:
         if session.membership.role == "lead":
-            certificate = renew_own(session, passphrase(passphrase_file))
+            certificate = renew_own(session, options_of(context).passphrase(passphrase_file))
         else:
             renewed = renew_certificate(session, wait_s=wait)
             if renewed is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,17 +18,48 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from protocol.errors import InputError
 from user_client.custody.files import read_text
+from user_client.errors import PassphraseNeededError
 from user_client.sdk import Session, renew_in_time
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
 """Less than this is over before a person has read the bar."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Options:
-    """The options before the command."""
+    """The options before the command, and the passphrase once it is known."""
 
     home: Path
+    passphrase_file: Path | None = None
+    _passphrase: str | None = field(default=None, repr=False)
+
+    def passphrase(self, file: Path | None = None, *, is_new: bool = False) -> str:
+        """Return the passphrase of this directory: from a file, or from the person at the terminal.
+
+        The lead's is also the one of the root key. Whoever asks again gets the same.
+        """
+        if self._passphrase is None:
+            named = file or self.passphrase_file or _path_in_environment("ODC_PASSPHRASE_FILE")
+            self._passphrase = ask_passphrase("Passphrase", named, is_new=is_new)
+        return self._passphrase
+
+
+def _path_in_environment(name: str) -> Path | None:
+    return Path(os.environ[name]) if os.environ.get(name) else None
+
+
+def ask_passphrase(what: str, file: Path | None, *, is_new: bool) -> str:
+    """Return a passphrase from a file or a prompt; raises `PassphraseNeededError` if there is neither."""
+    if file is not None:
+        return read_text(file).strip()
+    if not sys.stdin.isatty():
+        raise PassphraseNeededError(f"{what}: no file names it, and there is no terminal to ask at")
+    return str(typer.prompt(what, hide_input=True, confirmation_prompt=is_new, err=True))
+
+
+def options_of(context: typer.Context) -> Options:
+    """Return the options before the command."""
+    return context.ensure_object(Options)
 
 
 @contextmanager
@@ -36,7 +68,8 @@ def open_session(context: typer.Context) -> Iterator[Session]:
 
     A command that talked to the analyst also sees to it that our certificate does not end unnoticed.
     """
-    with Session(context.ensure_object(Options).home) as session:
+    options = options_of(context)
+    with Session(options.home, passphrase=options.passphrase) as session:
         yield session
         if session.is_connected():
             renew_in_time(session)
@@ -78,17 +111,9 @@ PassphraseFile = Annotated[
     Path | None,
     typer.Option(
         "--passphrase-file",
-        help="file with the passphrase of the root key; asked for otherwise [env: ODC_PASSPHRASE_FILE]",
+        help="file with the passphrase; asked for otherwise [env: ODC_PASSPHRASE_FILE]",
     ),
 ]
-
-
-def passphrase(file: Path | None, *, confirm: bool = False) -> str:
-    """Return the passphrase of the root key, from a file or from the person at the terminal."""
-    named = file or (Path(os.environ["ODC_PASSPHRASE_FILE"]) if "ODC_PASSPHRASE_FILE" in os.environ else None)
-    if named is not None:
-        return read_text(named).strip()
-    return str(typer.prompt("Passphrase of the root key", hide_input=True, confirmation_prompt=confirm))
 
 
 def refuse_to_overwrite(path: Path, *, force: bool) -> None:

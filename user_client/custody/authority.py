@@ -68,14 +68,23 @@ class Authority:
     @classmethod
     def unlock(cls, locked: bytes, passphrase: str, certificate: x509.Certificate) -> Authority:
         """Open the locked key; raises `PassphraseError`."""
-        key = load_der_private_key(unlock(locked, passphrase), None)
+        return cls.from_bytes(unlock(locked, passphrase), certificate)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, certificate: x509.Certificate) -> Authority:
+        """Take the key from its `private_bytes`."""
+        key = load_der_private_key(data, None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise CertificateRefusedError("the root key is not an ECDSA key")
         return cls(key, certificate)
 
     def lock(self, passphrase: str) -> bytes:
         """Return the key for the disk."""
-        return lock(self._key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()), passphrase)
+        return lock(self.private_bytes(), passphrase)
+
+    def private_bytes(self) -> bytes:
+        """Return the key for a vault: nowhere else may it lie like this."""
+        return self._key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
     def issue(
         self, public_key: _PublicKey, identity: Identity, *, hosts: Sequence[str] = (), now: int

@@ -17,30 +17,59 @@
         receipt.odc  downlink.odc  change_of_basis.bin  model.onnx
     analyst.json                                            what the analyst said of itself, for a day
     traffic.jsonl                                           bytes on the wire, by kind: counts only
+    storage.locked                                          if a passphrase protects this directory
+
+In a protected directory what `SECRETS` names lies sealed (`vault`), and ``key.pem`` is an encrypted PEM,
+which the TLS library opens by itself: no plain key touches the disk.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
 
-from protocol.errors import CertificateRefusedError, InputError
+from protocol.errors import CertificateRefusedError, InputError, UnreadableFileError
 from protocol.identity import Identity, TrustRoot, load_certificate
 from protocol.messages import Role
 from user_client.custody.files import write_whole
-from user_client.errors import NotJoinedError
+from user_client.custody.vault import Vault, is_sealed
+from user_client.errors import NotJoinedError, PassphraseNeededError
+
+SECRETS: Final = (
+    "key.pem",
+    "invitation.json",
+    "consortium/root.locked",
+    "consortium/invitations/*.json",
+    "collaborations/*/sealing.key",
+    "collaborations/*/basis.npy",
+)
+"""Every file that holds a secret. `Home.write_secret` writes no other, so that none is forgotten here."""
+
+
+def is_encrypted(pem: bytes) -> bool:
+    """Whether a private key in PEM needs a password."""
+    return pem.startswith(b"-----BEGIN ENCRYPTED")
+
+
+def key_pem(key: PrivateKeyTypes, password: bytes | None) -> bytes:
+    """Return a private key for the disk."""
+    protection = BestAvailableEncryption(password) if password else NoEncryption()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, protection)
 
 
 def revocations_der(data: bytes) -> bytes:
@@ -69,10 +98,18 @@ class Membership:
 
 
 class Home:
-    """Reads and writes the state directory; knows where things lie and nothing else."""
+    """Reads and writes the state directory; knows where things lie, and how the secret ones do.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    passphrase : callable, optional
+        Returns the passphrase of a protected directory; called at most once, when a secret is needed.
+    """
+
+    def __init__(self, path: Path, passphrase: Callable[[], str] | None = None) -> None:
         self.path = path
+        self._passphrase = passphrase
+        self._vault: Vault | None = None
 
     def __repr__(self) -> str:
         return f"<Home {self.path}>"
@@ -96,6 +133,14 @@ class Home:
     @property
     def consortium_path(self) -> Path:
         return self.path / "consortium"
+
+    @property
+    def root_key_path(self) -> Path:
+        return self.consortium_path / "root.locked"
+
+    @property
+    def storage_key_path(self) -> Path:
+        return self.path / "storage.locked"
 
     @property
     def revocations_path(self) -> Path:
@@ -125,15 +170,86 @@ class Home:
     def make_key(self) -> ec.EllipticCurvePrivateKey:
         """Return the identity key, drawn here if there is none yet; it is never replaced."""
         if not self.key_path.exists():
-            key = ec.generate_private_key(ec.SECP256R1())
-            write_whole(self.key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            self.write_key(ec.generate_private_key(ec.SECP256R1()))
         return self.key()
 
+    def write_key(self, key: PrivateKeyTypes) -> None:
+        """Keep the identity key, encrypted if the directory is protected."""
+        vault = self._unlocked()
+        write_whole(self.key_path, key_pem(key, vault.key_password if vault else None))
+
     def key(self) -> ec.EllipticCurvePrivateKey:
-        key = load_pem_private_key(self._read("key.pem"), None)
+        key = load_pem_private_key(self._read("key.pem"), self.key_password())
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise CertificateRefusedError(f"{self.key_path} is not an ECDSA key")
         return key
+
+    def key_password(self) -> bytes | None:
+        """Return what opens ``key.pem``; None if it lies open."""
+        vault = self._unlocked()
+        if is_encrypted(self._read("key.pem")) == (vault is None):
+            raise self._on_the_wrong_side(self.key_path)
+        return vault.key_password if vault else None
+
+    def is_protected(self) -> bool:
+        """Whether a passphrase is needed for what is secret here."""
+        return self.storage_key_path.exists()
+
+    @property
+    def is_unlocked(self) -> bool:
+        return self._vault is not None
+
+    def unlock(self, passphrase: str) -> Vault:
+        """Open a protected directory for this object; raises `PassphraseError`, or `InputError`."""
+        if not self.is_protected():
+            raise InputError(f"{self.path} is not protected by a passphrase")
+        self._vault = Vault.unlock(self.storage_key_path.read_bytes(), passphrase)
+        return self._vault
+
+    def secrets(self) -> list[Path]:
+        """Return the files that hold secrets, as far as there are any."""
+        return sorted(path for pattern in SECRETS for path in self.path.glob(pattern))
+
+    def write_secret(self, path: Path, *parts: bytes | memoryview) -> None:
+        """Write one of `SECRETS` whole, sealed if the directory is protected."""
+        name, vault = path.relative_to(self.path), self._unlocked()
+        if not any(name.match(pattern) for pattern in SECRETS):
+            raise ValueError(f"{name} is not known as a secret")
+        write_whole(path, *(vault.seal(name.as_posix(), *parts) if vault else parts))
+
+    def read_secret(self, path: Path) -> bytes:
+        """Read one of `SECRETS`.
+
+        Raises
+        ------
+        PassphraseNeededError, PassphraseError
+            If the directory is protected and the passphrase is not known, or wrong.
+        UnreadableFileError
+            If the file is damaged.
+        """
+        data, vault = path.read_bytes(), self._unlocked()
+        if is_sealed(data) == (vault is None):
+            raise self._on_the_wrong_side(path)
+        return vault.open(path.relative_to(self.path).as_posix(), data) if vault else data
+
+    def _unlocked(self) -> Vault | None:
+        """The vault of a protected directory, opened at most once: that takes half a second."""
+        if not self.is_protected():
+            return None
+        if self._vault is None:
+            if self._passphrase is None:
+                raise PassphraseNeededError(f"{self.path} is protected by a passphrase")
+            self.unlock(self._passphrase())
+        return self._vault
+
+    def _on_the_wrong_side(self, path: Path) -> UnreadableFileError:
+        if not self.is_protected():
+            error = UnreadableFileError(path, f"it is sealed, and {self.storage_key_path.name} is missing")
+            error.hint = "restore the state directory whole from a backup"
+        else:
+            error = UnreadableFileError(path, "it lies open in a protected directory")
+            error.hint = "`odc protect` did not come to its end: run it again, it goes on"
+        return error
 
     def certificate(self) -> x509.Certificate:
         return load_certificate(self._read("certificate.pem"))

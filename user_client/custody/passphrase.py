@@ -1,5 +1,7 @@
 """Bytes under a passphrase: scrypt (RFC 7914) and ChaCha20-Poly1305.
 
+The root key of a lead, and the storage key of a directory that is protected (`vault`).
+
 Layout: the line ``odc-scrypt-v1``, one byte log2(N), a 16-byte salt, a 12-byte nonce, the ciphertext.
 Everything before the nonce is authenticated with it.
 """
@@ -13,6 +15,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
+from protocol.errors import InputError
 from user_client.errors import PassphraseError
 
 _MAGIC: Final = b"odc-scrypt-v1\n"
@@ -21,6 +24,13 @@ _NONCE_BYTES: Final = 12
 LOG2_N: Final = 17
 """128 MiB and about half a second: interactive, and what OWASP asks for with r = 8, p = 1."""
 _MAX_LOG2_N: Final = 20
+_MIN_CHARS: Final = 8
+
+
+def require_long_enough(passphrase: str) -> None:
+    """Raise `InputError` for a new passphrase that is too short."""
+    if len(passphrase) < _MIN_CHARS:
+        raise InputError(f"a passphrase needs at least {_MIN_CHARS} characters")
 
 
 def _key(passphrase: str, salt: bytes, log2_n: int) -> bytes:

@@ -7,10 +7,20 @@ False
 """
 
 from user_client.sdk.anchor import create_anchor
-from user_client.sdk.approval import Approved, approve_pending, approve_request
+from user_client.sdk.approval import (
+    Approved,
+    Waiting,
+    approve_checked,
+    approve_pending,
+    approve_request,
+    approve_waiting,
+    check_request,
+    waiting_requests,
+)
 from user_client.sdk.certificates import renew, renew_in_time, update_revocations
 from user_client.sdk.consortium import (
     Member,
+    Revoked,
     create_consortium,
     invitations,
     invite,
@@ -29,10 +39,15 @@ __all__ = [
     "Approved",
     "Member",
     "Prepared",
+    "Revoked",
     "Session",
+    "Waiting",
     "accept_terms",
+    "approve_checked",
     "approve_pending",
     "approve_request",
+    "approve_waiting",
+    "check_request",
     "contribute",
     "create_anchor",
     "create_consortium",
@@ -51,4 +66,5 @@ __all__ = [
     "renew_own",
     "revoke",
     "update_revocations",
+    "waiting_requests",
 ]

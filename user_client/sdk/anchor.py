@@ -120,7 +120,7 @@ def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, byte
             raise TermsMismatchError("the sealed anchor")
         write_whole(path, data)
     anchor, _ = session.stored(collaboration_id, SealedAnchor, ANCHOR_FILE, "odc prepare")
-    key = SealingKey.from_bytes((directory / SEALING_KEY_FILE).read_bytes())
+    key = SealingKey.from_bytes(session.home.read_secret(directory / SEALING_KEY_FILE))
     info = anchor_info(collaboration_id, anchor.terms_digest, anchor.recipient)
     try:
         seed = key.open(anchor.ciphertext, info)

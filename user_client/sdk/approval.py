@@ -1,4 +1,7 @@
-"""Approval: the lead answers requests for certificates, those of invitations and those of renewals."""
+"""Approval: the lead answers requests for certificates, those of invitations and those of renewals.
+
+Looking at what waits takes no passphrase; signed is what was looked at, whatever the analyst says next.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,49 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import urlsplit
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from protocol.codec import decode
 from protocol.envelope import Signed, join_mac
 from protocol.errors import InputError, InvitationError, MalformedMessageError, OdcError, ProtocolError
-from protocol.identity import Identity, load_der_certificate, public_key, requested_key, same_key
+from protocol.identity import (
+    Identity,
+    key_fingerprint,
+    load_der_certificate,
+    public_key,
+    requested_key,
+    same_key,
+)
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment, InvitationTicket, Renewal
-from user_client.custody.authority import Authority
-from user_client.sdk.consortium import invitation_path, members, record, unlock_root
+from user_client.sdk.consortium import invitation_path, members, record, require_leading, unlock_root
 from user_client.sdk.session import Session
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A request that was checked: the lead may sign it."""
+
+    request_id: str
+    kind: Literal["invitation", "renewal"]
+    identity: Identity
+    key: ec.EllipticCurvePublicKey
+    hosts: tuple[str, ...] = ()
+    """Names and addresses a server will answer to."""
+    since: int | None = None
+    """When the analyst says it came (unix seconds)."""
+    earlier: x509.Certificate | None = None
+    """What was issued for this very request already, and is given out again."""
+
+    @property
+    def key_fingerprint(self) -> str:
+        """What the party reads aloud to prove that the key is its own."""
+        return key_fingerprint(self.key)
 
 
 @dataclass(frozen=True)
@@ -33,6 +65,31 @@ class Approved:
     certificate: x509.Certificate
 
 
+def waiting_requests(session: Session) -> tuple[list[Waiting], list[str]]:
+    """Return the requests at the analyst that may be signed, and why others may not."""
+    waiting: list[Waiting] = []
+    refused: list[str] = []
+    for body, since in _pending_requests(session):
+        try:
+            waiting.append(_check(session, body, since=since))
+        except OdcError as error:
+            refused.append(error.detail)
+    return waiting, refused
+
+
+def approve_waiting(session: Session, waiting: Sequence[Waiting], passphrase: str) -> list[Approved]:
+    """Issue certificates for requests that were looked at, and hand them to the analyst to fetch."""
+    approved = _issue(session, waiting, passphrase)
+    for one in approved:
+        session.connection.request(
+            "PUT",
+            f"/v1/enrolments/{one.request_id}/certificate",
+            content=one.certificate.public_bytes(Encoding.DER),
+        )
+        invitation_path(session.home, one.request_id).unlink(missing_ok=True)
+    return approved
+
+
 def approve_pending(session: Session, passphrase: str) -> list[Approved]:
     """Issue certificates for all requests at the analyst that answer an invitation of ours.
 
@@ -41,54 +98,48 @@ def approve_pending(session: Session, passphrase: str) -> list[Approved]:
     InvitationError
         If there are requests that do not, after all others were approved; it names each.
     """
-    bodies = _pending_requests(session)
-    if not bodies:
-        return []
-    authority = unlock_root(session, passphrase)
-    approved: list[Approved] = []
-    refused: list[str] = []
-    for body in bodies:
-        try:
-            one = _approve(session, authority, body)
-        except OdcError as error:
-            refused.append(error.detail)
-            continue
-        session.connection.request(
-            "PUT",
-            f"/v1/enrolments/{one.request_id}/certificate",
-            content=one.certificate.public_bytes(Encoding.DER),
-        )
-        invitation_path(session.home, one.request_id).unlink(missing_ok=True)
-        approved.append(one)
+    waiting, refused = waiting_requests(session)
+    approved = approve_waiting(session, waiting, passphrase)
     if refused:
         raise InvitationError("; ".join(refused))
     return approved
 
 
-def _pending_requests(session: Session) -> list[bytes]:
+def _pending_requests(session: Session) -> list[tuple[bytes, int]]:
     try:
         rows = session.connection.get_json("/v1/enrolments")["enrolments"]
-        return [base64.b64decode(row["request"]) for row in rows]
+        return [(base64.b64decode(row["request"]), int(row["requested_at"])) for row in rows]
     except (KeyError, TypeError, ValueError):
         raise MalformedMessageError("enrolments", "are no list of requests") from None
 
 
-def approve_request(
-    session: Session, request: bytes, passphrase: str, *, hosts: Sequence[str] = ()
-) -> Approved:
-    """Issue a certificate for a request that came as a file: the analyst's, before it serves.
+def check_request(session: Session, request: bytes, *, hosts: Sequence[str] = ()) -> Waiting:
+    """Check a request that came as a file: the analyst's, before it serves.
 
     Parameters
     ----------
     hosts : sequence of str
         Names and addresses the analyst answers to, beside the one in the invitations.
     """
+    require_leading(session)
     for host in hosts:
         if not _is_host(host):
             raise InputError(f"'{host}' is no name or address of a machine")
-    approved = _approve(session, unlock_root(session, passphrase), request, hosts)
+    return _check(session, request, hosts)
+
+
+def approve_checked(session: Session, waiting: Waiting, passphrase: str) -> Approved:
+    """Issue a certificate for a request that `check_request` has checked, to carry by hand."""
+    (approved,) = _issue(session, [waiting], passphrase)
     invitation_path(session.home, approved.request_id).unlink(missing_ok=True)
     return approved
+
+
+def approve_request(
+    session: Session, request: bytes, passphrase: str, *, hosts: Sequence[str] = ()
+) -> Approved:
+    """Check a request that came as a file and issue a certificate for it."""
+    return approve_checked(session, check_request(session, request, hosts=hosts), passphrase)
 
 
 def _is_host(text: str) -> bool:
@@ -99,22 +150,32 @@ def _is_host(text: str) -> bool:
         return re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", text, re.IGNORECASE) is not None
 
 
-def _approve(
-    session: Session, authority: Authority, request: bytes, more_hosts: Sequence[str] = ()
-) -> Approved:
-    try:
-        decode(Signed, request)
-    except ProtocolError:
-        approved = _approve_enrolment(session, authority, request, more_hosts)
-    else:
-        approved = _approve_renewal(session, authority, request, more_hosts)
-    record(session.home, approved.certificate)
+def _issue(session: Session, waiting: Sequence[Waiting], passphrase: str) -> list[Approved]:
+    """Certify each key, and remember it before it is handed out."""
+    if not waiting:
+        return []
+    authority, now = unlock_root(session, passphrase), session.clock()
+    approved = []
+    for one in waiting:
+        certificate = one.earlier or authority.issue(one.key, one.identity, hosts=one.hosts, now=now)
+        record(session.home, certificate)
+        approved.append(Approved(one.request_id, one.identity, certificate))
     return approved
 
 
-def _approve_enrolment(
-    session: Session, authority: Authority, request: bytes, more_hosts: Sequence[str]
-) -> Approved:
+def _check(
+    session: Session, request: bytes, more_hosts: Sequence[str] = (), *, since: int | None = None
+) -> Waiting:
+    try:
+        decode(Signed, request)
+    except ProtocolError:
+        return _check_enrolment(session, request, more_hosts, since)
+    return _check_renewal(session, request, more_hosts, since)
+
+
+def _check_enrolment(
+    session: Session, request: bytes, more_hosts: Sequence[str], since: int | None
+) -> Waiting:
     """Check a request against its invitation: (1) its ticket is ours, (2) its MAC is by the join
     secret, (3) the invitation has not ended, (4) its key was not revoked. Role, name and address are the
     invitation's. A key that was certified for the invitation gets the same certificate again.
@@ -124,35 +185,37 @@ def _approve_enrolment(
     if ticket.author != session.membership.identity:
         raise InvitationError("the request answers an invitation of somebody else")
     key = requested_key(enrolment.csr)
-    earlier = [one for one in members(session) if same_key(key, public_key(one.certificate))]
-    path = invitation_path(session.home, ticket.message.invitation_id)
+    issued = [one for one in members(session) if same_key(key, public_key(one.certificate))]
+    invitation_id, path = (
+        ticket.message.invitation_id,
+        invitation_path(session.home, ticket.message.invitation_id),
+    )
     if not path.exists():
-        for one in earlier:
+        for one in issued:
             if one.state == "valid" and one.identity.name == ticket.message.party:
-                return Approved(ticket.message.invitation_id, one.identity, one.certificate)
+                return Waiting(
+                    invitation_id, "invitation", one.identity, key, since=since, earlier=one.certificate
+                )
         raise InvitationError(f"the invitation of {ticket.message.party} was used or withdrawn")
-    invitation = Invitation.from_json(path.read_text())
+    invitation = Invitation.from_json(session.home.read_secret(path).decode())
     expected = join_mac(bytes.fromhex(invitation.join_secret), enrolment.ticket, enrolment.csr)
     if not hmac.compare_digest(expected, enrolment.mac):  # (2)
         raise InvitationError(f"the request for {invitation.party} does not know the join secret")
-    now = session.clock()
-    if invitation.expires_at <= now:  # (3)
+    if invitation.expires_at <= session.clock():  # (3)
         raise InvitationError(f"the invitation of {invitation.party} has expired")
-    if any(one.state == "revoked" for one in earlier):  # (4)
+    if any(one.state == "revoked" for one in issued):  # (4)
         raise InvitationError(
             f"the request for {invitation.party} is for a key that was revoked: "
             "it has to join from a new state directory"
         )
     identity = Identity(invitation.consortium_id, invitation.role, invitation.party)
     host = urlsplit(invitation.analyst_url).hostname
-    hosts = [host, *more_hosts] if invitation.role == "analyst" and host else []
-    return Approved(invitation.invitation_id, identity, authority.issue(key, identity, hosts=hosts, now=now))
+    hosts = (host, *more_hosts) if invitation.role == "analyst" and host else ()
+    return Waiting(invitation_id, "invitation", identity, key, hosts, since)
 
 
-def _approve_renewal(
-    session: Session, authority: Authority, request: bytes, more_hosts: Sequence[str]
-) -> Approved:
-    """Certify a member's key again: the signature by its old certificate is its right to ask."""
+def _check_renewal(session: Session, request: bytes, more_hosts: Sequence[str], since: int | None) -> Waiting:
+    """Check that a member asks for its own name again: its old certificate's signature is its right to."""
     verified = session.verify(Renewal, request)
     old = load_der_certificate(decode(Signed, request).certificate)
     names = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -163,5 +226,4 @@ def _approve_renewal(
     if verified.author.role == "analyst":  # nobody else serves
         hosts += more_hosts
     key = requested_key(verified.message.csr)
-    certificate = authority.issue(key, verified.author, hosts=hosts, now=session.clock())
-    return Approved(verified.message.renewal_id, verified.author, certificate)
+    return Waiting(verified.message.renewal_id, "renewal", verified.author, key, tuple(hosts), since)

@@ -28,6 +28,7 @@ from protocol.messages import InvitationTicket, Role
 from user_client.custody.authority import Authority
 from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership, revocations_der
+from user_client.custody.passphrase import require_long_enough
 from user_client.errors import NotJoinedError
 from user_client.sdk.session import Session
 
@@ -36,6 +37,14 @@ ANALYST: Final = "analyst"
 INVITATION_VALIDITY_S: Final = 14 * 24 * 3600
 
 MemberState = Literal["valid", "ended", "revoked"]
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """What was taken back from a party."""
+
+    certificates: int
+    invitations: int
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,7 @@ def create_consortium(
     home, now = session.home, session.clock()
     if home.is_joined():
         raise InputError(f"{home.path} belongs to a consortium already; choose another --home")
-    if len(passphrase) < 8:
-        raise InputError("the passphrase of the root key needs at least 8 characters")
+    require_long_enough(passphrase)
     authority = Authority.create(name, now=now)
     root = TrustRoot(authority.certificate)
     membership = Membership(name, root.consortium_id, analyst_url, "lead", party)
@@ -78,16 +86,31 @@ def create_consortium(
         raise InputError(f"the name of the consortium must be 1 to {MAX_NAME_CHARS} readable characters")
     certificate = authority.issue(home.make_key().public_key(), membership.identity, now=now)
     record(home, certificate)
-    write_whole(home.consortium_path / "root.locked", authority.lock(passphrase))
+    if home.is_protected():
+        home.unlock(passphrase)  # one passphrase for the directory and the root
+        home.write_secret(home.root_key_path, authority.private_bytes())
+    else:
+        write_whole(home.root_key_path, authority.lock(passphrase))
     write_whole(home.consortium_path / "root.pem", authority.certificate.public_bytes(Encoding.PEM))
     home.write_membership(membership, certificate, authority.certificate)
     return membership
 
 
-def invite(session: Session, party: str, *, role: Role = "institution") -> Invitation:
+def invite(
+    session: Session, party: str, *, role: Role = "institution", replace_earlier: bool = False
+) -> Invitation:
     """Make a one-time invitation and remember its secret, to recognise the answer by.
 
-    Raises `InputError` if the name is no name of a party, or stands for somebody else already.
+    Parameters
+    ----------
+    replace_earlier : bool
+        Whether the name may be one that was used before: whoever had it loses its unused invitation, and
+        others may take the newcomer for it.
+
+    Raises
+    ------
+    InputError
+        If the name is no name of a party, or stands for somebody else already.
     """
     home, now = session.home, session.clock()
     membership = require_leading(session)
@@ -98,6 +121,9 @@ def invite(session: Session, party: str, *, role: Role = "institution") -> Invit
             error = InputError(f"{party} holds a certificate already")
             error.hint = f"it renews with `odc renew`; for another key: `odc consortium revoke {party}` first"
             raise error
+    unused = _unused_invitations(session, party)
+    if not replace_earlier:
+        _refuse_used_name(session, party, unused)
     root_pem = (home.consortium_path / "root.pem").read_text()
     invitation_id = secrets.token_hex(16)
     expires_at = now + INVITATION_VALIDITY_S
@@ -124,8 +150,27 @@ def invite(session: Session, party: str, *, role: Role = "institution") -> Invit
         root_certificate=root_pem,
         ticket=base64.b64encode(sign(ticket, home.key(), home.certificate())).decode(),
     )
-    write_whole(invitation_path(home, invitation_id), invitation.to_json().encode())
+    home.write_secret(invitation_path(home, invitation_id), invitation.to_json().encode())
+    for earlier in unused:
+        invitation_path(home, earlier.invitation_id).unlink()
     return invitation
+
+
+def _unused_invitations(session: Session, party: str) -> list[Invitation]:
+    return [one for one in invitations(session) if one.party == party]
+
+
+def _refuse_used_name(session: Session, party: str, unused: list[Invitation]) -> None:
+    """Raise `InputError` if a name was invited or certified before, and nobody said that it may be."""
+    if any(one.expires_at > session.clock() for one in unused):
+        error = InputError(f"an invitation for {party} is under way")
+        error.hint = "to withdraw it and make another: the same again with --replace"
+        raise error
+    earlier = [one for one in members(session) if one.identity.name == party]
+    if earlier:
+        error = InputError(f"{party} held a certificate before, now {earlier[-1].state}")
+        error.hint = "if it is the same institution, or is to take its place: the same again with --replace"
+        raise error
 
 
 def renew_own(session: Session, passphrase: str) -> x509.Certificate:
@@ -159,32 +204,39 @@ def invitations(session: Session) -> list[Invitation]:
     """Return the invitations that were not used yet, the expired ones too."""
     require_leading(session)
     paths = sorted(session.home.consortium_path.glob("invitations/*.json"))
-    return [Invitation.from_json(path.read_text()) for path in paths]
+    return [Invitation.from_json(session.home.read_secret(path).decode()) for path in paths]
 
 
-def revoke(session: Session, party: str, passphrase: str) -> int:
-    """Take back every certificate of a party and tell the analyst, which holds to it from then on.
+def revoke(session: Session, party: str, passphrase: str) -> Revoked:
+    """Take back every certificate and unused invitation of a party, and tell the analyst.
 
-    The list is kept before it is sent: calling again sends it again.
+    It refuses the certificates from then on. The list is kept before it is sent: calling again sends it
+    again. A party that was only invited is not on the list, which holds certificates: the lead
+    does not sign what answers a withdrawn invitation.
 
     Returns
     -------
-    int
-        How many certificates of the party are revoked now.
+    Revoked
+        How many certificates of the party are revoked now, and how many invitations were withdrawn.
 
     Raises
     ------
     InputError
-        If the party holds no certificate, or is the lead itself.
+        If the party holds neither a certificate nor an invitation, or is the lead itself.
     """
     if party == require_leading(session).party:
         raise InputError("the lead institution cannot revoke itself: found a new consortium")
     home, now = session.home, session.clock()
     serials = {one.certificate.serial_number: now for one in members(session) if one.identity.name == party}
-    if not serials:
+    unused = _unused_invitations(session, party)
+    if not serials and not unused:
         error = InputError(f"no certificate was issued to {party}")
         error.hint = "`odc consortium list` shows the members"
         raise error
+    for invitation in unused:
+        invitation_path(home, invitation.invitation_id).unlink()
+    if not serials:
+        return Revoked(0, len(unused))
     held = home.root().revocations
     known = held.revoked_at if held else {}
     if not serials.keys() <= known.keys():
@@ -197,7 +249,7 @@ def revoke(session: Session, party: str, passphrase: str) -> int:
     except OdcError:
         if party != ANALYST:  # an analyst that was revoked need not be told; the next one is, if asked again
             raise
-    return len(serials)
+    return Revoked(len(serials), len(unused))
 
 
 def require_leading(session: Session) -> Membership:
@@ -211,9 +263,13 @@ def require_leading(session: Session) -> Membership:
 def unlock_root(session: Session, passphrase: str) -> Authority:
     """Open the root key of the consortium we lead; raises `PassphraseError`."""
     require_leading(session)
-    directory = session.home.consortium_path
-    certificate = load_certificate((directory / "root.pem").read_bytes())
-    return Authority.unlock((directory / "root.locked").read_bytes(), passphrase, certificate)
+    home = session.home
+    certificate = load_certificate((home.consortium_path / "root.pem").read_bytes())
+    if home.is_protected():  # its passphrase is that of the root key
+        if not home.is_unlocked:
+            home.unlock(passphrase)
+        return Authority.from_bytes(home.read_secret(home.root_key_path), certificate)
+    return Authority.unlock(home.root_key_path.read_bytes(), passphrase, certificate)
 
 
 def invitation_path(home: Home, invitation_id: str) -> Path:

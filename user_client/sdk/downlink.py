@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import tempfile
 import time
@@ -168,7 +169,7 @@ def predict(session: Session, collaboration_id: str, data: Any) -> Predictions:
     classes = terms.table_schema.label_column.classes
     if len(rows) == 0:
         return Predictions(classes, [], np.empty((0, len(classes)), np.float32))
-    aligned_rep = (rows @ _map_to_model(directory, manifest)).astype(np.float32)
+    aligned_rep = (rows @ _map_to_model(session, directory, manifest)).astype(np.float32)
     probabilities = _run_model((directory / MODEL_FILE).read_bytes(), aligned_rep)
     if probabilities.shape != (len(rows), len(classes)):
         raise ShapeMismatchError("probabilities", (len(rows), len(classes)), probabilities.shape)
@@ -195,11 +196,11 @@ def _run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np
     return np.asarray(probabilities)
 
 
-def _map_to_model(directory: Path, manifest: DownlinkManifest) -> NDArray[np.float64]:
+def _map_to_model(session: Session, directory: Path, manifest: DownlinkManifest) -> NDArray[np.float64]:
     """Return ``F_i G_i``, (m, l)."""
     if not (directory / BASIS_FILE).exists():
         raise NotPreparedError("the secret basis is not on this machine any more")
-    basis = np.load(directory / BASIS_FILE, allow_pickle=False)
+    basis = np.load(io.BytesIO(session.home.read_secret(directory / BASIS_FILE)), allow_pickle=False)
     spec = manifest.change_of_basis
     raw = (directory / CHANGE_FILE).read_bytes()
     change = np.frombuffer(raw, dtype=np.dtype(spec.dtype).newbyteorder("<")).reshape(spec.shape)

@@ -63,7 +63,7 @@ def join(
     if invitation.expires_at <= session.clock():
         raise InvitationError("the invitation has expired")
     invitation.trust_root()
-    write_whole(home.invitation_path, invitation.to_json().encode())
+    home.write_secret(home.invitation_path, invitation.to_json().encode())
     with AnalystConnection(
         invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
     ) as connection:
@@ -89,7 +89,7 @@ def join(
 def _under_way(home: Home) -> Invitation:
     if not home.invitation_path.exists():
         raise NotJoinedError("there is no invitation under way; give the invitation's file")
-    return Invitation.from_json(home.invitation_path.read_text())
+    return Invitation.from_json(home.read_secret(home.invitation_path).decode())
 
 
 def poll_certificate(

@@ -22,10 +22,25 @@ def unix_now() -> int:
 
 
 class Session:
-    """Opens the connection when it is first needed; close it, or use it as a context manager."""
+    """Opens the connection when it is first needed; close it, or use it as a context manager.
 
-    def __init__(self, home: Path, clock: Callable[[], int] = unix_now) -> None:
-        self.home = Home(home)
+    Parameters
+    ----------
+    home : Path
+        The state directory.
+    clock : callable
+        Unix seconds.
+    passphrase : callable, optional
+        Asked for the passphrase of a protected directory, once, when a secret is needed.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        clock: Callable[[], int] = unix_now,
+        passphrase: Callable[[], str] | None = None,
+    ) -> None:
+        self.home = Home(home, passphrase)
         self.clock = clock
         self._connection: AnalystConnection | None = None
 
@@ -68,6 +83,7 @@ class Session:
                 (self.home.certificate_path, self.home.key_path),
                 Traffic(self.home.traffic_path),
                 revocations=self.home.revocations_path if self.home.revocations_path.exists() else None,
+                key_password=self.home.key_password(),
             )
             meet(self._connection, membership.analyst_url, self.home.analyst_path, self.clock())
         return self._connection

@@ -100,7 +100,7 @@ def _sign_once(session: Session, terms: Terms, path: Path, accept_row_revealing_
             sealing_key=sealing_key.public_bytes(),
             accept_row_revealing_model=accept_row_revealing_model,
         )
-        write_whole(path.parent / SEALING_KEY_FILE, sealing_key.private_bytes())
+        session.home.write_secret(path.parent / SEALING_KEY_FILE, sealing_key.private_bytes())
         write_whole(path, session.sign(acceptance))
 
 

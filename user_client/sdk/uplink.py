@@ -107,7 +107,7 @@ def _prepare(session: Session, collaboration_id: str, data: Any) -> Prepared:
     for name in (PREPARED_FILE, MANIFEST_FILE):
         (directory / name).unlink(missing_ok=True)
     write_whole(directory / PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
-    write_whole(directory / BASIS_FILE, _npy(basis))
+    session.home.write_secret(directory / BASIS_FILE, _npy(basis))
     write_whole(directory / MANIFEST_FILE, session.sign(manifest))
     write_whole(directory / PREPARED_FILE, json.dumps(asdict(prepared), indent=2).encode())
     return prepared

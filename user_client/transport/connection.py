@@ -46,6 +46,8 @@ class AnalystConnection:
         Waits between attempts; time is an argument so that tests need none.
     revocations : Path, optional
         The root's revocation list (PEM): an analyst on it is not talked to.
+    key_password : bytes, optional
+        What opens the key of ``identity``, where that is encrypted.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class AnalystConnection:
         traffic: Traffic,
         pause: Callable[[float], None] = time.sleep,
         revocations: Path | None = None,
+        key_password: bytes | None = None,
     ) -> None:
         self._root_pem, self._identity, self._revocations = root_pem, identity, revocations
         context = self._trust()
         if identity is not None:
-            context.load_cert_chain(*identity)
+            # given always, because OpenSSL would ask the terminal
+            context.load_cert_chain(*identity, password=lambda: key_password or b"")
         self._url = url.rstrip("/")
         self._traffic = traffic
         self._pause = pause

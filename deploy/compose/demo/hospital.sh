@@ -72,7 +72,7 @@ draft() {
 
 approval() {
   if [ ! -f /drops/analyst/analyst-certificate.pem ]; then
-    say odc consortium approve --request /drops/analyst/analyst-request.odc --host localhost \
+    say odc consortium approve --request /drops/analyst/analyst-request.odc --host localhost --yes \
       --out /drops/analyst/analyst-certificate.pem
   fi
 }

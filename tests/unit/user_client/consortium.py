@@ -121,7 +121,7 @@ class Consortium:
         monkeypatch.setattr(AnalystConnection, "__init__", begin)
 
     def invitation(self, party: str = HOSPITAL) -> Invitation:
-        return invite(self.lead, party)
+        return invite(self.lead, party, replace_earlier=True)
 
     def until_joined(self) -> Consortium:
         join(self.hospital, self.invitation())

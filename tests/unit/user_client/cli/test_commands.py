@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -12,13 +14,22 @@ from cryptography import x509
 
 from analyst_server.services import collaborations
 from protocol.codec import encode
+from protocol.errors import InputError, InvitationError
 from protocol.identity import load_certificate
 from protocol.invitation import Invitation
 from tests.unit.user_client.cli.runner import Odc
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL
 from user_client.cli import consortium as consortium_module
 from user_client.cli import options
-from user_client.errors import ConnectionFailedError, PassphraseError
+from user_client.custody import passphrase as passphrase_module
+from user_client.custody import vault
+from user_client.custody.home import is_encrypted
+from user_client.errors import (
+    ConnectionFailedError,
+    NotJoinedError,
+    PassphraseError,
+    PassphraseNeededError,
+)
 from user_client.sdk import invite, join, revoke
 from user_client.transport import AnalystConnection
 
@@ -55,7 +66,7 @@ def test_joining_takes_an_approval(odc: Odc) -> None:
     waiting = odc("join", "invitation.json")
     assert waiting.code == 6
     assert "odc consortium approve" in waiting.err
-    approved = odc("consortium", "approve", "--json", home=LEAD)
+    approved = odc("consortium", "approve", "--yes", "--json", home=LEAD)
     assert approved.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
     assert odc("join", "--json").json["party"] == HOSPITAL
 
@@ -77,14 +88,25 @@ def test_a_watch_ends_when_all_who_are_invited_have_joined(odc: Odc, monkeypatch
     watched = odc("consortium", "approve", "--watch", "3600", "--json", home=LEAD)
     assert watched.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
     assert waits == [consortium_module.WATCH_S]
+    assert f"signed for {HOSPITAL} as institution" in watched.err
 
 
 def test_the_lead_adds_a_name_to_the_analysts_certificate(odc: Odc) -> None:
     revoke(odc.consortium.lead, "analyst", PASSPHRASE)
-    invitation = invite(odc.consortium.lead, "analyst", role="analyst")
+    invitation = invite(odc.consortium.lead, "analyst", role="analyst", replace_earlier=True)
     key = odc.consortium.session("other").home.make_key()
     Path("request.odc").write_bytes(encode(invitation.answer(key)))
-    words = ("consortium", "approve", "--request", "request.odc", "--out", "a.pem", "--host", "localhost")
+    words = (
+        "consortium",
+        "approve",
+        "--request",
+        "request.odc",
+        "--out",
+        "a.pem",
+        "--host",
+        "localhost",
+        "--yes",
+    )
     assert odc(*words, home=LEAD).code == 0
     names = load_certificate(Path("a.pem").read_bytes()).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
@@ -111,7 +133,56 @@ def test_a_revoked_member_is_told_to_ask_for_an_invitation(odc: Odc) -> None:
     refused = odc("status")
     assert refused.code == 5
     assert "new invitation" in refused.err
-    assert odc("consortium", "invite", HOSPITAL, home=LEAD).code == 0
+    assert "--replace" in odc("consortium", "invite", HOSPITAL, home=LEAD).err
+    assert odc("consortium", "invite", HOSPITAL, "--replace", home=LEAD).code == 0
+
+
+def test_a_revoked_invitation_is_withdrawn(odc: Odc) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    odc("join", "i.json")
+    result = odc("consortium", "revoke", HOSPITAL, "--json", home=LEAD)
+    assert (result.json["revoked"], result.json["invitations_withdrawn"], result.json["list"]) == (0, 1, None)
+    refused = odc("consortium", "approve", "--yes", home=LEAD)
+    assert (refused.code, refused.out) == (InvitationError.exit_code, "no requests wait\n")
+    assert "was used or withdrawn" in refused.err
+
+
+def test_who_signs_sees_for_whom_and_is_asked(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    key = re.search("our key: (.*)", odc("join", "i.json").err)
+    assert key is not None
+    unasked = odc("consortium", "approve", home=LEAD)
+    assert unasked.code == InputError.exit_code
+    for said in (f"{HOSPITAL} as institution, by invitation", "since 2030-06-01", key[1], "--yes"):
+        assert said in unasked.err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    answers = iter([False, True])
+    monkeypatch.setattr(typer, "confirm", lambda *_text, **_options: next(answers))
+    assert "nothing was signed" in odc("consortium", "approve", home=LEAD).err
+    assert odc("consortium", "approve", home=LEAD).out == f"approved {HOSPITAL} as institution\n"
+
+
+def test_the_lead_signs_for_those_it_names(odc: Odc) -> None:
+    for name in (HOSPITAL, "hospital-b"):
+        odc("consortium", "invite", name, "--out", f"{name}.json", home=LEAD)
+        odc("join", f"{name}.json", home=name)
+    words = ("consortium", "approve", "--yes", "--json", "--party")
+    for name in ("hospital-b", HOSPITAL):
+        assert odc(*words, name, home=LEAD).json["approved"] == [{"party": name, "role": "institution"}]
+        assert odc(*words, name, home=LEAD).json["approved"] == []
+
+
+def test_the_names_of_a_server_are_shown_before_they_are_signed(odc: Odc) -> None:
+    revoke(odc.consortium.lead, "analyst", PASSPHRASE)
+    invitation = invite(odc.consortium.lead, "analyst", role="analyst", replace_earlier=True)
+    Path("request.odc").write_bytes(
+        encode(invitation.answer(odc.consortium.session("other").home.make_key()))
+    )
+    words = ("consortium", "approve", "--request", "request.odc", "--host", "localhost")
+    refused = odc(*words, home=LEAD)
+    assert refused.code == InputError.exit_code
+    assert "server names analyst, localhost" in refused.err
+    assert not Path("analyst-certificate.pem").exists()
 
 
 def test_a_renewal_takes_an_approval(odc: Odc) -> None:
@@ -119,7 +190,7 @@ def test_a_renewal_takes_an_approval(odc: Odc) -> None:
     waiting = odc("renew")
     assert waiting.code == 6
     assert "odc consortium approve" in waiting.err
-    odc("consortium", "approve", home=LEAD)
+    odc("consortium", "approve", "--yes", home=LEAD)
     assert odc("renew", "--json").json["ends"].startswith("20")
 
 
@@ -132,7 +203,7 @@ def test_the_last_month_renews_by_itself_with_any_command(odc: Odc) -> None:
     odc.consortium.clock.forward(340 * 86400)
     before = odc.consortium.hospital.home.certificate_path.read_bytes()
     assert odc("status").code == 0
-    odc("consortium", "approve", home=LEAD)
+    odc("consortium", "approve", "--yes", home=LEAD)
     assert odc("status").code == 0
     assert odc.consortium.hospital.home.certificate_path.read_bytes() != before
 
@@ -146,7 +217,7 @@ def test_revocations_come_from_the_analyst_or_from_a_file(odc: Odc) -> None:
 
 
 def test_without_requests_the_lead_is_told_so(odc: Odc) -> None:
-    assert odc("consortium", "approve", home=LEAD).out == "no requests wait\n"
+    assert odc("consortium", "approve", "--yes", home=LEAD).out == "no requests wait\n"
 
 
 def test_a_file_that_is_no_invitation_is_refused(odc: Odc) -> None:
@@ -162,7 +233,7 @@ def test_a_wrong_passphrase_is_an_input_error(odc: Odc) -> None:
     odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
     odc("join", "i.json")
     odc.passphrase.write_text("another one")
-    assert odc("consortium", "approve", home=LEAD).code == PassphraseError.exit_code
+    assert odc("consortium", "approve", "--yes", home=LEAD).code == PassphraseError.exit_code
 
 
 def test_a_passphrase_is_asked_for_when_no_file_has_it(
@@ -176,11 +247,76 @@ def test_a_passphrase_is_asked_for_when_no_file_has_it(
         return "typed"
 
     monkeypatch.setattr(typer, "prompt", prompt)
-    assert options.passphrase(None, confirm=True) == "typed"
-    assert asked == [{"hide_input": True, "confirmation_prompt": True}]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    assert options.Options(tmp_path).passphrase(is_new=True) == "typed"
+    assert asked == [{"hide_input": True, "confirmation_prompt": True, "err": True}]
     file = tmp_path / "p"
     file.write_text(" from the file\n")
-    assert options.passphrase(file) == "from the file"
+    assert options.Options(tmp_path, file).passphrase() == "from the file"
+
+
+def test_where_nobody_can_be_asked_a_file_has_to_name_the_passphrase(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ODC_PASSPHRASE_FILE")
+    result = odc("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", home="b")
+    assert result.code == PassphraseNeededError.exit_code
+    assert "ODC_PASSPHRASE_FILE" in result.err
+
+
+# protect
+
+
+@pytest.fixture
+def quick_scrypt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        vault, "lock", lambda data, passphrase: passphrase_module.lock(data, passphrase, log2_n=4)
+    )
+
+
+@pytest.mark.usefixtures("quick_scrypt")
+def test_a_directory_is_protected_from_the_start_and_says_what_it_needs(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    assert odc("join", "i.json", "--passphrase-file", odc.passphrase).code == 6
+    odc("consortium", "approve", "--yes", home=LEAD)
+    assert odc("--passphrase-file", odc.passphrase, "join").code == 0
+    home = odc.consortium.hospital.home
+    assert is_encrypted(home.key_path.read_bytes())
+    assert odc("status").code == 0  # by the variable
+    monkeypatch.delenv("ODC_PASSPHRASE_FILE")
+    without = odc("status")
+    assert without.code == PassphraseNeededError.exit_code
+    assert "odc --passphrase-file FILE" in without.err
+    odc.passphrase.write_text("not this one")
+    wrong = odc("--passphrase-file", odc.passphrase, "status")
+    assert (wrong.code, len(wrong.err.splitlines())) == (PassphraseError.exit_code, 2)
+
+
+@pytest.mark.usefixtures("quick_scrypt")
+def test_a_directory_is_protected_afterwards_and_the_passphrase_changed_and_taken_away(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    plain = odc.consortium.hospital.home.key_path.read_bytes()
+    assert odc("protect", "--json").json["protected"] is True
+    assert odc("protect").code == 0  # again is no harm
+    new = odc.passphrase.with_name("new")
+    new.write_text("another passphrase")
+    assert "old passphrase still opens copies" in odc("protect", "--change", "--new-passphrase-file", new).out
+    assert odc("status").code == PassphraseError.exit_code
+    assert odc("protect", "--remove", "--passphrase-file", new, "--json").json["protected"] is False
+    assert odc.consortium.hospital.home.key_path.read_bytes() == plain
+    assert odc("status").code == 0
+
+
+@pytest.mark.parametrize("words", [("--remove",), ("--change",), ("--remove", "--change")])
+def test_what_is_not_protected_cannot_be_changed(odc: Odc, words: tuple[str, ...]) -> None:
+    odc.consortium.until_joined()
+    assert odc("protect", *words).code == InputError.exit_code
+
+
+def test_nothing_is_protected_before_joining(odc: Odc) -> None:
+    assert odc("protect").code == NotJoinedError.exit_code
 
 
 # terms

@@ -15,9 +15,10 @@ from protocol.errors import (
     InputError,
     InvitationError,
 )
-from protocol.identity import fingerprint
+from protocol.identity import fingerprint, public_key
 from protocol.messages import Renewal
 from protocol.terms import Terms
+from tests.fakes.certificates import NOW
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, Consortium
 from user_client.custody.authority import MEMBER_VALIDITY
 from user_client.custody.home import revocations_der
@@ -26,6 +27,7 @@ from user_client.sdk import (
     Session,
     approve_pending,
     approve_request,
+    approve_waiting,
     invitations,
     invite,
     join,
@@ -35,6 +37,7 @@ from user_client.sdk import (
     renew_own,
     revoke,
     update_revocations,
+    waiting_requests,
 )
 from user_client.sdk.certificates import RENEW_BEFORE_S
 
@@ -172,7 +175,7 @@ def test_a_renewed_institution_gets_no_name_of_a_server(consortium: Consortium) 
 def test_a_revoked_member_is_refused_on_its_open_connection(consortium: Consortium) -> None:
     consortium.until_joined()
     consortium.hospital.collaborations()
-    assert revoke(consortium.lead, HOSPITAL, PASSPHRASE) == 1
+    assert revoke(consortium.lead, HOSPITAL, PASSPHRASE).certificates == 1
     with pytest.raises(CertificateRevokedError) as caught:
         consortium.hospital.collaborations()
     assert "new invitation" in caught.value.hint
@@ -192,7 +195,7 @@ def test_revoking_again_sends_the_list_again_and_changes_nothing(consortium: Con
     consortium.until_joined()
     revoke(consortium.lead, HOSPITAL, PASSPHRASE)
     kept = consortium.lead.home.revocations_path.read_bytes()
-    assert revoke(consortium.lead, HOSPITAL, PASSPHRASE) == 1
+    assert revoke(consortium.lead, HOSPITAL, PASSPHRASE).certificates == 1
     assert consortium.lead.home.revocations_path.read_bytes() == kept
 
 
@@ -201,7 +204,7 @@ def test_a_renewed_member_loses_both_certificates(consortium: Consortium) -> Non
     renew(consortium.hospital)
     approve_pending(consortium.lead, PASSPHRASE)
     renew(consortium.hospital)
-    assert revoke(consortium.lead, HOSPITAL, PASSPHRASE) == 2
+    assert revoke(consortium.lead, HOSPITAL, PASSPHRASE).certificates == 2
 
 
 def test_a_second_revocation_keeps_the_first(consortium: Consortium) -> None:
@@ -221,7 +224,7 @@ def test_a_revoked_party_comes_back_with_a_new_key_only(consortium: Consortium, 
         approve_pending(consortium.lead, PASSPHRASE)
     fresh = consortium.session("hospital-a-again")
     join(fresh, consortium.invitation())
-    with pytest.raises(InvitationError, match="a key that was revoked"):
+    with pytest.raises(InvitationError, match="used or withdrawn"):
         approve_pending(consortium.lead, PASSPHRASE)  # the old request waits; the new one was approved
     joined = join(fresh, None)
     assert joined is not None
@@ -280,6 +283,55 @@ def test_a_party_that_holds_a_certificate_is_not_invited_again(consortium: Conso
     with pytest.raises(InputError, match="holds a certificate already") as caught:
         invite(consortium.lead, HOSPITAL)
     assert f"odc consortium revoke {HOSPITAL}" in caught.value.hint
+
+
+def test_a_name_under_invitation_is_not_invited_again_by_chance(consortium: Consortium) -> None:
+    first = invite(consortium.lead, HOSPITAL)
+    with pytest.raises(InputError, match="under way") as caught:
+        invite(consortium.lead, HOSPITAL)
+    assert "--replace" in caught.value.hint
+    second = invite(consortium.lead, HOSPITAL, replace_earlier=True)
+    assert [one.invitation_id for one in invitations(consortium.lead)] == [second.invitation_id]
+    join(consortium.hospital, first)
+    with pytest.raises(InvitationError, match="was used or withdrawn"):
+        approve_pending(consortium.lead, PASSPHRASE)
+
+
+def test_an_invitation_that_has_expired_takes_no_name(consortium: Consortium) -> None:
+    invite(consortium.lead, HOSPITAL)
+    consortium.clock.forward(15 * 86400)
+    assert invite(consortium.lead, HOSPITAL).party == HOSPITAL
+    assert len(invitations(consortium.lead)) == 1
+
+
+def test_a_name_that_was_certified_is_given_again_on_purpose_only(consortium: Consortium) -> None:
+    consortium.until_joined()
+    revoke(consortium.lead, HOSPITAL, PASSPHRASE)
+    with pytest.raises(InputError, match="held a certificate before, now revoked"):
+        invite(consortium.lead, HOSPITAL)
+    assert invite(consortium.lead, HOSPITAL, replace_earlier=True).party == HOSPITAL
+
+
+def test_revoking_withdraws_the_invitations_that_were_not_used(consortium: Consortium) -> None:
+    join(consortium.hospital, invite(consortium.lead, HOSPITAL))
+    assert revoke(consortium.lead, HOSPITAL, "not needed").invitations == 1
+    assert invitations(consortium.lead) == []
+    with pytest.raises(InvitationError, match="was used or withdrawn"):
+        approve_pending(consortium.lead, PASSPHRASE)
+
+
+def test_what_was_looked_at_is_what_is_signed(consortium: Consortium) -> None:
+    join(consortium.hospital, invite(consortium.lead, HOSPITAL))
+    waiting, refused = waiting_requests(consortium.lead)
+    assert [(one.identity.name, one.kind, one.hosts, one.since) for one in waiting] == [
+        (HOSPITAL, "invitation", (), NOW)
+    ]
+    assert refused == []
+    later = consortium.session("hospital-b")
+    join(later, invite(consortium.lead, "hospital-b"))
+    (approved,) = approve_waiting(consortium.lead, waiting, PASSPHRASE)
+    assert public_key(approved.certificate) == consortium.hospital.home.key().public_key()
+    assert join(later, None) is None
 
 
 def test_the_lead_lists_members_and_open_invitations(consortium: Consortium) -> None:

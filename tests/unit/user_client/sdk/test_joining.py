@@ -250,7 +250,7 @@ def test_an_invitation_of_somebody_else_is_not_approved(consortium: Consortium) 
 
 def analyst_request(consortium: Consortium) -> bytes:
     revoke(consortium.lead, "analyst", PASSPHRASE)
-    invitation = invite(consortium.lead, "analyst", role="analyst")
+    invitation = invite(consortium.lead, "analyst", role="analyst", replace_earlier=True)
     return encode(invitation.answer(consortium.session("another-analyst").home.make_key()))
 
 

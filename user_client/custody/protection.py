@@ -1,0 +1,91 @@
+"""Put a state directory under a passphrase, take it from under it, or change the passphrase.
+
+Each file is replaced whole, and what is done already is passed over: a command that was killed in the
+middle is run again and goes on. Until then whoever meets a file on the wrong side says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from user_client.custody.files import exclusive, write_whole
+from user_client.custody.home import Home, is_encrypted, key_pem
+from user_client.custody.passphrase import lock, require_long_enough, unlock
+from user_client.custody.vault import Vault, is_sealed
+
+
+def protect(home: Home, passphrase: str) -> None:
+    """Seal every secret in the directory under a passphrase, and those that are to come.
+
+    In the lead's directory the passphrase is the one of the root key, which is sealed with the rest: one
+    passphrase opens one directory.
+
+    Raises
+    ------
+    PassphraseError
+        If it is not the one of the root key, or of a directory that is protected already.
+    BusyError
+        If another command is at work there.
+    """
+    with _alone(home):
+        root_key = _root_key(home, passphrase)
+        if not home.is_protected():
+            require_long_enough(passphrase)
+            write_whole(home.storage_key_path, Vault.create().lock(passphrase))
+        home.unlock(passphrase)
+        for path in home.secrets():
+            data = path.read_bytes()
+            if path == home.key_path:
+                if not is_encrypted(data):
+                    home.write_key(load_pem_private_key(data, None))
+            elif not is_sealed(data):
+                home.write_secret(path, data if root_key is None or path != home.root_key_path else root_key)
+
+
+def _root_key(home: Home, passphrase: str) -> bytes | None:
+    """Return the lead's root key if it is still locked by its passphrase alone."""
+    locked = home.root_key_path.read_bytes() if home.root_key_path.exists() else None
+    return None if locked is None or is_sealed(locked) else unlock(locked, passphrase)
+
+
+def unprotect(home: Home, passphrase: str) -> None:
+    """Write every secret as it is again; the root key of a lead stays locked by the passphrase.
+
+    Raises `PassphraseError`, or `BusyError` if another command is at work there.
+    """
+    with _alone(home):
+        vault = home.unlock(passphrase)
+        for path in home.secrets():
+            data = path.read_bytes()
+            if path == home.key_path:
+                if is_encrypted(data):
+                    write_whole(path, key_pem(load_pem_private_key(data, vault.key_password), None))
+            elif is_sealed(data):
+                opened = home.read_secret(path)
+                write_whole(path, lock(opened, passphrase) if path == home.root_key_path else opened)
+        home.storage_key_path.unlink()  # last: while it is there, the directory counts as protected
+
+
+def change_passphrase(home: Home, passphrase: str, new: str) -> None:
+    """Lock the storage key by another passphrase. What it seals stays as it is.
+
+    Raises `PassphraseError`, `InputError` if the new one is too short, or `BusyError`.
+    """
+    require_long_enough(new)
+    with _alone(home):
+        write_whole(home.storage_key_path, home.unlock(passphrase).lock(new))
+
+
+@contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    """Keep other commands out, and remove what killed ones left half written."""
+    with ExitStack() as stack:
+        stack.enter_context(exclusive(home.path))
+        for directory in home.path.glob("collaborations/*/"):
+            stack.enter_context(exclusive(directory))
+        for left in home.path.rglob(".*.part"):
+            left.unlink()
+        yield
