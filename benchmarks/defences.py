@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from benchmarks.accuracy.bases import principal_directions
+from user_client.privacy.noise import add_noise, clip_rows, gaussian_sigma
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.numbers import haar
 
@@ -76,7 +74,7 @@ def gaussian_noise(epsilon: float, delta: float, clip_norm: float) -> Defence:
     sigma = noise_sigma(epsilon, delta, clip_norm)
 
     def defence(rows: Matrix, latent_dim: int, rng: np.random.Generator) -> Sent:
-        noisy = clipped(rows, clip_norm) + sigma * rng.standard_normal(rows.shape)
+        noisy = add_noise(clip_rows(rows, clip_norm), sigma, rng.standard_normal)
         return Sent(np.arange(len(rows)), noisy, drawn_basis(noisy, latent_dim, rng))
 
     return defence
@@ -99,21 +97,5 @@ def non_readily_identifiable(perturbation: float) -> Defence:
 
 
 def noise_sigma(epsilon: float, delta: float, clip_norm: float) -> float:
-    """Return the standard deviation of the noise when one row may become any other: sensitivity 2 C.
-
-    References
-    ----------
-    .. [1] Balle and Wang, ICML 2018, arXiv:1805.06530, Theorem 8.
-    """
-    return 2 * clip_norm * float(brentq(partial(_excess, epsilon, delta), 1e-6, 1e6, rtol=1e-12))
-
-
-def _excess(epsilon: float, delta: float, sigma: float) -> float:
-    half, shift = 1 / (2 * sigma), epsilon * sigma
-    return float(norm.cdf(half - shift) - np.exp(epsilon + norm.logcdf(-half - shift)) - delta)
-
-
-def clipped(rows: Matrix, clip_norm: float) -> Matrix:
-    """Shorten the rows that are longer than ``clip_norm``."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows * np.minimum(1, clip_norm / np.maximum(lengths, np.finfo(float).tiny)))
+    """Return the standard deviation of the noise when one row may become any other: sensitivity 2 C."""
+    return gaussian_sigma(epsilon, delta, sensitivity=2 * clip_norm)
