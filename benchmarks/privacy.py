@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
 from analyst_server.alignment import align
 from analyst_server.training import ModelSpec
@@ -172,12 +173,12 @@ def collusion(played: Round, noise_sigma: float = 0.0) -> dict[str, float]:
     noise best, are granted.
     """
     everything = np.concatenate(played.tables)
-    moments = everything.T @ everything / len(everything)
+    found = attacks.colluders_basis(played.anchor, np.hstack(played.anchor_reps[1:]))
     guesses = []
-    for rep, anchor_rep in zip(played.reps[1:], played.anchor_reps[1:], strict=True):
-        basis = attacks.colluders_basis(played.anchor, anchor_rep)
+    for rep, basis in zip(played.reps[1:], np.hsplit(found, len(played.reps) - 1), strict=True):
         if noise_sigma > 0:
-            rep = attacks.denoised(rep, basis.T @ moments @ basis, noise_sigma)
+            projected = everything @ basis
+            rep = attacks.denoised(rep, projected.T @ projected / len(everything), noise_sigma)
         guesses.append(rep @ np.linalg.pinv(basis))
     told = [hidden_share(rows, basis) for rows, basis in zip(played.rows[1:], played.bases[1:], strict=True)]
     return {
@@ -277,12 +278,13 @@ def measure(options: Options) -> Report:
             "error": "mean over rows of ||x - x^|| / ||x||, centred rows; 1 = no better than their mean",
         },
     )
-    for data in _data_sets(options):
-        for seed in seeds:
-            for kind in ANCHORS:
-                _attack(report, data, kind, seed)
-            for name, (defence, sigma) in _defences(data).items():
-                _collude(report, data, seed, name, defence, sigma)
+    with threadpool_limits(1):  # matrices this small wait for threads longer than they compute
+        for data in _data_sets(options):
+            for seed in seeds:
+                for kind in ANCHORS:
+                    _attack(report, data, kind, seed)
+                for name, (defence, sigma) in _defences(data).items():
+                    _collude(report, data, seed, name, defence, sigma)
     _claim(report)
     return report
 
