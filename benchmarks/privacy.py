@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from analyst_server.alignment import align
@@ -153,16 +152,20 @@ def _confidence(model: FittedModel, reps: Matrix, labels: Labels) -> Matrix:
     return np.asarray(model.pipeline.predict_proba(reps)[np.arange(len(labels)), labels])
 
 
-def row_revealing(played: Round) -> dict[str, float]:
-    """What party 0 rebuilds of the others' rows from the support vectors of a kernel SVM."""
-    labels = np.concatenate(played.labels)
-    carried = SVC(kernel="rbf").fit(played.aligned, labels).support_
-    of_others = carried[carried >= len(played.rows[0])]
-    guess = attacks.mapped_back(played.aligned[of_others], played.bases[0], played.changes[0])
-    truth = np.concatenate(played.rows)[of_others]
+def row_revealing(played: Round, classes: int) -> dict[str, float]:
+    """What party 0 rebuilds of the others' rows from the support vectors in the product's kernel SVM."""
+    model = fit(ModelSpec("svm"), played.aligned, np.concatenate(played.labels), classes)
+    scaler, machines = model.pipeline[0], model.pipeline[-1].estimators_
+    carried: dict[int, Matrix] = {}
+    for machine in (one.calibrated_classifiers_[0].estimator for one in machines):
+        carried |= zip(machine.support_.tolist(), machine.support_vectors_, strict=True)
+    own = len(played.rows[0])
+    others = sorted(index for index in carried if index >= own)
+    reps = scaler.inverse_transform(np.stack([carried[index] for index in others]))
+    guess = attacks.mapped_back(reps, played.bases[0], played.changes[0])
     return {
-        "inversion_error": attacks.reconstruction_error(truth, guess),
-        "rows_revealed": len(of_others) / len(played.others),
+        "inversion_error": attacks.reconstruction_error(np.concatenate(played.rows)[others], guess),
+        "rows_revealed": len(others) / len(played.others),
     }
 
 
@@ -299,7 +302,7 @@ def _attack(report: Report, data: Dataset, kind: AnchorKind, seed: int) -> None:
         found += [
             ("member alone", model, member_alone(played, model, data.classes)) for model in DEFAULT_MODELS
         ]
-        found.append(("member alone", "kernel SVM (row-revealing)", row_revealing(played)))
+        found.append(("member alone", "kernel SVM (row-revealing)", row_revealing(played, data.classes)))
     for attacker, model, figures in found:
         report.rows.append({**about, "attacker": attacker, "model": model, "defence": "none", **figures})
 

@@ -105,6 +105,8 @@ class Acceptance(Message):
 
     collaboration_id: Identifier
     terms_digest: Digest
+    shown_digest: Digest
+    """Of the plain words a person was shown (`protocol.consent`)."""
     party: PartyName
     sealing_suite: Literal["mlkem768-x25519", "x25519"]
     sealing_key: Blob

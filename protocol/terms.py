@@ -36,8 +36,8 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
 RowType = Literal["f2", "f4", "f8", "i1"]
 """Number types of the representations: floats, or 8-bit integers with a scale for each column."""
-ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset()
-"""Model kinds that carry training rows inside them. None of those offered yet does."""
+ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset({"svm"})
+"""Model kinds that carry training rows inside them."""
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Alignments that do not keep lengths, so that any invertible factor is as good as another."""
 
@@ -171,7 +171,21 @@ class LogisticTerms(Message):
     epochs: int = Field(default=1000, ge=1, le=100_000)
 
 
-ModelTerms = Annotated[MlpTerms | LogisticTerms, Field(discriminator="kind")]
+class SvmTerms(Message):
+    """Kernel support vector machine, one class against the rest: row-revealing.
+
+    Its support vectors are training rows. The kernel is ``exp(-gamma ||x - y||^2)`` of representations
+    brought to variance one; ``gamma`` None stands for 1 / l.
+    """
+
+    kind: Literal["svm"] = "svm"
+    inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
+    gamma: float | None = Field(default=None, gt=0, le=1e6)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Of the splits that the probabilities are calibrated on."""
+
+
+ModelTerms = Annotated[MlpTerms | LogisticTerms | SvmTerms, Field(discriminator="kind")]
 
 
 class Terms(Message):

@@ -18,6 +18,7 @@ from analyst_server.services.analyst import (
 )
 from analyst_server.store import Collaboration, Member, Unit, Uplink
 from protocol.codec import digest, explain
+from protocol.consent import plain_words_digest
 from protocol.errors import (
     AlreadyExistsError,
     ConsentMissingError,
@@ -83,6 +84,8 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise NotPermittedError(f"{sender.name} accepts for another party or collaboration")
         if acceptance.terms_digest != collaboration.terms_digest:
             raise TermsMismatchError("acceptance")
+        if acceptance.shown_digest != plain_words_digest(stored_terms(collaboration)):
+            raise TermsMismatchError("the text that was shown before the acceptance")
         if stored_terms(collaboration).is_row_revealing and not acceptance.accept_row_revealing_model:
             raise ConsentMissingError("these terms let members map rows of other members back")
         if member.acceptance == body:  # sent again because its answer was lost, perhaps after the anchor

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from analyst_server.training.spec import ModelSpec
 
 Matrix = NDArray[np.floating]
 Labels = NDArray[np.integer]
+Classifier = Any  # of scikit-learn, which ships no types
+CALIBRATION_FOLDS = 5
+"""Parts an SVM's probabilities are calibrated on (Platt); the machine itself is fitted on all rows."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +55,27 @@ def fit(spec: ModelSpec, aligned_rep: Matrix, labels: Labels, classes: int) -> F
     Raises
     ------
     ValueError
-        If a class has no row.
+        If a class has no row, or for an SVM only one: its probabilities take a row to check on.
     """
     missing = sorted(set(range(classes)) - set(np.unique(labels).tolist()))
     if missing:
         raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
+    classifier = _classifier(spec, labels, aligned_rep.shape[1])
+    scaler = _one_scale(aligned_rep)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        classifier.fit(scaler.transform(aligned_rep), labels)
+    converged = not any(issubclass(entry.category, ConvergenceWarning) for entry in caught)
+    return FittedModel(
+        Pipeline([("scale", scaler), ("classify", classifier)]),
+        parameters=_parameters(classifier) + 2 * aligned_rep.shape[1],
+        converged=converged,
+    )
+
+
+def _classifier(spec: ModelSpec, labels: Labels, latent_dim: int) -> Classifier:
     if spec.kind == "mlp":
-        classifier = MLPClassifier(
+        return MLPClassifier(
             hidden_layer_sizes=(spec.hidden_units,),
             activation="relu",
             solver="adam",
@@ -61,23 +83,27 @@ def fit(spec: ModelSpec, aligned_rep: Matrix, labels: Labels, classes: int) -> F
             max_iter=spec.epochs,
             random_state=spec.seed,
         )
-    else:
-        classifier = LogisticRegression(C=spec.inverse_penalty, max_iter=spec.epochs)
-    scaler = _one_scale(aligned_rep)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        classifier.fit(scaler.transform(aligned_rep), labels)
-    converged = not any(issubclass(entry.category, ConvergenceWarning) for entry in caught)
-    numbers = (
-        [*classifier.coefs_, *classifier.intercepts_]
-        if spec.kind == "mlp"
-        else [classifier.coef_, classifier.intercept_]
-    )
-    return FittedModel(
-        Pipeline([("scale", scaler), ("classify", classifier)]),
-        parameters=sum(array.size for array in numbers) + 2 * aligned_rep.shape[1],
-        converged=converged,
-    )
+    if spec.kind == "logistic":
+        return LogisticRegression(C=spec.inverse_penalty, max_iter=spec.epochs)
+    rarest = int(np.bincount(labels).min())
+    if rarest < 2:
+        raise ValueError("an svm needs two rows of every class")
+    machine = SVC(C=spec.inverse_penalty, gamma=1 / latent_dim if spec.gamma is None else spec.gamma)
+    folds = StratifiedKFold(min(CALIBRATION_FOLDS, rarest), shuffle=True, random_state=spec.seed)
+    # each class against the rest: what libsvm makes of more classes counts votes of pairs, and a row between
+    # two of them would get another probability from the rounding of the ONNX file
+    return OneVsRestClassifier(CalibratedClassifierCV(machine, cv=folds, ensemble=False))
+
+
+def _parameters(classifier: Classifier) -> int:
+    """How many numbers a fitted classifier has: the paper's N."""
+    if isinstance(classifier, MLPClassifier):
+        return sum(array.size for array in (*classifier.coefs_, *classifier.intercepts_))
+    if isinstance(classifier, LogisticRegression):
+        return int(classifier.coef_.size + classifier.intercept_.size)
+    machines = [one.calibrated_classifiers_[0].estimator for one in classifier.estimators_]
+    platt = 2  # slope and intercept of the probability
+    return sum(svm.support_vectors_.size + svm.dual_coef_.size + 1 + platt for svm in machines)
 
 
 def _one_scale(aligned_rep: Matrix) -> StandardScaler:

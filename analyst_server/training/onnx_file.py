@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import onnxruntime
 from skl2onnx import to_onnx
@@ -15,11 +17,14 @@ PARITY_TOLERANCE = 1e-4
 
 def export(model: FittedModel, latent_dim: int) -> bytes:
     """Return the model as an ONNX file with input ``rep`` (n, l) and outputs ``label``, ``probabilities``."""
-    proto = to_onnx(
-        model.pipeline,
-        initial_types=[("rep", FloatTensorType([None, latent_dim]))],
-        options={"zipmap": False},
-    )
+    with warnings.catch_warnings():
+        # the converter asks an SVM for an attribute that scikit-learn gives up; we set no `probability`
+        warnings.filterwarnings("ignore", "Attribute `prob", FutureWarning)
+        proto = to_onnx(
+            model.pipeline,
+            initial_types=[("rep", FloatTensorType([None, latent_dim]))],
+            options={"zipmap": False},
+        )
     return bytes(proto.SerializeToString())
 
 

@@ -12,18 +12,22 @@ class ModelSpec:
 
     Attributes
     ----------
-    kind : {"mlp", "logistic"}
+    kind : {"mlp", "logistic", "svm"}
+        The last one carries training rows.
     hidden_units, learning_rate, seed : int, float, int
         Of the MLP: one hidden layer of ReLU units trained by Adam (arXiv:2403.02780, section V-B).
     inverse_penalty : float
-        Of logistic regression: C of the L2 penalty.
+        C: of the L2 penalty of logistic regression, or of the slack of the SVM.
+    gamma : float, optional
+        Of the SVM's kernel ``exp(-gamma ||x - y||^2)`` on scaled rows; None is 1 / l.
     epochs : int
         Upper bound of passes or iterations; training stops earlier when the loss no longer falls.
     """
 
-    kind: Literal["mlp", "logistic"]
+    kind: Literal["mlp", "logistic", "svm"]
     hidden_units: int = 256
     learning_rate: float = 0.002
     inverse_penalty: float = 1.0
+    gamma: float | None = None
     epochs: int = 200
     seed: int = 0

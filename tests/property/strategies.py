@@ -190,6 +190,7 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
         Acceptance,
         collaboration_id=identifiers,
         terms_digest=digests,
+        shown_digest=digests,
         party=party_names,
         sealing_suite=suites,
         sealing_key=blobs,

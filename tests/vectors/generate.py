@@ -172,6 +172,44 @@ TERMS: dict[str, Any] = {
     "downlink": "change-of-basis-and-model",
 }
 TERMS_DIGEST = hashlib.sha256(pack(TERMS)).digest()
+SHOWN = """\
+Terms in plain words, version 1
+Readmission within 30 days
+Étude pilote
+
+Parties: hospital-a, hospital-b (lead: hospital-a).
+Predicted: readmitted, one of no, yes.
+
+What leaves this institution, once:
+- each row as 2 numbers instead of its 3 encoded features, 8 bytes; the secret basis that makes them stays here;
+- the anchor under the same basis, 24 bytes;
+- both rounded to 32-bit floats: about seven digits;
+- the label of each row, as it is, and with it how many rows there are.
+What comes back: a change-of-basis matrix for this institution alone and one model for all (mlp).
+Who sees it: the analyst sees what leaves; other institutions see the model, and how many rows each institution sent.
+
+Warning: shared representation: the rows of all institutions are brought into one representation. The analyst and one member together could rebuild the projected part of your rows; `odc prepare` measures how much that is.
+Warning: no noise is added by these terms (no differential privacy).
+
+Columns:
+- age: number from 0 to 120, outside it moved to the nearer end, empty counts as 40
+- site: one of north, south; no empty fields
+"""  # noqa: E501  # lines as they are shown
+ROW_REVEALING_WARNING = (
+    "Warning: row-revealing model: a model of the kind svm carries training rows inside it. Every other"
+    " institution can map them back, also yours, to all that the projection kept of them."
+    " Signing takes a consent of its own.\n"
+)
+REVEALED = SHOWN.replace("(mlp)", "(svm)").replace(
+    "Warning: shared", f"{ROW_REVEALING_WARNING}Warning: shared"
+)
+SVM: dict[str, Any] = {"kind": "svm", "inverse_penalty": 1.0, "gamma": None, "seed": 0}
+
+
+def shown_digest(text: str) -> bytes:
+    return hashlib.sha256(b"odc/v1/plain-words\0" + text.encode()).digest()
+
+
 COMMITMENT = hashlib.sha256(b"odc/v1/anchor-commitment\0" + SEED).digest()
 
 TICKET: dict[str, Any] = {
@@ -186,6 +224,7 @@ RENEWAL: dict[str, Any] = {"consortium_id": CONSORTIUM, "renewal_id": INVITATION
 ACCEPTANCE: dict[str, Any] = {
     "collaboration_id": COLLABORATION,
     "terms_digest": TERMS_DIGEST,
+    "shown_digest": shown_digest(SHOWN),
     "party": "hospital-b",
     "sealing_suite": "x25519",
     "sealing_key": bytes(range(100, 132)),
@@ -306,6 +345,7 @@ def valid_messages() -> Iterator[Case]:
             **TERMS, "model": logistic, "anchor": {"kind": "uniform", "rows": 100},
             "alignment": {"method": "odc", "target": "haar", "seed": 300}, "rep_dtype": "f8",
         }),
+        ("terms with a row-revealing model", "Terms", {**TERMS, "model": SVM}),
         ("terms with scaled 8-bit representations", "Terms", SCALED_TERMS),
         ("terms with the largest seed", "Terms", longest_int),
         ("terms with least squares onto a random invertible target", "Terms", {
@@ -529,6 +569,33 @@ def _too_much() -> Iterator[Case]:
 
 
 # --- uplinks.json: manifests against terms ------------------------------------------------------------
+
+
+def shown_texts() -> Iterator[Case]:
+    """Terms, and what their reader is shown and signs the digest of."""
+    awkward = {**NUMERIC, "low": -1e-7, "high": 1.5e22, "impute": None, "out_of_range": "refuse"}
+    numbers = "from -0.0000001 to 15000000000000000000000, outside it refused, no empty fields"
+    for name, terms, text in [
+        ("a default model", TERMS, SHOWN),
+        ("a row-revealing model", {**TERMS, "model": SVM}, REVEALED),
+        (
+            "a uniform anchor and 8-bit integers",
+            {**TERMS, "anchor": {"kind": "uniform", "rows": 100}, "rep_dtype": "i1"},
+            SHOWN.replace("8 bytes", "2 bytes").replace("24 bytes", "200 bytes").replace(
+                "32-bit floats: about seven digits",
+                "8-bit integers with a scale for each column: to within 1/254 of the largest in the column",
+            ).replace(
+                "privacy).\n",
+                "privacy).\nWarning: a uniform anchor tells the analyst more than a haar anchor would.\n",
+            ),
+        ),
+        (
+            "numbers without an exponent",
+            changed(TERMS, "table_schema", "columns", 0, to=awkward),
+            SHOWN.replace("from 0 to 120, outside it moved to the nearer end, empty counts as 40", numbers),
+        ),
+    ]:  # fmt: skip
+        yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}
 
 
 def uplinks() -> Iterator[Case]:
@@ -954,6 +1021,7 @@ def deterministic() -> dict[str, Any]:
         "streams.json": [*streams()],
         "scaled.json": [*scaled_matrices()],
         "keys.json": keys(),
+        "plain_words.json": [*shown_texts()],
         "anchors.json": [*anchors()],
     }
 

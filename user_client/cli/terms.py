@@ -9,8 +9,9 @@ import tomli_w
 import typer
 
 from protocol.codec import digest
+from protocol.consent import plain_words_digest
 from protocol.errors import InputError
-from protocol.terms import RowType
+from protocol.terms import RowType, Terms
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -91,8 +92,16 @@ def show_(context: typer.Context, collaboration: CollaborationOption = None, as_
         terms = fetch_terms(session, session.choose(collaboration))
     show(
         as_json,
-        terms.model_dump(mode="json"),
-        lambda: f"{plain_words(terms)}\n\nDigest: {digest(terms).hex()}",
+        {
+            **terms.model_dump(mode="json"),
+            "plain_words": plain_words(terms),
+            "shown_digest": plain_words_digest(terms).hex(),
+            "terms_digest": digest(terms).hex(),
+        },
+        lambda: (
+            f"{plain_words(terms)}\nTerms:     {digest(terms).hex()}\n"
+            f"This text: {plain_words_digest(terms).hex()}"
+        ),
     )
 
 
@@ -109,7 +118,7 @@ def accept(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sign the terms."""
+    """Sign the terms, and with them the very text that `odc terms show` prints."""
     with open_session(context) as session:
         terms = accept_terms(
             session,
@@ -117,5 +126,22 @@ def accept(
             accept_row_revealing_model=accept_row_revealing_model,
         )
         party = session.membership.party
-    value = {"collaboration_id": terms.collaboration_id, "party": party, "terms_digest": digest(terms).hex()}
-    show(as_json, value, lambda: f"{party} has signed the terms of '{terms.title}'\nnext: odc status")
+    value = {
+        "collaboration_id": terms.collaboration_id,
+        "party": party,
+        "terms_digest": digest(terms).hex(),
+        "shown_digest": plain_words_digest(terms).hex(),
+        "accept_row_revealing_model": accept_row_revealing_model,
+    }
+    show(as_json, value, lambda: _accepted_text(party, terms))
+
+
+def _accepted_text(party: str, terms: Terms) -> str:
+    lines = [
+        f"{party} has signed the terms of '{terms.title}' and the text {plain_words_digest(terms).hex()}"
+    ]
+    if terms.is_row_revealing:
+        lines.append(
+            f"members may map rows inside the {terms.model.kind} back: {party} has consented to that"
+        )
+    return "\n".join([*lines, "next: odc status"])

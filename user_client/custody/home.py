@@ -206,6 +206,12 @@ class Home:
         self._vault = Vault.unlock(self.storage_key_path.read_bytes(), passphrase)
         return self._vault
 
+    def make_storage_key(self, passphrase: str) -> None:
+        """Draw the key that seals what is secret here, and lock it: from now on a passphrase is needed."""
+        vault = Vault.create()
+        write_whole(self.storage_key_path, vault.lock(passphrase))
+        self._vault = vault
+
     def secrets(self) -> list[Path]:
         """Return the files that hold secrets, as far as there are any."""
         return sorted(path for pattern in SECRETS for path in self.path.glob(pattern))

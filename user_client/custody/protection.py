@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from user_client.custody.files import exclusive, write_whole
 from user_client.custody.home import Home, is_encrypted, key_pem
 from user_client.custody.passphrase import lock, require_long_enough, unlock
-from user_client.custody.vault import Vault, is_sealed
+from user_client.custody.vault import is_sealed
 
 
 def protect(home: Home, passphrase: str) -> None:
@@ -32,10 +32,11 @@ def protect(home: Home, passphrase: str) -> None:
     """
     with _alone(home):
         root_key = _root_key(home, passphrase)
-        if not home.is_protected():
+        if home.is_protected():
+            home.unlock(passphrase)
+        else:
             require_long_enough(passphrase)
-            write_whole(home.storage_key_path, Vault.create().lock(passphrase))
-        home.unlock(passphrase)
+            home.make_storage_key(passphrase)
         for path in home.secrets():
             data = path.read_bytes()
             if path == home.key_path:

@@ -6,6 +6,7 @@
 False
 """
 
+from protocol.consent import plain_words
 from user_client.sdk.anchor import create_anchor
 from user_client.sdk.approval import (
     Approved,
@@ -31,7 +32,7 @@ from user_client.sdk.consortium import (
 from user_client.sdk.downlink import predict, receive
 from user_client.sdk.membership import join
 from user_client.sdk.session import Session
-from user_client.sdk.terms import accept_terms, fetch_terms, plain_words
+from user_client.sdk.terms import accept_terms, fetch_terms
 from user_client.sdk.traffic import explain_our_bytes
 from user_client.sdk.uplink import Prepared, contribute, prepare
 

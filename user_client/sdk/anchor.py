@@ -5,8 +5,15 @@ from __future__ import annotations
 import secrets
 
 from protocol.codec import digest
+from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
-from protocol.errors import MalformedMessageError, NotPermittedError, SealBrokenError, TermsMismatchError
+from protocol.errors import (
+    ConsentMissingError,
+    MalformedMessageError,
+    NotPermittedError,
+    SealBrokenError,
+    TermsMismatchError,
+)
 from protocol.limits import SEED_BYTES
 from protocol.lists import pack_list, unpack_list
 from protocol.messages import Acceptance, SealedAnchor
@@ -82,8 +89,10 @@ def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -
         acceptance = verified.message
         if verified.author.role == "analyst" or verified.author.name != acceptance.party:
             raise NotPermittedError(f"the acceptance of {acceptance.party} was signed by somebody else")
-        if acceptance.terms_digest != digest(terms):
+        if (acceptance.terms_digest, acceptance.shown_digest) != (digest(terms), plain_words_digest(terms)):
             raise TermsMismatchError(f"the acceptance of {acceptance.party}")
+        if terms.is_row_revealing and not acceptance.accept_row_revealing_model:
+            raise ConsentMissingError(f"{acceptance.party} has not consented to a row-revealing model")
         found[acceptance.party] = acceptance
     missing = sorted(set(terms.parties) - set(found))
     if missing:

@@ -1,27 +1,25 @@
-"""The terms: fetch and verify them, say them in plain words, sign them."""
+"""The terms: fetch and verify them, sign them with the words they were shown in (`protocol.consent`)."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from pathlib import Path
 
-from protocol.codec import digest
-from protocol.envelope import SealingKey
+from protocol.codec import decode, digest
+from protocol.consent import plain_words_digest
+from protocol.envelope import SealingKey, Signed
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
-from protocol.messages import DTYPE_BYTES, Acceptance
-from protocol.metering import uplink
-from protocol.terms import NumericColumn, Terms
+from protocol.messages import Acceptance
+from protocol.terms import Terms
 from user_client.custody.files import exclusive, write_whole
 from user_client.sdk.session import Session
+
+log = logging.getLogger(__name__)
 
 TERMS_FILE = "terms.odc"
 ACCEPTANCE_FILE = "acceptance.odc"
 SEALING_KEY_FILE = "sealing.key"
-_ROUNDED_TO = {
-    "f2": "16-bit floats: about three digits",
-    "f4": "32-bit floats: about seven digits",
-    "f8": "64-bit floats: about sixteen digits",
-    "i1": "8-bit integers with a scale for each column: to within 1/254 of the largest in the column",
-}
 
 
 def fetch_terms(session: Session, collaboration_id: str) -> Terms:
@@ -45,9 +43,22 @@ def fetch_terms(session: Session, collaboration_id: str) -> Terms:
     if (directory / ACCEPTANCE_FILE).exists():
         accepted, _ = session.stored(collaboration_id, Acceptance, ACCEPTANCE_FILE, "odc terms accept")
         if accepted.terms_digest != verified.digest:
-            raise TermsMismatchError("our acceptance")
+            error = TermsMismatchError("our acceptance")
+            error.hint = (
+                "the analyst shows other terms than those we signed: stop, and ask the lead institution"
+            )
+            raise error
+    elif _were_others_shown(directory / TERMS_FILE, verified.digest):
+        log.warning("the analyst has changed the terms since they were shown here: read them again")
     write_whole(directory / TERMS_FILE, data)
     return terms
+
+
+def _were_others_shown(path: Path, terms_digest: bytes) -> bool:
+    if not path.exists():
+        return False
+    shown = decode(Signed, path.read_bytes()).payload
+    return hashlib.sha256(shown).digest() != terms_digest
 
 
 def stored_terms(session: Session, collaboration_id: str) -> Terms:
@@ -95,6 +106,7 @@ def _sign_once(session: Session, terms: Terms, path: Path, accept_row_revealing_
         acceptance = Acceptance(
             collaboration_id=terms.collaboration_id,
             terms_digest=digest(terms),
+            shown_digest=plain_words_digest(terms),
             party=session.membership.party,
             sealing_suite=sealing_key.suite,
             sealing_key=sealing_key.public_bytes(),
@@ -102,52 +114,3 @@ def _sign_once(session: Session, terms: Terms, path: Path, accept_row_revealing_
         )
         session.home.write_secret(path.parent / SEALING_KEY_FILE, sealing_key.private_bytes())
         write_whole(path, session.sign(acceptance))
-
-
-def plain_words(terms: Terms) -> str:
-    """Return what a person signs, in words: what leaves, what comes back, to whom."""
-    schema, bits = terms.table_schema, 8 * DTYPE_BYTES[terms.rep_dtype]
-    per_row = uplink(rows=1, anchor_rows=0, latent_dim=terms.latent_dim, bits=bits).total_bytes
-    anchor = uplink(rows=0, anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=bits)
-    lines = [
-        terms.title,
-        terms.purpose,
-        "",
-        f"Parties: {', '.join(terms.parties)} (lead: {terms.lead}).",
-        f"Predicted: {schema.label_column.name}, one of {', '.join(schema.label_column.classes)}.",
-        "",
-        "What leaves this institution, once:",
-        f"- each row as {terms.latent_dim} numbers instead of its {schema.width} encoded features,"
-        f" {per_row:,.0f} bytes; the secret basis that makes them stays here;",
-        f"- the anchor under the same basis, {anchor.total_bytes:,.0f} bytes;",
-        f"- both rounded to {_ROUNDED_TO[terms.rep_dtype]};",
-        "- the label of each row, as it is.",
-        "What comes back: a change-of-basis matrix for this institution alone and one model for all"
-        f" ({terms.model.kind}).",
-        "Who sees it: the analyst sees what leaves; other institutions see the model, and how many rows each"
-        " institution sent.",
-        "",
-        *_warnings(terms),
-        "",
-        "Columns:",
-    ]
-    for column in schema.columns:
-        if isinstance(column, NumericColumn):
-            empty = "no empty fields" if column.impute is None else f"empty counts as {column.impute:g}"
-            lines.append(f"- {column.name}: number from {column.low:g} to {column.high:g}, {empty}")
-        else:
-            lines.append(f"- {column.name}: one of {', '.join(column.levels)}")
-    return "\n".join(lines)
-
-
-def _warnings(terms: Terms) -> list[str]:
-    warnings = [
-        "Warning: the analyst and one member together could rebuild the projected part of your rows;"
-        " `odc prepare` measures how much that is.",
-        "Warning: no noise is added (no differential privacy).",
-    ]
-    if terms.anchor.kind == "uniform":
-        warnings.append("Warning: a uniform anchor tells the analyst more than a haar anchor would.")
-    if terms.is_row_revealing:
-        warnings.append("Warning: row-revealing model: members can map projected rows of others back.")
-    return warnings

@@ -16,6 +16,7 @@ from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.store import Collaboration, DirectoryBlobs, Records
 from protocol.arrays import frame, little_endian, quantise, raw_bytes, specify
 from protocol.codec import Message, digest
+from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment, sign
 from protocol.identity import Identity
 from protocol.limits import MIN_CHUNK_BYTES
@@ -195,6 +196,7 @@ class World:
         values = {
             "collaboration_id": self.id,
             "terms_digest": digest(self.terms),
+            "shown_digest": plain_words_digest(self.terms),
             "party": party,
             "sealing_suite": SealingKey.suite,
             "sealing_key": b"key",

@@ -24,7 +24,7 @@ def test_what_collusion_finds_is_what_prepare_predicts(played: privacy.Round) ->
 
 
 def test_a_row_revealing_model_gives_rows_and_a_default_one_does_not(played: privacy.Round) -> None:
-    revealed = privacy.row_revealing(played)["inversion_error"]
+    revealed = privacy.row_revealing(played, 2)["inversion_error"]
     kept = privacy.member_alone(played, "logistic", 2)["inversion_error"]
     assert revealed < 0.7
     assert kept > 0.99

@@ -5,7 +5,6 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from protocol import terms as module
 from protocol.codec import decode, encode
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
 from protocol.terms import (
@@ -16,6 +15,7 @@ from protocol.terms import (
     Label,
     NumericColumn,
     Schema,
+    SvmTerms,
     Terms,
 )
 
@@ -56,9 +56,8 @@ def test_defaults_reveal_no_rows() -> None:
     assert not make().is_row_revealing
 
 
-def test_a_model_in_the_list_is_row_revealing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROW_REVEALING_MODELS", frozenset({"mlp"}))
-    assert make().is_row_revealing
+def test_a_model_that_carries_rows_is_row_revealing() -> None:
+    assert make(model=SvmTerms()).is_row_revealing
 
 
 @pytest.mark.parametrize(("classes", "dtype"), [(2, "u1"), (256, "u1"), (257, "u2"), (65536, "u2")])

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from protocol import envelope, messages
 from protocol.arrays import ArrayDigest, Layout, StreamReader, check_values, dequantise, quantise
 from protocol.codec import Message, decode, digest, encode
+from protocol.consent import plain_words, plain_words_digest
 from protocol.errors import OdcError, ProtocolError
 from protocol.identity import TrustRoot, load_certificate
 from protocol.messages import ArraySpec, UplinkManifest, check_uplink
@@ -269,3 +270,10 @@ def test_the_key_stream_is_chacha20_of_rfc_8439() -> None:
 
     block = Cipher(algorithms.ChaCha20(bytes(32), bytes(16)), None).encryptor().update(bytes(64))
     assert block.hex().startswith("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")
+
+
+@pytest.mark.parametrize("case", cases("plain_words.json"))
+def test_terms_are_shown_in_these_words(case: dict[str, Any]) -> None:
+    terms = decode(Terms, bytes.fromhex(case["terms"]))
+    assert plain_words(terms) == case["text"]
+    assert plain_words_digest(terms).hex() == case["digest"]

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from analyst_server.services import collaborations
-from protocol import terms as terms_module
 from protocol.codec import decode, digest
 from protocol.envelope import Signed, verify
 from protocol.errors import (
@@ -19,7 +18,7 @@ from protocol.errors import (
     TermsNotAcceptedError,
 )
 from protocol.messages import Acceptance
-from protocol.terms import Terms
+from protocol.terms import SvmTerms, Terms
 from tests.fakes.certificates import NOW
 from tests.unit.analyst_server.world import (
     HOSPITAL,
@@ -154,12 +153,17 @@ def test_a_foreign_party_cannot_accept(world: World) -> None:
         world.accept("hospital-z")
 
 
-@pytest.mark.parametrize("consents", [True, False])
-def test_row_revealing_terms_need_the_word_of_consent(
-    world: World, monkeypatch: pytest.MonkeyPatch, consents: bool
-) -> None:
-    monkeypatch.setattr(terms_module, "ROW_REVEALING_MODELS", frozenset({"logistic"}))
+def test_an_acceptance_of_another_text_than_was_to_be_shown_is_refused(world: World) -> None:
     world.publish()
+    body = world.acceptance(HOSPITAL, shown_digest=bytes(32))
+    with pytest.raises(TermsMismatchError, match="the text that was shown"):
+        collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+    assert not member(world, HOSPITAL)["accepted"]
+
+
+@pytest.mark.parametrize("consents", [True, False])
+def test_row_revealing_terms_need_the_word_of_consent(world: World, consents: bool) -> None:
+    world.publish(world.terms.model_copy(update={"model": SvmTerms()}))
     body = world.acceptance(HOSPITAL, accept_row_revealing_model=consents)
     if consents:
         collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)

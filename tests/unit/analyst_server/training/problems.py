@@ -12,6 +12,7 @@ from analyst_server.training import ModelSpec
 SPECS = {
     "mlp": ModelSpec("mlp", hidden_units=12, learning_rate=0.01, epochs=40, seed=3),
     "logistic": ModelSpec("logistic", epochs=500),
+    "svm": ModelSpec("svm", seed=3),
 }
 
 

@@ -295,6 +295,45 @@ def test_a_directory_is_protected_from_the_start_and_says_what_it_needs(
 
 
 @pytest.mark.usefixtures("quick_scrypt")
+def test_a_command_derives_a_key_from_the_passphrase_once_or_not_at_all(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derived: list[int] = []
+    derive = passphrase_module._key
+
+    def counted(passphrase: str, salt: bytes, log2_n: int) -> bytes:
+        derived.append(log2_n)
+        return derive(passphrase, salt, log2_n)
+
+    def derivations(*words: str, home: str = HOSPITAL) -> int:
+        derived.clear()
+        assert odc(*words, home=home).code == 0
+        return len(derived)
+
+    odc.consortium.until_accepted()
+    monkeypatch.setattr(passphrase_module, "_key", counted)
+    assert derivations("status") == 0
+    for home in (HOSPITAL, LEAD):
+        odc("protect", home=home)
+        odc.consortium.session(home)
+        assert derivations("status", home=home) == 1
+    assert derivations("renew", home=LEAD) == 1  # of the directory and of the root key
+    assert derivations("anchor", "create", home=LEAD) == 1
+    assert derivations("prepare", str(odc.consortium.table(1))) == 1
+
+
+@pytest.mark.usefixtures("quick_scrypt")
+def test_a_lead_protects_its_directory_before_there_is_anything_in_it(odc: Odc) -> None:
+    words = ("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", "--protect")
+    assert odc(*words, home="b").code == 0
+    home = odc.consortium.session("b").home
+    assert is_encrypted(home.key_path.read_bytes())
+    assert all(vault.is_sealed(path.read_bytes()) for path in home.secrets() if path != home.key_path)
+    assert odc("consortium", "invite", HOSPITAL, home="b").code == 0
+    assert odc("renew", home="b").code == 0
+
+
+@pytest.mark.usefixtures("quick_scrypt")
 def test_a_directory_is_protected_afterwards_and_the_passphrase_changed_and_taken_away(odc: Odc) -> None:
     odc.consortium.until_joined()
     plain = odc.consortium.hospital.home.key_path.read_bytes()
@@ -369,6 +408,18 @@ def test_terms_are_shown_in_words_and_for_machines(odc: Odc) -> None:
     joined(odc).consortium.publish()
     assert "What leaves this institution, once:" in odc("terms", "show").out
     assert odc("terms", "show", "--json").json["collaboration_id"] == odc.consortium.id
+
+
+def test_a_row_revealing_model_is_warned_of_and_takes_its_own_word(odc: Odc) -> None:
+    odc.consortium.until_joined().publish(model={"kind": "svm"})
+    shown = odc("terms", "show")
+    assert "Warning: row-revealing model" in shown.out
+    refused = odc("terms", "accept")
+    assert refused.code == 6
+    assert "--accept-row-revealing-model" in refused.err
+    accepted = odc("terms", "accept", "--accept-row-revealing-model", "--json").json
+    assert accepted["accept_row_revealing_model"] is True
+    assert f"This text: {accepted['shown_digest']}" in shown.out
 
 
 def test_terms_are_signed(odc: Odc) -> None:

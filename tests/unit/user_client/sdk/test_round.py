@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from analyst_server.services import collaborations, rounds
-from protocol import terms as terms_module
 from protocol.envelope import anchor_info, seal, seed_commitment
 from protocol.errors import (
     ConsentMissingError,
     DifferentUplinkError,
     LimitExceededError,
     NotPermittedError,
+    OdcError,
     OutOfOrderError,
     ProtocolError,
     RoundFailedError,
@@ -24,6 +24,7 @@ from protocol.errors import (
     TruncatedError,
     TrustError,
 )
+from protocol.lists import pack_list
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium, rows
@@ -97,8 +98,9 @@ def test_terms_that_changed_since_we_signed_are_refused(
     terms = fetch_terms(consortium.hospital, consortium.id)
     changed = consortium.analyst.sign(terms.model_copy(update={"title": "Changed"}))
     answer_instead(monkeypatch, consortium.hospital, changed)
-    with pytest.raises(TermsMismatchError, match="our acceptance"):
+    with pytest.raises(TermsMismatchError, match="our acceptance") as caught:
         fetch_terms(consortium.hospital, consortium.id)
+    assert "stop, and ask the lead" in caught.value.hint
 
 
 def test_signing_again_sends_the_same_signature(consortium: Consortium) -> None:
@@ -109,14 +111,70 @@ def test_signing_again_sends_the_same_signature(consortium: Consortium) -> None:
     assert path.read_bytes() == before
 
 
-def test_row_revealing_terms_are_not_signed_without_the_word(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(terms_module, "ROW_REVEALING_MODELS", frozenset({"logistic"}))
-    consortium.until_joined().publish()
+SVM = {"kind": "svm", "inverse_penalty": 10.0}
+
+
+def test_row_revealing_terms_are_not_signed_without_the_word(consortium: Consortium) -> None:
+    consortium.until_joined().publish(model=SVM)
     with pytest.raises(ConsentMissingError):
         accept_terms(consortium.hospital, consortium.id)
     assert accept_terms(consortium.hospital, consortium.id, accept_row_revealing_model=True)
+
+
+def test_an_svm_everybody_consented_to_comes_back_and_predicts(consortium: Consortium) -> None:
+    consortium.until_joined().publish(model=SVM)
+    for session in consortium.sessions:
+        accept_terms(session, consortium.id, accept_row_revealing_model=True)
+    create_anchor(consortium.lead, consortium.id)
+    for seed, session in enumerate(consortium.sessions):
+        prepare(session, consortium.id, consortium.table(seed))
+        contribute(session, consortium.id)
+    consortium.compute()
+    for session in consortium.sessions:
+        assert receive(session, consortium.id).model_parameters > 0
+        found = predict(session, consortium.id, consortium.table(9))
+        right = np.array(found.labels) == np.array(rows(9)["y"])
+        assert right.mean() > 0.85
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"shown_digest": bytes(32)}, TermsMismatchError),
+        ({"accept_row_revealing_model": False}, ConsentMissingError),
+    ],
+)
+def test_the_lead_seals_to_nobody_who_has_not_read_and_consented(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], error: type[OdcError]
+) -> None:
+    """Also where the analyst keeps what it should have refused."""
+    consortium.until_joined().publish(model=SVM)
+    for session in consortium.sessions:
+        accept_terms(session, consortium.id, accept_row_revealing_model=True)
+    path = consortium.directory_of(consortium.hospital) / ACCEPTANCE_FILE
+    acceptance, _ = consortium.hospital.stored(consortium.id, Acceptance, ACCEPTANCE_FILE, "")
+    path.write_bytes(consortium.hospital.sign(acceptance.model_copy(update=changed)))
+    own = (consortium.directory_of(consortium.lead) / ACCEPTANCE_FILE).read_bytes()
+    answer_instead(monkeypatch, consortium.lead, pack_list([own, path.read_bytes()]))
+    with pytest.raises(error):
+        create_anchor(consortium.lead, consortium.id)
+
+
+def test_terms_that_changed_before_they_were_signed_are_told(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    consortium.until_joined().publish()
+    terms = fetch_terms(consortium.hospital, consortium.id)
+    assert caplog.text == ""
+    changed = consortium.analyst.sign(terms.model_copy(update={"title": "Changed"}))
+    with monkeypatch.context() as patched:
+        answer_instead(patched, consortium.hospital, changed)
+        assert fetch_terms(consortium.hospital, consortium.id).title == "Changed"
+    assert "has changed the terms since they were shown" in caplog.text
+    with pytest.raises(
+        TermsMismatchError
+    ):  # what was shown last is what is signed, and not what was published
+        accept_terms(consortium.hospital, consortium.id)
 
 
 def test_the_plain_words_say_what_leaves_and_who_sees_it(consortium: Consortium) -> None:
@@ -125,7 +183,7 @@ def test_the_plain_words_say_what_leaves_and_who_sees_it(consortium: Consortium)
     assert f"Parties: {LEAD}, {HOSPITAL} (lead: {LEAD})." in words
     assert "each row as 3 numbers instead of its 3 encoded features, 12 bytes" in words
     assert "the anchor under the same basis, 36 bytes" in words
-    assert "- x0: number from -4 to 4, no empty fields" in words
+    assert "- x0: number from -4 to 4, outside it refused, no empty fields" in words
     assert "no noise is added" in words
     assert "uniform" not in words
 
@@ -143,10 +201,7 @@ def test_the_plain_words_say_how_far_the_numbers_are_rounded(
         assert part in words
 
 
-def test_the_plain_words_warn_of_what_the_terms_chose(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(terms_module, "ROW_REVEALING_MODELS", frozenset({"logistic"}))
+def test_the_plain_words_warn_of_what_the_terms_chose(consortium: Consortium) -> None:
     schema = {
         "columns": [
             {"kind": "categorical", "name": "ward", "levels": ["a", "b"]},
@@ -154,12 +209,12 @@ def test_the_plain_words_warn_of_what_the_terms_chose(
         ],
         "label_column": {"name": "y", "classes": ["no", "yes"]},
     }
-    consortium.until_joined().publish(anchor={"kind": "uniform", "rows": 9}, table_schema=schema)
+    consortium.until_joined().publish(anchor={"kind": "uniform", "rows": 9}, table_schema=schema, model=SVM)
     words = plain_words(fetch_terms(consortium.hospital, consortium.id))
     assert "uniform anchor tells the analyst more" in words
     assert "row-revealing model" in words
-    assert "- ward: one of a, b" in words
-    assert "- age: number from 0 to 9, empty counts as 4" in words
+    assert "- ward: one of a, b; no empty fields" in words
+    assert "- age: number from 0 to 9, outside it refused, empty counts as 4" in words
 
 
 # the anchor
