@@ -33,10 +33,10 @@ FEATURES, LATENT_DIM, ROWS = 8, 5, 24
 
 TALKATIVE = """
 import logging
-logging.basicConfig(level=1, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 logging.Logger.setLevel = lambda _self, _level: None  # whatever a program thinks of its own logs
 """
-"""A module Python loads before a program: every logger of every library tells all, at its lowest level."""
+"""A module that Python loads before a program: every logger of every library is at DEBUG."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """No secret stands in a log, an error, a report or a repr.
 
 Searched is all that both sides write in one round and in commands that fail, with every logger of every
-library at its lowest level. A secret that is logged on purpose is found.
+library at DEBUG. A secret that is logged on purpose is found.
 """
 
 from __future__ import annotations

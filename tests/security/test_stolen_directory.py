@@ -37,7 +37,7 @@ from user_client.secret.numbers import Matrix64
 from user_client.tables import encode_rows
 
 ROWS, FEATURES, LATENT_DIM = 40, 4, 3
-GUESSES = ("", "password", PASSPHRASE.title())
+GUESSES = ("password", PASSPHRASE.title())
 
 
 def found_consortium(path: Path) -> None:
