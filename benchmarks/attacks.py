@@ -68,6 +68,34 @@ def spectrum_error(rows: Matrix, rep: Matrix) -> float:
     return float(np.max(np.abs(told - truth) / truth[0]))
 
 
+def matched_to_a_sample(aligned_rep: Matrix, sample: Matrix, components: int) -> Matrix:
+    """Return what somebody without any key makes of aligned rows who has other rows of the same population.
+
+    A turned projection keeps the second moments up to that turn: the eigenvectors of both sides, in the
+    order of their eigenvalues, belong together (the known-sample attack on rotated data [1]_). Their signs
+    follow from the skewness along each. Where eigenvalues lie close the order is a guess, so the first
+    few components tell most.
+
+    Parameters
+    ----------
+    aligned_rep : (n, l) ndarray
+        Of all parties: ``X F G``, which is one turn for all of them.
+    sample : (k, m) ndarray
+        Rows that nobody sent; centred like the others.
+    components : int
+        How many eigenvectors are used, at most l.
+
+    References
+    ----------
+    .. [1] Liu, Giannella, Kargupta, PKDD 2006, doi:10.1007/11871637_30.
+    """
+    left, right = (
+        np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :components] for rows in (aligned_rep, sample)
+    )
+    skews = [np.mean((rows @ axes) ** 3, axis=0) for rows, axes in ((aligned_rep, left), (sample, right))]
+    return np.asarray(aligned_rep @ (left * np.sign(skews[0] * skews[1])) @ right.T)
+
+
 def linked_rows(rows: Matrix, rep: Matrix, latent_dim: int) -> NDArray[np.intp]:
     """Return which row of ``rep`` belongs to each row of a table, from the distances between them.
 

@@ -115,6 +115,19 @@ def analyst_alone(played: Round) -> dict[str, float]:
     }
 
 
+def analyst_with_a_sample(played: Round) -> dict[str, float]:
+    """What the analyst rebuilds of all rows with other rows of the same population, and no anchor.
+
+    How many components suit best is granted, and how far to shrink towards the mean: all under noise.
+    """
+    rows, errors = np.concatenate(played.rows), []
+    for count in range(1, played.aligned.shape[1] + 1):
+        guess = attacks.matched_to_a_sample(played.aligned, played.test, count)
+        share = np.clip(np.sum(guess * rows) / np.sum(guess * guess), 0, 1)
+        errors.append(attacks.reconstruction_error(rows, share * guess))
+    return {"inversion_error": min(errors), "components": float(np.argmin(errors) + 1)}
+
+
 def member_alone(played: Round, kind: Literal["mlp", "logistic"], classes: int) -> dict[str, float]:
     """What party 0 rebuilds of the others' rows from a model that carries none.
 
@@ -302,6 +315,7 @@ def _attack(report: Report, data: Dataset, kind: AnchorKind, seed: int) -> None:
         found += [
             ("member alone", model, member_alone(played, model, data.classes)) for model in DEFAULT_MODELS
         ]
+        found.append(("analyst with a sample", "-", analyst_with_a_sample(played)))
         found.append(("member alone", "kernel SVM (row-revealing)", row_revealing(played, data.classes)))
     for attacker, model, figures in found:
         report.rows.append({**about, "attacker": attacker, "model": model, "defence": "none", **figures})

@@ -61,6 +61,18 @@ def test_the_analyst_reads_the_spectrum_of_the_rows_under_every_anchor(kind: Anc
     assert error < 1e-9
 
 
+@with_and_without
+def test_an_analyst_with_a_sample_of_the_population_rebuilds_rows_unless_there_is_noise(
+    defence: Switch,
+) -> None:
+    """Without any anchor: second moments and skewness of the aligned rows, beside those of other rows."""
+    noise = defences.gaussian_noise(EPSILON, privacy.DELTA, privacy.CLIP_NORMS["breast cancer"])
+    protect = noise if defence == "on" else defences.plain
+    found = privacy.analyst_with_a_sample(privacy.play(breast_cancer(), "haar", 0, protect))
+    got(f"analyst with a sample, noise {defence}", **found)
+    assert found["inversion_error"] > 0.95 if defence == "on" else found["inversion_error"] < 0.6
+
+
 # a member alone
 
 

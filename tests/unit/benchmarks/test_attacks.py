@@ -110,3 +110,13 @@ def test_rows_that_were_turned_and_permuted_are_found_by_their_distances(seed: i
     order = rng.permutation(len(rows))
     rep = rows[order] @ directions @ orthonormal(rng, 3, 3)
     assert order[attacks.linked_rows(rows, rep, 3)].tolist() == list(range(len(rows)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_are_found_by_other_rows_of_a_skewed_population_with_distinct_variances(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    axes, spread = orthonormal(rng, 5, 5), np.array([9.0, 6, 4, 2, 1])
+    rows, sample = ((rng.exponential(size=(2000, 5)) - 1) * spread @ axes.T for _ in range(2))
+    turned = rows @ orthonormal(rng, 5, 5)
+    found = attacks.matched_to_a_sample(turned, sample, 5)
+    assert attacks.reconstruction_error(rows, found) < 0.4
