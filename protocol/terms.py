@@ -185,7 +185,24 @@ class SvmTerms(Message):
     """Of the splits that the probabilities are calibrated on."""
 
 
-ModelTerms = Annotated[MlpTerms | LogisticTerms | SvmTerms, Field(discriminator="kind")]
+class RandomFeatureSvmTerms(Message):
+    """Linear support vector machine on random Fourier features of that kernel: carries no rows.
+
+    Rahimi and Recht, Random Features for Large-Scale Kernel Machines (NIPS 2007).
+    """
+
+    kind: Literal["random-feature-svm"] = "random-feature-svm"
+    random_features: int = Field(default=512, ge=1, le=2**14)
+    inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
+    gamma: float | None = Field(default=None, gt=0, le=1e6)
+    epochs: int = Field(default=1000, ge=1, le=100_000)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Of the random features, and of the splits that the probabilities are calibrated on."""
+
+
+ModelTerms = Annotated[
+    MlpTerms | LogisticTerms | SvmTerms | RandomFeatureSvmTerms, Field(discriminator="kind")
+]
 
 
 class Terms(Message):

@@ -24,7 +24,7 @@ from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, DownlinkManifest
 from protocol.states import Event, State
-from protocol.terms import MlpTerms, ModelTerms, SvmTerms, Terms
+from protocol.terms import MlpTerms, ModelTerms, RandomFeatureSvmTerms, SvmTerms, Terms
 
 
 def seal(analyst: Analyst, collaboration_id: str) -> None:
@@ -241,6 +241,15 @@ def _model_spec(model: ModelTerms) -> ModelSpec:
         )
     if isinstance(model, SvmTerms):
         return ModelSpec("svm", inverse_penalty=model.inverse_penalty, gamma=model.gamma, seed=model.seed)
+    if isinstance(model, RandomFeatureSvmTerms):
+        return ModelSpec(
+            "random-feature-svm",
+            random_features=model.random_features,
+            inverse_penalty=model.inverse_penalty,
+            gamma=model.gamma,
+            epochs=model.epochs,
+            seed=model.seed,
+        )
     return ModelSpec("logistic", inverse_penalty=model.inverse_penalty, epochs=model.epochs)
 
 

@@ -43,7 +43,7 @@ def measure(spec: ModelSpec, aligned_rep: Matrix, labels: Labels, classes: int) 
     train, test = train_test_split(
         np.arange(len(labels)), test_size=HOLD_OUT, stratify=labels, random_state=spec.seed
     )
-    if spec.kind == "svm" and np.bincount(labels[train]).min() < 2:
+    if spec.kind in ("svm", "random-feature-svm") and np.bincount(labels[train]).min() < 2:
         return None
     model = fit(spec, aligned_rep[train], labels[train], classes)
     return score(labels[test], model.pipeline.predict_proba(aligned_rep[test]))

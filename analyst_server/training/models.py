@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from analyst_server.training.spec import ModelSpec
 
@@ -88,10 +89,21 @@ def _classifier(spec: ModelSpec, labels: Labels, latent_dim: int) -> Classifier:
     rarest = int(np.bincount(labels).min())
     if rarest < 2:
         raise ValueError("an svm needs two rows of every class")
-    machine = SVC(C=spec.inverse_penalty, gamma=1 / latent_dim if spec.gamma is None else spec.gamma)
+    gamma = 1 / latent_dim if spec.gamma is None else spec.gamma
     folds = StratifiedKFold(min(CALIBRATION_FOLDS, rarest), shuffle=True, random_state=spec.seed)
-    # each class against the rest: what libsvm makes of more classes counts votes of pairs, and a row between
-    # two of them would get another probability from the rounding of the ONNX file
+    if spec.kind == "svm":
+        return _against_the_rest(SVC(C=spec.inverse_penalty, gamma=gamma), folds)
+    features = RBFSampler(gamma=gamma, n_components=spec.random_features, random_state=spec.seed)
+    machine = LinearSVC(C=spec.inverse_penalty, dual=False, max_iter=spec.epochs)
+    return Pipeline([("features", features), ("machine", _against_the_rest(machine, folds))])
+
+
+def _against_the_rest(machine: Classifier, folds: StratifiedKFold) -> OneVsRestClassifier:
+    """Return a machine with probabilities for each class.
+
+    What libsvm makes of more than two classes counts votes of pairs, and a row between two of them
+    would get another probability from the rounding of the ONNX file.
+    """
     return OneVsRestClassifier(CalibratedClassifierCV(machine, cv=folds, ensemble=False))
 
 
@@ -101,9 +113,18 @@ def _parameters(classifier: Classifier) -> int:
         return sum(array.size for array in (*classifier.coefs_, *classifier.intercepts_))
     if isinstance(classifier, LogisticRegression):
         return int(classifier.coef_.size + classifier.intercept_.size)
+    if isinstance(classifier, Pipeline):
+        features = classifier["features"]
+        shared = features.random_weights_.size + features.random_offset_.size
+        return int(shared + _parameters(classifier["machine"]))
     machines = [one.calibrated_classifiers_[0].estimator for one in classifier.estimators_]
     platt = 2  # slope and intercept of the probability
-    return sum(svm.support_vectors_.size + svm.dual_coef_.size + 1 + platt for svm in machines)
+    return sum(_of_machine(machine) + platt for machine in machines)
+
+
+def _of_machine(machine: Classifier) -> int:
+    weights = (machine.support_vectors_, machine.dual_coef_) if isinstance(machine, SVC) else (machine.coef_,)
+    return sum(int(array.size) for array in weights) + 1
 
 
 def _one_scale(aligned_rep: Matrix) -> StandardScaler:

@@ -346,6 +346,10 @@ def valid_messages() -> Iterator[Case]:
             "alignment": {"method": "odc", "target": "haar", "seed": 300}, "rep_dtype": "f8",
         }),
         ("terms with a row-revealing model", "Terms", {**TERMS, "model": SVM}),
+        ("terms with random features in the kernel's place", "Terms", {**TERMS, "model": {
+            "kind": "random-feature-svm", "random_features": 512, "inverse_penalty": 1.0, "gamma": 0.25,
+            "epochs": 1000, "seed": 0,
+        }}),
         ("terms with scaled 8-bit representations", "Terms", SCALED_TERMS),
         ("terms with the largest seed", "Terms", longest_int),
         ("terms with least squares onto a random invertible target", "Terms", {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from protocol.errors import InputError, InvitationError, printable
 from protocol.identity import fingerprint
 from protocol.messages import Role
-from user_client.cli.options import AsJson, PassphraseFile, open_session, options_of, show
+from user_client.cli.options import AsJson, PassphraseFile, can_ask, open_session, options_of, show
 from user_client.custody.files import read_bytes, write_whole
 from user_client.custody.protection import protect as protect_directory
 from user_client.sdk import (
@@ -269,7 +268,7 @@ def _confirm(waiting: Sequence[Waiting], *, is_agreed: bool) -> None:
         typer.echo(_in_words(one), err=True)
     if is_agreed:
         return
-    if not sys.stdin.isatty():
+    if not can_ask():
         names = ", ".join(one.identity.name for one in waiting)
         error = InputError(f"nobody has agreed to sign for {names}, and there is no terminal to ask at")
         error.hint = "compare the keys, then sign with --yes, or for one with --party NAME --yes"

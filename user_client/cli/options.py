@@ -52,9 +52,14 @@ def ask_passphrase(what: str, file: Path | None, *, is_new: bool) -> str:
     """Return a passphrase from a file or a prompt; raises `PassphraseNeededError` if there is neither."""
     if file is not None:
         return read_text(file).strip()
-    if not sys.stdin.isatty():
+    if not can_ask():
         raise PassphraseNeededError(f"{what}: no file names it, and there is no terminal to ask at")
     return str(typer.prompt(what, hide_input=True, confirmation_prompt=is_new, err=True))
+
+
+def can_ask() -> bool:
+    """Whether there is a person at a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def options_of(context: typer.Context) -> Options:

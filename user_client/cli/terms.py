@@ -23,6 +23,7 @@ from user_client.cli.options import (
 )
 from user_client.custody.files import write_whole
 from user_client.sdk import accept_terms, fetch_terms, plain_words
+from user_client.sdk.terms import were_shown
 from user_client.tables import draft_schema, read_table
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
@@ -120,9 +121,12 @@ def accept(
 ) -> None:
     """Sign the terms, and with them the very text that `odc terms show` prints."""
     with open_session(context) as session:
+        chosen = session.choose(collaboration)
+        if not were_shown(session, chosen):
+            typer.echo(plain_words(fetch_terms(session, chosen)), err=True)
         terms = accept_terms(
             session,
-            session.choose(collaboration),
+            chosen,
             accept_row_revealing_model=accept_row_revealing_model,
         )
         party = session.membership.party

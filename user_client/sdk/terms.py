@@ -61,6 +61,11 @@ def _were_others_shown(path: Path, terms_digest: bytes) -> bool:
     return hashlib.sha256(shown).digest() != terms_digest
 
 
+def were_shown(session: Session, collaboration_id: str) -> bool:
+    """Whether the terms were fetched on this machine: those are what is signed."""
+    return (session.home.collaboration(collaboration_id) / TERMS_FILE).exists()
+
+
 def stored_terms(session: Session, collaboration_id: str) -> Terms:
     """Return the terms we have signed; raises `NotPreparedError` before that."""
     session.stored(collaboration_id, Acceptance, ACCEPTANCE_FILE, "odc terms accept")
@@ -81,7 +86,9 @@ def accept_terms(
     ConsentMissingError
         If the model is row-revealing and the caller has not said so in as many words.
     """
-    terms = _terms_to_sign(session, collaboration_id)
+    if not were_shown(session, collaboration_id):
+        fetch_terms(session, collaboration_id)
+    terms, _ = session.stored(collaboration_id, Terms, TERMS_FILE, "odc terms show")
     if terms.is_row_revealing and not accept_row_revealing_model:
         raise ConsentMissingError("these terms let members map rows of other members back")
     directory = session.home.collaboration(collaboration_id)
@@ -90,13 +97,6 @@ def accept_terms(
         _sign_once(session, terms, path, accept_row_revealing_model)
     address = f"/v1/collaborations/{collaboration_id}/acceptance"
     session.connection.send_message("PUT", address, path.read_bytes())
-    return terms
-
-
-def _terms_to_sign(session: Session, collaboration_id: str) -> Terms:
-    if not (session.home.collaboration(collaboration_id) / TERMS_FILE).exists():
-        return fetch_terms(session, collaboration_id)
-    terms, _ = session.stored(collaboration_id, Terms, TERMS_FILE, "odc terms show")
     return terms
 
 

@@ -13,6 +13,7 @@ SPECS = {
     "mlp": ModelSpec("mlp", hidden_units=12, learning_rate=0.01, epochs=40, seed=3),
     "logistic": ModelSpec("logistic", epochs=500),
     "svm": ModelSpec("svm", seed=3),
+    "random-feature-svm": ModelSpec("random-feature-svm", random_features=60, epochs=500, seed=3),
 }
 
 

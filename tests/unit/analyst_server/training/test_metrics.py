@@ -62,7 +62,7 @@ def test_too_few_rows_are_not_measured(labels: list[int], classes: int) -> None:
     assert measure(SPECS["logistic"], rows, np.array(labels), classes) is None
 
 
-@pytest.mark.parametrize("kind", ["logistic", "svm"])
+@pytest.mark.parametrize("kind", ["logistic", "svm", "random-feature-svm"])
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize("rows", range(4, 40, 3))
 def test_any_small_table_is_measured_or_not_but_never_fails(kind: str, rows: int, classes: int) -> None:
@@ -71,7 +71,7 @@ def test_any_small_table_is_measured_or_not_but_never_fails(kind: str, rows: int
     assert found is None or 0 <= found["accuracy"] <= 1
 
 
-@pytest.mark.parametrize("kind", ["logistic", "svm"])
+@pytest.mark.parametrize("kind", ["logistic", "svm", "random-feature-svm"])
 @pytest.mark.parametrize("rows", range(10, 60, 5))
 def test_a_rare_class_of_two_rows_never_fails(kind: str, rows: int) -> None:
     data = np.random.default_rng(rows).standard_normal((rows, 3))

@@ -73,7 +73,7 @@ def test_the_parameters_are_counted_as_the_onnx_file_holds_them(kind: str, class
         len(attribute.floats) for node in graph.node for attribute in node.attribute
     )
     # beside a second column: what the kernel, the vote and Platt's formula stand in as constants
-    others = {"mlp": 12 + 1, "logistic": 5 + 1, "svm": 7 * classes}[kind]
+    others = {"mlp": 12 + 1, "logistic": 5 + 1, "svm": 7 * classes, "random-feature-svm": 64 * classes}[kind]
     assert abs(held - model.parameters) <= others + classes + 4
 
 
@@ -138,3 +138,11 @@ def test_an_svm_needs_two_rows_of_every_class() -> None:
     kept = np.concatenate([[0], np.flatnonzero(labels)])
     with pytest.raises(ValueError, match="two rows of every class"):
         fit(SPECS["svm"], rows[kept], labels[kept], 2)
+
+
+def test_random_features_are_drawn_without_looking_at_the_rows() -> None:
+    drawn = [
+        fit(SPECS["random-feature-svm"], *blobs(2, seed=seed), 2).pipeline["classify"]["features"]
+        for seed in (0, 1)
+    ]
+    np.testing.assert_array_equal(drawn[0].random_weights_, drawn[1].random_weights_)

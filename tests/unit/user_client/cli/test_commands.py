@@ -410,6 +410,12 @@ def test_terms_are_shown_in_words_and_for_machines(odc: Odc) -> None:
     assert odc("terms", "show", "--json").json["collaboration_id"] == odc.consortium.id
 
 
+def test_whoever_signs_unread_terms_is_shown_them_meanwhile(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    assert "What leaves this institution, once:" in odc("terms", "accept").err
+    assert odc("terms", "accept").err == ""  # again: nothing new
+
+
 def test_a_row_revealing_model_is_warned_of_and_takes_its_own_word(odc: Odc) -> None:
     odc.consortium.until_joined().publish(model={"kind": "svm"})
     shown = odc("terms", "show")
