@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import linear_sum_assignment, minimize
+from scipy.spatial.distance import cdist
 
 Matrix = NDArray[np.float64]
 
@@ -49,6 +50,65 @@ def mapped_back(aligned_rep: Matrix, secret_basis: Matrix, change_of_basis: Matr
 def colluders_basis(anchor: Matrix, anchor_rep: Matrix) -> Matrix:
     """Return ``F_j = A^+ A_j``: a member knows A, the analyst A_j (arXiv:2403.02780v5, section II-B)."""
     return np.asarray(np.linalg.lstsq(anchor, anchor_rep, rcond=None)[0])
+
+
+def denoised(rep: Matrix, moments: Matrix, sigma: float) -> Matrix:
+    """Return the best linear guess of what a representation was before noise: the Wiener filter.
+
+    ``X~ (M + sigma**2 I)^-1 M``, with ``M = F.T C F`` from the second moments C of the rows, which the
+    attacker is granted, and the public ``sigma``. Without noise it changes nothing.
+    """
+    return np.asarray(rep @ np.linalg.solve(moments + sigma**2 * np.eye(len(moments)), moments))
+
+
+def spectrum_error(rows: Matrix, rep: Matrix) -> float:
+    """Return the largest relative error of X_i's top singular values as the analyst reads them off X~_i."""
+    told = np.linalg.svd(rep, compute_uv=False)
+    truth = np.linalg.svd(rows, compute_uv=False)[: len(told)]
+    return float(np.max(np.abs(told - truth) / truth[0]))
+
+
+def matched_to_a_sample(aligned_rep: Matrix, sample: Matrix, components: int) -> Matrix:
+    """Return what somebody without any key makes of aligned rows who has other rows of the same population.
+
+    A turned projection keeps the second moments up to that turn: the eigenvectors of both sides, in the
+    order of their eigenvalues, belong together (the known-sample attack on rotated data [1]_). Their signs
+    follow from the skewness along each. Where eigenvalues lie close the order is a guess, so the first
+    few components tell most.
+
+    Parameters
+    ----------
+    aligned_rep : (n, l) ndarray
+        Of all parties: ``X F G``, which is one turn for all of them.
+    sample : (k, m) ndarray
+        Rows that nobody sent; centred like the others.
+    components : int
+        How many eigenvectors are used, at most l.
+
+    References
+    ----------
+    .. [1] Liu, Giannella, Kargupta, PKDD 2006, doi:10.1007/11871637_30.
+    """
+    left, right = (
+        np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :components] for rows in (aligned_rep, sample)
+    )
+    skews = [np.mean((rows @ axes) ** 3, axis=0) for rows, axes in ((aligned_rep, left), (sample, right))]
+    return np.asarray(aligned_rep @ (left * np.sign(skews[0] * skews[1])) @ right.T)
+
+
+def linked_rows(rows: Matrix, rep: Matrix, latent_dim: int) -> NDArray[np.intp]:
+    """Return which row of ``rep`` belongs to each row of a table, from the distances between them.
+
+    For whoever has the table but neither the basis nor the order: a projection that is turned and
+    permuted keeps the distances between rows. Each row is known by its sorted distances to the others.
+    """
+    centred = rows - rows.mean(axis=0)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    marks = [
+        np.sort(cdist(points, points), axis=1)
+        for points in (left[:, :latent_dim] * values[:latent_dim], rep - rep.mean(axis=0))
+    ]
+    return np.asarray(linear_sum_assignment(cdist(*marks))[1])
 
 
 def inverted_model(

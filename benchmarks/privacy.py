@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-from sklearn.svm import SVC
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from analyst_server.alignment import align
 from analyst_server.training import ModelSpec
 from analyst_server.training.models import FittedModel, fit
-from benchmarks import attacks
+from benchmarks import attacks, defences
 from benchmarks.accuracy.bases import AnchorKind, draw_anchor
 from benchmarks.data import Dataset, Labels, Matrix, breast_cancer, digits, mnist
+from benchmarks.defences import Defence, Sent
 from benchmarks.report import Options, Report, main
 from user_client.privacy.reduction import hidden_share
-from user_client.secret.basis import draw_secret_basis
 
 PARTIES: Final = 10
 ANCHORS: Final[tuple[AnchorKind, ...]] = ("haar", "gaussian", "uniform")
@@ -28,13 +29,27 @@ ANCHOR_ROWS: Final = 1000
 STARTS: Final = 5
 """Points from which a model is inverted; the attacker keeps the best."""
 DEFAULT_MODELS: Final[tuple[Literal["mlp", "logistic"], ...]] = ("mlp", "logistic")
+CLIP_NORMS: Final = {"breast cancer": 1.0, "digits": 2.5, "MNIST": 8.5}
+"""About the length that nine in ten centred rows keep to: a figure for the terms, not for one party."""
+EPSILONS: Final = (1.0, 10.0, 50.0)
+CLAIMED_EPSILON: Final = 1.0
+DELTA: Final = 1e-5
+HIDDEN: Final = 0.2
+"""Rows of which less is hidden are dropped by the epsilon-DR filter."""
+PERTURBATION: Final = 0.05
+"""delta of arXiv 003, section 4.1."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """All that anybody holds after one round; the attacks take from it what their role has."""
+    """All that anybody holds after one round; the attacks take from it what their role has.
+
+    ``rows`` and ``labels`` are those that were sent, in that order; ``tables`` is all each party has.
+    """
 
     anchor: Matrix
+    tables: list[Matrix]
+    sent: list[Sent]
     rows: list[Matrix]
     labels: list[Labels]
     bases: list[Matrix]
@@ -54,24 +69,27 @@ class Round:
         return np.concatenate(self.rows[1:])
 
 
-def play(data: Dataset, kind: AnchorKind, seed: int) -> Round:
+def play(data: Dataset, kind: AnchorKind, seed: int, defence: Defence = defences.plain) -> Round:
     """Play one round as the product does: bases from each party's own rows, the default alignment."""
     rng = np.random.default_rng(seed)
     count, latent_dim = ROWS[data.name], LATENT_DIMS[data.name]
     chosen = rng.permutation(len(data.train))[: PARTIES * count]
     centre = data.train.mean(axis=0)
     parts = np.array_split(chosen, PARTIES)
-    rows = [data.train[part] - centre for part in parts]
+    tables = [data.train[part] - centre for part in parts]
     anchor = draw_anchor(kind, ANCHOR_ROWS, data.train.shape[1], rng)
-    bases = [draw_secret_basis(part, latent_dim, rng.bytes) for part in rows]
+    sent = [defence(table, latent_dim, rng) for table in tables]
+    bases = [one.secret_basis for one in sent]
     anchor_reps = [anchor @ basis for basis in bases]
     changes = align("isotropic", anchor_reps, anchor_is_isotropic=kind == "haar", rng=rng).changes_of_basis
     return Round(
         anchor,
-        rows,
-        [data.train_labels[part] for part in parts],
+        tables,
+        sent,
+        [table[one.order] for table, one in zip(tables, sent, strict=True)],
+        [data.train_labels[part][one.order] for part, one in zip(parts, sent, strict=True)],
         bases,
-        [part @ basis for part, basis in zip(rows, bases, strict=True)],
+        [one.features @ basis for one, basis in zip(sent, bases, strict=True)],
         anchor_reps,
         [np.asarray(change, dtype=np.float64) for change in changes],
         data.test - centre,
@@ -80,8 +98,8 @@ def play(data: Dataset, kind: AnchorKind, seed: int) -> Round:
 
 
 def analyst_alone(played: Round) -> dict[str, float]:
-    """How well the analyst finds F_i^T 1, and the sum of each row by it."""
-    leaks, sums = [], []
+    """How well the analyst finds F_i^T 1, the sum of each row by it, and the spectrum of X_i."""
+    leaks, sums, spectra = [], [], []
     for basis, rep, anchor_rep, rows in zip(
         played.bases, played.reps, played.anchor_reps, played.rows, strict=True
     ):
@@ -89,7 +107,25 @@ def analyst_alone(played: Round) -> dict[str, float]:
         leaks.append(attacks.alignment_of(estimate, basis.sum(axis=0)))
         told = attacks.estimated_row_sums(rep, estimate)
         sums.append(abs(float(np.corrcoef(told, rows.sum(axis=1))[0, 1])))
-    return {"basis_sum_cosine": float(np.mean(leaks)), "row_sum_correlation": float(np.mean(sums))}
+        spectra.append(attacks.spectrum_error(rows, rep))
+    return {
+        "basis_sum_cosine": float(np.mean(leaks)),
+        "row_sum_correlation": float(np.mean(sums)),
+        "spectrum_error": float(np.mean(spectra)),
+    }
+
+
+def analyst_with_a_sample(played: Round) -> dict[str, float]:
+    """What the analyst rebuilds of all rows with other rows of the same population, and no anchor.
+
+    How many components suit best is granted, and how far to shrink towards the mean: all under noise.
+    """
+    rows, errors = np.concatenate(played.rows), []
+    for count in range(1, played.aligned.shape[1] + 1):
+        guess = attacks.matched_to_a_sample(played.aligned, played.test, count)
+        share = np.clip(np.sum(guess * rows) / np.sum(guess * guess), 0, 1)
+        errors.append(attacks.reconstruction_error(rows, share * guess))
+    return {"inversion_error": min(errors), "components": float(np.argmin(errors) + 1)}
 
 
 def member_alone(played: Round, kind: Literal["mlp", "logistic"], classes: int) -> dict[str, float]:
@@ -129,30 +165,96 @@ def _confidence(model: FittedModel, reps: Matrix, labels: Labels) -> Matrix:
     return np.asarray(model.pipeline.predict_proba(reps)[np.arange(len(labels)), labels])
 
 
-def row_revealing(played: Round) -> dict[str, float]:
-    """What party 0 rebuilds of the others' rows from the support vectors of a kernel SVM."""
-    labels = np.concatenate(played.labels)
-    carried = SVC(kernel="rbf").fit(played.aligned, labels).support_
-    of_others = carried[carried >= len(played.rows[0])]
-    guess = attacks.mapped_back(played.aligned[of_others], played.bases[0], played.changes[0])
-    truth = np.concatenate(played.rows)[of_others]
+def row_revealing(played: Round, classes: int) -> dict[str, float]:
+    """What party 0 rebuilds of the others' rows from the support vectors in the product's kernel SVM."""
+    model = fit(ModelSpec("svm"), played.aligned, np.concatenate(played.labels), classes)
+    scaler, machines = model.pipeline[0], model.pipeline[-1].estimators_
+    carried: dict[int, Matrix] = {}
+    for machine in (one.calibrated_classifiers_[0].estimator for one in machines):
+        carried |= zip(machine.support_.tolist(), machine.support_vectors_, strict=True)
+    own = len(played.rows[0])
+    others = sorted(index for index in carried if index >= own)
+    reps = scaler.inverse_transform(np.stack([carried[index] for index in others]))
+    guess = attacks.mapped_back(reps, played.bases[0], played.changes[0])
     return {
-        "inversion_error": attacks.reconstruction_error(truth, guess),
-        "rows_revealed": len(of_others) / len(played.others),
+        "inversion_error": attacks.reconstruction_error(np.concatenate(played.rows)[others], guess),
+        "rows_revealed": len(others) / len(played.others),
     }
 
 
-def collusion(played: Round) -> dict[str, float]:
-    """What the analyst rebuilds of the others' rows with the anchor of one member."""
-    guess = [
-        rep @ np.linalg.pinv(attacks.colluders_basis(played.anchor, anchor_rep))
-        for rep, anchor_rep in zip(played.reps[1:], played.anchor_reps[1:], strict=True)
-    ]
+def collusion(played: Round, noise_sigma: float = 0.0) -> dict[str, float]:
+    """What the analyst rebuilds of the others' rows with the anchor of one member.
+
+    The size of the noise is in the signed manifest; the second moments of all rows, which tell signal from
+    noise best, are granted.
+    """
+    everything = np.concatenate(played.tables)
+    found = attacks.colluders_basis(played.anchor, np.hstack(played.anchor_reps[1:]))
+    guesses = []
+    for rep, basis in zip(played.reps[1:], np.hsplit(found, len(played.reps) - 1), strict=True):
+        if noise_sigma > 0:
+            projected = everything @ basis
+            rep = attacks.denoised(rep, projected.T @ projected / len(everything), noise_sigma)
+        guesses.append(rep @ np.linalg.pinv(basis))
     told = [hidden_share(rows, basis) for rows, basis in zip(played.rows[1:], played.bases[1:], strict=True)]
     return {
-        "inversion_error": attacks.reconstruction_error(played.others, np.concatenate(guess)),
+        "inversion_error": attacks.reconstruction_error(played.others, np.concatenate(guesses)),
         "error_that_prepare_predicts": float(np.mean(np.concatenate(told))),
     }
+
+
+def linking(played: Round) -> dict[str, float]:
+    """Which of the rows that were sent somebody assigns to the right rows of a party's table.
+
+    ``in_order``: by their place, as analyst and member can; ``by_distances``: as somebody can who has got
+    hold of the party's table, but not of its basis.
+    """
+    in_order, by_distances = [], []
+    for table, one, rep in zip(played.tables, played.sent, played.reps, strict=True):
+        in_order.append(np.mean(one.order == np.arange(len(one.order))))
+        found = attacks.linked_rows(table, rep, rep.shape[1])
+        by_distances.append(np.mean(one.order[found] == np.arange(len(table))))
+    return {
+        "rows_linked_in_order": float(np.mean(in_order)),
+        "rows_linked_by_distances": float(np.mean(by_distances)),
+    }
+
+
+def accuracy(played: Round) -> float:
+    """Return the test accuracy of a logistic h as the first party predicts with it."""
+    h = LogisticRegression(max_iter=1000).fit(played.aligned, np.concatenate(played.labels))
+    test_rep = played.test @ (played.bases[0] @ played.changes[0])
+    return float(h.score(test_rep, played.test_labels))
+
+
+def accuracy_by_the_anchor(played: Round) -> float:
+    """Return the test accuracy of the first party's own t_i, fitted to h's predictions for the anchor."""
+    h = LogisticRegression(max_iter=1000).fit(played.aligned, np.concatenate(played.labels))
+    told = h.predict(played.anchor_reps[0] @ played.changes[0])
+    own = LogisticRegression(max_iter=1000).fit(played.anchor, told)
+    return float(own.score(played.test, played.test_labels))
+
+
+def _defences(data: Dataset) -> Mapping[str, tuple[Defence, float]]:
+    """What is compared under collusion: each defence by its name, with the size of its noise."""
+    clip = CLIP_NORMS[data.name]
+    return {
+        "none": (defences.plain, 0.0),
+        "half the latent dimensions": (defences.fewer_dimensions(0.5), 0.0),
+        f"rows hidden by {HIDDEN:.0%} or more": (defences.keep_hidden(HIDDEN), 0.0),
+        **{
+            noise_name(epsilon): (
+                defences.gaussian_noise(epsilon, DELTA, clip),
+                defences.noise_sigma(epsilon, DELTA, clip),
+            )
+            for epsilon in EPSILONS
+        },
+        "NRI-DC": (defences.non_readily_identifiable(PERTURBATION), 0.0),
+    }
+
+
+def noise_name(epsilon: float) -> str:
+    return f"noise, epsilon {epsilon:g}, delta {DELTA:g}"
 
 
 def _layers(model: FittedModel, kind: str) -> tuple[list[Matrix], list[Matrix], Matrix, Matrix]:
@@ -187,13 +289,18 @@ def measure(options: Options) -> Report:
             "anchor_rows": f"{ANCHOR_ROWS}; haar: as many as features",
             "seeds": len(seeds),
             "without_data": "MNIST left out: no --data" if options.data is None else None,
+            "clip_norms": CLIP_NORMS,
+            "noise": "on the encoded rows, before the basis is drawn; any row may become any other",
             "error": "mean over rows of ||x - x^|| / ||x||, centred rows; 1 = no better than their mean",
         },
     )
-    for data in _data_sets(options):
-        for kind in ANCHORS:
+    with threadpool_limits(1):  # matrices this small wait for threads longer than they compute
+        for data in _data_sets(options):
             for seed in seeds:
-                _attack(report, data, kind, seed)
+                for kind in ANCHORS:
+                    _attack(report, data, kind, seed)
+                for name, (defence, sigma) in _defences(data).items():
+                    _collude(report, data, seed, name, defence, sigma)
     _claim(report)
     return report
 
@@ -203,15 +310,30 @@ def _attack(report: Report, data: Dataset, kind: AnchorKind, seed: int) -> None:
     about = {"data": data.name, "anchor": kind, "seed": seed}
     found: list[tuple[str, str, dict[str, float]]] = [
         ("analyst alone", "-", analyst_alone(played)),
-        ("analyst and one member", "-", collusion(played)),
     ]
     if kind == "haar":  # what a member can do does not depend on the anchor
         found += [
             ("member alone", model, member_alone(played, model, data.classes)) for model in DEFAULT_MODELS
         ]
-        found.append(("member alone", "kernel SVM (row-revealing)", row_revealing(played)))
+        found.append(("analyst with a sample", "-", analyst_with_a_sample(played)))
+        found.append(("member alone", "kernel SVM (row-revealing)", row_revealing(played, data.classes)))
     for attacker, model, figures in found:
-        report.rows.append({**about, "attacker": attacker, "model": model, **figures})
+        report.rows.append({**about, "attacker": attacker, "model": model, "defence": "none", **figures})
+
+
+def _collude(
+    report: Report, data: Dataset, seed: int, name: str, defence: Defence, noise_sigma: float
+) -> None:
+    kind: AnchorKind = "gaussian" if name == "NRI-DC" else "haar"  # t_i needs more rows than features
+    played = play(data, kind, seed, defence)
+    about = {"data": data.name, "anchor": kind, "seed": seed, "attacker": "analyst and one member"}
+    figures = {
+        **collusion(played, noise_sigma),
+        **(linking(played) if len(played.rows[0]) == len(played.tables[0]) else {}),
+        "rows_sent": sum(map(len, played.rows)) / sum(map(len, played.tables)),
+        "accuracy": accuracy_by_the_anchor(played) if name == "NRI-DC" else accuracy(played),
+    }
+    report.rows.append({**about, "model": "-", "defence": name, **figures})
 
 
 def _claim(report: Report) -> None:
@@ -226,6 +348,12 @@ def _claim(report: Report) -> None:
     def worst(models: Sequence[str]) -> float:
         names = {row["data"] for row in report.rows}
         return min(mean("inversion_error", model=model, data=name) for model in models for name in names)
+
+    def worst_under(defence: str) -> float:
+        return min(
+            mean("inversion_error", defence=defence, data=name)
+            for name in {row["data"] for row in report.rows}
+        )
 
     chance = np.mean([np.sqrt(2 / (np.pi * LATENT_DIMS[row["data"]])) for row in report.rows])
     report.conditions["chance_of_mean_leak"] = float(chance)
@@ -243,10 +371,19 @@ def _claim(report: Report) -> None:
     )
     report.claim(
         "collusion_error_plain",
-        mean("inversion_error", attacker="analyst and one member"),
+        mean("inversion_error", attacker="analyst and one member", defence="none"),
         "of the length of a row",
         "<=",
         0.7,
+    )
+    # A linear guess misses a row x by sigma / sqrt(sigma^2 + |x|^2) of its length in the root mean square at
+    # least, even one that knows the direction of x: 0.99 for these, where |x| is at most the clipping norm.
+    report.claim(
+        "collusion_error_dp",
+        worst_under(noise_name(CLAIMED_EPSILON)),
+        "of the length of a row",
+        ">=",
+        0.95,
     )
 
 
@@ -260,7 +397,7 @@ def run(options: Options) -> Report:
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
     """The mean over the seeds of every figure."""
-    about = ("data", "anchor", "attacker", "model")
+    about = ("data", "anchor", "attacker", "model", "defence")
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in about), []).append(row)
@@ -268,7 +405,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
     for key, group in groups.items():
         figures = [name for name in group[0] if name not in (*about, "seed")]
         means = ", ".join(f"{name} {np.mean([row[name] for row in group]):.3f}" for name in figures)
-        lines.append(f"{key[0]:<14} {key[1]:<9} {key[2]:<23} {key[3]:<27} {means}")
+        lines.append(f"{key[0]:<14} {key[1]:<9} {key[2]:<23} {key[3]:<27} {key[4]:<30} {means}")
     return lines
 
 

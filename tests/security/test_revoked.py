@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ssl
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from protocol.errors import CertificateRevokedError
+from protocol.identity import RevocationList
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
+from tests.security.printing import got
 from user_client import sdk
 from user_client.errors import TlsFailedError
+from user_client.transport import AnalystConnection
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +65,48 @@ def test_a_revoked_analyst_is_not_talked_to(made: Consortium) -> None:
         session.close()
         with pytest.raises(TlsFailedError, match="has revoked the certificate"):
             session.collaborations()
+
+
+BLIND = """
+from protocol.identity import RevocationList
+
+read = RevocationList.__init__
+
+def overlook(self, *arguments):
+    read(self, *arguments)
+    self.revoked_at = {}
+
+RevocationList.__init__ = overlook
+"""
+"""The mutation, for a process: whatever list it holds, nobody stands on it."""
+
+
+def test_without_the_list_all_who_were_revoked_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the tests above would see if nobody held to the list: the server, the lead, and TLS."""
+    (tmp_path / "sitecustomize.py").write_text(BLIND)
+    with consortium(tmp_path, "lead-hospital", "hospital-b", PYTHONPATH=str(tmp_path)) as made:
+        monkeypatch.setattr(RevocationList, "__init__", RevocationList.__init__)  # put back at the end
+        exec(BLIND, {})  # noqa: S102  # the same for the institutions, which live in this process
+        monkeypatch.setattr(AnalystConnection, "_trust", trusting_any_list(AnalystConnection._trust))
+        member, found = made.sessions["hospital-b"], made.anchored()
+        sdk.prepare(member, found, rows(1, 40))
+        for name in ("hospital-b", "analyst"):
+            sdk.revoke(made.lead, name, PASSPHRASE)
+        for session in made.sessions.values():
+            session.close()
+        sdk.contribute(member, found)
+        sealed = made.anchored()
+        got("revoked member and analyst, nobody holds to the list", uplinks=1, anchors=len(made.sessions))
+        assert made.state(found) == "collecting"
+        assert made.state(sealed) == "anchored"
+
+
+def trusting_any_list(
+    trust: Callable[[AnalystConnection], ssl.SSLContext],
+) -> Callable[[AnalystConnection], ssl.SSLContext]:
+    def changed(self: AnalystConnection) -> ssl.SSLContext:
+        context = trust(self)
+        context.verify_flags &= ~ssl.VERIFY_CRL_CHECK_LEAF
+        return context
+
+    return changed

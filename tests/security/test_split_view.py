@@ -8,34 +8,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from analyst_server.store import Unit
-from protocol.codec import M, Message, decode, digest
-from protocol.envelope import SealingKey, Signed, anchor_info, seal, seed_commitment, sign
+from protocol.codec import digest
+from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
 from protocol.errors import (
     CertificateRefusedError,
     DigestMismatchError,
     NotPermittedError,
     OdcError,
     SealBrokenError,
-    SignatureError,
     TermsMismatchError,
 )
-from protocol.identity import Identity, load_certificate
 from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAnchor
 from protocol.terms import Terms
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
+from tests.security.relay import (
+    FORGERS,
+    Signer,
+    content,
+    signed_by_the_analyst,
+    signed_under_a_root_of_its_own,
+    tampering,
+    the,
+)
 from user_client import sdk
-from user_client.custody.authority import Authority
 from user_client.sdk import Session
 from user_client.sdk.downlink import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
-from user_client.sdk.session import unix_now
 
 
 @pytest.fixture(scope="module")
@@ -43,64 +43,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
     names = ("lead-hospital", "hospital-b", "hospital-c")
     with consortium(tmp_path_factory.mktemp("split"), *names) as found:
         yield found
-
-
-Row = TypeVar("Row")
-
-
-@contextmanager
-def tampering(made: Consortium) -> Iterator[Unit]:
-    """A transaction in the analyst's records."""
-    with made.operator() as opened, opened.records.begin(write=True) as unit:
-        yield unit
-
-
-def the(row: Row | None) -> Row:
-    assert row is not None
-    return row
-
-
-def content(kind: type[M], signed: bytes | None) -> M:
-    assert signed is not None
-    return decode(kind, decode(Signed, signed).payload)
-
-
-Signer = Callable[[Message], bytes]
-
-
-def signed_by_the_analyst(made: Consortium) -> Signer:
-    identity = made.analyst.data_dir / "identity"
-    key = load_pem_private_key((identity / "key.pem").read_bytes(), None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
-    certificate = load_certificate((identity / "certificate.pem").read_bytes())
-    return lambda message: sign(message, key, certificate)
-
-
-def signed_by_another_member(made: Consortium) -> Signer:
-    return made.sessions["hospital-c"].sign
-
-
-def signed_under_a_root_of_its_own(made: Consortium) -> Signer:
-    """With a certificate in the victim's name, from an authority the analyst made up."""
-    authority = Authority.create("Test consortium", now=unix_now())
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = Identity(made.lead.membership.consortium_id, "institution", "hospital-b")
-    certificate: x509.Certificate = authority.issue(key.public_key(), name, now=unix_now())
-    return lambda message: sign(message, key, certificate)
-
-
-def with_the_victims_certificate(made: Consortium) -> Signer:
-    """Certificates are public; the key behind one is not."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    return lambda message: sign(message, key, made.sessions["hospital-b"].home.certificate())
-
-
-FORGERS = [
-    (signed_by_the_analyst, NotPermittedError),
-    (signed_by_another_member, NotPermittedError),
-    (signed_under_a_root_of_its_own, CertificateRefusedError),
-    (with_the_victims_certificate, SignatureError),
-]
 
 
 @pytest.mark.parametrize(("forger", "error"), FORGERS)

@@ -11,6 +11,7 @@
     renewal.odc                                         while our certificate is renewed
     collaborations/ID/
         terms.odc  acceptance.odc  sealing.key  anchor.odc  signed messages, and the key to the anchor
+        anchors.odc                                         the lead only: the anchor, sealed for each member
         anchor.matrix                                       of a public anchor, sealed
         basis.npy                                           F_i: never leaves
         uplink.odc  uplink.payload  prepared.json           what leaves

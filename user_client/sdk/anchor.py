@@ -30,7 +30,7 @@ from protocol.matrix import matrix_commitment, open_matrix, seal_matrix, sealed_
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import Terms
 from protocol.version import STREAM_MEDIA_TYPE
-from user_client.custody.files import write_whole
+from user_client.custody.files import exclusive, write_whole
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
 from user_client.sdk.session import Session, require_role
@@ -41,12 +41,16 @@ from user_client.tables import encode_rows, table_from
 
 ANCHOR_FILE = "anchor.odc"
 MATRIX_FILE = "anchor.matrix"
+DRAWN_FILE = "anchors.odc"
+"""What the lead has sealed, for all members."""
 
 
 def create_anchor(session: Session, collaboration_id: str, table: Any = None) -> int:
     """Draw the anchor's seed and publish it sealed for each member; return how many there are.
 
-    The seed is kept nowhere: the lead opens its own sealed copy like every other member.
+    The seed is kept nowhere: the lead opens its own sealed copy like every other member. It is drawn once:
+    calling again sends what was sealed before, because an analyst that had two anchors of one round, both
+    signed by the lead, could give them to different members.
 
     Parameters
     ----------
@@ -67,17 +71,26 @@ def create_anchor(session: Session, collaboration_id: str, table: Any = None) ->
     terms = stored_terms(session, collaboration_id)
     if session.membership.party != terms.lead:
         raise NotPermittedError(f"the anchor is drawn by {terms.lead}")
-    matrix = _public_matrix(terms, table)
-    path = f"/v1/collaborations/{collaboration_id}"
-    acceptances = _verified_acceptances(
-        session, terms, unpack_list(session.connection.get_message(f"{path}/acceptances"))
-    )
+    directory, path = session.home.collaboration(collaboration_id), f"/v1/collaborations/{collaboration_id}"
+    with exclusive(directory):
+        if not (directory / DRAWN_FILE).exists():
+            matrix = _public_matrix(terms, table)
+            bodies = unpack_list(session.connection.get_message(f"{path}/acceptances"))
+            acceptances = _verified_acceptances(session, terms, bodies)
+            sealed = _drawn(session, path, acceptances, matrix)
+            write_whole(directory / DRAWN_FILE, pack_list(sealed))
+    session.connection.send_message("PUT", f"{path}/anchors", (directory / DRAWN_FILE).read_bytes())
+    return len(terms.parties)
+
+
+def _drawn(session: Session, path: str, acceptances: dict[str, Acceptance], matrix: bytes) -> list[bytes]:
+    """Draw a seed, send the matrix it seals, if there is one, and seal it to the key in each acceptance."""
     seed = secrets.token_bytes(SEED_BYTES)
     form, commitment = _publish_matrix(session, path, seed, matrix)
-    sealed = [
+    return [
         session.sign(
             SealedAnchor(
-                collaboration_id=collaboration_id,
+                collaboration_id=acceptance.collaboration_id,
                 terms_digest=acceptance.terms_digest,
                 recipient=party,
                 form=form,
@@ -87,14 +100,12 @@ def create_anchor(session: Session, collaboration_id: str, table: Any = None) ->
                     seed,
                     acceptance.sealing_suite,
                     acceptance.sealing_key,
-                    anchor_info(collaboration_id, acceptance.terms_digest, party),
+                    anchor_info(acceptance.collaboration_id, acceptance.terms_digest, party),
                 ),
             )
         )
         for party, acceptance in acceptances.items()
     ]
-    session.connection.send_message("PUT", f"{path}/anchors", pack_list(sealed))
-    return len(sealed)
 
 
 def _public_matrix(terms: Terms, table: Any) -> bytes:

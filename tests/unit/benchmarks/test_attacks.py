@@ -75,3 +75,48 @@ def test_membership_that_shows_is_found_and_membership_that_does_not_is_not() ->
     assert attacks.membership_advantage(outside, inside) == 0
     assert attacks.membership_advantage(np.array([0.5, 0.5]), np.array([0.5])) == pytest.approx(0)
     assert attacks.membership_advantage(np.array([0.9, 0.1]), np.array([0.5, 0.05])) == pytest.approx(0.5)
+
+
+def test_a_filter_without_noise_changes_nothing_and_with_much_noise_guesses_the_mean() -> None:
+    rep = np.random.default_rng(0).standard_normal((9, 3))
+    moments = rep.T @ rep / len(rep)
+    assert attacks.denoised(rep, moments, 0.0) == pytest.approx(rep)
+    assert attacks.denoised(rep, moments, 1e4) == pytest.approx(np.zeros_like(rep), abs=1e-6)
+
+
+def test_no_other_share_of_a_noisy_row_comes_nearer_than_the_filters() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((4000, 2)) * [3.0, 0.5]
+    noisy = rows + rng.standard_normal(rows.shape)
+    found = attacks.denoised(noisy, rows.T @ rows / len(rows), 1.0)
+    filtered = np.linalg.norm(rows - found)
+    assert filtered < min(np.linalg.norm(rows - share * noisy) for share in np.linspace(0, 1, 21))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_orthonormal_projection_tells_the_spectrum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((20, 6))
+    directions = np.linalg.svd(rows)[2][:3].T
+    assert attacks.spectrum_error(rows, rows @ directions @ orthonormal(rng, 3, 3)) < 1e-12
+    assert attacks.spectrum_error(rows, 2 * rows @ directions) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_that_were_turned_and_permuted_are_found_by_their_distances(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((25, 6))
+    directions = np.linalg.svd(rows - rows.mean(axis=0))[2][:3].T
+    order = rng.permutation(len(rows))
+    rep = rows[order] @ directions @ orthonormal(rng, 3, 3)
+    assert order[attacks.linked_rows(rows, rep, 3)].tolist() == list(range(len(rows)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_are_found_by_other_rows_of_a_skewed_population_with_distinct_variances(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    axes, spread = orthonormal(rng, 5, 5), np.array([9.0, 6, 4, 2, 1])
+    rows, sample = ((rng.exponential(size=(2000, 5)) - 1) * spread @ axes.T for _ in range(2))
+    turned = rows @ orthonormal(rng, 5, 5)
+    found = attacks.matched_to_a_sample(turned, sample, 5)
+    assert attacks.reconstruction_error(rows, found) < 0.4

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import privacy
+from benchmarks import defences, privacy
 from benchmarks.data import breast_cancer
 
 
@@ -24,7 +24,7 @@ def test_what_collusion_finds_is_what_prepare_predicts(played: privacy.Round) ->
 
 
 def test_a_row_revealing_model_gives_rows_and_a_default_one_does_not(played: privacy.Round) -> None:
-    revealed = privacy.row_revealing(played)["inversion_error"]
+    revealed = privacy.row_revealing(played, 2)["inversion_error"]
     kept = privacy.member_alone(played, "logistic", 2)["inversion_error"]
     assert revealed < 0.7
     assert kept > 0.99
@@ -37,3 +37,21 @@ def test_the_uniform_anchor_leaks_and_the_others_do_not() -> None:
     }
     assert leaks["uniform"] > 0.99
     assert max(leaks["haar"], leaks["gaussian"]) < 0.6
+
+
+def test_noise_hides_rows_and_a_permutation_hides_their_places_alone() -> None:
+    data, clip = breast_cancer(), privacy.CLIP_NORMS["breast cancer"]
+    noisy = privacy.play(data, "haar", 0, defences.gaussian_noise(1, privacy.DELTA, clip))
+    sigma = defences.noise_sigma(1, privacy.DELTA, clip)
+    assert privacy.collusion(noisy, sigma)["inversion_error"] > 0.95
+    permuted = privacy.play(data, "gaussian", 0, defences.non_readily_identifiable(privacy.PERTURBATION))
+    assert privacy.collusion(permuted)["inversion_error"] < 0.5
+    linked = privacy.linking(permuted)
+    assert linked["rows_linked_in_order"] < 0.2
+    assert linked["rows_linked_by_distances"] > 0.9
+
+
+def test_a_round_without_noise_predicts_well_by_either_way() -> None:
+    played = privacy.play(breast_cancer(), "gaussian", 0)
+    assert privacy.accuracy(played) > 0.85
+    assert privacy.accuracy_by_the_anchor(played) > 0.85

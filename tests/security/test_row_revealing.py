@@ -1,0 +1,98 @@
+"""A model that carries rows, in a real round: it is trained only if every member consents to that word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import pytest
+
+from benchmarks.attacks import mapped_back
+from protocol.errors import ConsentMissingError
+from tests.e2e.consortium import Consortium, consortium, rows
+from tests.security.printing import got
+from user_client import sdk
+from user_client.errors import NotPreparedError
+from user_client.sdk.terms import stored_terms
+from user_client.secret.numbers import Matrix64
+from user_client.tables import encode_rows
+
+ROWS, LATENT_DIM = 40, 3
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with consortium(tmp_path_factory.mktemp("revealing"), "lead-hospital", "hospital-b") as found:
+        yield found
+
+
+def carried_rows(onnx_file: bytes, latent_dim: int) -> Matrix64:
+    """Return the support vectors in a model as it came, in the coordinates of the aligned representation."""
+    nodes = onnx.load_from_string(onnx_file).graph.node
+    found = [
+        np.array(attribute.floats).reshape(-1, latent_dim)
+        for node in nodes
+        for attribute in node.attribute
+        if attribute.name == "support_vectors"
+    ]
+    if not found:
+        return np.empty((0, latent_dim))
+    (scaler,) = (node for node in nodes if node.op_type == "Scaler")
+    scale, offset = (
+        np.array(next(one.floats for one in scaler.attribute if one.name == name))
+        for name in ("scale", "offset")
+    )
+    return np.asarray(np.concatenate(found) / scale + offset)
+
+
+def rebuilt_by_b(made: Consortium, found: str) -> tuple[int, float]:
+    """How many rows hospital-b reads in the model, and how near they come to rows of the lead."""
+    b = made.sessions["hospital-b"]
+    manifest, directory = sdk.receive(b, found), b.home.collaboration(found)
+    carried = carried_rows((directory / "model.onnx").read_bytes(), LATENT_DIM)
+    if len(carried) == 0:
+        return 0, 1.0
+    basis = np.load(directory / "basis.npy")
+    raw = (directory / "change_of_basis.bin").read_bytes()
+    change = np.frombuffer(raw, f"<{manifest.change_of_basis.dtype}").reshape(LATENT_DIM, LATENT_DIM)
+    guesses = mapped_back(carried, basis, change.astype(np.float64))
+    truth = encode_rows(rows(0, ROWS), stored_terms(b, found).table_schema)
+    distances = np.linalg.norm(truth[:, None] - guesses, axis=2) / np.linalg.norm(truth, axis=1)[:, None]
+    return len(carried), float(np.median(np.sort(distances.min(axis=1))[: ROWS // 4]))
+
+
+@pytest.mark.parametrize("defence", ["on", "off"])
+def test_no_model_with_rows_in_it_comes_back_without_the_consent_of_all(
+    made: Consortium, defence: str
+) -> None:
+    """On: one member does not say the word. Off: all do, and hospital-b reads rows of the lead."""
+    found = made.publish(model={"kind": "svm"}, latent_dim=LATENT_DIM)
+    sdk.accept_terms(made.lead, found, accept_row_revealing_model=True)
+    b = made.sessions["hospital-b"]
+    if defence == "on":
+        with pytest.raises(ConsentMissingError):
+            sdk.accept_terms(b, found)
+        with pytest.raises(NotPreparedError, match="not yet accepted by hospital-b"):
+            sdk.create_anchor(made.lead, found)
+        carried, error = 0, 1.0
+    else:
+        sdk.accept_terms(b, found, accept_row_revealing_model=True)
+        sdk.create_anchor(made.lead, found)
+        made.contribute_all(found, ROWS)
+        made.wait_for(found, "released")
+        carried, error = rebuilt_by_b(made, found)
+    got(
+        f"member, consent asked for: {defence}", rows_in_the_model=carried, error_of_the_nearest_quarter=error
+    )
+    assert (carried > 0, error < 0.4) == (defence == "off",) * 2
+
+
+def test_the_default_models_carry_no_row(made: Consortium) -> None:
+    """The same search, in a model that needs no consent."""
+    found = made.anchored(latent_dim=LATENT_DIM)
+    made.contribute_all(found, ROWS)
+    made.wait_for(found, "released")
+    carried, error = rebuilt_by_b(made, found)
+    got("member, logistic model", rows_in_the_model=carried, error=error)
+    assert (carried, error) == (0, 1.0)
