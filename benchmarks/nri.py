@@ -18,7 +18,7 @@ from benchmarks.accuracy.bases import draw_anchor
 from benchmarks.data import Dataset, Labels, breast_cancer, digits
 from benchmarks.report import Options, Report, main
 from protocol.terms import PREDICTED_ROWS_PER_FEATURE, WELL_PREDICTED_ROWS
-from user_client.sdk.forget import PERTURBATION
+from user_client.sdk.privacy import NRI_PERTURBATION
 from user_client.secret.basis import draw_secret_basis
 from user_client.secret.own_model import train_own_model
 
@@ -71,7 +71,7 @@ def one_round(
         anchor = train[set_aside]
     else:
         anchor = draw_anchor(kind, rows_per_feature * features, features, rng)
-    noise = [PERTURBATION * rng.uniform(-1, 1, (len(part), features)) for part in parts]
+    noise = [NRI_PERTURBATION * rng.uniform(-1, 1, (len(part), features)) for part in parts]
     bases = [
         draw_secret_basis(train[part] + more, features // 2, rng.bytes)
         for part, more in zip(parts, noise, strict=True)

@@ -61,6 +61,7 @@ SECRETS: Final = (
     "consortium/invitations/*.json",
     "collaborations/*/sealing.key",
     "collaborations/*/basis.npy",
+    "collaborations/*/prepared.json",
 )
 """Every file that holds a secret. `Home.write_secret` writes no other, so that none is forgotten here."""
 

@@ -21,6 +21,7 @@ BASIS_FILES: Final[Mapping[str, str]] = {
 
 ANCHOR_FILES: Final[Mapping[str, str]] = {
     "anchor.odc": "the anchor, sealed for us",
+    "anchors.odc": "the anchor, as we sealed it for each member",
     "anchor.matrix": "the matrix of a public anchor, sealed",
     "sealing.key": "the key that opens the anchor",
 }
@@ -31,8 +32,10 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     "terms.odc": "the terms, signed by the analyst",
     "acceptance.odc": "our signature under the terms",
     "uplink.odc": "sizes and digests of what was sent, signed by us",
-    "prepared.json": "what `odc prepare` showed: counts and quantiles",
+    "prepared.json": "what `odc prepare` showed: counts, quantiles and singular values",
     "receipt.odc": "the analyst's receipt",
+    "ledger.odc": "the longest ledger that held",
+    "ledger.refused.odc": "the last ledger that did not hold",
     "downlink.odc": "sizes and digests of what came back, signed by the analyst",
     "change_of_basis.bin": "the change of basis G_i",
     "model.onnx": "the model h",

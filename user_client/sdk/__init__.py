@@ -30,7 +30,7 @@ from user_client.sdk.consortium import (
     revoke,
 )
 from user_client.sdk.downlink import own_model, predict, receive
-from user_client.sdk.forget import Examined, demanded_options, examine, forget
+from user_client.sdk.forget import Examined, examine, forget
 from user_client.sdk.forget import in_words as forgotten_in_words
 from user_client.sdk.ledger import CheckedLedger, fetch_ledger, stored_ledger, verify_ledger
 from user_client.sdk.membership import join
@@ -63,7 +63,6 @@ __all__ = [
     "create_anchor",
     "create_consortium",
     "create_token",
-    "demanded_options",
     "draw_picture",
     "examine",
     "explain_our_bytes",

@@ -41,7 +41,7 @@ from user_client.sdk.anchor import open_anchor
 from user_client.sdk.forget import forget_if_demanded, was_forgotten
 from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
-from user_client.sdk.uplink import BASIS_FILE, MANIFEST_FILE
+from user_client.sdk.uplink import MANIFEST_FILE, stored_basis
 from user_client.secret.own_model import OwnModel, train_own_model
 from user_client.tables import encode_rows, table_from
 
@@ -280,9 +280,9 @@ def _run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np
 
 def _map_to_model(session: Session, directory: Path, manifest: DownlinkManifest) -> NDArray[np.float64]:
     """Return ``F_i G_i``, (m, l)."""
-    if not (directory / BASIS_FILE).exists():
+    basis = stored_basis(session, manifest.collaboration_id)
+    if basis is None:
         raise NotPreparedError("the secret basis is not on this machine any more")
-    basis = np.load(io.BytesIO(session.home.read_secret(directory / BASIS_FILE)), allow_pickle=False)
     spec = manifest.change_of_basis
     raw = (directory / CHANGE_FILE).read_bytes()
     change = np.frombuffer(raw, dtype=np.dtype(spec.dtype).newbyteorder("<")).reshape(spec.shape)

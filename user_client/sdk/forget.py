@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
@@ -36,8 +36,6 @@ from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
 
 _MANIFEST_FILE, _RECEIPT_FILE, _DOWNLINK_FILE = "uplink.odc", "receipt.odc", "downlink.odc"
-PERTURBATION: Final = 0.05
-"""delta of the perturbed basis: PCA of X_i + delta E_i, E_i uniform in [-1, 1] (003, section 4)."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,6 @@ class Examined:
     @property
     def is_forgotten(self) -> bool:
         return self.statement_is_ours and not self.held and not self.unknown
-
-
-def demanded_options(terms: Terms) -> dict[str, Any]:
-    """Return the privacy options, by name, that these terms demand of every party: none but under NRI-DC."""
-    return {"permute_rows": True, "perturb_basis": PERTURBATION} if terms.returns_anchor_predictions else {}
 
 
 def forget(session: Session, collaboration_id: str, *, confirmed: bool = False) -> ForgettingStatement:

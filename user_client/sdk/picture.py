@@ -13,7 +13,7 @@ from user_client.privacy.reduction import hidden_share
 from user_client.sdk.privacy import Labels, PrivacyOptions, with_noise
 from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
-from user_client.sdk.uplink import BASIS_FILE, prepared_before
+from user_client.sdk.uplink import prepared_before, stored_basis
 from user_client.tables import encode_labels, encode_rows, table_from
 
 PICTURE_ROWS = 6
@@ -46,10 +46,10 @@ def draw_picture(
         pixels = " x ".join(map(str, shape))
         raise InputError(f"a row has {terms.table_schema.width} features, a picture of {pixels} does not fit")
     prepared = prepared_before(session, collaboration_id)
-    path = session.home.collaboration(collaboration_id) / BASIS_FILE
-    if prepared is None or not path.exists():
+    basis = stored_basis(session, collaboration_id)
+    if prepared is None or basis is None:
         raise NotPreparedError("a picture shows what is prepared, and there is nothing or its basis is gone")
-    basis, options = np.load(path, allow_pickle=False), PrivacyOptions(**prepared.options)
+    options = PrivacyOptions(**prepared.options)
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
     seen = with_noise(rows, options)

@@ -25,7 +25,7 @@ from user_client.errors import NotPreparedError
 from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.forget import forget_if_demanded, holds_uplink
-from user_client.sdk.privacy import PrivacyOptions, Treated, treat
+from user_client.sdk.privacy import PrivacyOptions, Treated, non_readily_identifiable, treat
 from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
 from user_client.tables import encode_labels, encode_rows, table_from
@@ -128,7 +128,8 @@ def _prepare(
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
     anchor, commitment = open_anchor(session, collaboration_id)
-    treated = treat(rows, labels, terms.latent_dim, options)
+    applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
+    treated = treat(rows, labels, terms.latent_dim, applied)
     basis = treated.secret_basis
     arrays = _on_the_wire(terms, treated.rows @ basis, anchor @ basis, treated.labels)
     manifest = UplinkManifest(
@@ -137,7 +138,7 @@ def _prepare(
         party=session.membership.party,
         anchor_commitment=commitment,
         arrays=tuple(spec for spec, _ in arrays),
-        privacy=options.record(),
+        privacy=applied.record(),
     )
     found = {**_risk(treated, options, threshold), "table_rows": len(rows), "source": source}
     prepared = _summary(terms, manifest, found)
@@ -147,7 +148,7 @@ def _prepare(
     write_whole(directory / PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
     session.home.write_secret(directory / BASIS_FILE, _npy(basis))
     write_whole(directory / MANIFEST_FILE, session.sign(manifest))
-    write_whole(directory / PREPARED_FILE, json.dumps(asdict(prepared), indent=2).encode())
+    session.home.write_secret(directory / PREPARED_FILE, json.dumps(asdict(prepared), indent=2).encode())
     return prepared
 
 
@@ -294,9 +295,17 @@ def prepared_before(session: Session, collaboration_id: str) -> Prepared | None:
     """Return what was prepared last, or None if nothing was."""
     path = session.home.collaboration(collaboration_id) / PREPARED_FILE
     try:
-        return Prepared(**json.loads(path.read_text())) if path.exists() else None
+        return Prepared(**json.loads(session.home.read_secret(path))) if path.exists() else None
     except (ValueError, TypeError):  # of another version: prepared anew
         return None
+
+
+def stored_basis(session: Session, collaboration_id: str) -> NDArray[np.float64] | None:
+    """Return the secret basis (m, l), or None if it is not on this machine any more."""
+    path = session.home.collaboration(collaboration_id) / BASIS_FILE
+    if not path.exists():
+        return None
+    return np.asarray(np.load(io.BytesIO(session.home.read_secret(path)), allow_pickle=False))
 
 
 def _is_the_same(earlier: Prepared, source: str, options: PrivacyOptions) -> bool:

@@ -81,11 +81,6 @@ def draw_secret_basis(
     turn = haar(source, latent_dim)
     if len(rows) == 0:
         return haar(source, features)[:, :latent_dim]
-    if axes is not None:
-        return np.asarray(axes[:, :latent_dim] @ turn)
-    import scipy.linalg  # a tenth of a second, and every other command does without
-
-    _, vectors = scipy.linalg.eigh(
-        rows.T @ rows, subset_by_index=(features - latent_dim, features - 1), check_finite=True
-    )
-    return np.asarray(vectors @ turn)
+    if axes is None:
+        _, axes = principal_axes(rows)
+    return np.asarray(axes[:, :latent_dim] @ turn)

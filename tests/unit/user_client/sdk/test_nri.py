@@ -16,7 +16,7 @@ from protocol import metering
 from protocol.codec import decode
 from protocol.envelope import Signed
 from protocol.errors import DifferentUplinkError, MalformedMessageError, ShapeMismatchError
-from protocol.messages import DownlinkManifest, ErasedFile, ForgettingStatement
+from protocol.messages import DownlinkManifest, ErasedFile, ForgettingStatement, UplinkManifest
 from protocol.terms import Terms
 from protocol.transfers import downlink_formula_bytes
 from tests.unit.user_client.consortium import HOSPITAL, Consortium, rows
@@ -26,7 +26,6 @@ from user_client.errors import BusyError, ConfirmationNeededError, NotPreparedEr
 from user_client.sdk import (
     anchor,
     contribute,
-    demanded_options,
     downlink,
     examine,
     forget,
@@ -271,12 +270,14 @@ def test_few_anchor_rows_are_warned_of(consortium: Consortium) -> None:
     assert "are few" not in plain_words(enough)
 
 
-def test_terms_demand_a_permutation_and_a_perturbed_basis_under_nri_alone(consortium: Consortium) -> None:
-    consortium.until_accepted(**NRI)
-    found = terms.stored_terms(consortium.hospital, consortium.id)
-    assert demanded_options(found) == {"permute_rows": True, "perturb_basis": 0.05}
-    plain = found.model_copy(update={"downlink": "change-of-basis-and-model"})
-    assert demanded_options(plain) == {}
+@pytest.mark.parametrize("given", [{}, NRI])
+def test_rows_are_permuted_and_the_basis_perturbed_under_nri_alone(
+    consortium: Consortium, given: dict[str, Any]
+) -> None:
+    consortium.until_contributed(**given)
+    manifest, _ = consortium.hospital.stored(consortium.id, UplinkManifest, "uplink.odc", "")
+    assert manifest.privacy.permute_rows == bool(given)
+    assert manifest.privacy.perturb_basis == (0.05 if given else None)
 
 
 def test_the_predictions_stand_for_formula_4(consortium: Consortium) -> None:
