@@ -101,7 +101,8 @@ def _warnings(terms: Terms) -> Iterator[str]:
     yield (
         "Warning: shared representation: the rows of all institutions are brought into one representation."
         " The analyst and one member together could rebuild the projected part of your rows;"
-        " `odc prepare` measures how much that is."
+        " `odc prepare` measures how much that is. An analyst that has other rows of the same population"
+        " could estimate it alone."
     )
     yield "Warning: no noise is added by these terms (no differential privacy)."
     if terms.anchor.kind == "uniform":

@@ -190,7 +190,7 @@ What leaves this institution, once:
 What comes back: a change-of-basis matrix for this institution alone and one model for all (mlp).
 Who sees it: the analyst sees what leaves; other institutions see the model, and how many rows each institution sent.
 
-Warning: shared representation: the rows of all institutions are brought into one representation. The analyst and one member together could rebuild the projected part of your rows; `odc prepare` measures how much that is.
+Warning: shared representation: the rows of all institutions are brought into one representation. The analyst and one member together could rebuild the projected part of your rows; `odc prepare` measures how much that is. An analyst that has other rows of the same population could estimate it alone.
 Warning: no noise is added by these terms (no differential privacy).
 
 Columns:
