@@ -12,6 +12,7 @@
     collaborations/ID/
         terms.odc  acceptance.odc  sealing.key  anchor.odc  signed messages, and the key to the anchor
         anchor.matrix                                       of a public anchor, sealed
+        anchors.odc                                         the lead only: the anchor, sealed for each member
         basis.npy                                           F_i: never leaves
         uplink.odc  uplink.payload  prepared.json           what leaves
         receipt.odc  downlink.odc  change_of_basis.bin  model.onnx

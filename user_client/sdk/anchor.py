@@ -28,7 +28,7 @@ from protocol.matrix import matrix_commitment, open_matrix, seal_matrix, sealed_
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import Terms
 from protocol.version import STREAM_MEDIA_TYPE
-from user_client.custody.files import write_whole
+from user_client.custody.files import exclusive, write_whole
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
 from user_client.sdk.session import Session, require_role
@@ -39,12 +39,16 @@ from user_client.tables import encode_rows, table_from
 
 ANCHOR_FILE = "anchor.odc"
 MATRIX_FILE = "anchor.matrix"
+DRAWN_FILE = "anchors.odc"
+"""What the lead has sealed, for all members."""
 
 
 def create_anchor(session: Session, collaboration_id: str, table: Any = None) -> int:
     """Draw the anchor's seed and publish it sealed for each member; return how many there are.
 
-    The seed is kept nowhere: the lead opens its own sealed copy like every other member.
+    The seed is kept nowhere: the lead opens its own sealed copy like every other member. It is drawn once:
+    calling again sends what was sealed before, because an analyst that had two anchors of one round, both
+    signed by the lead, could give them to different members.
 
     Parameters
     ----------
@@ -65,17 +69,38 @@ def create_anchor(session: Session, collaboration_id: str, table: Any = None) ->
     terms = stored_terms(session, collaboration_id)
     if session.membership.party != terms.lead:
         raise NotPermittedError(f"the anchor is drawn by {terms.lead}")
-    matrix = _public_matrix(terms, table)
-    path = f"/v1/collaborations/{collaboration_id}"
-    acceptances = _verified_acceptances(
-        session, terms, unpack_list(session.connection.get_message(f"{path}/acceptances"))
-    )
-    seed = secrets.token_bytes(SEED_BYTES)
-    form, commitment = _publish_matrix(session, path, seed, matrix)
-    sealed = [
+    directory, path = session.home.collaboration(collaboration_id), f"/v1/collaborations/{collaboration_id}"
+    with exclusive(directory):
+        if not (directory / DRAWN_FILE).exists():
+            matrix = _public_matrix(terms, table)
+            bodies = unpack_list(session.connection.get_message(f"{path}/acceptances"))
+            acceptances = _verified_acceptances(session, terms, bodies)
+            seed = secrets.token_bytes(SEED_BYTES)
+            sealed = b"".join(seal_matrix(seed, matrix))
+            if sealed:
+                write_whole(directory / MATRIX_FILE, sealed)
+            write_whole(directory / DRAWN_FILE, pack_list(_sealed(session, acceptances, seed, sealed)))
+        if (directory / MATRIX_FILE).exists():
+            session.connection.request(
+                "PUT",
+                f"{path}/matrix",
+                content=(directory / MATRIX_FILE).read_bytes(),
+                headers={"content-type": STREAM_MEDIA_TYPE},
+            )
+    session.connection.send_message("PUT", f"{path}/anchors", (directory / DRAWN_FILE).read_bytes())
+    return len(terms.parties)
+
+
+def _sealed(
+    session: Session, acceptances: dict[str, Acceptance], seed: bytes, sealed_matrix: bytes
+) -> list[bytes]:
+    """Seal the seed to the key in each acceptance."""
+    form: Literal["seed", "matrix"] = "matrix" if sealed_matrix else "seed"
+    commitment = matrix_commitment(seed, sealed_matrix) if sealed_matrix else seed_commitment(seed)
+    return [
         session.sign(
             SealedAnchor(
-                collaboration_id=collaboration_id,
+                collaboration_id=acceptance.collaboration_id,
                 terms_digest=acceptance.terms_digest,
                 recipient=party,
                 form=form,
@@ -85,14 +110,12 @@ def create_anchor(session: Session, collaboration_id: str, table: Any = None) ->
                     seed,
                     acceptance.sealing_suite,
                     acceptance.sealing_key,
-                    anchor_info(collaboration_id, acceptance.terms_digest, party),
+                    anchor_info(acceptance.collaboration_id, acceptance.terms_digest, party),
                 ),
             )
         )
         for party, acceptance in acceptances.items()
     ]
-    session.connection.send_message("PUT", f"{path}/anchors", pack_list(sealed))
-    return len(sealed)
 
 
 def _public_matrix(terms: Terms, table: Any) -> bytes:
@@ -108,19 +131,6 @@ def _public_matrix(terms: Terms, table: Any) -> bytes:
         raise InputError(f"the table of the anchor needs {terms.anchor.rows} rows, it has {len(rows)}")
     chosen = secrets.SystemRandom().sample(range(len(rows)), terms.anchor.rows)
     return rows[chosen].astype("<f4").tobytes()
-
-
-def _publish_matrix(
-    session: Session, path: str, seed: bytes, matrix: bytes
-) -> tuple[Literal["seed", "matrix"], bytes]:
-    """Send the sealed matrix, if there is one; return the form of the anchor and what commits to it."""
-    if not matrix:
-        return "seed", seed_commitment(seed)
-    sealed = b"".join(seal_matrix(seed, matrix))
-    session.connection.request(
-        "PUT", f"{path}/matrix", content=sealed, headers={"content-type": STREAM_MEDIA_TYPE}
-    )
-    return "matrix", matrix_commitment(seed, sealed)
 
 
 def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -> dict[str, Acceptance]:
