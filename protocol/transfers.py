@@ -64,7 +64,7 @@ def anchor_transfer(terms: Terms, party: str, counted: Counts) -> Transfer:
 
     The lead keeps no copy of what it sealed for others, so framing is what the bodies hold besides the
     seeds: the seals, and the acceptances with the keys to seal to. A public anchor's matrix goes up once and
-    down to each.
+    down to each other member.
     """
     is_lead = party == terms.lead
     copies = len(terms.parties) if is_lead and counted.up.body_bytes else 0

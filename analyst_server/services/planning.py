@@ -150,10 +150,10 @@ def _rows(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 def _anchor_bytes(scenario: Scenario) -> int:
-    """Return the bytes of the seeds, up for each and down to each; of a matrix, up once and down to each."""
+    """Return the bytes of the seeds, up and down for each; of a matrix, up once and down to all others."""
     c = scenario.parties
     matrix = 4 * scenario.anchor_rows * scenario.features if scenario.anchor_kind == "public" else 0
-    return 2 * c * SEED_BYTES + (1 + c) * matrix
+    return 2 * c * SEED_BYTES + c * matrix
 
 
 def _payload_bytes(scenario: Scenario) -> list[int]:

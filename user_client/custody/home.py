@@ -13,6 +13,7 @@
         terms.odc  acceptance.odc  sealing.key  anchor.odc  signed messages, and the key to the anchor
         anchors.odc                                         the lead only: the anchor, sealed for each member
         anchor.matrix                                       of a public anchor, sealed
+        anchors.odc                                         the lead only: the anchor, sealed for each member
         basis.npy                                           F_i: never leaves
         uplink.odc  uplink.payload  prepared.json           what leaves
         receipt.odc  downlink.odc  change_of_basis.bin  model.onnx

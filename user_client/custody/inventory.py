@@ -21,7 +21,7 @@ BASIS_FILES: Final[Mapping[str, str]] = {
 
 ANCHOR_FILES: Final[Mapping[str, str]] = {
     "anchor.odc": "the anchor, sealed for us",
-    "anchors.odc": "the anchor, as we sealed it for each member",
+    "anchors.odc": "the anchor, sealed for every member; at the lead alone",
     "anchor.matrix": "the matrix of a public anchor, sealed",
     "sealing.key": "the key that opens the anchor",
 }

@@ -77,16 +77,28 @@ def create_anchor(session: Session, collaboration_id: str, table: Any = None) ->
             matrix = _public_matrix(terms, table)
             bodies = unpack_list(session.connection.get_message(f"{path}/acceptances"))
             acceptances = _verified_acceptances(session, terms, bodies)
-            sealed = _drawn(session, path, acceptances, matrix)
-            write_whole(directory / DRAWN_FILE, pack_list(sealed))
+            seed = secrets.token_bytes(SEED_BYTES)
+            sealed = b"".join(seal_matrix(seed, matrix))
+            if sealed:
+                write_whole(directory / MATRIX_FILE, sealed)
+            write_whole(directory / DRAWN_FILE, pack_list(_sealed(session, acceptances, seed, sealed)))
+        if (directory / MATRIX_FILE).exists():
+            session.connection.request(
+                "PUT",
+                f"{path}/matrix",
+                content=(directory / MATRIX_FILE).read_bytes(),
+                headers={"content-type": STREAM_MEDIA_TYPE},
+            )
     session.connection.send_message("PUT", f"{path}/anchors", (directory / DRAWN_FILE).read_bytes())
     return len(terms.parties)
 
 
-def _drawn(session: Session, path: str, acceptances: dict[str, Acceptance], matrix: bytes) -> list[bytes]:
-    """Draw a seed, send the matrix it seals, if there is one, and seal it to the key in each acceptance."""
-    seed = secrets.token_bytes(SEED_BYTES)
-    form, commitment = _publish_matrix(session, path, seed, matrix)
+def _sealed(
+    session: Session, acceptances: dict[str, Acceptance], seed: bytes, sealed_matrix: bytes
+) -> list[bytes]:
+    """Seal the seed to the key in each acceptance."""
+    form: Literal["seed", "matrix"] = "matrix" if sealed_matrix else "seed"
+    commitment = matrix_commitment(seed, sealed_matrix) if sealed_matrix else seed_commitment(seed)
     return [
         session.sign(
             SealedAnchor(
@@ -121,19 +133,6 @@ def _public_matrix(terms: Terms, table: Any) -> bytes:
         raise InputError(f"the table of the anchor needs {terms.anchor.rows} rows, it has {len(rows)}")
     chosen = secrets.SystemRandom().sample(range(len(rows)), terms.anchor.rows)
     return rows[chosen].astype("<f4").tobytes()
-
-
-def _publish_matrix(
-    session: Session, path: str, seed: bytes, matrix: bytes
-) -> tuple[Literal["seed", "matrix"], bytes]:
-    """Send the sealed matrix, if there is one; return the form of the anchor and what commits to it."""
-    if not matrix:
-        return "seed", seed_commitment(seed)
-    sealed = b"".join(seal_matrix(seed, matrix))
-    session.connection.request(
-        "PUT", f"{path}/matrix", content=sealed, headers={"content-type": STREAM_MEDIA_TYPE}
-    )
-    return "matrix", matrix_commitment(seed, sealed)
 
 
 def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -> dict[str, Acceptance]:

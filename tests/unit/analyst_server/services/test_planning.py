@@ -137,3 +137,13 @@ def test_the_rounds_asked_for_are_taken() -> None:
 def test_what_cannot_be_is_refused_by_name(changed: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         planned(**changed)
+
+
+def test_a_public_anchor_travels_as_a_matrix_and_every_other_as_seeds() -> None:
+    seeds, matrix = planned(anchor_kind="gaussian"), planned(anchor_kind="public")
+    formula = term(matrix, "anchor A; ours: its seed")["formula_bytes"]
+    more = (
+        term(matrix, "anchor A; ours: its seed")["ours_bytes"]
+        - term(seeds, "anchor A; ours: its seed")["ours_bytes"]
+    )
+    assert more == matrix["scenario"]["parties"] * formula  # up once, down to all others

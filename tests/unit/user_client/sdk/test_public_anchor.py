@@ -347,3 +347,19 @@ def test_a_matrix_smaller_than_its_seals_is_counted_once(consortium: Consortium)
     found = anchor_transfer(terms, LEAD, counted)
     assert found.payload_bytes == terms.anchor_matrix_bytes + 3 * 32
     assert found.payload_bytes + found.framing_bytes == sealed_matrix_bytes(terms) + 4700
+
+
+def test_a_lead_cut_off_sends_the_same_again_and_needs_no_table(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_accepted(**PUBLIC)
+    with monkeypatch.context() as patched:
+        patched.setattr(consortium.lead.connection, "send_message", None)  # the anchors do not get through
+        with pytest.raises(TypeError):
+            create_anchor(consortium.lead, consortium.id, consortium.table(50))
+    kept = consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes()
+    assert create_anchor(consortium.lead, consortium.id) == 2
+    assert create_anchor(consortium.lead, consortium.id) == 2
+    assert consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes() == kept
+    mine, theirs = (open_anchor(session, consortium.id)[0] for session in consortium.sessions)
+    np.testing.assert_array_equal(mine, theirs)
