@@ -21,6 +21,4 @@ fi
 # an institution reads CSV and Parquet files: no Flight servers, no S3, no headers
 (cd pyarrow && rm -rf include includes src _pyarrow_cpp_tests* _flight* libarrow_flight* \
   libarrow_python_flight* _s3fs* libarrow_s3*)
-# of scipy it uses linear algebra, and optimize, which loads fft, sparse, spatial and special
-(cd scipy && rm -rf cluster datasets differentiate fftpack integrate interpolate io misc ndimage odr signal stats)
 rm -rf pygments/lexers/[a-z]*

@@ -1,1 +1,1 @@
-"""Anchor and secret basis, from key-stream bytes. Numpy and scipy only; nothing here can be sent."""
+"""Anchor and secret basis, from key-stream bytes. Numpy only; nothing here can be sent."""

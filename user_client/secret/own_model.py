@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.secret.minimise import minimise
 from user_client.secret.numbers import Matrix64
 
 Layer = tuple[Matrix64, Matrix64]
@@ -112,16 +113,12 @@ def _distributions(anchor: Matrix64, predictions: NDArray[np.floating]) -> Matri
 
 def _improved(start: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float) -> list[Layer]:
     """Return the layers L-BFGS comes to."""
-    from scipy.optimize import minimize  # a tenth of a second, and every other command does without
-
-    found = minimize(
+    found = minimise(
         lambda flat: _loss(_layers(flat, start), rows, targets, penalty),
         _flat(start),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": _ITERATIONS},
+        iterations=_ITERATIONS,
     )
-    return _layers(found.x, start)
+    return _layers(found, start)
 
 
 def _loss(
