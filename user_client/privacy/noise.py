@@ -52,7 +52,7 @@ def gaussian_delta(epsilon: float, sigma: float, *, sensitivity: float) -> float
 def erfcx(x: float) -> float:
     """Return ``exp(x**2) erfc(x)`` for x >= 0, the scaled complementary error function.
 
-    From 5 on by its continued fraction [1]_. That of scipy.special would be all that an institution needs SciPy for.
+    From 5 on by its continued fraction [1]_. It would be all that an institution needs SciPy for.
 
     References
     ----------
