@@ -48,14 +48,14 @@ LEAD, B = "lead-hospital", "hospital-b"
 WRONG_PASSPHRASE = "not the one it was locked with"
 LOGGERS = ("httpx", "httpcore.http11", "asyncio", "uvicorn", "sqlalchemy.engine")
 TELLING = """
-import user_client.sdk.uplink as uplink
+import user_client.sdk.privacy as privacy
 
-def telling(*arguments, draw=uplink.draw_secret_basis):
-    basis = draw(*arguments)
+def telling(*arguments, draw=privacy.draw_secret_basis, **options):
+    basis = draw(*arguments, **options)
     logging.getLogger("careless").debug("drawn: %s, %s", basis, basis.tobytes().hex())
     return basis
 
-uplink.draw_secret_basis = telling
+privacy.draw_secret_basis = telling
 """
 """A mistake for the search to find: the basis in a log."""
 
