@@ -8,6 +8,7 @@ Sealing is HPKE (RFC 9180) as `cryptography` ships it, bound to what it is for b
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, ClassVar, Final, Generic
@@ -119,10 +120,10 @@ def derive(secret: bytes, label: str, length: int = 32) -> bytes:
     return HKDF(hashes.SHA256(), length, None, label.encode()).derive(secret)
 
 
-def join_mac(secret: bytes, ticket: bytes, csr: bytes) -> bytes:
+def join_mac(secret: bytes, ticket: bytes, csr: bytes, chain: Sequence[bytes] = ()) -> bytes:
     """Authenticate a certificate request by the join secret of its invitation."""
     key = derive(secret, "odc/v1/join-mac")
-    return hmac.digest(key, sha256(ticket).digest() + sha256(csr).digest(), "sha256")
+    return hmac.digest(key, b"".join(sha256(part).digest() for part in (ticket, csr, *chain)), "sha256")
 
 
 def seed_commitment(seed: bytes) -> bytes:

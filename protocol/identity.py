@@ -27,7 +27,7 @@ from protocol.terms import Identifier, PartyName
 
 _NAME: TypeAdapter[str] = TypeAdapter(PartyName)
 _ID: TypeAdapter[str] = TypeAdapter(Identifier)
-_UNREADABLE = (
+UNREADABLE = (
     ValueError,
     TypeError,
     x509.InvalidVersion,
@@ -69,7 +69,7 @@ def load_certificate(data: bytes) -> x509.Certificate:
         return load_der_certificate(data)
     try:
         return x509.load_pem_x509_certificate(data)
-    except _UNREADABLE:
+    except UNREADABLE:
         raise CertificateRefusedError("the certificate cannot be read") from None
 
 
@@ -78,7 +78,7 @@ def load_der_certificate(data: bytes) -> x509.Certificate:
     try:
         certificate = x509.load_der_x509_certificate(data)
         signature = certificate.signature
-    except _UNREADABLE:
+    except UNREADABLE:
         raise CertificateRefusedError("the certificate cannot be read") from None
     if not data.endswith(b"\x00" + signature):  # bits left over at its end are signed by nobody
         raise CertificateRefusedError("the certificate is not in its one form")
@@ -89,7 +89,7 @@ def public_key(holder: x509.Certificate | x509.CertificateSigningRequest) -> ec.
     """Return the P-256 key in a certificate or request; raises `CertificateRefusedError`."""
     try:
         key = holder.public_key()
-    except _UNREADABLE:
+    except UNREADABLE:
         raise CertificateRefusedError("the key in the certificate cannot be read") from None
     if not (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)):
         raise CertificateRefusedError("the key in the certificate is not for ECDSA P-256")
@@ -111,7 +111,7 @@ def requested_key(csr: bytes) -> ec.EllipticCurvePublicKey:
     try:
         request = x509.load_der_x509_csr(csr)
         key, is_signed = public_key(request), request.is_signature_valid
-    except _UNREADABLE:
+    except UNREADABLE:
         raise CertificateRefusedError("the request for a certificate cannot be read") from None
     if not is_signed:
         raise CertificateRefusedError("the request for a certificate is not signed by its key")
@@ -146,7 +146,7 @@ def certified_name(certificate: x509.Certificate) -> Identity:
     """
     try:
         return _named(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
-    except (*_UNREADABLE, x509.ExtensionNotFound):
+    except (*UNREADABLE, x509.ExtensionNotFound):
         raise CertificateRefusedError("the certificate cannot be read") from None
 
 
@@ -157,7 +157,7 @@ def _named(names: Iterable[x509.GeneralName]) -> Identity:
     return Identity.from_urn(urns[0])
 
 
-def _reason(error: VerificationError) -> str:
+def reason_of(error: VerificationError) -> str:
     """The reason without the subject that it quotes, which its holder chose."""
     return str(error).partition(" (encountered processing")[0]
 
@@ -183,7 +183,7 @@ class RevocationList:
             self.revoked_at = {
                 entry.serial_number: int(entry.revocation_date_utc.timestamp()) for entry in crl
             }
-        except (*_UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension):
+        except (*UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension):
             raise CertificateRefusedError("the revocation list cannot be read") from None
         if not is_signed:
             raise CertificateRefusedError("the revocation list was not signed by the consortium's root")
@@ -202,7 +202,7 @@ class TrustRoot:
     def __init__(self, certificate: x509.Certificate) -> None:
         try:
             names = certificate.subject.get_attributes_for_oid(x509.NameOID.SERIAL_NUMBER)
-        except _UNREADABLE:
+        except UNREADABLE:
             raise CertificateRefusedError("the root certificate cannot be read") from None
         if len(names) != 1:
             raise CertificateRefusedError("the root certificate names no consortium")
@@ -236,8 +236,8 @@ class TrustRoot:
         try:
             verified = verifier.verify(certificate, [])
         except VerificationError as error:
-            raise CertificateRefusedError(f"the certificate does not hold: {_reason(error)}") from None
-        except _UNREADABLE:
+            raise CertificateRefusedError(f"the certificate does not hold: {reason_of(error)}") from None
+        except UNREADABLE:
             raise CertificateRefusedError("the certificate cannot be read") from None
         identity = _named(verified.subjects or [])
         if identity.consortium_id != self.consortium_id:

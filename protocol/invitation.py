@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -53,6 +54,8 @@ class Invitation(BaseModel):
     root_certificate: str = Field(repr=False)
     ticket: str = Field(repr=False)
     """Base64 of the signed `InvitationTicket`."""
+    certificate_name: Name | None = None
+    """If the party has to come with a certificate of its own PKI: the name in it (`NameMapping`)."""
 
     @classmethod
     def from_json(cls, text: str) -> Invitation:
@@ -65,7 +68,7 @@ class Invitation(BaseModel):
             raise InvitationError("the file is not an ODC invitation") from None
 
     def to_json(self) -> str:
-        return self.model_dump_json(indent=2) + "\n"
+        return self.model_dump_json(indent=2, exclude_none=True) + "\n"
 
     def trust_root(self) -> TrustRoot:
         """Return the root to trust from now on.
@@ -81,13 +84,15 @@ class Invitation(BaseModel):
             raise InvitationError("the file was changed: its root is of another consortium")
         return root
 
-    def answer(self, key: ec.EllipticCurvePrivateKey) -> Enrolment:
-        """Return the request for a certificate for ``key``. Role and names are the lead's to write."""
+    def answer(self, key: ec.EllipticCurvePrivateKey, chain: Sequence[bytes] = ()) -> Enrolment:
+        """Return the request for a certificate for ``key``. Role and names are the lead's to write.
+
+        ``chain`` is what the party's own PKI says of the key, if the invitation asks for it.
+        """
         csr = certificate_request(key, self.party)
         try:
             ticket = base64.b64decode(self.ticket, validate=True)
-            return Enrolment(
-                ticket=ticket, csr=csr, mac=join_mac(bytes.fromhex(self.join_secret), ticket, csr)
-            )
+            mac = join_mac(bytes.fromhex(self.join_secret), ticket, csr, chain)
+            return Enrolment(ticket=ticket, csr=csr, chain=tuple(chain), mac=mac)
         except ValueError:  # not base64, or nothing
             raise InvitationError("the file is damaged: its ticket cannot be read") from None

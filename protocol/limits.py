@@ -80,7 +80,13 @@ MAX_TEXT_CHARS: Final = 20_000
 """Free text for people: the purpose in the terms."""
 
 MAX_ENROLMENT_BYTES: Final = 256 * 2**10
-"""A request for a certificate: the one message that strangers may send. Its parts make 128 KiB at most."""
+"""A request for a certificate: the one message that strangers may send. Its parts make 192 KiB at most."""
+
+MAX_CHAIN_CERTIFICATES: Final = 4
+"""A party's certificate of its own PKI and the intermediates below its CA."""
+
+MAX_CHAIN_CERTIFICATE_BYTES: Final = 16 * 2**10
+"""One of them; they have 1 to 4 KiB."""
 
 MAX_CERTIFICATE_BYTES: Final = 64 * 2**10
 """A certificate as PEM; ours have about 1 KiB."""

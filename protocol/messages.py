@@ -15,6 +15,8 @@ from protocol.errors import DtypeMismatchError, ShapeMismatchError
 from protocol.limits import (
     DEFAULT_CHUNK_BYTES,
     MAX_ARRAY_BYTES,
+    MAX_CHAIN_CERTIFICATE_BYTES,
+    MAX_CHAIN_CERTIFICATES,
     MAX_CHUNK_BYTES,
     MAX_ROWS,
     MIN_CHUNK_BYTES,
@@ -23,6 +25,12 @@ from protocol.terms import Identifier, Name, PartyName, Terms
 
 Digest = Annotated[bytes, Field(min_length=32, max_length=32)]
 Blob = Annotated[bytes, Field(min_length=1, max_length=2**16)]
+Chain = Annotated[
+    tuple[Annotated[bytes, Field(min_length=1, max_length=MAX_CHAIN_CERTIFICATE_BYTES)], ...],
+    FailFast(),
+    Field(max_length=MAX_CHAIN_CERTIFICATES),
+]
+"""Certificates of a party's own PKI (DER), the one of its key first; empty for most."""
 UnixTime = Annotated[int, Field(ge=0, lt=253_402_300_800)]
 """Until the end of the year 9999, the last a calendar in Python or SQL can show."""
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -84,6 +92,7 @@ class Enrolment(Message):
     """A signed `InvitationTicket`."""
     csr: Blob
     """PKCS #10, DER."""
+    chain: Chain = ()
     mac: Digest
 
 
@@ -96,6 +105,7 @@ class Renewal(Message):
     renewal_id: Identifier
     csr: Blob
     """PKCS #10, DER."""
+    chain: Chain = ()
 
 
 class Acceptance(Message):

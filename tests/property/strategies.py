@@ -46,6 +46,7 @@ texts = st.text(_readable, max_size=20)
 names = st.text(_readable, min_size=1, max_size=20)
 digests = st.binary(min_size=32, max_size=32)
 blobs = st.binary(min_size=1, max_size=80)
+chains = st.lists(blobs, max_size=4).map(tuple)
 times = st.integers(0, 253_402_300_799)
 counts = st.integers(0, 2**53 - 1)
 chunk_sizes = st.integers(1, 64).map(lambda units: units * 65536)
@@ -223,8 +224,8 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
         party=party_names,
         expires_at=times,
     ),
-    Enrolment: st.builds(Enrolment, ticket=blobs, csr=blobs, mac=digests),
-    Renewal: st.builds(Renewal, consortium_id=identifiers, renewal_id=identifiers, csr=blobs),
+    Enrolment: st.builds(Enrolment, ticket=blobs, csr=blobs, chain=chains, mac=digests),
+    Renewal: st.builds(Renewal, consortium_id=identifiers, renewal_id=identifiers, csr=blobs, chain=chains),
     Acceptance: st.builds(
         Acceptance,
         collaboration_id=identifiers,

@@ -241,8 +241,13 @@ TICKET: dict[str, Any] = {
     "party": "hospital-b",
     "expires_at": 1_800_000_000,
 }
-ENROLMENT: dict[str, Any] = {"ticket": b"signed ticket", "csr": b"PKCS #10", "mac": bytes(32)}
-RENEWAL: dict[str, Any] = {"consortium_id": CONSORTIUM, "renewal_id": INVITATION, "csr": b"PKCS #10"}
+ENROLMENT: dict[str, Any] = {"ticket": b"signed ticket", "csr": b"PKCS #10", "chain": [], "mac": bytes(32)}
+RENEWAL: dict[str, Any] = {
+    "consortium_id": CONSORTIUM,
+    "renewal_id": INVITATION,
+    "csr": b"PKCS #10",
+    "chain": [],
+}
 ACCEPTANCE: dict[str, Any] = {
     "collaboration_id": COLLABORATION,
     "terms_digest": TERMS_DIGEST,
@@ -454,7 +459,10 @@ def valid_messages() -> Iterator[Case]:
             changed({**TERMS, "purpose": ""}, "table_schema", "missing", to=[])),
         ("invitation ticket", "InvitationTicket", TICKET),
         ("enrolment", "Enrolment", ENROLMENT),
+        ("enrolment with a certificate of our own PKI", "Enrolment",
+            {**ENROLMENT, "chain": [b"our certificate", b"an intermediate one"]}),
         ("renewal", "Renewal", RENEWAL),
+        ("renewal with a certificate of our own PKI", "Renewal", {**RENEWAL, "chain": [b"our certificate"]}),
         ("acceptance", "Acceptance", ACCEPTANCE),
         ("acceptance of a row-revealing model", "Acceptance",
             {**ACCEPTANCE, "accept_row_revealing_model": True}),
@@ -578,6 +586,8 @@ def _broken_values() -> Iterator[Case]:
         ("a time after the year 9999", "Receipt", {**RECEIPT, "received_at": 253_402_300_800}),
         ("an unknown role", "InvitationTicket", {**TICKET, "role": "observer"}),
         ("an empty certificate request", "Enrolment", {**ENROLMENT, "csr": b""}),
+        ("more certificates than a chain may have", "Enrolment", {**ENROLMENT, "chain": [b"one"] * 5}),
+        ("an empty certificate in a chain", "Enrolment", {**ENROLMENT, "chain": [b""]}),
         ("an unknown sealing suite", "Acceptance", {**ACCEPTANCE, "sealing_suite": "rsa"}),
         ("an anchor in an unknown form", "SealedAnchor", {**SEALED_ANCHOR, "form": "table"}),
         ("terms of another schema version", "Terms", {**TERMS, "terms_schema": 2}),
@@ -923,7 +933,11 @@ def hkdf(secret: bytes, label: str, length: int = 32) -> bytes:
 def keys() -> dict[str, list[Case]]:
     secret, ticket, csr = bytes(range(32, 64)), b"signed ticket", b"PKCS #10"
     mac_key = hkdf(secret, "odc/v1/join-mac")
-    mac = hmac.digest(mac_key, hashlib.sha256(ticket).digest() + hashlib.sha256(csr).digest(), "sha256")
+    chain = [b"our certificate", b"an intermediate one"]
+
+    def join_mac(*parts: bytes) -> str:
+        return hmac.digest(mac_key, b"".join(hashlib.sha256(part).digest() for part in parts), "sha256").hex()
+
     token_digest = hashlib.sha256(b"odc/v1/api-token\0" + TOKEN.encode()).hexdigest()
     info = b"odc/v1/sealed-anchor\0" + COLLABORATION.encode() + TERMS_DIGEST + b"hospital-b"
     return {
@@ -943,7 +957,16 @@ def keys() -> dict[str, list[Case]]:
                 ("odc/v1/test", 80),
             ]
         ],
-        "join_mac": [{"secret": secret.hex(), "ticket": ticket.hex(), "csr": csr.hex(), "mac": mac.hex()}],
+        "join_mac": [
+            {
+                "secret": secret.hex(),
+                "ticket": ticket.hex(),
+                "csr": csr.hex(),
+                "chain": [one.hex() for one in sent],
+                "mac": join_mac(ticket, csr, *sent),
+            }
+            for sent in ([], chain)
+        ],
         "api_token": [{"token": TOKEN, "digest": token_digest, "token_id": token_digest[:32]}],
         "seed_commitment": [{"seed": SEED.hex(), "commitment": COMMITMENT.hex()}],
         "sealed_matrix": [*sealed_matrices()],

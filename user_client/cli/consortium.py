@@ -21,6 +21,7 @@ from user_client.custody.protection import protect as protect_directory
 from user_client.sdk import (
     Approved,
     Member,
+    NameMapping,
     Revoked,
     Session,
     Waiting,
@@ -30,6 +31,7 @@ from user_client.sdk import (
     create_consortium,
     invitations,
     members,
+    read_authority,
     waiting_requests,
 )
 from user_client.sdk import invite as make_invitation
@@ -95,20 +97,36 @@ def invite(
     replace: Annotated[
         bool, typer.Option("--replace", help="take a name that was used before; its unused invitation ends")
     ] = False,
+    ca: Annotated[
+        Path | None, typer.Option(help="the CA of the institution's own PKI, whose word we want for its key")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="with --ca: its name there, dns:HOST, uri:URI, email:ADDRESS or subject:RFC4514"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a one-time invitation for an institution. It holds a secret: send it like a password."""
+    if (ca is None) != (name is None):
+        raise InputError("--ca and --name belong together: which CA, and whom it has to name")
+    mapping = NameMapping(read_authority(read_bytes(ca)), name) if ca and name is not None else None
     path = out or Path(f"{party}.invitation.json")
     with open_session(context) as session:
         role: Role = "analyst" if party == ANALYST else "institution"
-        invitation = make_invitation(session, party, role=role, replace_earlier=replace)
+        invitation = make_invitation(session, party, role=role, replace_earlier=replace, mapping=mapping)
     write_whole(path, invitation.to_json().encode())
     show(
         as_json,
-        {"party": party, "invitation": str(path), "root_fingerprint": invitation.root_fingerprint},
+        {
+            "party": party,
+            "invitation": str(path),
+            "root_fingerprint": invitation.root_fingerprint,
+            "certificate_name": invitation.certificate_name,
+        },
         lambda: (
             f"invitation for {party} written to {path}; it ends in 14 days\n"
             f"root to compare by telephone: {invitation.root_fingerprint}"
+            + (f"\nit has to come with its own certificate: {_mapping(mapping)}" if mapping else "")
         ),
     )
 
@@ -284,7 +302,16 @@ def _in_words(one: Waiting) -> str:
         parts.append(f"since {_time(one.since)}")
     if one.hosts:
         parts.append(f"server names {', '.join(one.hosts)}")
-    return f"{', '.join(parts)}\n  key {one.key_fingerprint}"
+    lines = [", ".join(parts), f"  key {one.key_fingerprint}"]
+    if one.mapping is not None:
+        lines.append(f"  its own certificate holds: {_mapping(one.mapping)}")
+    return "\n".join(lines)
+
+
+def _mapping(mapping: NameMapping) -> str:
+    authority = mapping.authority
+    subject = printable(authority.subject.rfc4514_string())
+    return f"{mapping.name} by the CA {subject}\n  CA {fingerprint(authority)}"
 
 
 def _time(at: int) -> str:

@@ -22,6 +22,7 @@ from user_client.cli.options import (
     ask_passphrase,
     open_session,
     options_of,
+    path_in_environment,
     set_up_logging,
     show,
 )
@@ -29,12 +30,19 @@ from user_client.custody import protection
 from user_client.custody.files import read_bytes, read_text
 from user_client.errors import NotJoinedError, NotPreparedError
 from user_client.sdk import join as join_consortium
+from user_client.sdk import read_own_certificate, read_own_key, renew_own, update_revocations
 from user_client.sdk import renew as renew_certificate
-from user_client.sdk import renew_own, update_revocations
 
 log = logging.getLogger(__name__)
 
 PROGRAM = "odc"
+OwnCertificateFile = Annotated[
+    Path | None,
+    typer.Option(help="our certificate of our own PKI, then the intermediate ones (PEM); the CA not"),
+]
+OwnAuthorityFile = Annotated[
+    Path | None, typer.Option(help="with --cert: the CA it has to lead to, checked here before we ask")
+]
 app = typer.Typer(
     no_args_is_help=True,
     help="An institution in an ODC consortium.",
@@ -88,21 +96,44 @@ def join(
     protect: Annotated[
         bool, typer.Option("--protect", help="seal the state directory under a passphrase, from the start")
     ] = False,
+    cert: OwnCertificateFile = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="with --cert: its private key (PEM), ECDSA P-256: our identity key"),
+    ] = None,
+    key_passphrase_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="file with the passphrase of --key; asked for otherwise [env: ODC_KEY_PASSPHRASE_FILE]"
+        ),
+    ] = None,
+    ca: OwnAuthorityFile = None,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Join a consortium: make our key here, ask for a certificate, fetch it once approved."""
+    if (cert is None) != (key is None):
+        raise InputError("--cert and --key belong together")
+    own = None
+    if cert is not None and key is not None:
+        file = key_passphrase_file or path_in_environment("ODC_KEY_PASSPHRASE_FILE")
+        own_key = read_own_key(
+            read_bytes(key), lambda: ask_passphrase("Passphrase of --key", file, is_new=False)
+        )
+        own = read_own_certificate(read_bytes(cert), own_key, read_bytes(ca) if ca else None)
     parsed = Invitation.from_json(read_text(invitation)) if invitation else None
     if parsed is not None:
         parsed.trust_root()  # before its fingerprint is shown to be compared
         typer.echo(f"root of {parsed.consortium}: {parsed.root_fingerprint}", err=True)
         typer.echo("compare it with the lead institution by telephone, and our key below", err=True)
+        if parsed.certificate_name:
+            typer.echo(f"it wants the certificate of our own PKI: {parsed.certificate_name}", err=True)
     options = options_of(context)
     with open_session(context) as session:
         if protect or passphrase_file:
             is_new = not session.home.is_protected()
             protection.protect(session.home, options.passphrase(passphrase_file, is_new=is_new))
-        membership = join_consortium(session, parsed, wait_s=wait)
+        membership = join_consortium(session, parsed, own=own, wait_s=wait)
         typer.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
     if membership is None:
         error = NotPreparedError("the lead institution has not approved yet; the request is with the analyst")
@@ -165,6 +196,8 @@ def _protection_text(path: Path, value: dict[str, Any], *, is_changed: bool) -> 
 def renew(
     context: typer.Context,
     wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
+    cert: OwnCertificateFile = None,
+    ca: OwnAuthorityFile = None,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -173,7 +206,11 @@ def renew(
         if session.membership.role == "lead":
             certificate = renew_own(session, options_of(context).passphrase(passphrase_file))
         else:
-            renewed = renew_certificate(session, wait_s=wait)
+            own = None
+            if cert is not None:
+                authority = read_bytes(ca) if ca else None
+                own = read_own_certificate(read_bytes(cert), session.home.key(), authority)
+            renewed = renew_certificate(session, own=own, wait_s=wait)
             if renewed is None:
                 error = NotPreparedError("the lead institution has not approved the renewal yet")
                 error.hint = "the lead runs `odc consortium approve`; then run `odc renew` again"

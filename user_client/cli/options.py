@@ -39,12 +39,12 @@ class Options:
         The lead's is also the one of the root key. Whoever asks again gets the same.
         """
         if self._passphrase is None:
-            named = file or self.passphrase_file or _path_in_environment("ODC_PASSPHRASE_FILE")
+            named = file or self.passphrase_file or path_in_environment("ODC_PASSPHRASE_FILE")
             self._passphrase = ask_passphrase("Passphrase", named, is_new=is_new)
         return self._passphrase
 
 
-def _path_in_environment(name: str) -> Path | None:
+def path_in_environment(name: str) -> Path | None:
     return Path(os.environ[name]) if os.environ.get(name) else None
 
 

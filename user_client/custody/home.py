@@ -7,6 +7,7 @@
     consortium/                                             the lead institution only
         root.locked  root.pem  invitations/ID.json
         issued/SERIAL.pem                               every certificate this root has issued
+        mappings/PARTY.json                             CA and name of parties with a PKI of their own
     revocations.crl                                     the newest revocation list we know
     renewal.odc                                         while our certificate is renewed
     collaborations/ID/
@@ -49,7 +50,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from protocol.errors import CertificateRefusedError, InputError, UnreadableFileError
-from protocol.identity import Identity, TrustRoot, load_certificate
+from protocol.identity import Identity, TrustRoot, load_certificate, same_key
 from protocol.messages import Role
 from user_client.custody.files import write_whole
 from user_client.custody.vault import Vault, is_sealed
@@ -97,6 +98,8 @@ class Membership:
     analyst_url: str
     role: Role
     party: str
+    certificate_name: str | None = None
+    """Our name in our own PKI, if the lead wants its word for our key."""
 
     @property
     def identity(self) -> Identity:
@@ -178,6 +181,15 @@ class Home:
         if not self.key_path.exists():
             self.write_key(ec.generate_private_key(ec.SECP256R1()))
         return self.key()
+
+    def adopt_key(self, key: ec.EllipticCurvePrivateKey) -> None:
+        """Take a key drawn elsewhere for the identity key; raises `InputError` if there is another."""
+        if not self.key_path.exists():
+            self.write_key(key)
+        elif not same_key(self.key().public_key(), key.public_key()):
+            error = InputError(f"{self.path} has another key already, and a key is never replaced")
+            error.hint = "join with the key from before, or in a new state directory: `odc --home DIR`"
+            raise error
 
     def write_key(self, key: PrivateKeyTypes) -> None:
         """Keep the identity key, encrypted if the directory is protected."""

@@ -7,6 +7,7 @@ False
 """
 
 from protocol.consent import plain_words
+from protocol.name_mapping import NameMapping
 from user_client.sdk.anchor import create_anchor
 from user_client.sdk.approval import (
     Approved,
@@ -34,6 +35,12 @@ from user_client.sdk.forget import Examined, examine, forget
 from user_client.sdk.forget import in_words as forgotten_in_words
 from user_client.sdk.ledger import CheckedLedger, fetch_ledger, stored_ledger, verify_ledger
 from user_client.sdk.membership import join
+from user_client.sdk.own_certificate import (
+    OwnCertificate,
+    read_authority,
+    read_own_certificate,
+    read_own_key,
+)
 from user_client.sdk.picture import draw_picture
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.session import Session
@@ -47,7 +54,9 @@ __all__ = [
     "CheckedLedger",
     "Examined",
     "Member",
+    "NameMapping",
     "NewToken",
+    "OwnCertificate",
     "Prepared",
     "PrivacyOptions",
     "Revoked",
@@ -80,6 +89,9 @@ __all__ = [
     "predict",
     "prepare",
     "prepared_before",
+    "read_authority",
+    "read_own_certificate",
+    "read_own_key",
     "receive",
     "renew",
     "renew_in_time",

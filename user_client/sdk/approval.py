@@ -20,7 +20,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from protocol.codec import decode
 from protocol.envelope import Signed, join_mac
-from protocol.errors import InputError, InvitationError, MalformedMessageError, OdcError, ProtocolError
+from protocol.errors import (
+    CertificateRefusedError,
+    InputError,
+    InvitationError,
+    MalformedMessageError,
+    OdcError,
+    ProtocolError,
+    TrustError,
+)
 from protocol.identity import (
     Identity,
     key_fingerprint,
@@ -31,7 +39,15 @@ from protocol.identity import (
 )
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment, InvitationTicket, Renewal
-from user_client.sdk.consortium import invitation_path, members, record, require_leading, unlock_root
+from protocol.name_mapping import NameMapping
+from user_client.sdk.consortium import (
+    invitation_path,
+    mapping_of,
+    members,
+    record,
+    require_leading,
+    unlock_root,
+)
 from user_client.sdk.session import Session
 
 
@@ -49,6 +65,8 @@ class Waiting:
     """When the analyst says it came (unix seconds)."""
     earlier: x509.Certificate | None = None
     """What was issued for this very request already, and is given out again."""
+    mapping: NameMapping | None = None
+    """What the party's own certificate was checked by."""
 
     @property
     def key_fingerprint(self) -> str:
@@ -177,8 +195,9 @@ def _check_enrolment(
     session: Session, request: bytes, more_hosts: Sequence[str], since: int | None
 ) -> Waiting:
     """Check a request against its invitation: (1) its ticket is ours, (2) its MAC is by the join
-    secret, (3) the invitation has not ended, (4) its key was not revoked. Role, name and address are the
-    invitation's. A key that was certified for the invitation gets the same certificate again.
+    secret, (3) the invitation has not ended, (4) its key was not revoked, (5) its certificate of its own PKI
+    is the one we asked for, if we did. Role, name and address are the invitation's. A key that was certified
+    for the invitation gets the same certificate again.
     """
     enrolment = decode(Enrolment, request)
     ticket = session.verify(InvitationTicket, enrolment.ticket)  # (1)
@@ -198,7 +217,8 @@ def _check_enrolment(
                 )
         raise InvitationError(f"the invitation of {ticket.message.party} was used or withdrawn")
     invitation = Invitation.from_json(session.home.read_secret(path).decode())
-    expected = join_mac(bytes.fromhex(invitation.join_secret), enrolment.ticket, enrolment.csr)
+    secret = bytes.fromhex(invitation.join_secret)
+    expected = join_mac(secret, enrolment.ticket, enrolment.csr, enrolment.chain)
     if not hmac.compare_digest(expected, enrolment.mac):  # (2)
         raise InvitationError(f"the request for {invitation.party} does not know the join secret")
     if invitation.expires_at <= session.clock():  # (3)
@@ -208,14 +228,45 @@ def _check_enrolment(
             f"the request for {invitation.party} is for a key that was revoked: "
             "it has to join from a new state directory"
         )
+    mapping = _check_own_certificate(session, invitation.party, enrolment.chain, key)  # (5)
     identity = Identity(invitation.consortium_id, invitation.role, invitation.party)
     host = urlsplit(invitation.analyst_url).hostname
     hosts = (host, *more_hosts) if invitation.role == "analyst" and host else ()
-    return Waiting(invitation_id, "invitation", identity, key, hosts, since)
+    return Waiting(invitation_id, "invitation", identity, key, hosts, since, mapping=mapping)
+
+
+def _check_own_certificate(
+    session: Session, party: str, chain: Sequence[bytes], key: ec.EllipticCurvePublicKey
+) -> NameMapping | None:
+    """Return what a party's certificate of its own PKI was checked by.
+
+    One that nobody asked for is refused and not passed over: its sender believes that it counts.
+    """
+    mapping = mapping_of(session.home, party)
+    if mapping is None and chain:
+        raise CertificateRefusedError(
+            f"{party} comes with a certificate of its own PKI, and no CA and name were given to check it by: "
+            "`odc consortium invite --ca --name`"
+        )
+    if mapping is None:
+        return None
+    if not chain:
+        raise CertificateRefusedError(
+            f"{party} comes without the certificate of its own PKI that its invitation asks for: "
+            "it gives it with --cert to `odc join`, or to `odc renew`"
+        )
+    try:
+        mapping.check(chain, key, at=session.clock())
+    except TrustError as error:
+        raise CertificateRefusedError(f"the certificate of {party}'s own PKI: {error.detail}") from None
+    return mapping
 
 
 def _check_renewal(session: Session, request: bytes, more_hosts: Sequence[str], since: int | None) -> Waiting:
-    """Check that a member asks for its own name again: its old certificate's signature is its right to."""
+    """Check that a member asks for its own name again: its old certificate's signature is its right to.
+
+    The word of its own PKI, where we ask for it, has to be as fresh as in an enrolment.
+    """
     verified = session.verify(Renewal, request)
     old = load_der_certificate(decode(Signed, request).certificate)
     names = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -226,4 +277,7 @@ def _check_renewal(session: Session, request: bytes, more_hosts: Sequence[str], 
     if verified.author.role == "analyst":  # nobody else serves
         hosts += more_hosts
     key = requested_key(verified.message.csr)
-    return Waiting(verified.message.renewal_id, "renewal", verified.author, key, tuple(hosts), since)
+    mapping = _check_own_certificate(session, verified.author.name, verified.message.chain, key)
+    return Waiting(
+        verified.message.renewal_id, "renewal", verified.author, key, tuple(hosts), since, mapping=mapping
+    )

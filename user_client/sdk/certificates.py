@@ -12,12 +12,13 @@ from cryptography import x509
 
 from protocol.codec import decode
 from protocol.envelope import Signed
-from protocol.errors import CertificateRefusedError, NotFoundError, OdcError
+from protocol.errors import CertificateRefusedError, InputError, NotFoundError, OdcError
 from protocol.identity import certificate_request, load_certificate
 from protocol.messages import Renewal
 from user_client.custody.files import write_whole
-from user_client.custody.home import revocations_der
+from user_client.custody.home import Home, revocations_der
 from user_client.sdk.membership import check_own, poll_certificate
+from user_client.sdk.own_certificate import OwnCertificate
 from user_client.sdk.session import Session
 from user_client.transport import json_object
 
@@ -28,11 +29,16 @@ RENEW_BEFORE_S: Final = 30 * 24 * 3600
 
 
 def renew(
-    session: Session, *, wait_s: float = 0, pause: Callable[[float], None] = time.sleep
+    session: Session,
+    *,
+    own: OwnCertificate | None = None,
+    wait_s: float = 0,
+    pause: Callable[[float], None] = time.sleep,
 ) -> x509.Certificate | None:
     """Ask for a new certificate of our own name and key, and fetch it once the lead has approved.
 
-    Calling again goes on with the same request.
+    Calling again goes on with the same request. Who joined with a certificate of its own PKI gives the
+    one that holds now: whether it still stands behind the key is what the lead has to hear.
 
     Returns
     -------
@@ -43,16 +49,19 @@ def renew(
     ------
     CertificateRefusedError
         If what comes back is not a certificate for our key and name, or ours has ended already.
+    InputError
+        If the certificate of our own PKI is missing, or not the one the lead expects.
     """
     home = session.home
     if session.certificate_ends_in_s() <= 0:
         error = CertificateRefusedError("our certificate has ended: it can sign no request any more")
         error.hint = "ask the lead institution for a new invitation and give it to `odc join`, here"
         raise error
-    if not home.renewal_path.exists():
-        write_whole(home.renewal_path, session.sign(_renewal(session)))
-    body = home.renewal_path.read_bytes()
-    renewal_id = decode(Renewal, decode(Signed, body).payload).renewal_id
+    is_asked = home.renewal_path.exists() and (own is None or own.chain == _asked(home).chain)
+    if not is_asked:
+        _check_own_certificate(session, own)
+        write_whole(home.renewal_path, session.sign(_renewal(session, own.chain if own else ())))
+    body, renewal_id = home.renewal_path.read_bytes(), _asked(home).renewal_id
     answer = json_object(session.connection.send_message("POST", "/v1/renewals", body))
     pem = poll_certificate(session.connection, answer, renewal_id, wait_s, pause)
     if pem is None:
@@ -72,6 +81,9 @@ def renew_in_time(session: Session) -> None:
     if session.membership.role == "lead":
         log.warning("our certificate ends in %d days: run `odc renew`", days)
         return
+    if session.membership.certificate_name is not None:
+        log.warning("our certificate ends in %d days: run `odc renew --cert CHAIN.pem`", days)
+        return
     try:
         renewed = renew(session)
     except OdcError as error:
@@ -81,12 +93,29 @@ def renew_in_time(session: Session) -> None:
         log.warning("our certificate ends in %d days; the lead has yet to approve its renewal", days)
 
 
-def _renewal(session: Session) -> Renewal:
+def _asked(home: Home) -> Renewal:
+    return decode(Renewal, decode(Signed, home.renewal_path.read_bytes()).payload)
+
+
+def _check_own_certificate(session: Session, own: OwnCertificate | None) -> None:
+    expected = session.membership.certificate_name
+    if expected is None and own is not None:
+        raise InputError("we joined without a certificate of our own PKI, and renew without one")
+    if expected is not None and own is None:
+        error = InputError("the lead wants to hear from our own PKI again")
+        error.hint = "give the certificate that holds now: odc renew --cert CHAIN.pem"
+        raise error
+    if expected is not None and own is not None:
+        own.check(expected, at=session.clock())
+
+
+def _renewal(session: Session, chain: tuple[bytes, ...]) -> Renewal:
     membership = session.membership
     return Renewal(
         consortium_id=membership.consortium_id,
         renewal_id=secrets.token_hex(16),
         csr=certificate_request(session.home.key(), membership.party),
+        chain=chain,
     )
 
 

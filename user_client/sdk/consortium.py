@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from protocol.codec import explain
 from protocol.envelope import sign
-from protocol.errors import InputError, OdcError
+from protocol.errors import InputError, OdcError, UnreadableFileError
 from protocol.identity import (
     Identity,
     TrustRoot,
@@ -25,6 +26,7 @@ from protocol.identity import (
 from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_NAME_CHARS
 from protocol.messages import InvitationTicket, Role
+from protocol.name_mapping import NameMapping
 from user_client.custody.authority import Authority
 from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership, revocations_der
@@ -97,7 +99,12 @@ def create_consortium(
 
 
 def invite(
-    session: Session, party: str, *, role: Role = "institution", replace_earlier: bool = False
+    session: Session,
+    party: str,
+    *,
+    role: Role = "institution",
+    replace_earlier: bool = False,
+    mapping: NameMapping | None = None,
 ) -> Invitation:
     """Make a one-time invitation and remember its secret, to recognise the answer by.
 
@@ -106,16 +113,22 @@ def invite(
     replace_earlier : bool
         Whether the name may be one that was used before: whoever had it loses its unused invitation, and
         others may take the newcomer for it.
+    mapping : NameMapping, optional
+        What the party's own PKI has to say of its key, now and whenever it renews. The next
+        invitation for the party puts another, or none, in its place.
 
     Raises
     ------
     InputError
-        If the name is no name of a party, or stands for somebody else already.
+        If the name is no name of a party, or stands for somebody else already; or if a mapping is given
+        for the analyst, which makes its own key.
     """
     home, now = session.home, session.clock()
     membership = require_leading(session)
     if party == membership.party or (party == ANALYST) != (role == "analyst"):
         raise InputError(f"{party} is the name of the {'lead' if party == membership.party else 'analyst'}")
+    if mapping is not None and role == "analyst":
+        raise InputError("only an institution comes with a certificate of its own PKI")
     for member in members(session):
         if member.identity.name == party and member.state == "valid":
             error = InputError(f"{party} holds a certificate already")
@@ -149,10 +162,15 @@ def invite(
         root_fingerprint=fingerprint(load_certificate(root_pem.encode())),
         root_certificate=root_pem,
         ticket=base64.b64encode(sign(ticket, home.key(), home.certificate())).decode(),
+        certificate_name=mapping.name if mapping else None,
     )
+    if mapping is not None:
+        _write_mapping(home, party, mapping)
     home.write_secret(invitation_path(home, invitation_id), invitation.to_json().encode())
     for earlier in unused:
         invitation_path(home, earlier.invitation_id).unlink()
+    if mapping is None:  # last: no answer to an earlier invitation may pass without its check
+        _mapping_path(home, party).unlink(missing_ok=True)
     return invitation
 
 
@@ -275,6 +293,27 @@ def unlock_root(session: Session, passphrase: str) -> Authority:
 def invitation_path(home: Home, invitation_id: str) -> Path:
     """Where the lead keeps an invitation until it is used."""
     return home.consortium_path / "invitations" / f"{invitation_id}.json"
+
+
+def mapping_of(home: Home, party: str) -> NameMapping | None:
+    """Return what a party's own PKI has to say of its key; None if the party needs no such word."""
+    path = _mapping_path(home, party)
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_bytes())
+        return NameMapping(load_certificate(stored["ca"].encode()), stored["name"])
+    except (ValueError, TypeError, KeyError, AttributeError, OdcError):
+        raise UnreadableFileError(path, "it is damaged") from None
+
+
+def _write_mapping(home: Home, party: str, mapping: NameMapping) -> None:
+    stored = {"ca": mapping.authority.public_bytes(Encoding.PEM).decode(), "name": mapping.name}
+    write_whole(_mapping_path(home, party), json.dumps(stored, indent=2).encode())
+
+
+def _mapping_path(home: Home, party: str) -> Path:
+    return home.consortium_path / "mappings" / f"{party}.json"
 
 
 def record(home: Home, certificate: x509.Certificate) -> None:

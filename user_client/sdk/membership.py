@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from cryptography import x509
 
 from protocol.codec import decode, encode
-from protocol.errors import CertificateRefusedError, InvitationError
+from protocol.errors import CertificateRefusedError, InputError, InvitationError
 from protocol.identity import Identity, TrustRoot, load_certificate, public_key, same_key
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment
@@ -17,6 +19,7 @@ from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError
 from user_client.sdk.discovery import meet
+from user_client.sdk.own_certificate import OwnCertificate
 from user_client.sdk.session import Session
 from user_client.transport import AnalystConnection, Traffic, json_object
 
@@ -27,12 +30,14 @@ def join(
     session: Session,
     invitation: Invitation | None,
     *,
+    own: OwnCertificate | None = None,
     wait_s: float = 0,
     pause: Callable[[float], None] = time.sleep,
 ) -> Membership | None:
     """Ask for a certificate and fetch it once the lead has approved.
 
-    The key is made here and stays here. Calling again goes on with the same request; ``invitation``
+    The key is made here and stays here, unless ``own`` brings one that our own PKI has certified, as an
+    invitation may ask. Calling again goes on with the same request; ``invitation`` and ``own``
     may then be None. A member whose certificate has ended joins again the same way, with its old key.
 
     Returns
@@ -44,6 +49,9 @@ def join(
     ------
     InvitationError
         If the invitation is for an analyst, has expired or was used.
+    InputError
+        If the invitation asks for a certificate of our own PKI and gets none, another, or the reverse; or if
+        there is a key here already that is not the one of ``own``.
     CertificateRefusedError
         If what comes back is not a certificate for our key and name under the invitation's root.
     """
@@ -63,17 +71,21 @@ def join(
     if invitation.expires_at <= session.clock():
         raise InvitationError("the invitation has expired")
     invitation.trust_root()
+    request_path = home.path / "request.odc"
+    earlier = _earlier_request(request_path, invitation)
+    if own is not None or earlier is None:
+        _check_own_certificate(invitation, own, at=session.clock())
+    if own is not None:
+        home.adopt_key(own.key)
     home.write_secret(home.invitation_path, invitation.to_json().encode())
     with AnalystConnection(
         invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
     ) as connection:
         meet(connection, invitation.analyst_url, home.analyst_path, session.clock())
-        request = invitation.answer(home.make_key())
-        body, request_path = encode(request), home.path / "request.odc"
-        if request_path.exists():  # a CSR is signed afresh each time; send the one we sent before
-            earlier = request_path.read_bytes()
-            if decode(Enrolment, earlier).ticket == request.ticket:  # else it answers an older invitation
-                body = earlier
+        request = earlier  # a CSR is signed afresh each time; send the one we sent before
+        if request is None or (own is not None and own.chain != request.chain):
+            request = invitation.answer(home.make_key(), own.chain if own else ())
+        body = encode(request)
         write_whole(request_path, body)
         answer = json_object(connection.send_message("POST", "/v1/enrolments", body))
         pem = poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
@@ -84,6 +96,31 @@ def join(
     request_path.unlink()
     home.renewal_path.unlink(missing_ok=True)  # it was signed with the certificate that has ended
     return membership
+
+
+def _earlier_request(path: Path, invitation: Invitation) -> Enrolment | None:
+    """Return the request that answered this invitation before, and no older one."""
+    if not path.exists():
+        return None
+    earlier = decode(Enrolment, path.read_bytes())
+    return earlier if base64.b64encode(earlier.ticket).decode() == invitation.ticket else None
+
+
+def _check_own_certificate(invitation: Invitation, own: OwnCertificate | None, *, at: int) -> None:
+    """Raise `InputError` if the lead, who has written down what it expects, could not approve."""
+    expected = invitation.certificate_name
+    if expected is None and own is not None:
+        error = InputError("the invitation expects no certificate of our own PKI")
+        error.hint = (
+            "join without --cert and --key, or ask for an invitation that was made with --ca and --name"
+        )
+        raise error
+    if expected is not None and own is None:
+        error = InputError(f"the invitation expects the certificate of our own PKI with the name {expected}")
+        error.hint = "odc join INVITATION --cert CHAIN.pem --key KEY.pem"
+        raise error
+    if expected is not None and own is not None:
+        own.check(expected, at=at)
 
 
 def _under_way(home: Home) -> Invitation:
@@ -134,6 +171,7 @@ def _install(session: Session, invitation: Invitation, certificate: x509.Certifi
         invitation.analyst_url,
         invitation.role,
         invitation.party,
+        invitation.certificate_name,
     )
     check_own(session, root, certificate, membership.identity)
     session.home.write_membership(membership, certificate, root.certificate)

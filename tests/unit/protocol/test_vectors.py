@@ -175,7 +175,8 @@ def test_keys_derive_as_the_vector_says(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("keys.json", "join_mac"))
 def test_join_macs_are_as_the_vector_says(case: dict[str, Any]) -> None:
-    mac = envelope.join_mac(*(bytes.fromhex(case[name]) for name in ("secret", "ticket", "csr")))
+    secret, ticket, csr = (bytes.fromhex(case[name]) for name in ("secret", "ticket", "csr"))
+    mac = envelope.join_mac(secret, ticket, csr, [bytes.fromhex(one) for one in case["chain"]])
     assert mac.hex() == case["mac"]
 
 
