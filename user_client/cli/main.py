@@ -22,27 +22,27 @@ from user_client.cli.options import (
     ask_passphrase,
     open_session,
     options_of,
-    path_in_environment,
     set_up_logging,
     show,
+)
+from user_client.cli.own_certificate import (
+    AuthorityFile,
+    CertificateFile,
+    KeyFile,
+    KeyPassphraseFile,
+    own_certificate,
+    read_key,
 )
 from user_client.custody import protection
 from user_client.custody.files import read_bytes, read_text
 from user_client.errors import NotJoinedError, NotPreparedError
 from user_client.sdk import join as join_consortium
-from user_client.sdk import read_own_certificate, read_own_key, renew_own, update_revocations
 from user_client.sdk import renew as renew_certificate
+from user_client.sdk import renew_own, update_revocations
 
 log = logging.getLogger(__name__)
 
 PROGRAM = "odc"
-OwnCertificateFile = Annotated[
-    Path | None,
-    typer.Option(help="our certificate of our own PKI, then the intermediate ones (PEM); the CA not"),
-]
-OwnAuthorityFile = Annotated[
-    Path | None, typer.Option(help="with --cert: the CA it has to lead to, checked here before we ask")
-]
 app = typer.Typer(
     no_args_is_help=True,
     help="An institution in an ODC consortium.",
@@ -96,31 +96,17 @@ def join(
     protect: Annotated[
         bool, typer.Option("--protect", help="seal the state directory under a passphrase, from the start")
     ] = False,
-    cert: OwnCertificateFile = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(help="with --cert: its private key (PEM), ECDSA P-256: our identity key"),
-    ] = None,
-    key_passphrase_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="file with the passphrase of --key; asked for otherwise [env: ODC_KEY_PASSPHRASE_FILE]"
-        ),
-    ] = None,
-    ca: OwnAuthorityFile = None,
+    cert: CertificateFile = None,
+    key: KeyFile = None,
+    key_passphrase_file: KeyPassphraseFile = None,
+    ca: AuthorityFile = None,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Join a consortium: make our key here, ask for a certificate, fetch it once approved."""
-    if (cert is None) != (key is None):
-        raise InputError("--cert and --key belong together")
-    own = None
-    if cert is not None and key is not None:
-        file = key_passphrase_file or path_in_environment("ODC_KEY_PASSPHRASE_FILE")
-        own_key = read_own_key(
-            read_bytes(key), lambda: ask_passphrase("Passphrase of --key", file, is_new=False)
-        )
-        own = read_own_certificate(read_bytes(cert), own_key, read_bytes(ca) if ca else None)
+    if key is not None and cert is None:
+        raise InputError("--key needs what our own PKI says of it: --cert CHAIN.pem")
+    own = own_certificate(cert, ca, lambda: read_key(key, key_passphrase_file))
     parsed = Invitation.from_json(read_text(invitation)) if invitation else None
     if parsed is not None:
         parsed.trust_root()  # before its fingerprint is shown to be compared
@@ -196,20 +182,19 @@ def _protection_text(path: Path, value: dict[str, Any], *, is_changed: bool) -> 
 def renew(
     context: typer.Context,
     wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
-    cert: OwnCertificateFile = None,
-    ca: OwnAuthorityFile = None,
+    cert: CertificateFile = None,
+    ca: AuthorityFile = None,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Renew our certificate before it ends. The lead renews its own, with the passphrase of the root."""
     with open_session(context) as session:
         if session.membership.role == "lead":
+            if cert or ca:
+                raise InputError("the lead renews by the root's passphrase alone, without --cert and --ca")
             certificate = renew_own(session, options_of(context).passphrase(passphrase_file))
         else:
-            own = None
-            if cert is not None:
-                authority = read_bytes(ca) if ca else None
-                own = read_own_certificate(read_bytes(cert), session.home.key(), authority)
+            own = own_certificate(cert, ca, session.home.key)
             renewed = renew_certificate(session, own=own, wait_s=wait)
             if renewed is None:
                 error = NotPreparedError("the lead institution has not approved the renewal yet")

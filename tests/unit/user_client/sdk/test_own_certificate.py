@@ -220,6 +220,13 @@ def test_the_next_invitation_says_anew_what_is_asked_for(consortium: Consortium)
     assert len(approve_pending(consortium.lead, PASSPHRASE)) == 1
 
 
+def test_a_damaged_mapping_is_no_leave_to_sign(consortium: Consortium) -> None:
+    send_unchecked(consortium, *own().chain)
+    (path,) = consortium.lead.home.consortium_path.glob("mappings/*.json")
+    path.write_text("{}")
+    assert "it is damaged" in refusal(consortium)
+
+
 def test_without_its_check_the_lead_would_sign(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
