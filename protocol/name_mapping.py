@@ -25,6 +25,7 @@ from protocol.errors import CertificateRefusedError, InputError
 from protocol.identity import UNREADABLE, load_der_certificate, public_key, reason_of, same_key
 from protocol.limits import MAX_NAME_CHARS
 
+_UNREADABLE: Final = (*UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension)
 _ALTERNATIVE_NAMES: Final = {
     "dns": x509.DNSName,
     "uri": x509.UniformResourceIdentifier,
@@ -57,7 +58,7 @@ class NameMapping:
         try:
             constraints = self.authority.extensions.get_extension_for_class(x509.BasicConstraints).value
             is_authority = constraints.ca
-        except (*UNREADABLE, x509.ExtensionNotFound):
+        except _UNREADABLE:
             is_authority = False
         if not is_authority:
             raise InputError("the certificate given for the CA is not one that may issue others")
@@ -82,7 +83,7 @@ class NameMapping:
             verifier.verify(leaf, intermediates)
         except VerificationError as error:
             raise CertificateRefusedError(f"it does not lead to the CA: {reason_of(error)}") from None
-        except UNREADABLE:
+        except _UNREADABLE:
             raise CertificateRefusedError("it cannot be read") from None
         if not same_key(public_key(leaf), key):  # (2)
             raise CertificateRefusedError("it is for another key")
@@ -109,11 +110,11 @@ def check_name(name: str) -> None:
 def carries_name(certificate: x509.Certificate, name: str) -> bool:
     """Whether a certificate carries the name of a mapping, letter by letter but for the case of a host."""
     kind, _, value = name.partition(":")
-    if kind == "subject":
-        return certificate.subject == _subject(value)
     try:
+        if kind == "subject":
+            return certificate.subject == _subject(value)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (*UNREADABLE, x509.ExtensionNotFound):
+    except _UNREADABLE:
         return False
     found = [str(one.value) for one in names if isinstance(one, _ALTERNATIVE_NAMES[kind])]
     if kind == "dns":

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from protocol.errors import InputError, TrustError
 from protocol.identity import load_der_certificate, public_key, same_key
 from protocol.limits import MAX_CHAIN_CERTIFICATE_BYTES, MAX_CHAIN_CERTIFICATES
-from protocol.name_mapping import NameMapping, carries_name
+from protocol.name_mapping import NameMapping, carries_name, check_name
 from user_client.errors import PassphraseError
 
 
@@ -56,6 +56,7 @@ class OwnCertificate:
 
         Whether it leads to the CA is asked only if we were told which.
         """
+        check_name(name)  # it comes from a file
         if not carries_name(load_der_certificate(self.chain[0]), name):
             raise InputError(f"our certificate does not carry the name that the lead expects: {name}")
         if self.authority is None:
@@ -102,7 +103,7 @@ def read_own_key(pem: bytes, passphrase: Callable[[], str]) -> ec.EllipticCurveP
     except TypeError:  # it is encrypted
         try:
             key = load_pem_private_key(pem, passphrase().encode())
-        except ValueError:
+        except (ValueError, TypeError, UnsupportedAlgorithm):
             raise PassphraseError("the passphrase of our own PKI's key is wrong") from None
     except (ValueError, UnsupportedAlgorithm):
         raise InputError("the file holds no private key in PEM") from None

@@ -139,3 +139,13 @@ def test_what_is_no_name_maps_nothing(name: str) -> None:
 
 def test_a_certificate_without_other_names_carries_none() -> None:
     assert not carries_name(load_der_certificate(issue(issuing(), KEY, [])), NAME)
+
+
+def test_a_chain_with_a_flipped_bit_is_refused_by_an_error_of_ours() -> None:
+    chain = [issue(issuing(), KEY), issuing().der]
+    for place, certificate in enumerate(chain):
+        for position in range(len(certificate)):
+            flipped = bytearray(certificate)
+            flipped[position] ^= 1
+            with pytest.raises(CertificateRefusedError):
+                check(*chain[:place], bytes(flipped), *chain[place + 1 :])

@@ -157,6 +157,12 @@ def test_a_certificate_with_another_name_is_found_at_home(consortium: Consortium
         join(consortium.hospital, invited(consortium, "dns:other.example"), own=own())
 
 
+def test_an_invitation_with_a_name_of_no_known_kind_is_refused(consortium: Consortium) -> None:
+    invitation = invited(consortium).model_copy(update={"certificate_name": "ip:10.0.0.1"})
+    with pytest.raises(InputError, match="no name in a certificate"):
+        join(consortium.hospital, invitation, own=own())
+
+
 def test_a_certificate_of_another_ca_is_found_at_home(consortium: Consortium) -> None:
     with pytest.raises(InputError, match="does not lead to the CA"):
         join(consortium.hospital, invited(consortium), own=replace(own(), authority=stranger().certificate))
@@ -303,6 +309,8 @@ def test_a_key_with_a_passphrase_opens_with_it() -> None:
     assert same_key(read_own_key(locked, lambda: "open").public_key(), KEY.public_key())
     with pytest.raises(PassphraseError):
         read_own_key(locked, lambda: "wrong")
+    with pytest.raises(PassphraseError):
+        read_own_key(locked, lambda: "")
 
 
 @pytest.mark.parametrize(
