@@ -10,8 +10,8 @@ from user_client.secret.numbers import ByteSource, Matrix64, haar, uniform
 def principal_axes(rows: Matrix64) -> tuple[Matrix64, Matrix64]:
     """Return the singular values of the rows, falling, and all their right singular vectors.
 
-    From the m x m Gram matrix, which gives orthonormal vectors whatever the rank. Its square root makes
-    singular values below 1e-8 of the largest meaningless.
+    Of many rows from the m x m Gram matrix, which gives orthonormal vectors whatever the rank; its square
+    root makes singular values below 1e-8 of the largest meaningless.
 
     Parameters
     ----------
@@ -24,6 +24,10 @@ def principal_axes(rows: Matrix64) -> tuple[Matrix64, Matrix64]:
     axes : (m, m) ndarray of float64
         The vectors as columns.
     """
+    count, features = rows.shape
+    if 0 < 2 * count < features:  # several times faster, and more exact
+        _, few, vectors = np.linalg.svd(rows, full_matrices=True)
+        return np.concatenate([few, np.zeros(features - count)]), vectors.T
     energies, vectors = np.linalg.eigh(rows.T @ rows)
     return np.sqrt(np.maximum(energies[::-1], 0)), vectors[:, ::-1]
 
@@ -46,9 +50,8 @@ def draw_secret_basis(
     """Return an orthonormal basis of the space the party's rows fill best, turned at random.
 
     ``F_i = V_i E_i`` with the top-l right singular vectors ``V_i`` of the encoded rows and a Haar
-    orthogonal ``E_i`` [1]_. The vectors come from the m x m Gram matrix, which gives orthonormal
-    columns whatever the rank, also for a party with fewer rows than l; a party without rows gets
-    random directions.
+    orthogonal ``E_i`` [1]_. The columns are orthonormal whatever the rank, also for a party with fewer
+    rows than l; a party without rows gets random directions.
 
     Parameters
     ----------
