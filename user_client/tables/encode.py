@@ -79,12 +79,12 @@ def _readable(name: str) -> Iterator[None]:
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    found = table.column_names.count(name)
-    if found == 0:
+    found = table.schema.get_all_field_indices(name)
+    if not found:
         raise MissingColumnError(name)
-    if found > 1:
+    if len(found) > 1:
         raise TableError(f"column '{name}' is in the table more than once")
-    return table.column(name)
+    return table.column(found[0])
 
 
 def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
