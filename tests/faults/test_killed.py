@@ -201,7 +201,7 @@ def test_a_killed_compute_process_fails_the_round_and_resume_finishes_it(made: C
 
 
 def test_a_round_without_one_class_fails_with_a_reason_and_can_be_cancelled(made: Consortium) -> None:
-    found = made.anchored()
+    found, before = made.anchored(), len(made.log())  # a compute process of a killed server may say so there
     for seed, name in enumerate(made.names):
         table = rows(seed, 60)
         kept = table.filter(pa.compute.equal(table.column("label"), "yes"))
@@ -212,7 +212,7 @@ def test_a_round_without_one_class_fails_with_a_reason_and_can_be_cancelled(made
     assert caught.value.exit_code == 6
     assert "training needs rows of every class; none of class number 0 came" in caught.value.stderr
     assert f"odc: hint: {RoundFailedError.hint}" in caught.value.stderr
-    assert "Traceback" not in made.log()
+    assert "Traceback" not in made.log()[before:]
     made.analyst.run("collaboration", "cancel", found)
     status = made.sessions["hospital-b"].status(found)
     assert (status["state"], status["waiting_for"]) == ("cancelled", [])
