@@ -27,7 +27,7 @@ from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, DownlinkManifest, Dtype
 from protocol.states import Event, State
-from protocol.terms import MlpTerms, ModelTerms, RandomFeatureSvmTerms, SvmTerms, Terms
+from protocol.terms import Terms
 
 
 def seal(analyst: Analyst, collaboration_id: str) -> None:
@@ -112,7 +112,7 @@ def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
         target=terms.alignment.target,
         alignment_seed=terms.alignment.seed,
         anchor_is_isotropic=terms.anchor.kind == "haar",
-        model=_model_spec(terms.model),
+        model=ModelSpec(**terms.model.model_dump()),  # the fields of each kind are the spec's own
         changes_path=str(directory / "changes_of_basis.npy"),
         model_path=str(directory / "model.onnx"),
         anchor_predictions_path=(
@@ -261,29 +261,6 @@ def _result_arrays(
 def _change_dtype(terms: Terms) -> Dtype:
     """The precision of the uplink, but single at least: G_i is small and everything passes through it."""
     return "f8" if terms.rep_dtype == "f8" else "f4"
-
-
-def _model_spec(model: ModelTerms) -> ModelSpec:
-    if isinstance(model, MlpTerms):
-        return ModelSpec(
-            "mlp",
-            hidden_units=model.hidden_units,
-            learning_rate=model.learning_rate,
-            epochs=model.epochs,
-            seed=model.seed,
-        )
-    if isinstance(model, SvmTerms):
-        return ModelSpec("svm", inverse_penalty=model.inverse_penalty, gamma=model.gamma, seed=model.seed)
-    if isinstance(model, RandomFeatureSvmTerms):
-        return ModelSpec(
-            "random-feature-svm",
-            random_features=model.random_features,
-            inverse_penalty=model.inverse_penalty,
-            gamma=model.gamma,
-            epochs=model.epochs,
-            seed=model.seed,
-        )
-    return ModelSpec("logistic", inverse_penalty=model.inverse_penalty, epochs=model.epochs)
 
 
 def _owned(unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
