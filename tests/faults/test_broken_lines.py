@@ -11,8 +11,8 @@ import pytest
 from tests.e2e.consortium import Consortium, consortium, rows
 from tests.faults.line import line
 from user_client import sdk
+from user_client.custody.inventory import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
 from user_client.errors import ConnectionFailedError
-from user_client.sdk.downlink import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
 from user_client.transport import AnalystConnection, Traffic
 
 MIB = 2**20

@@ -12,9 +12,9 @@ from protocol.errors import CertificateRequiredError, InvitationError, NotFoundE
 from protocol.messages import UplinkManifest
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, refused, rows
 from user_client import sdk
+from user_client.custody.inventory import ACCEPTANCE_FILE
 from user_client.errors import NotJoinedError, TlsFailedError
 from user_client.sdk import Session
-from user_client.sdk.terms import ACCEPTANCE_FILE
 from user_client.transport import AnalystConnection, Traffic
 
 

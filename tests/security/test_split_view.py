@@ -34,8 +34,8 @@ from tests.security.relay import (
     the,
 )
 from user_client import sdk
+from user_client.custody.inventory import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
 from user_client.sdk import Session
-from user_client.sdk.downlink import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
 
 
 @pytest.fixture(scope="module")

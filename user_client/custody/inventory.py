@@ -10,35 +10,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-STATEMENT_FILE: Final = "forgotten.odc"
+TERMS_FILE: Final = "terms.odc"
+ACCEPTANCE_FILE: Final = "acceptance.odc"
+SEALING_KEY_FILE: Final = "sealing.key"
+ANCHOR_FILE: Final = "anchor.odc"
+DRAWN_FILE: Final = "anchors.odc"
+MATRIX_FILE: Final = "anchor.matrix"
+BASIS_FILE: Final = "basis.npy"
+PREPARED_FILE: Final = "prepared.json"
+MANIFEST_FILE: Final = "uplink.odc"
+PAYLOAD_FILE: Final = "uplink.payload"
+RECEIPT_FILE: Final = "receipt.odc"
+DOWNLINK_FILE: Final = "downlink.odc"
+CHANGE_FILE: Final = "change_of_basis.bin"
+MODEL_FILE: Final = "model.onnx"
+LEDGER_FILE: Final = "ledger.odc"
+REFUSED_FILE: Final = "ledger.refused.odc"
 OWN_MODEL_FILE: Final = "own_model.npz"
+STATEMENT_FILE: Final = "forgotten.odc"
 
 BASIS_FILES: Final[Mapping[str, str]] = {
-    "basis.npy": "the secret basis F_i",
-    "uplink.payload": "what was sent: X_i F_i and A F_i, rows in the order of P_i",
+    BASIS_FILE: "the secret basis F_i",
+    PAYLOAD_FILE: "what was sent: X_i F_i and A F_i, rows in the order of P_i",
 }
 """They hold F_i or P_i, or give F_i to whoever has the anchor."""
 
 ANCHOR_FILES: Final[Mapping[str, str]] = {
-    "anchor.odc": "the anchor, sealed for us",
-    "anchors.odc": "the anchor, sealed for every member; at the lead alone",
-    "anchor.matrix": "the matrix of a public anchor, sealed",
-    "sealing.key": "the key that opens the anchor",
+    ANCHOR_FILE: "the anchor, sealed for us",
+    DRAWN_FILE: "the anchor, sealed for every member; at the lead alone",
+    MATRIX_FILE: "the matrix of a public anchor, sealed",
+    SEALING_KEY_FILE: "the key that opens the anchor",
 }
 """With A and what the analyst holds, F_i = A^+ A_i (arXiv:2403.02780v5, section II-B)."""
 
 OTHER_FILES: Final[Mapping[str, str]] = {
     ".lock": "keeps two commands apart",
-    "terms.odc": "the terms, signed by the analyst",
-    "acceptance.odc": "our signature under the terms",
-    "uplink.odc": "sizes and digests of what was sent, signed by us",
-    "prepared.json": "what `odc prepare` showed: counts, quantiles and singular values",
-    "receipt.odc": "the analyst's receipt",
-    "ledger.odc": "the longest ledger that held",
-    "ledger.refused.odc": "the last ledger that did not hold",
-    "downlink.odc": "sizes and digests of what came back, signed by the analyst",
-    "change_of_basis.bin": "the change of basis G_i",
-    "model.onnx": "the model h",
+    TERMS_FILE: "the terms, signed by the analyst",
+    ACCEPTANCE_FILE: "our signature under the terms",
+    MANIFEST_FILE: "sizes and digests of what was sent, signed by us",
+    PREPARED_FILE: "what `odc prepare` showed: counts, quantiles and singular values",
+    RECEIPT_FILE: "the analyst's receipt",
+    LEDGER_FILE: "the longest ledger that held",
+    REFUSED_FILE: "the last ledger that did not hold",
+    DOWNLINK_FILE: "sizes and digests of what came back, signed by the analyst",
+    CHANGE_FILE: "the change of basis G_i",
+    MODEL_FILE: "the model h",
     OWN_MODEL_FILE: "our own model t_i",
     STATEMENT_FILE: "our signed statement of what was erased",
 }

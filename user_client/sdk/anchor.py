@@ -31,18 +31,14 @@ from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import Terms
 from protocol.version import STREAM_MEDIA_TYPE
 from user_client.custody.files import exclusive, write_whole
+from user_client.custody.inventory import ANCHOR_FILE, DRAWN_FILE, MATRIX_FILE, SEALING_KEY_FILE
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
 from user_client.sdk.session import Session, require_role
-from user_client.sdk.terms import SEALING_KEY_FILE, stored_terms
+from user_client.sdk.terms import stored_terms
 from user_client.secret.anchor import expand_anchor
 from user_client.secret.numbers import Matrix64
 from user_client.tables import encode_rows, table_from
-
-ANCHOR_FILE = "anchor.odc"
-MATRIX_FILE = "anchor.matrix"
-DRAWN_FILE = "anchors.odc"
-"""What the lead has sealed, for all members."""
 
 
 def create_anchor(session: Session, collaboration_id: str, table: Any = None) -> int:

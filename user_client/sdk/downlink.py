@@ -35,19 +35,22 @@ from protocol.messages import DownlinkManifest, UplinkManifest
 from protocol.states import State
 from protocol.terms import Terms
 from user_client.custody.files import exclusive, write_whole
-from user_client.custody.inventory import OWN_MODEL_FILE
+from user_client.custody.inventory import (
+    CHANGE_FILE,
+    DOWNLINK_FILE,
+    MANIFEST_FILE,
+    MODEL_FILE,
+    OWN_MODEL_FILE,
+)
 from user_client.errors import NotPreparedError
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.forget import forget_if_demanded, was_forgotten
 from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
-from user_client.sdk.uplink import MANIFEST_FILE, stored_basis
+from user_client.sdk.uplink import stored_basis
 from user_client.secret.own_model import OwnModel, train_own_model
 from user_client.tables import encode_rows, table_from
 
-DOWNLINK_FILE = "downlink.odc"
-CHANGE_FILE = "change_of_basis.bin"
-MODEL_FILE = "model.onnx"
 _FIRST_PAUSE_S: Final = 0.5
 _UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
 """What a release may still follow without anybody being told something else first."""

@@ -26,6 +26,9 @@ from user_client.custody.files import erase, exclusive, write_whole
 from user_client.custody.inventory import (
     ANCHOR_FILES,
     BASIS_FILES,
+    DOWNLINK_FILE,
+    MANIFEST_FILE,
+    RECEIPT_FILE,
     STATEMENT_FILE,
     RoundFile,
     files_of,
@@ -34,8 +37,6 @@ from user_client.custody.inventory import (
 from user_client.errors import ConfirmationNeededError, NotPreparedError
 from user_client.sdk.session import Session
 from user_client.sdk.terms import stored_terms
-
-_MANIFEST_FILE, _RECEIPT_FILE, _DOWNLINK_FILE = "uplink.odc", "receipt.odc", "downlink.odc"
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ def examine(session: Session, collaboration_id: str) -> Examined:
     terms = stored_terms(session, collaboration_id)
     directory = session.home.collaboration(collaboration_id)
     uplink = None
-    if (directory / _MANIFEST_FILE).exists():
-        uplink, _ = session.stored(collaboration_id, UplinkManifest, _MANIFEST_FILE, "odc prepare TABLE")
+    if (directory / MANIFEST_FILE).exists():
+        uplink, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
     files = tuple(
         file if file.role else _recognised(directory / file.name, file, terms, uplink)
         for file in files_of(directory)
@@ -139,7 +140,7 @@ def examine(session: Session, collaboration_id: str) -> Examined:
 
 
 def _what_is_lost(terms: Terms, directory: Path) -> str:
-    if not (directory / _RECEIPT_FILE).exists():
+    if not (directory / RECEIPT_FILE).exists():
         return "our uplink is not acknowledged: what was prepared could not be sent any more"
     if not terms.returns_anchor_predictions:
         return "these terms predict with the secret basis: `odc predict` would not be possible any more"
@@ -147,14 +148,14 @@ def _what_is_lost(terms: Terms, directory: Path) -> str:
 
 
 def _anchor_is_superfluous(terms: Terms, directory: Path) -> bool:
-    needed_for_training = terms.returns_anchor_predictions and not (directory / _DOWNLINK_FILE).exists()
-    return (directory / _RECEIPT_FILE).exists() and not needed_for_training
+    needed_for_training = terms.returns_anchor_predictions and not (directory / DOWNLINK_FILE).exists()
+    return (directory / RECEIPT_FILE).exists() and not needed_for_training
 
 
 def _erase(session: Session, terms: Terms, *, also_anchor: bool = False) -> ForgettingStatement | None:
     directory = session.home.collaboration(terms.collaboration_id)
     if also_anchor:  # a table can be prepared anew with it, until one was sent
-        also_anchor = (directory / _RECEIPT_FILE).exists()
+        also_anchor = (directory / RECEIPT_FILE).exists()
     with_anchor = also_anchor or _anchor_is_superfluous(terms, directory)
     names = [*BASIS_FILES, *(ANCHOR_FILES if with_anchor else ())]
     earlier = was_forgotten(session, terms.collaboration_id)
@@ -182,9 +183,9 @@ def _erase(session: Session, terms: Terms, *, also_anchor: bool = False) -> Forg
 
 def _sent_digest(session: Session, collaboration_id: str) -> bytes | None:
     directory = session.home.collaboration(collaboration_id)
-    if not (directory / _RECEIPT_FILE).exists():
+    if not (directory / RECEIPT_FILE).exists():
         return None
-    uplink, _ = session.stored(collaboration_id, UplinkManifest, _MANIFEST_FILE, "odc prepare TABLE")
+    uplink, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
     return digest(uplink)
 
 

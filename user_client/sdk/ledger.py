@@ -24,17 +24,19 @@ from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAncho
 from protocol.states import Event
 from protocol.terms import Terms
 from user_client.custody.files import read_bytes, write_whole
+from user_client.custody.inventory import (
+    ACCEPTANCE_FILE,
+    ANCHOR_FILE,
+    DOWNLINK_FILE,
+    LEDGER_FILE,
+    MANIFEST_FILE,
+    RECEIPT_FILE,
+    REFUSED_FILE,
+    TERMS_FILE,
+)
 from user_client.errors import NotPreparedError
-from user_client.sdk.anchor import ANCHOR_FILE
-from user_client.sdk.downlink import DOWNLINK_FILE
 from user_client.sdk.session import Session, require_role
-from user_client.sdk.terms import ACCEPTANCE_FILE, TERMS_FILE
-from user_client.sdk.uplink import MANIFEST_FILE, RECEIPT_FILE
 
-LEDGER_FILE = "ledger.odc"
-"""The longest ledger that held."""
-REFUSED_FILE = "ledger.refused.odc"
-"""The last one that did not: evidence."""
 CLOCKS_APART_S: Final = 300
 _ASK_OTHERS: Final = "ask the lead institution and other members for theirs"
 

@@ -13,13 +13,10 @@ from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatc
 from protocol.messages import Acceptance
 from protocol.terms import Terms
 from user_client.custody.files import exclusive, write_whole
+from user_client.custody.inventory import ACCEPTANCE_FILE, SEALING_KEY_FILE, TERMS_FILE
 from user_client.sdk.session import Session
 
 log = logging.getLogger(__name__)
-
-TERMS_FILE = "terms.odc"
-ACCEPTANCE_FILE = "acceptance.odc"
-SEALING_KEY_FILE = "sealing.key"
 
 
 def fetch_terms(session: Session, collaboration_id: str) -> Terms:

@@ -6,10 +6,8 @@ from protocol.messages import DownlinkManifest, UplinkManifest
 from protocol.metering import Counts, RoundExplanation, Transfer, explain_party
 from protocol.terms import Terms
 from protocol.transfers import anchor_transfer, downlink_transfer, uplink_transfer
-from user_client.sdk.downlink import DOWNLINK_FILE
+from user_client.custody.inventory import DOWNLINK_FILE, MANIFEST_FILE, TERMS_FILE
 from user_client.sdk.session import Session
-from user_client.sdk.terms import TERMS_FILE
-from user_client.sdk.uplink import MANIFEST_FILE
 from user_client.transport.traffic import recorded
 
 

@@ -21,6 +21,7 @@ from protocol.metering import FORMULA_BITS
 from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
 from user_client.custody.files import exclusive, write_whole
+from user_client.custody.inventory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE, PREPARED_FILE, RECEIPT_FILE
 from user_client.errors import NotPreparedError
 from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
@@ -31,11 +32,6 @@ from user_client.sdk.terms import stored_terms
 from user_client.tables import encode_labels, encode_rows, table_from
 from user_client.transport.upload import Progress, send_uplink
 
-BASIS_FILE = "basis.npy"
-MANIFEST_FILE = "uplink.odc"
-PAYLOAD_FILE = "uplink.payload"
-PREPARED_FILE = "prepared.json"
-RECEIPT_FILE = "receipt.odc"
 AnyArray = NDArray[Any]
 
 

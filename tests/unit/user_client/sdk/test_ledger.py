@@ -33,6 +33,7 @@ from protocol.messages import Receipt
 from protocol.states import Event
 from tests.fakes.certificates import NOT_AFTER
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, Consortium
+from user_client.custody.inventory import LEDGER_FILE, REFUSED_FILE
 from user_client.errors import NotPreparedError
 from user_client.sdk import (
     Session,
@@ -45,7 +46,6 @@ from user_client.sdk import (
     verify_ledger,
 )
 from user_client.sdk import ledger as ledger_module
-from user_client.sdk.ledger import LEDGER_FILE, REFUSED_FILE
 
 # a spoilt serial number can come out negative, which the parser still reads, with a warning
 pytestmark = pytest.mark.filterwarnings("ignore:Parsed a serial number")

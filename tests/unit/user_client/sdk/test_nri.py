@@ -44,7 +44,7 @@ NRI: dict[str, Any] = {
     "anchor": {"kind": "gaussian", "rows": ANCHOR_ROWS},
     "latent_dim": 2,
 }
-FROM_A_SEED = {*inventory.ANCHOR_FILES} - {anchor.MATRIX_FILE, anchor.DRAWN_FILE}
+FROM_A_SEED = {*inventory.ANCHOR_FILES} - {inventory.MATRIX_FILE, inventory.DRAWN_FILE}
 LEADS_TO_THE_BASIS = {*inventory.BASIS_FILES, *inventory.ANCHOR_FILES}
 
 

@@ -12,6 +12,7 @@ from protocol.envelope import Signed
 from protocol.errors import DifferentUplinkError, InputError
 from protocol.messages import PrivacyRecord, UplinkManifest
 from tests.unit.user_client.consortium import Consortium, csv, rows
+from user_client.custody.inventory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
 from user_client.privacy.noise import clip_rows, gaussian_sigma
@@ -19,7 +20,6 @@ from user_client.privacy.reduction import hidden_share
 from user_client.sdk import PrivacyOptions, contribute, draw_picture, prepare, prepared_before
 from user_client.sdk import privacy as desk
 from user_client.sdk.privacy import non_readily_identifiable, treat
-from user_client.sdk.uplink import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE
 
 NOISE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "clip": 0.5}
 ALL = PrivacyOptions(**NOISE, drop_below=0.01, permute_rows=True, perturb_basis=0.05)

@@ -32,10 +32,11 @@ from protocol.metering import Counts, Flow
 from protocol.transfers import anchor_transfer
 from protocol.version import STREAM_MEDIA_TYPE
 from tests.unit.user_client.consortium import LEAD, Consortium, rows
+from user_client.custody.inventory import ANCHOR_FILE, MATRIX_FILE
 from user_client.sdk import contribute as send
 from user_client.sdk import create_anchor, forget, plain_words, predict, prepare, receive
 from user_client.sdk import terms as terms_module
-from user_client.sdk.anchor import ANCHOR_FILE, MATRIX_FILE, open_anchor
+from user_client.sdk.anchor import open_anchor
 from user_client.tables import encode_rows, table_from
 
 ANCHOR_ROWS = 30

@@ -28,6 +28,14 @@ from protocol.lists import pack_list
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium, rows
+from user_client.custody.inventory import (
+    ACCEPTANCE_FILE,
+    ANCHOR_FILE,
+    BASIS_FILE,
+    MANIFEST_FILE,
+    PAYLOAD_FILE,
+    RECEIPT_FILE,
+)
 from user_client.errors import ChoiceNeededError, NotJoinedError, NotPreparedError, OutOfRangeError
 from user_client.sdk import (
     Session,
@@ -41,9 +49,7 @@ from user_client.sdk import (
     prepare,
     receive,
 )
-from user_client.sdk.anchor import ANCHOR_FILE, open_anchor
-from user_client.sdk.terms import ACCEPTANCE_FILE
-from user_client.sdk.uplink import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE, RECEIPT_FILE
+from user_client.sdk.anchor import open_anchor
 
 
 def answer_instead(monkeypatch: pytest.MonkeyPatch, session: Session, data: bytes) -> None:
