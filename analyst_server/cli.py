@@ -26,6 +26,7 @@ from protocol import __version__
 from protocol.codec import explain
 from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
 from protocol.invitation import Invitation
+from protocol.loading import loading
 from protocol.terms import RowType
 from protocol.tokens import Scope, TokenRequest, as_lines, id_of, lifetime_s, new_token, token_digest
 
@@ -126,7 +127,8 @@ def serve(
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    from analyst_server import serving  # here, because no other command needs a web server
+    with loading():
+        from analyst_server import serving  # here, because no other command needs a web server
 
     serving.serve(settings)
 

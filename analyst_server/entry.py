@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from protocol.loading import loading
+
 
 def main() -> None:
     """Run the command; without its libraries, or when it is interrupted, say so in a line."""
     try:
-        from analyst_server.cli import main as run
+        with loading():
+            from analyst_server.cli import main as run
 
         run()
     except ModuleNotFoundError as error:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from analyst_server.training import ModelSpec
 from protocol.arrays import dequantise
+from protocol.loading import loading
 
 _BATCH_ROWS: Final = 8192
 """Anchor rows that are predicted at once."""
@@ -77,10 +78,11 @@ class RoundSpec:
 
 def load_libraries() -> None:
     """Load what the steps of a round need, before it is sealed."""
-    import analyst_server.alignment
-    import analyst_server.training.metrics
-    import analyst_server.training.models
-    import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
+    with loading():
+        import analyst_server.alignment
+        import analyst_server.training.metrics
+        import analyst_server.training.models
+        import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
 
 
 def align_parties(spec: RoundSpec) -> dict[str, Any]:

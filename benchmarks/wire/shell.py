@@ -9,40 +9,44 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any
 
-import typer
+from protocol.loading import loading
 
-from protocol.errors import OdcError, for_terminal
+Commands = Callable[..., Any]
 
 
-def run(app: typer.Typer, program: str, words: list[str]) -> dict[str, Any]:
+def run(commands: Commands, program: str, words: list[str]) -> dict[str, Any]:
     """Run one command and return its exit code, and what it printed or its error."""
+    from protocol.errors import OdcError, for_terminal
+
     printed = io.StringIO()
     try:
         with redirect_stdout(printed):
-            app(words, prog_name=program, standalone_mode=False)
+            commands(words, prog_name=program, standalone_mode=False)
     except OdcError as error:
         return {"exit_code": error.exit_code, "error": for_terminal(program, error)}
     return {"exit_code": 0, "printed": printed.getvalue()}
 
 
-def load(program: str) -> typer.Typer:
+def load(program: str) -> Commands:
     """Return the commands of one side; the other side's libraries stay where they are."""
-    if program == "odc":
-        from user_client.cli.main import app as institution
+    with loading():
+        from typer.main import get_command
 
-        return institution
-    from analyst_server.cli import app as analyst
-
-    return analyst
+        if program == "odc":
+            from user_client.cli.main import app
+        else:
+            from analyst_server.cli import app
+    return get_command(app)
 
 
 def main(program: str, *first: str) -> None:
-    app = load(program)
+    commands = load(program)
     for line in sys.stdin:
-        print(json.dumps(run(app, program, [*first, *json.loads(line)])), flush=True)
+        print(json.dumps(run(commands, program, [*first, *json.loads(line)])), flush=True)
 
 
 if __name__ == "__main__":

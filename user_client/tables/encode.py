@@ -124,12 +124,14 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
 
     An empty field is NaN among the numbers; so is one that is no number and not empty either.
     """
+    codes = [code for code in map(_number, missing) if not math.isnan(code)]
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-        codes = [code for code in map(_number, missing) if not math.isnan(code)]
         empty = np.isnan(numbers) | np.isin(numbers, codes)
         numbers[empty] = math.nan
         return numbers, empty
+    if not codes and (found := _finite(values)) is not None:
+        return found, np.zeros(len(found), dtype=np.bool_)
     text = as_text(values)
     empty = _missing(text, missing)
     blanked = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(None, pa.string()), text)
@@ -137,6 +139,17 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
         return np.array(pc.cast(blanked, pa.float64()).to_numpy(), dtype=np.float64), empty
     except pa.ArrowInvalid:
         return np.array([_number(item) for item in blanked.to_pylist()]), empty
+
+
+def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
+    """Return a text column that is finite numbers and nothing else, as most are, without a second look."""
+    if not pa.types.is_string(values.type):
+        return None
+    try:
+        numbers: Matrix64 = pc.cast(values, pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return numbers if np.isfinite(numbers).all() else None
 
 
 def _number(text: str | None) -> float:
