@@ -44,6 +44,7 @@ from user_client.sdk import contribute as send_contribution
 from user_client.sdk import predict as predict_rows
 from user_client.sdk import prepare as prepare_uplink
 from user_client.sdk import receive as receive_downlink
+from user_client.tables import read_table, text_of
 from user_client.transport.traffic import total
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor; drawn by the lead institution.")
@@ -185,6 +186,10 @@ def predict(
     context: typer.Context,
     table: TableArgument,
     out: Annotated[Path, typer.Option(help="CSV file to write")] = Path("predictions.csv"),
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="column of the table to write before the prediction, as a number of the patient"),
+    ] = None,
     force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
@@ -195,10 +200,15 @@ def predict(
     refuse_to_overwrite(out, force=force)
     with open_session(context) as session:
         chosen = session.choose(collaboration)
-        predictions = predict_rows(session, chosen, table)
-    columns: dict[str, Any] = {"prediction": predictions.labels}
+        rows = read_table(table)
+        columns: dict[str, Any] = {name: text_of(rows, name) for name in keep or []}
+        predictions = predict_rows(session, chosen, rows)
+    found: dict[str, Any] = {"prediction": predictions.labels}
     for index, name in enumerate(predictions.classes):
-        columns[f"probability_{name}"] = predictions.probabilities[:, index]
+        found[f"probability_{name}"] = predictions.probabilities[:, index]
+    if taken := columns.keys() & found.keys():
+        raise InputError(f"--keep {taken.pop()}: a column of the predictions has this name")
+    columns |= found
     with pa.BufferOutputStream() as written:
         pyarrow.csv.write_csv(pa.table(columns), written)
         write_output(out, written.getvalue().to_pybytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -22,9 +23,10 @@ from user_client.cli.options import (
     show,
 )
 from user_client.custody.files import write_whole
+from user_client.errors import TableError
 from user_client.sdk import accept_terms, fetch_terms, plain_words
 from user_client.sdk.terms import were_shown
-from user_client.tables import draft_schema, read_table
+from user_client.tables import draft_schema, misfits, read_table
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
 
@@ -104,6 +106,34 @@ def show_(context: typer.Context, collaboration: CollaborationOption = None, as_
             f"This text: {plain_words_digest(terms).hex()}"
         ),
     )
+
+
+@app.command()
+def check(
+    context: typer.Context,
+    table: TableArgument,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold our table to the terms, signed or not: every column that does not fit, and why."""
+    with open_session(context) as session:
+        schema = fetch_terms(session, session.choose(collaboration), keep=False).table_schema
+    rows = read_table(table)
+    found = misfits(rows, schema)
+    value = {
+        "rows": rows.num_rows,
+        "features": schema.width,
+        "misfits": [{"code": error.code, "detail": error.detail} for error in found],
+    }
+    show(as_json, value, lambda: _check_text(rows.num_rows, schema.width, found))
+    if found:
+        raise TableError(f"{len(found)} of {len(schema.columns) + 1} columns do not fit")
+
+
+def _check_text(rows: int, features: int, found: Sequence[TableError]) -> str:
+    if found:
+        return "\n".join(error.detail for error in found)
+    return f"the table fits: {rows:,} rows of {features:,} encoded features"
 
 
 @app.command()

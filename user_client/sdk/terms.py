@@ -19,8 +19,13 @@ from user_client.sdk.session import Session
 log = logging.getLogger(__name__)
 
 
-def fetch_terms(session: Session, collaboration_id: str) -> Terms:
-    """Fetch, verify and keep the terms the analyst published.
+def fetch_terms(session: Session, collaboration_id: str, *, keep: bool = True) -> Terms:
+    """Fetch and verify the terms the analyst published.
+
+    Parameters
+    ----------
+    keep : bool
+        Whether a person reads them now: those that are kept are what `accept_terms` signs.
 
     Raises
     ------
@@ -47,7 +52,8 @@ def fetch_terms(session: Session, collaboration_id: str) -> Terms:
             raise error
     elif _were_others_shown(directory / TERMS_FILE, verified.digest):
         log.warning("the analyst has changed the terms since they were shown here: read them again")
-    write_whole(directory / TERMS_FILE, data)
+    if keep:
+        write_whole(directory / TERMS_FILE, data)
     return terms
 
 

@@ -1,7 +1,7 @@
 """CSV and Parquet -> matrix, by the schema in the signed terms."""
 
 from user_client.tables.draft import draft_schema
-from user_client.tables.encode import encode_labels, encode_rows
+from user_client.tables.encode import encode_labels, encode_rows, misfits, text_of
 from user_client.tables.read import read_table, table_from
 
-__all__ = ["draft_schema", "encode_labels", "encode_rows", "read_table", "table_from"]
+__all__ = ["draft_schema", "encode_labels", "encode_rows", "misfits", "read_table", "table_from", "text_of"]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from protocol.terms import NumericColumn, Schema
+from protocol.terms import CategoricalColumn, NumericColumn, Schema
 from user_client.errors import (
     EmptyFieldError,
     MissingColumnError,
@@ -47,17 +47,22 @@ def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
     encoded = np.empty((table.num_rows, schema.width))
     start = 0
     for column in schema.columns:
-        values = _column(table, column.name)
-        part = encoded[:, start : start + column.width]
-        with _readable(column.name):
-            if isinstance(column, NumericColumn):
-                part[:, 0] = _numeric(values, column, schema.missing)
-            else:
-                numbers = _levels(values, column.name, column.levels, column.impute, schema.missing)
-                part[:] = 0
-                part[np.arange(len(numbers)), numbers] = 1
+        _encode_column(table, column, schema.missing, encoded[:, start : start + column.width])
         start += column.width
     return encoded
+
+
+def _encode_column(
+    table: pa.Table, column: NumericColumn | CategoricalColumn, missing: Sequence[str], out: Matrix64
+) -> None:
+    values = _column(table, column.name)
+    with _readable(column.name):
+        if isinstance(column, NumericColumn):
+            out[:, 0] = _numeric(values, column, missing)
+        else:
+            numbers = _levels(values, column.name, column.levels, column.impute, missing)
+            out[:] = 0
+            out[np.arange(len(numbers)), numbers] = 1
 
 
 def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger[Any]]:
@@ -69,6 +74,21 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger
     return numbers.astype(label.wire_dtype)
 
 
+def misfits(table: pa.Table, schema: Schema) -> list[TableError]:
+    """Return what keeps a table from being encoded: the first reason of each column, the label's last."""
+    found = []
+    for column in schema.columns:
+        try:
+            _encode_column(table, column, schema.missing, np.empty((table.num_rows, column.width)))
+        except TableError as error:
+            found.append(error)
+    try:
+        encode_labels(table, schema)
+    except TableError as error:
+        found.append(error)
+    return found
+
+
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
     """Turn what Arrow says of a column it cannot read into our words; its own may quote a value."""
@@ -76,6 +96,13 @@ def _readable(name: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, UnicodeDecodeError):
         raise TableError(f"column '{name}' holds neither numbers nor text") from None
+
+
+def text_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column as text; raises `TableError`."""
+    values = _column(table, name)
+    with _readable(name):
+        return as_text(values)
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:

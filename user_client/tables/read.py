@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
 from protocol.errors import UnreadableFileError
+
+_HEADER_BYTES: Final = 2**16
+"""As much of a file as is looked at for its separator."""
+_OTHER_SEPARATORS: Final = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
 
 
 def read_table(path: Path) -> pa.Table:
@@ -30,14 +35,47 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _read_csv(path: Path) -> pa.Table:
-    with pa.input_stream(str(path), compression="detect") as file:
-        header = pyarrow.csv.open_csv(file).schema.names
-    as_text = dict.fromkeys(header, pa.string())
-    with pa.input_stream(str(path), compression="detect") as file:
-        table: pa.Table = pyarrow.csv.read_csv(
-            file, convert_options=pyarrow.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-        )
+    with _opened(path) as file:
+        header = file.read(_HEADER_BYTES).split(b"\n")[0]
+    separators = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
+    if b"," not in header and separators:
+        reason = f"its columns are separated by {separators[0]}; write it with commas, and decimal points"
+        raise UnreadableFileError(path, reason)
+    refused: list[pyarrow.csv.InvalidRow] = []
+    try:
+        return _parse_csv(path, refused, use_threads=True)
+    except pa.ArrowInvalid as error:
+        if "invalid UTF8" in str(error):
+            reason = "its text is not UTF-8; convert it, as with iconv -f WINDOWS-1252 -t UTF-8"
+            raise UnreadableFileError(path, reason) from None
+        if not refused:
+            raise
+    with suppress(pa.ArrowInvalid):
+        _parse_csv(path, refused, use_threads=False)  # only this way a line is told its number
+    row = refused[-1]
+    reason = f"line {row.number} has {row.actual_columns} fields, the header {row.expected_columns}"
+    raise UnreadableFileError(path, reason)
+
+
+def _parse_csv(path: Path, refused: list[pyarrow.csv.InvalidRow], *, use_threads: bool) -> pa.Table:
+    def refuse(row: pyarrow.csv.InvalidRow) -> str:
+        refused.append(row)
+        return "error"
+
+    reading = pyarrow.csv.ReadOptions(use_threads=use_threads)
+    parsing = pyarrow.csv.ParseOptions(invalid_row_handler=refuse)
+    with _opened(path) as file:
+        names = pyarrow.csv.open_csv(file, reading, parsing).schema.names
+    converting = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+    )
+    with _opened(path) as file:
+        table: pa.Table = pyarrow.csv.read_csv(file, reading, parsing, converting)
     return table
+
+
+def _opened(path: Path) -> pa.NativeFile:
+    return pa.input_stream(str(path), compression="detect")
 
 
 def table_from(data: Any) -> pa.Table:

@@ -432,6 +432,26 @@ def test_a_row_revealing_model_is_warned_of_and_takes_its_own_word(odc: Odc) -> 
     assert f"This text: {accepted['shown_digest']}" in shown.out
 
 
+def test_a_table_is_held_to_the_terms_before_they_are_signed(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    found = odc("terms", "check", odc.consortium.table(1), "--json").json
+    assert found == {"rows": 40, "features": 3, "misfits": []}
+    assert "the table fits: 40 rows of 3" in odc("terms", "check", odc.consortium.table(1)).out
+    assert "What leaves this institution, once:" in odc("terms", "accept").err  # nobody has read them yet
+
+
+def test_every_column_that_does_not_fit_the_terms_is_told_at_once(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    table = odc.consortium.table(1, x0=["0.1"] * 39 + ["SECRET"], y=["no"] * 39 + ["SECRET"])
+    result = odc("terms", "check", table)
+    assert result.code == 3
+    assert result.out.splitlines() == [
+        "column 'x0', row 40: expected a number",
+        "column 'y', row 40: expected one of the 2 levels of the terms",
+    ]
+    assert "2 of 4 columns do not fit" in result.err
+
+
 def test_terms_are_signed(odc: Odc) -> None:
     joined(odc).consortium.publish()
     result = odc("terms", "accept", "--json")
@@ -585,6 +605,30 @@ def test_predictions_come_as_a_table(odc: Odc) -> None:
     assert all(
         float(row["probability_no"]) + float(row["probability_yes"]) == pytest.approx(1) for row in found
     )
+
+
+def test_predictions_keep_the_columns_that_say_whose_they_are(odc: Odc) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    numbers = [f"00{row}" for row in range(40)]
+    table = odc.consortium.table(5, patient=numbers, ward=["a"] * 40)
+    assert odc("predict", table, "--keep", "patient", "--keep", "ward").code == 0
+    with (odc.consortium.directory / "predictions.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["patient", "ward", "prediction", "probability_no", "probability_yes"]
+    assert [row["patient"] for row in found] == numbers
+
+
+@pytest.mark.parametrize(
+    ("column", "why"), [("nobody", "'nobody' is not in the table"), ("prediction", "has this name")]
+)
+def test_a_column_that_cannot_be_kept_is_named(odc: Odc, column: str, why: str) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    result = odc("predict", odc.consortium.table(5, prediction=["x"] * 40), "--keep", column)
+    assert result.code != 0
+    assert why in result.err
+    assert not (odc.consortium.directory / "predictions.csv").exists()
 
 
 def test_receiving_too_early_is_a_matter_of_time(odc: Odc) -> None:
