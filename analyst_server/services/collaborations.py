@@ -64,21 +64,28 @@ def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
         raise MalformedMessageError("terms", "are not JSON") from None
     if not isinstance(parsed, dict):
         raise MalformedMessageError("terms", "are not a JSON object")
-    terms = complete_terms(analyst, parsed, collaboration_id)
-    with analyst.records.begin() as unit:
+    collaboration = _draft(analyst, complete_terms(analyst, parsed, collaboration_id))
+    with analyst.records.begin(write=True) as unit:
         earlier = unit.collaboration(collaboration_id)
-    if earlier is None:
-        create(analyst, terms)
-        return True
-    if earlier.terms_digest != digest(terms):
+        if earlier is None:
+            _publish(unit, collaboration)
+            return True
+    if earlier.terms_digest != collaboration.terms_digest:
         raise AlreadyExistsError("this collaboration has other terms")
     return False
 
 
 def create(analyst: Analyst, terms: Terms) -> Collaboration:
     """Store and publish terms; the collaboration is enrolling afterwards."""
+    collaboration = _draft(analyst, terms)
+    with analyst.records.begin(write=True) as unit:
+        _publish(unit, collaboration)
+    return collaboration
+
+
+def _draft(analyst: Analyst, terms: Terms) -> Collaboration:
     now = analyst.clock()
-    collaboration = Collaboration(
+    return Collaboration(
         id=terms.collaboration_id,
         title=terms.title,
         state=State.DRAFT,
@@ -87,12 +94,14 @@ def create(analyst: Analyst, terms: Terms) -> Collaboration:
         created_at=now,
         updated_at=now,
     )
-    with analyst.records.begin(write=True) as unit:
-        unit.add(collaboration)
-        for party in terms.parties:
-            unit.add(Member(collaboration_id=collaboration.id, party=party))
-        move(unit, collaboration, Event.PUBLISH_TERMS, at=now, subject=collaboration.terms_digest)
-    return collaboration
+
+
+def _publish(unit: Unit, collaboration: Collaboration) -> None:
+    unit.add(collaboration)
+    for party in stored_terms(collaboration).parties:
+        unit.add(Member(collaboration_id=collaboration.id, party=party))
+    at, subject = collaboration.created_at, collaboration.terms_digest
+    move(unit, collaboration, Event.PUBLISH_TERMS, at=at, subject=subject)
 
 
 def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -385,3 +388,19 @@ def test_nothing_is_taken_once_cancelled(world: World) -> None:
 def test_a_collaboration_shows_its_state(world: World) -> None:
     world.publish()
     assert repr(world.row()) == "<Collaboration c0c0c0c0 enrolling>"
+
+
+def test_terms_that_are_put_twice_at_once_are_published_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, sign = threading.Barrier(2, timeout=30), world.analyst.sign
+
+    def sign_together(message: Any) -> bytes:
+        both.wait()  # by now each has seen that there is no such collaboration, if it looked before
+        return sign(message)
+
+    monkeypatch.setattr(type(world.analyst), "sign", lambda _, message: sign_together(message))
+    with ThreadPoolExecutor(2) as pool:
+        draft = json.dumps(DRAFT).encode()
+        answers = [pool.submit(collaborations.create_once, world.analyst, world.id, draft) for _ in range(2)]
+    assert sorted(answer.result() for answer in answers) == [False, True]
