@@ -121,6 +121,9 @@ def serve(
     host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
+    wait: Annotated[
+        float, typer.Option(min=0, help="seconds to wait for a certificate that is not installed yet")
+    ] = 0,
 ) -> None:
     """Serve the REST API over mutual TLS, until interrupted."""
     settings = _settings(data_dir, host=host, port=port, log_level=log_level)
@@ -130,6 +133,7 @@ def serve(
     with loading():
         from analyst_server import serving  # here, because no other command needs a web server
 
+    enrolment.wait_until_installed(settings.identity_dir, wait)
     serving.serve(settings)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
+import time
 from pathlib import Path
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -30,7 +33,10 @@ from protocol.identity import (
 from protocol.invitation import Invitation
 from protocol.messages import Renewal
 
+log = logging.getLogger(__name__)
+
 REQUEST_FILE = "analyst-request.odc"
+_LOOK_S: Final = 0.1
 
 
 def join(identity_dir: Path, invitation: Invitation, *, now: int) -> bytes:
@@ -96,8 +102,17 @@ def install(identity_dir: Path, certificate_pem: bytes, *, now: int) -> Identity
         raise CertificateRefusedError(f"the certificate is for {identity.role} {identity.name}")
     if not same_key(public_key(certificate), _load(key_path).public_key()):
         raise CertificateRefusedError("the certificate is not for the key of this analyst")
-    (identity_dir / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    _write_private(identity_dir / "certificate.pem", certificate.public_bytes(Encoding.PEM))
     return identity
+
+
+def wait_until_installed(identity_dir: Path, seconds: float) -> None:
+    """Return when there is a certificate, or when time is up."""
+    path, ends_at = identity_dir / "certificate.pem", time.monotonic() + seconds
+    if seconds and not path.exists():
+        log.info("waiting %g s for %s", seconds, path)
+    while not path.exists() and time.monotonic() < ends_at:
+        time.sleep(_LOOK_S)
 
 
 def own_key_fingerprint(identity_dir: Path) -> str:

@@ -55,19 +55,22 @@ class Worker:
 
     def _run(self) -> None:
         while True:
-            self._analyst.has_sealed.wait(self._poll_s)
             self._analyst.has_sealed.clear()
             if self._stop.is_set():
                 return
-            try:
-                claimed = rounds.claim(self._analyst, self._owner, self._lease_s)
-                if claimed is not None:
-                    self._work(claimed)
-                elif self._executor is None and rounds.are_expected(self._analyst):
-                    # its libraries take longer to load than a small round to compute
-                    self._pool().submit(load_libraries)
-            except Exception:
-                log.exception("the round worker goes on after an error")
+            self._look()
+            self._analyst.has_sealed.wait(self._poll_s)
+
+    def _look(self) -> None:
+        try:
+            claimed = rounds.claim(self._analyst, self._owner, self._lease_s)
+            if claimed is not None:
+                self._work(claimed)
+            elif self._executor is None and rounds.are_expected(self._analyst):
+                # its libraries take longer to load than a small round to compute
+                self._pool().submit(load_libraries)
+        except Exception:
+            log.exception("the round worker goes on after an error")
 
     def _work(self, collaboration_id: str) -> None:
         log.info("round %s: claimed", collaboration_id[:8])

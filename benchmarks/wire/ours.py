@@ -234,7 +234,8 @@ def _at_each(
 
 
 def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files: Path) -> None:
-    """Root and lead, the analyst's certificate; its server is started and not waited for."""
+    """Root and lead, the analyst's certificate; its server is not waited for."""
+    server.launch("--wait", str(_TIMEOUT_S))
     secret = ("--passphrase-file", str(files / "passphrase"))
     lead.run("consortium", "create", "Benchmark", "--analyst", server.url, "--party", lead.name, *secret)
     operator.run("join", str(lead.home / "analyst.invitation.json"))
@@ -242,7 +243,6 @@ def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files
         "consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), "--yes", *secret
     )
     operator.run("install", str(lead.home / "analyst-certificate.pem"))
-    server.launch()
 
 
 def _let_join(server: Analyst, lead: Institution, others: Sequence[Institution], files: Path) -> None:

@@ -117,9 +117,9 @@ class Analyst:
         self.launch()
         self.wait_until_up()
 
-    def launch(self) -> None:
+    def launch(self, *words: str) -> None:
         """Start the server and do not wait for it."""
-        command, environment = self._command("serve", "--host", self.host, "--port", str(self.port))
+        command, environment = self._command("serve", "--host", self.host, "--port", str(self.port), *words)
         with self.log_path.open("ab") as log:
             self.server = subprocess.Popen(
                 command, cwd=self.data_dir, env=environment, stdout=log, stderr=subprocess.STDOUT

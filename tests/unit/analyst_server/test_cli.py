@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import tomli_w
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from analyst_server import cli
+from analyst_server import cli, serving
 from analyst_server.services import rounds, tokens
 from protocol import __version__
 from protocol.errors import CertificateRequiredError, InputError, OutOfOrderError, TokenRefusedError
@@ -169,6 +170,27 @@ def test_a_setting_that_cannot_be_is_an_input_error(
         cli.main()
     assert caught.value.code == 3
     assert capsys.readouterr().err.startswith("odc-analyst: error: settings: port")
+
+
+def test_a_server_may_be_started_before_its_certificate_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+    certificate = tmp_path / "identity" / "certificate.pem"
+    monkeypatch.setattr(serving, "serve", lambda _: found.append(certificate.exists()))
+    certificate.parent.mkdir()
+
+    def serve(wait: str) -> None:
+        assert (
+            CliRunner().invoke(cli.app, ["serve", "--data-dir", str(tmp_path), "--wait", wait]).exit_code == 0
+        )
+
+    serve("0.01")
+    installing = threading.Timer(0.3, certificate.touch)
+    installing.start()
+    serve("60")
+    installing.join()
+    assert found == [False, True]
 
 
 def test_an_error_ends_with_two_lines_and_its_exit_code(

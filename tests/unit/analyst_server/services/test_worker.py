@@ -77,6 +77,11 @@ def test_the_last_uplink_wakes_the_worker(world: World) -> None:
     assert world.state == "released"
 
 
+def test_a_worker_looks_as_soon_as_it_starts(world: World) -> None:
+    Watched(world.until_sealed(), poll_s=10 * LIMIT_S).run_one()
+    assert world.state == "released"
+
+
 def test_what_a_round_needs_is_loaded_before_its_uplinks_are_in(world: World) -> None:
     worker = Watched(world.until_anchored())
     worker.start()
