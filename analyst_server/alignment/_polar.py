@@ -16,6 +16,9 @@ EXTRA_STEPS: Final = 2
 LARGE_ORDER: Final = 128
 """Up to it a product is so much cheaper than a factorisation that the iteration is worth many steps."""
 
+CUBES: Final = 20
+"""Multiplications of an iteration or a decomposition, over ``l**3``."""
+
 PORTION_BYTES: Final = 2**18
 """What is iterated at a time; three arrays of it stay in the cache of one core."""
 
@@ -45,7 +48,7 @@ def polar_factors(matrices: Matrix) -> Matrix:
     count, order, _ = matrices.shape
     factors = np.empty_like(matrices)
     portion = max(1, PORTION_BYTES // matrices[:1].nbytes)
-    with own_threads(float(order) ** 3 * count) as threads:
+    with own_threads(CUBES * float(order) ** 3 * count) as threads:
         max_condition = _max_condition(matrices.dtype, order)
         condition = _expected_condition(matrices) if max_condition else np.inf
         is_good = condition <= max_condition

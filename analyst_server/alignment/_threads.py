@@ -6,6 +6,8 @@ Measured on two cores: a thread of our own on each core, with a BLAS kept to one
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -52,15 +54,37 @@ def own_threads(multiplications: float) -> Iterator[int]:
 def in_parts(work: Callable[[int, int], None], count: int, threads: int) -> None:
     """Call ``work(first, last)`` for equal parts of ``range(count)``, each in a thread of its own.
 
+    The last part is the caller's: a thread that only waits has to be woken.
+
     Raises
     ------
     Exception
-        What the first part that failed raised, after all of them have ended.
+        What a part that failed raised, after all of them have ended.
     """
     threads = max(1, min(threads, count))
     if threads == 1:
         work(0, count)
         return
     borders = [count * part // threads for part in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, borders[:-1], borders[1:]))
+
+    def on_a_core_of_its_own(part: int) -> None:
+        _move_to_core(part)
+        work(borders[part], borders[part + 1])
+
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(on_a_core_of_its_own, part) for part in range(threads - 1)]
+        on_a_core_of_its_own(threads - 1)
+    for other in others:
+        other.result()
+
+
+def _move_to_core(number: int) -> None:
+    """Move this thread to one core, and leave it to the system from there on.
+
+    A thread begins beside the one that started it, and little work is done before the system moves it:
+    on two cores, fifty products and decompositions of order 50 took 1.2 to 1.6 times as long.
+    """
+    if sys.platform == "linux":
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {sorted(cores)[number % len(cores)]})
+        os.sched_setaffinity(0, cores)

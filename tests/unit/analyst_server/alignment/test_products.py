@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -78,12 +80,26 @@ def test_more_threads_than_work_are_not_started() -> None:
     assert sorted(borders) == [(0, 1), (1, 2)]
 
 
-def test_what_one_thread_raises_reaches_the_caller() -> None:
-    def fail(first: int, last: int) -> None:
-        raise ValueError(f"part {first}")
+@pytest.mark.parametrize("bad", [0, 2, 4])
+def test_what_one_thread_raises_reaches_the_caller(bad: int) -> None:
+    done: list[int] = []
 
-    with pytest.raises(ValueError, match="part 0"):
-        in_parts(fail, 4, 2)
+    def work(first: int, last: int) -> None:
+        if first == bad:
+            raise ValueError(f"part {first}")
+        done.append(first)
+
+    with pytest.raises(ValueError, match=f"part {bad}"):
+        in_parts(work, 6, 3)
+    assert sorted([bad, *done]) == [0, 2, 4]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are placed on Linux only")
+def test_no_thread_is_kept_on_a_core() -> None:
+    allowed, seen = os.sched_getaffinity(0), []
+    in_parts(lambda _first, _last: seen.append(os.sched_getaffinity(0)), 4, 4)
+    assert seen == [allowed] * 4
+    assert os.sched_getaffinity(0) == allowed
 
 
 def test_the_blas_is_kept_to_one_thread_meanwhile_and_has_its_own_back() -> None:
