@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
@@ -84,7 +84,9 @@ def _move_to_core(number: int) -> None:
     A thread begins beside the one that started it, and little work is done before the system moves it:
     on two cores, fifty products and decompositions of order 50 took 1.2 to 1.6 times as long.
     """
-    if sys.platform == "linux":
+    if sys.platform != "linux":
+        return
+    with suppress(OSError):  # where that is forbidden we are only slower
         cores = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {sorted(cores)[number % len(cores)]})
         os.sched_setaffinity(0, cores)
