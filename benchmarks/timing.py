@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-SETTLE_S: Final = 0.03
-"""Before each call: the threads of OpenBLAS go on asking for work for about as long after their last."""
+SETTLE_S: Final = 0.12
+"""Before each call: an idle thread of OpenBLAS keeps a core busy for 2**28 cycles, asking for work."""
 
 
 def take_turns(

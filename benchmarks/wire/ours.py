@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
@@ -145,6 +145,12 @@ def whole_round(work: Work, out: Path) -> Round:
         report,
         scores.mean([scores.of_predictions(one, work.hold_out, schema) for one in predicted]),
     )
+
+
+def typical(rounds: Sequence[Round]) -> Round:
+    """Return the round of median seconds, with the mean scores: each has an anchor and bases of its own."""
+    middle = sorted(rounds, key=lambda one: one.seconds)[len(rounds) // 2]
+    return replace(middle, scores=scores.mean([one.scores for one in rounds]))
 
 
 class _Laps:

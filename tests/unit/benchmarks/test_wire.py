@@ -8,7 +8,7 @@ import pytest
 from benchmarks.flower.fedavg import mlp
 from benchmarks.namespaces import Counters
 from benchmarks.wire.claims import control_bytes, downlink_ratio, meter_gap, uplink_ratio
-from benchmarks.wire.ours import Round
+from benchmarks.wire.ours import Round, typical
 from benchmarks.wire.tables import bundled, large_uplinks
 from protocol.metering import Control, Explanation, PartyExplanation
 from protocol.terms import Terms
@@ -91,6 +91,15 @@ def test_what_the_analyst_repeated_is_not_missing_from_the_partys_count() -> Non
     for repeated_bytes, gap in ((100, 0), (40, 60 / 12_000), (160, 60 / 12_000)):
         found = Round({}, {"a": LINE}, {"a": OWN}, _report(repeated_bytes), {})
         assert meter_gap(found, "a") == pytest.approx(gap)
+
+
+def test_the_typical_round_is_that_of_median_seconds_with_everybodys_mean_score() -> None:
+    rounds = [
+        Round({"predicted": seconds}, {}, {}, {}, {"accuracy": score})
+        for seconds, score in ((9.0, 0.5), (5.0, 0.6), (6.0, 1.0))
+    ]
+    found = typical(rounds)
+    assert (found.seconds, found.scores) == (6.0, {"accuracy": pytest.approx(0.7)})
 
 
 def test_ratios_are_over_the_formulas() -> None:
