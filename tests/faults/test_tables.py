@@ -28,8 +28,11 @@ TABLES: dict[str, tuple[bytes, str]] = {
     "unknown level": (HEADER + b"40,4711-Jane-Doe,ill\n", "column 'smoker', row 2: expected one of the 3"),
     "unknown class": (HEADER + b"40,never,4711-Jane-Doe\n", "column 'outcome', row 2: expected one of the 2"),
     "missing column": (b"age,outcome\n40,4711-Jane-Doe\n", "column 'smoker' is not in the table"),
-    "ragged": (HEADER + b"40,never\n4711-Jane-Doe,4711-Jane-Doe,ill,x\n", "not a table"),
-    "not text": (HEADER + b"40,\xff4711-Jane-Doe\xfe,ill\n", "not a table"),
+    "ragged": (
+        HEADER + b"40,never\n4711-Jane-Doe,4711-Jane-Doe,ill,x\n",
+        "line 3 has 2 fields, the header 3",
+    ),
+    "not text": (HEADER + b"40,\xff4711-Jane-Doe\xfe,ill\n", "its text is not UTF-8"),
     "no header": (b"", "not a table"),
     "not Parquet": (b"4711-Jane-Doe", "not a table"),
 }

@@ -39,22 +39,28 @@ def _read_csv(path: Path) -> pa.Table:
         header = file.read(_HEADER_BYTES).split(b"\n")[0]
     separators = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
     if b"," not in header and separators:
-        reason = f"its columns are separated by {separators[0]}; write it with commas, and decimal points"
-        raise UnreadableFileError(path, reason)
+        reason = f"its columns are separated by {separators[0]}"
+        raise _of_another_kind(path, reason, "write it with commas between columns, and decimal points")
     refused: list[pyarrow.csv.InvalidRow] = []
     try:
         return _parse_csv(path, refused, use_threads=True)
     except pa.ArrowInvalid as error:
         if "invalid UTF8" in str(error):
-            reason = "its text is not UTF-8; convert it, as with iconv -f WINDOWS-1252 -t UTF-8"
-            raise UnreadableFileError(path, reason) from None
+            hint = "convert it, as with iconv -f WINDOWS-1252 -t UTF-8"
+            raise _of_another_kind(path, "its text is not UTF-8", hint) from None
         if not refused:
             raise
     with suppress(pa.ArrowInvalid):
         _parse_csv(path, refused, use_threads=False)  # only this way a line is told its number
     row = refused[-1]
     reason = f"line {row.number} has {row.actual_columns} fields, the header {row.expected_columns}"
-    raise UnreadableFileError(path, reason)
+    raise _of_another_kind(path, reason, "correct the line; a field that holds a comma stands in quotes")
+
+
+def _of_another_kind(path: Path, reason: str, hint: str) -> UnreadableFileError:
+    error = UnreadableFileError(path, reason)
+    error.hint = hint
+    return error
 
 
 def _parse_csv(path: Path, refused: list[pyarrow.csv.InvalidRow], *, use_threads: bool) -> pa.Table:
