@@ -102,6 +102,7 @@ def install(identity_dir: Path, certificate_pem: bytes, *, now: int) -> Identity
         raise CertificateRefusedError(f"the certificate is for {identity.role} {identity.name}")
     if not same_key(public_key(certificate), _load(key_path).public_key()):
         raise CertificateRefusedError("the certificate is not for the key of this analyst")
+    # whole at once: a server may be waiting for it
     _write_private(identity_dir / "certificate.pem", certificate.public_bytes(Encoding.PEM))
     return identity
 

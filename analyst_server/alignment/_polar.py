@@ -17,7 +17,7 @@ LARGE_ORDER: Final = 128
 """Up to it a product is so much cheaper than a factorisation that the iteration is worth many steps."""
 
 CUBES: Final = 20
-"""Multiplications of an iteration or a decomposition, over ``l**3``."""
+"""Multiplications over ``l**3``: ten steps of two products, and a decomposition takes about as many."""
 
 PORTION_BYTES: Final = 2**18
 """What is iterated at a time; three arrays of it stay in the cache of one core."""

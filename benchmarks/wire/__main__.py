@@ -39,7 +39,7 @@ def measure(options: report.Options) -> report.Report:
 def _compare(work: tables.Work, environment: Path, found: report.Report) -> Compared:
     """Do the same work with all three, one after another."""
     out = BUILD / "wire" / work.name
-    our_rounds = [ours.whole_round(work, out / "odc") for _ in range(OUR_ROUNDS)]
+    our_rounds = tuple(ours.whole_round(work, out / "odc") for _ in range(OUR_ROUNDS))
     for one in our_rounds:
         _tell(found, our_row(work, one))
     our_round = ours.typical(our_rounds)
@@ -47,7 +47,7 @@ def _compare(work: tables.Work, environment: Path, found: report.Report) -> Comp
     _tell(found, _flower_row(work, "Flower, deprecated gRPC API", grpc_api, our_round))
     supported = flower.supported(work, environment, out / "flower")
     _tell(found, _flower_row(work, "Flower, SuperLink and SuperNodes", supported, our_round))
-    return Compared(work, our_round, supported, grpc_api)
+    return Compared(work, our_rounds, supported, grpc_api)
 
 
 def _flower_row(

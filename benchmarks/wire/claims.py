@@ -76,7 +76,7 @@ def our_row(work: Work, our_round: Round) -> dict[str, Any]:
 
 def add_claims(found: Report, large: Round, compared: Sequence[Compared]) -> None:
     """Hold what was measured against our bounds."""
-    rounds = [large, *(one.ours for one in compared)]
+    rounds = [large, *(our_round for one in compared for our_round in one.our_rounds)]
     parties = [party for one in rounds for party in one.explained.values()]
     payloads = [party for party in parties if party.uplink.formula_bytes >= LARGE_UPLINK_BYTES]
     found.claim("uplink_over_formula", max(map(uplink_ratio, payloads)), "ratio", "<=", 1.003)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.wire.flower import Federation
-from benchmarks.wire.ours import Round
+from benchmarks.wire.ours import Round, typical
 from benchmarks.wire.tables import Work
 
 
@@ -14,9 +14,14 @@ class Compared:
     """The ratios we claim: how many times more the supported deployment needs."""
 
     work: Work
-    ours: Round
+    our_rounds: tuple[Round, ...]
     supported: Federation
     grpc_api: Federation
+
+    @property
+    def ours(self) -> Round:
+        """What Flower is held against."""
+        return typical(self.our_rounds)
 
     @property
     def bytes_ratio(self) -> float:

@@ -207,7 +207,8 @@ def predict(
     for index, name in enumerate(predictions.classes):
         found[f"probability_{name}"] = predictions.probabilities[:, index]
     if taken := columns.keys() & found.keys():
-        raise InputError(f"--keep {taken.pop()}: a column of the predictions has this name")
+        reason = "the predictions have a column of this name; rename it in the table"
+        raise InputError(f"--keep {taken.pop()}: {reason}")
     columns |= found
     with pa.BufferOutputStream() as written:
         pyarrow.csv.write_csv(pa.table(columns), written)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,10 @@ import pytest
 
 from benchmarks.flower.fedavg import mlp
 from benchmarks.namespaces import Counters
-from benchmarks.wire.claims import control_bytes, downlink_ratio, meter_gap, uplink_ratio
+from benchmarks.report import Report
+from benchmarks.wire.claims import add_claims, control_bytes, downlink_ratio, meter_gap, uplink_ratio
+from benchmarks.wire.compare import Compared
+from benchmarks.wire.flower import Federation
 from benchmarks.wire.ours import Round, typical
 from benchmarks.wire.tables import bundled, large_uplinks
 from protocol.metering import Control, Explanation, PartyExplanation
@@ -107,3 +111,20 @@ def test_ratios_are_over_the_formulas() -> None:
     assert uplink_ratio(OWN) == pytest.approx(6_000 / 5_900)
     assert downlink_ratio(OWN) == pytest.approx(500 / 1_000)
     assert control_bytes(OWN) == 1_400
+
+
+def test_every_round_of_ours_counts_for_the_worst_of_all() -> None:
+    large = replace(OWN, uplink=Explanation(measured_bytes=8_000_000, formula_bytes=8_000_000))
+    talkative = replace(OWN, control=Control(measured_bytes=60_000, messages_bytes=60_000))
+
+    def played(seconds: float, explained: PartyExplanation) -> Round:
+        return Round({"predicted": seconds}, {"a": LINE}, {"a": explained}, _report(0), {"accuracy": 0.9})
+
+    rounds = (played(1, OWN), played(2, OWN), played(9, talkative))
+    flower = Federation(100, {"a": LINE}, {"accuracy": 0.9})
+    found = Report("wire")
+    add_claims(found, played(1, large), [Compared(bundled()[0], rounds, flower, flower)])
+    claims = {claim.id: claim for claim in found.claims}
+    assert claims["control_bytes_per_party"].value == 60_500
+    assert not claims["control_bytes_per_party"].holds
+    assert claims["flower_seconds"].value == 50

@@ -620,7 +620,7 @@ def test_predictions_keep_the_columns_that_say_whose_they_are(odc: Odc) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "why"), [("nobody", "'nobody' is not in the table"), ("prediction", "has this name")]
+    ("column", "why"), [("nobody", "'nobody' is not in the table"), ("prediction", "rename it in the table")]
 )
 def test_a_column_that_cannot_be_kept_is_named(odc: Odc, column: str, why: str) -> None:
     odc.consortium.until_released()
