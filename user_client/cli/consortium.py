@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -16,8 +16,10 @@ from protocol.errors import InputError, InvitationError, printable
 from protocol.identity import fingerprint
 from protocol.messages import Role
 from user_client.cli.options import AsJson, PassphraseFile, can_ask, open_session, options_of, show
+from user_client.custody.authority import Authority
 from user_client.custody.files import read_bytes, write_whole
 from user_client.custody.protection import protect as protect_directory
+from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.sdk import (
     Approved,
     Member,
@@ -32,6 +34,7 @@ from user_client.sdk import (
     invitations,
     members,
     read_authority,
+    unlock_root,
     waiting_requests,
 )
 from user_client.sdk import invite as make_invitation
@@ -40,7 +43,9 @@ from user_client.sdk.consortium import ANALYST
 
 app = typer.Typer(no_args_is_help=True, help="The lead institution: root, invitations, certificates.")
 
-WATCH_S = 2.0
+FIRST_PAUSE_S: Final = 0.25
+WATCH_S: Final = 2.0
+"""A watch looks again after the first, and less often while nobody comes."""
 
 
 @app.command()
@@ -204,7 +209,10 @@ def approve(
     yes: Annotated[bool, typer.Option("--yes", help="sign without asking")] = False,
     watch: Annotated[
         float,
-        typer.Option(help="seconds to go on signing, without asking, until all who are invited have joined"),
+        typer.Option(
+            help="seconds to go on signing, without asking, until all who are invited have joined; "
+            "with --request too"
+        ),
     ] = 0,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
@@ -212,15 +220,13 @@ def approve(
     """Show the requests for certificates at the analyst, or its own request file, and sign on consent."""
     with open_session(context) as session:
         work = _Approval(session, partial(options_of(context).passphrase, passphrase_file), set(party or ()))
+        approved: list[Approved] = []
         if request is not None:
-            waiting = check_request(session, read_bytes(request), hosts=host or ())
-            _confirm([waiting], is_agreed=yes)
-            approved = [approve_checked(session, waiting, work.passphrase())]
-            write_whole(out, approved[0].certificate.public_bytes(Encoding.PEM))
-        elif watch:
-            approved = work.watch(watch)
-        else:
-            approved = work.once(is_agreed=yes)
+            approved += work.of_file(request, out, hosts=host or (), is_agreed=yes)
+        if watch:
+            approved += work.watch(watch)
+        elif request is None:
+            approved += work.once(is_agreed=yes)
     rows = [{"party": one.identity.name, "role": one.identity.role} for one in approved]
     show(
         as_json,
@@ -232,34 +238,67 @@ def approve(
 
 
 class _Approval:
-    """Signs what waits at the analyst, for all parties or those chosen."""
+    """One sitting of the lead: signs for the parties chosen, or all, with a root key that is opened once."""
 
     def __init__(self, session: Session, passphrase: Callable[[], str], parties: set[str]) -> None:
-        self._session, self.passphrase, self._parties = session, passphrase, parties
+        self._session, self._passphrase, self._parties = session, passphrase, parties
         self.refused: list[str] = []
         """Why requests cannot be signed, each once."""
+
+    @cached_property
+    def _root(self) -> Authority:
+        return unlock_root(self._session, self._passphrase())
+
+    def of_file(self, request: Path, out: Path, *, hosts: Sequence[str], is_agreed: bool) -> list[Approved]:
+        """Sign what the analyst has sent as a file, before it serves."""
+        waiting = check_request(self._session, read_bytes(request), hosts=hosts)
+        _confirm([waiting], is_agreed=is_agreed)
+        approved = approve_checked(self._session, waiting, self._root)
+        write_whole(out, approved.certificate.public_bytes(Encoding.PEM))
+        typer.echo(f"the certificate is in {out}", err=True)
+        return [approved]
 
     def once(self, *, is_agreed: bool) -> list[Approved]:
         waiting = self._waiting()
         if not waiting:
             return []
         _confirm(waiting, is_agreed=is_agreed)
-        return approve_waiting(self._session, waiting, self.passphrase())
+        return approve_waiting(self._session, waiting, self._root)
 
     def watch(self, seconds: float) -> list[Approved]:
-        """Sign what comes, and say so; a request that cannot be signed does not end the watch."""
-        self.passphrase()  # while somebody is there to be asked
+        """Sign what comes, and say so.
+
+        Neither a request that cannot be signed nor an analyst that is not there yet ends the watch.
+        """
+        _ = self._root  # while somebody is there to be asked, and to be told that the passphrase is wrong
         approved: list[Approved] = []
-        end = time.monotonic() + seconds
+        end, pause_s = time.monotonic() + seconds, FIRST_PAUSE_S
         while True:
-            waiting = self._waiting()
-            if waiting:
-                approved += approve_waiting(self._session, waiting, self.passphrase())
-            for one in waiting:
-                typer.echo(f"{_time(self._session.clock())} signed for {_in_words(one)}", err=True)
+            try:
+                signed = self._signed_now()
+            except TlsFailedError:
+                raise  # waiting does not mend it
+            except ConnectionFailedError as error:
+                if time.monotonic() >= end:
+                    raise
+                signed = []
+                typer.echo(f"{self._now()} {printable(error.detail)}; still watching", err=True)
+            approved += signed
             if not self._is_awaiting() or time.monotonic() >= end:
                 return approved
-            time.sleep(WATCH_S)
+            pause_s = FIRST_PAUSE_S if signed else pause_s
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, WATCH_S)
+
+    def _signed_now(self) -> list[Approved]:
+        waiting = self._waiting()
+        approved = approve_waiting(self._session, waiting, self._root)
+        for one in waiting:
+            typer.echo(f"{self._now()} signed for {_in_words(one)}", err=True)
+        return approved
+
+    def _now(self) -> str:
+        return _time(self._session.clock())
 
     def _waiting(self) -> list[Waiting]:
         waiting, refused = waiting_requests(self._session)

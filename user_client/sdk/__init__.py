@@ -29,6 +29,7 @@ from user_client.sdk.consortium import (
     members,
     renew_own,
     revoke,
+    unlock_root,
 )
 from user_client.sdk.downlink import own_model, predict, receive
 from user_client.sdk.forget import Examined, examine, forget
@@ -99,6 +100,7 @@ __all__ = [
     "revoke",
     "revoke_token",
     "stored_ledger",
+    "unlock_root",
     "update_revocations",
     "verify_ledger",
     "waiting_requests",

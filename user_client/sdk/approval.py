@@ -40,6 +40,7 @@ from protocol.identity import (
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment, InvitationTicket, Renewal
 from protocol.name_mapping import NameMapping
+from user_client.custody.authority import Authority
 from user_client.sdk.consortium import (
     invitation_path,
     mapping_of,
@@ -95,9 +96,12 @@ def waiting_requests(session: Session) -> tuple[list[Waiting], list[str]]:
     return waiting, refused
 
 
-def approve_waiting(session: Session, waiting: Sequence[Waiting], passphrase: str) -> list[Approved]:
-    """Issue certificates for requests that were looked at, and hand them to the analyst to fetch."""
-    approved = _issue(session, waiting, passphrase)
+def approve_waiting(session: Session, waiting: Sequence[Waiting], root: Authority) -> list[Approved]:
+    """Issue certificates for requests that were looked at, and hand them to the analyst to fetch.
+
+    ``root`` is what `unlock_root` has opened: once for a whole sitting, since that takes half a second.
+    """
+    approved = _issue(session, waiting, root)
     for one in approved:
         session.connection.request(
             "PUT",
@@ -117,7 +121,7 @@ def approve_pending(session: Session, passphrase: str) -> list[Approved]:
         If there are requests that do not, after all others were approved; it names each.
     """
     waiting, refused = waiting_requests(session)
-    approved = approve_waiting(session, waiting, passphrase)
+    approved = approve_waiting(session, waiting, unlock_root(session, passphrase)) if waiting else []
     if refused:
         raise InvitationError("; ".join(refused))
     return approved
@@ -146,9 +150,9 @@ def check_request(session: Session, request: bytes, *, hosts: Sequence[str] = ()
     return _check(session, request, hosts)
 
 
-def approve_checked(session: Session, waiting: Waiting, passphrase: str) -> Approved:
+def approve_checked(session: Session, waiting: Waiting, root: Authority) -> Approved:
     """Issue a certificate for a request that `check_request` has checked, to carry by hand."""
-    (approved,) = _issue(session, [waiting], passphrase)
+    (approved,) = _issue(session, [waiting], root)
     invitation_path(session.home, approved.request_id).unlink(missing_ok=True)
     return approved
 
@@ -157,7 +161,8 @@ def approve_request(
     session: Session, request: bytes, passphrase: str, *, hosts: Sequence[str] = ()
 ) -> Approved:
     """Check a request that came as a file and issue a certificate for it."""
-    return approve_checked(session, check_request(session, request, hosts=hosts), passphrase)
+    waiting = check_request(session, request, hosts=hosts)
+    return approve_checked(session, waiting, unlock_root(session, passphrase))
 
 
 def _is_host(text: str) -> bool:
@@ -168,14 +173,12 @@ def _is_host(text: str) -> bool:
         return re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", text, re.IGNORECASE) is not None
 
 
-def _issue(session: Session, waiting: Sequence[Waiting], passphrase: str) -> list[Approved]:
+def _issue(session: Session, waiting: Sequence[Waiting], root: Authority) -> list[Approved]:
     """Certify each key, and remember it before it is handed out."""
-    if not waiting:
-        return []
-    authority, now = unlock_root(session, passphrase), session.clock()
+    now = session.clock()
     approved = []
     for one in waiting:
-        certificate = one.earlier or authority.issue(one.key, one.identity, hosts=one.hosts, now=now)
+        certificate = one.earlier or root.issue(one.key, one.identity, hosts=one.hosts, now=now)
         record(session.home, certificate)
         approved.append(Approved(one.request_id, one.identity, certificate))
     return approved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -77,15 +78,19 @@ class Session:
         """The line to the analyst, with our certificate."""
         if self._connection is None:
             membership = self.membership
-            self._connection = AnalystConnection(
-                membership.analyst_url,
-                self.home.root_path.read_text(),
-                (self.home.certificate_path, self.home.key_path),
-                Traffic(self.home.traffic_path),
-                revocations=self.home.revocations_path if self.home.revocations_path.exists() else None,
-                key_password=self.home.key_password(),
-            )
-            meet(self._connection, membership.analyst_url, self.home.analyst_path, self.clock())
+            with ExitStack() as unless_met:
+                connection = AnalystConnection(
+                    membership.analyst_url,
+                    self.home.root_path.read_text(),
+                    (self.home.certificate_path, self.home.key_path),
+                    Traffic(self.home.traffic_path),
+                    revocations=self.home.revocations_path if self.home.revocations_path.exists() else None,
+                    key_password=self.home.key_password(),
+                )
+                unless_met.enter_context(connection)
+                meet(connection, membership.analyst_url, self.home.analyst_path, self.clock())
+                unless_met.pop_all()
+            self._connection = connection
         return self._connection
 
     def certificate_ends_in_s(self) -> int:

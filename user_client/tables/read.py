@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
 from protocol.errors import UnreadableFileError
 
@@ -26,6 +25,8 @@ def read_table(path: Path) -> pa.Table:
         raise UnreadableFileError(path, "no such file")
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
+            import pyarrow.parquet  # here, because most tables are CSV
+
             table: pa.Table = pyarrow.parquet.read_table(path)
             return table
         return _read_csv(path)

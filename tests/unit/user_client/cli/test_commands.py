@@ -9,6 +9,7 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import typer
@@ -34,7 +35,15 @@ from user_client.errors import (
     PassphraseError,
     PassphraseNeededError,
 )
-from user_client.sdk import PrivacyOptions, invite, join, revoke
+from user_client.sdk import (
+    PrivacyOptions,
+    Session,
+    invite,
+    join,
+    revoke,
+    unlock_root,
+    waiting_requests,
+)
 from user_client.transport import AnalystConnection
 
 
@@ -56,6 +65,15 @@ def test_a_consortium_is_founded_with_an_invitation_for_the_analyst(odc: Odc) ->
 def test_the_founder_is_told_what_comes_next(odc: Odc) -> None:
     result = odc("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", home="b")
     assert "next: give analyst.invitation.json to the analyst" in result.out
+
+
+def analyst_request(odc: Odc) -> str:
+    """Return the file in which another analyst asks for the place of the one that has it."""
+    revoke(odc.consortium.lead, "analyst", PASSPHRASE)
+    invitation = invite(odc.consortium.lead, "analyst", role="analyst", replace_earlier=True)
+    key = odc.consortium.session("other").home.make_key()
+    Path("request.odc").write_bytes(encode(invitation.answer(key)))
+    return "request.odc"
 
 
 def test_an_institution_is_invited_by_a_file(odc: Odc) -> None:
@@ -91,26 +109,77 @@ def test_a_watch_ends_when_all_who_are_invited_have_joined(odc: Odc, monkeypatch
     monkeypatch.setattr("time.sleep", arrive)
     watched = odc("consortium", "approve", "--watch", "3600", "--json", home=LEAD)
     assert watched.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
-    assert waits == [consortium_module.WATCH_S]
+    assert waits == [consortium_module.FIRST_PAUSE_S]
     assert f"signed for {HOSPITAL} as institution" in watched.err
 
 
+def test_a_watch_goes_on_where_the_analyst_is_not_there_yet(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    join(odc.consortium.hospital, Invitation.from_json(Path("i.json").read_text()))
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    looks = iter([ConnectionFailedError("analyst does not answer")] * 4)
+
+    def look(session: Session) -> Any:
+        for error in looks:
+            raise error
+        return waiting_requests(session)
+
+    monkeypatch.setattr(consortium_module, "waiting_requests", look)
+    watched = odc("consortium", "approve", "--watch", "3600", "--json", home=LEAD)
+    assert watched.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
+    assert watched.err.count("analyst does not answer; still watching") == 4
+    assert waits == [0.25, 0.5, 1.0, 2.0]
+
+
+def test_a_watch_that_never_reached_the_analyst_says_so(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
+    odc("consortium", "invite", HOSPITAL, home=LEAD)
+
+    def look(_session: Session) -> Any:
+        raise ConnectionFailedError("analyst does not answer")
+
+    monkeypatch.setattr(consortium_module, "waiting_requests", look)
+    watched = odc("consortium", "approve", "--watch", "0.1", home=LEAD)
+    assert watched.code == ConnectionFailedError.exit_code
+    assert "analyst does not answer" in watched.err
+
+
+def test_a_watch_with_a_wrong_passphrase_ends_before_it_begins(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odc("consortium", "invite", HOSPITAL, home=LEAD)
+    Path("wrong").write_text("not the passphrase of this root")
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it watches"))
+    watched = odc("consortium", "approve", "--watch", "3600", "--passphrase-file", "wrong", home=LEAD)
+    assert watched.code == PassphraseError.exit_code
+    assert "passphrase is wrong" in watched.err
+
+
+def test_one_sitting_signs_for_the_analyst_and_for_those_who_join(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = analyst_request(odc)
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    join(odc.consortium.hospital, Invitation.from_json(Path("i.json").read_text()))
+    opened: list[str] = []
+
+    def unlock(session: Session, passphrase: str) -> Any:
+        opened.append(passphrase)
+        return unlock_root(session, passphrase)
+
+    monkeypatch.setattr(consortium_module, "unlock_root", unlock)
+    words = ("consortium", "approve", "--request", request, "--out", "a.pem", "--yes", "--watch", "60")
+    signed = odc(*words, "--json", home=LEAD)
+    assert [row["party"] for row in signed.json["approved"]] == ["analyst", HOSPITAL]
+    assert Path("a.pem").exists()
+    assert opened == [PASSPHRASE]
+
+
 def test_the_lead_adds_a_name_to_the_analysts_certificate(odc: Odc) -> None:
-    revoke(odc.consortium.lead, "analyst", PASSPHRASE)
-    invitation = invite(odc.consortium.lead, "analyst", role="analyst", replace_earlier=True)
-    key = odc.consortium.session("other").home.make_key()
-    Path("request.odc").write_bytes(encode(invitation.answer(key)))
-    words = (
-        "consortium",
-        "approve",
-        "--request",
-        "request.odc",
-        "--out",
-        "a.pem",
-        "--host",
-        "localhost",
-        "--yes",
-    )
+    request = analyst_request(odc)
+    words = ("consortium", "approve", "--request", request, "--out", "a.pem", "--host", "localhost", "--yes")
     assert odc(*words, home=LEAD).code == 0
     names = load_certificate(Path("a.pem").read_bytes()).extensions.get_extension_for_class(
         x509.SubjectAlternativeName

@@ -36,6 +36,7 @@ from user_client.sdk import (
     renew_in_time,
     renew_own,
     revoke,
+    unlock_root,
     update_revocations,
     waiting_requests,
 )
@@ -329,7 +330,7 @@ def test_what_was_looked_at_is_what_is_signed(consortium: Consortium) -> None:
     assert refused == []
     later = consortium.session("hospital-b")
     join(later, invite(consortium.lead, "hospital-b"))
-    (approved,) = approve_waiting(consortium.lead, waiting, PASSPHRASE)
+    (approved,) = approve_waiting(consortium.lead, waiting, unlock_root(consortium.lead, PASSPHRASE))
     assert public_key(approved.certificate) == consortium.hospital.home.key().public_key()
     assert join(later, None) is None
 

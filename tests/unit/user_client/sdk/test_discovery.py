@@ -10,7 +10,10 @@ import pytest
 from protocol.errors import UnsupportedVersionError
 from tests.unit.user_client.consortium import Consortium
 from tests.unit.user_client.transport.server import InTurn, connect
+from user_client.errors import ConnectionFailedError
+from user_client.sdk import session as session_module
 from user_client.sdk.discovery import REMEMBERED_S, meet
+from user_client.transport import AnalystConnection
 
 URL, NOW = "https://analyst:8443", 1_800_000_000
 OK = httpx.Response(200, json={"wire_versions": [1]})
@@ -78,3 +81,23 @@ def test_after_a_version_error_the_analyst_is_asked_anew(consortium: Consortium)
     with pytest.raises(UnsupportedVersionError), session:
         refuse()
     assert not session.home.analyst_path.exists()
+
+
+def test_an_analyst_that_was_not_there_is_met_when_it_is(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = consortium.until_joined().hospital
+    session.close()
+    met: list[str] = []
+
+    def first_away(_connection: AnalystConnection, url: str, *_rest: object) -> None:
+        met.append(url)
+        if len(met) == 1:
+            raise ConnectionFailedError("the analyst does not answer")
+
+    monkeypatch.setattr(session_module, "meet", first_away)
+    with pytest.raises(ConnectionFailedError):
+        _ = session.connection
+    assert not session.is_connected()
+    assert session.connection is session.connection
+    assert len(met) == 2
