@@ -35,6 +35,7 @@ _PORT: Final = 8443
 _SHELL: Final = (sys.executable, "-m", "benchmarks.wire.shell")
 _TIMEOUT_S: Final = 300
 _LOOK_S: Final = 0.1
+_GLANCE_S: Final = 0.01
 
 
 class Shell:
@@ -57,12 +58,12 @@ class Shell:
         self._answers = cast("IO[str]", self._process.stdout)
 
     def start(self, *words: str) -> None:
-        """Begin a command."""
+        """Begin a command, after those begun before."""
         self._commands.write(json.dumps(words) + "\n")
         self._commands.flush()
 
     def finish(self, *, may_wait: bool = False) -> str:
-        """Return what the command begun last has printed."""
+        """Wait for the first command that is not finished, and return what it has printed."""
         line = self._answers.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended:\n{self._log_path.read_text()}")
@@ -130,8 +131,8 @@ def whole_round(work: Work, out: Path) -> Round:
             operator, lead = _founders(work, net, out, stack)
             try:
                 _found_consortium(server, operator, lead, files)
-                everybody = [lead, *_others(work, net, out, stack)]  # they load while the server does
-                collaboration_id = _play(server, operator, everybody, files, laps)
+                others = _others(work, net, out, stack)  # they load while the server does
+                collaboration_id = _play(server, operator, [lead, *others], files, laps)
             finally:
                 server.stop()  # it writes the last of its count
             report = json.loads(operator.run("collaboration", "report", collaboration_id, "--json"))
@@ -188,20 +189,25 @@ def _lay_out(work: Work, out: Path) -> Path:
 def _play(
     server: Analyst, operator: Shell, everybody: Sequence[Institution], files: Path, laps: _Laps
 ) -> str:
-    operator.start("collaboration", "create", str(files / "terms.json"), "--json")
-    _let_join(server, everybody[0], everybody[1:], files)
+    _let_join(server, operator, everybody[0], everybody[1:], files)
     laps.done("joined")
     collaboration_id = str(json.loads(operator.finish())["collaboration_id"])
-    _at_each(everybody, lambda _: ("terms", "accept"))
-    everybody[0].run("anchor", "create")
+    lead = everybody[0]
+    _start(everybody, lambda _: ("terms", "accept"))
+    lead.start("anchor", "create")
+    _finish(everybody)
+    lead.finish()
     laps.done("anchored")
-    _at_each(everybody, lambda one: ("contribute", str(files / f"{one.name}.csv")))
+    _start(everybody, lambda one: ("contribute", str(files / f"{one.name}.csv")))
+    _finish(everybody)
     laps.done("contributed")
     _wait_for_release(operator, collaboration_id)
     laps.done("released")
-    _at_each(everybody, lambda _: ("receive",))
+    _start(everybody, lambda _: ("receive",))
+    _start(everybody, lambda _: ("predict", str(files / "hold-out.csv")))
+    _finish(everybody)
     laps.done("received")
-    _at_each(everybody, lambda _: ("predict", str(files / "hold-out.csv")))
+    _finish(everybody)
     laps.done("predicted")
     return collaboration_id
 
@@ -226,40 +232,57 @@ def _others(work: Work, net: Star, out: Path, stack: ExitStack) -> list[Institut
     return others
 
 
-def _at_each(
-    everybody: Sequence[Institution],
-    command: Callable[[Institution], Sequence[str]],
-    *,
-    may_wait: bool = False,
-) -> None:
-    """A command at every institution, all at once."""
-    for institution in everybody:
+def _start(institutions: Sequence[Institution], command: Callable[[Institution], Sequence[str]]) -> None:
+    """Begin a command at each, or let it follow the one that each is at."""
+    for institution in institutions:
         institution.start(*command(institution))
-    for institution in everybody:
+
+
+def _finish(institutions: Sequence[Institution], *, may_wait: bool = False) -> None:
+    """Wait until all have ended the first of the commands that they were given."""
+    for institution in institutions:
         institution.finish(may_wait=may_wait)
 
 
 def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files: Path) -> None:
-    """Root and lead, the analyst's certificate; its server is not waited for."""
+    """Root and lead, and the analyst's request; its server is not waited for."""
     server.launch("--wait", str(_TIMEOUT_S))
-    secret = ("--passphrase-file", str(files / "passphrase"))
-    lead.run("consortium", "create", "Benchmark", "--analyst", server.url, "--party", lead.name, *secret)
+    founding = ("Benchmark", "--analyst", server.url, "--party", lead.name, *_secret(files))
+    lead.run("consortium", "create", *founding)
     operator.run("join", str(lead.home / "analyst.invitation.json"))
-    lead.run(
-        "consortium", "approve", "--request", str(server.data_dir / "analyst-request.odc"), "--yes", *secret
-    )
-    operator.run("install", str(lead.home / "analyst-certificate.pem"))
 
 
-def _let_join(server: Analyst, lead: Institution, others: Sequence[Institution], files: Path) -> None:
-    """Invitations, requests, certificates."""
+def _let_join(
+    server: Analyst, operator: Shell, lead: Institution, others: Sequence[Institution], files: Path
+) -> None:
+    """Invitations, requests, certificates: the lead signs for the analyst and the others in one sitting."""
     for other in others:
         lead.run("consortium", "invite", other.name)
+    signing = ("--request", str(server.data_dir / "analyst-request.odc"), "--yes", "--watch", str(_TIMEOUT_S))
+    lead.start("consortium", "approve", *signing, *_secret(files))
+    certificate = lead.home / "analyst-certificate.pem"
+    _wait_until(certificate.exists)
+    operator.run("install", str(certificate))
+    operator.start("collaboration", "create", str(files / "terms.json"), "--json")
     server.wait_until_up()
     # the first time nobody has a certificate yet: the lead has not approved
-    _at_each(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")), may_wait=True)
-    lead.run("consortium", "approve", "--yes", "--passphrase-file", str(files / "passphrase"))
-    _at_each(others, lambda _: ("join",))
+    _start(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")))
+    _finish(others, may_wait=True)
+    lead.finish()
+    _start(others, lambda _: ("join",))
+    _finish(others)
+
+
+def _secret(files: Path) -> tuple[str, str]:
+    return "--passphrase-file", str(files / "passphrase")
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise RuntimeError("nothing has happened for too long")
+        time.sleep(_GLANCE_S)
 
 
 def _wait_for_release(operator: Shell, collaboration_id: str) -> None:
