@@ -20,7 +20,7 @@ from analyst_server.pages.plan_page import plan_page
 from analyst_server.pages.plan_text import plan_text
 from analyst_server.pages.report_page import report_page
 from analyst_server.pages.report_text import report_text
-from analyst_server.services import collaborations, planning, report, rounds, tokens
+from analyst_server.services import collaborations, downlinks, planning, report, rounds, tokens
 from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.codec import explain
@@ -245,16 +245,26 @@ def release(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None
 
 @collaboration.command()
 def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
-    """Give a collaboration up before its release."""
+    """Give a collaboration up before its release, and erase what was received of it."""
     collaborations.cancel(open_analyst(_settings(data_dir)), collaboration_id)
-    typer.echo("cancelled")
+    typer.echo("cancelled; what was received of it is erased")
 
 
 @collaboration.command()
-def close(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
-    """End a released collaboration: nobody fetches its downlinks any more."""
-    collaborations.close(open_analyst(_settings(data_dir)), collaboration_id)
-    typer.echo("closed")
+def close(
+    collaboration_id: CollaborationId,
+    data_dir: DataDir = None,
+    yes: Annotated[bool, typer.Option("--yes", help="even if somebody has not fetched its downlink")] = False,
+) -> None:
+    """End a released collaboration, and erase its uplinks and downlinks; records and ledger stay."""
+    analyst = open_analyst(_settings(data_dir))
+    waiting = downlinks.yet_to_fetch(analyst, collaboration_id)
+    if waiting and not yes:
+        error = InputError(f"no downlink was fetched yet by {', '.join(waiting)}, and after this none can be")
+        error.hint = "wait for `odc receive` there, or close it all the same with --yes"
+        raise error
+    collaborations.close(analyst, collaboration_id)
+    typer.echo("closed; its uplinks and downlinks are erased")
 
 
 @collaboration.command(name="report")

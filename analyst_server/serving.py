@@ -14,6 +14,7 @@ from analyst_server.api.tls import TlsAwareProtocol
 from analyst_server.app import create_app
 from analyst_server.opening import open_analyst
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.retention import erase_ended
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
 
@@ -22,7 +23,9 @@ def serve(settings: Settings) -> None:
     """Serve until interrupted; raises `InputError` while another process does."""
     with only_server(settings.data_dir):
         _allow_all_descriptors()
-        _serve(open_analyst(settings), settings)
+        analyst = open_analyst(settings)
+        erase_ended(analyst)
+        _serve(analyst, settings)
 
 
 def _serve(analyst: Analyst, settings: Settings) -> None:

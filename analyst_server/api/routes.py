@@ -259,8 +259,12 @@ def operator_routes(analyst: Analyst) -> APIRouter:
     add("seal", rounds.seal, "Seal now, without the institutions that have sent nothing.")
     add("resume", rounds.resume, "Take a failed round up again from what was sealed.")
     add("release", rounds.release, "Release a round that was held.")
-    add("cancel", collaborations.cancel, "Give a collaboration up before its release.")
-    add("close", collaborations.close, "End a released collaboration: nobody fetches its downlinks any more.")
+    add(
+        "cancel",
+        collaborations.cancel,
+        "Give a collaboration up before its release, and erase what was received of it.",
+    )
+    add("close", collaborations.close, "End a released collaboration, and erase its uplinks and downlinks.")
     return router
 
 

@@ -19,6 +19,7 @@ from analyst_server.services.analyst import (
     stored_terms,
 )
 from analyst_server.services.matrix import matrix_key
+from analyst_server.services.retention import erase_arrays
 from analyst_server.store import Collaboration, Member, Unit, Uplink
 from protocol.codec import digest, explain
 from protocol.consent import plain_words_digest
@@ -210,15 +211,17 @@ def sealed_anchor(analyst: Analyst, sender: Identity, collaboration_id: str) -> 
 
 
 def cancel(analyst: Analyst, collaboration_id: str) -> None:
-    """Give a collaboration up; nothing is computed from it any more."""
+    """Give a collaboration up, and erase what it was to be computed from."""
     with analyst.records.begin(write=True) as unit:
         move(unit, find(unit, collaboration_id), Event.CANCEL, at=analyst.clock())
+    erase_arrays(analyst, collaboration_id)
 
 
 def close(analyst: Analyst, collaboration_id: str) -> None:
-    """End a released collaboration: nobody fetches its downlinks any more."""
+    """End a released collaboration, and erase its arrays: nobody fetches a downlink any more."""
     with analyst.records.begin(write=True) as unit:
         move(unit, find(unit, collaboration_id), Event.CLOSE, at=analyst.clock())
+    erase_arrays(analyst, collaboration_id)
 
 
 def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[dict[str, Any]]:

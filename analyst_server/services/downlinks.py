@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
-from analyst_server.services.analyst import Analyst, find_as_member, move
+from analyst_server.services.analyst import Analyst, find, find_as_member, move
 from analyst_server.services.rounds import result_key
 from protocol.arrays import Layout
 from protocol.codec import decode, digest
@@ -58,11 +59,20 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
     return len(head) + layout.stream_bytes, _pieces(head, paths, manifest.chunk_bytes)
 
 
+def yet_to_fetch(analyst: Analyst, collaboration_id: str) -> list[str]:
+    """Return the parties whose downlink is ready and was never asked for."""
+    with analyst.records.begin() as unit:
+        find(unit, collaboration_id)
+        return sorted(row.party for row in unit.downlinks(collaboration_id) if row.fetched_at is None)
+
+
 def _pieces(head: bytes, paths: list[Path], chunk_bytes: int) -> Iterator[bytes]:
     """Yield the downlink, holding one chunk at a time however slow its reader is."""
-    yield head
-    for path in paths:
-        with path.open("rb") as file:
+    with ExitStack() as stack:
+        # all of them now: what is erased meanwhile can be read to its end
+        files = [stack.enter_context(path.open("rb")) for path in paths]
+        yield head
+        for file in files:
             while chunk := file.read(chunk_bytes):
                 yield hashlib.sha256(chunk).digest()
                 yield chunk

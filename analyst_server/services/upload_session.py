@@ -57,7 +57,9 @@ class UploadSession:
         return [array.digest() for array in running]
 
     def keep(self, chunk: Chunk) -> None:
-        """Write a checked chunk behind the others."""
+        """Write a checked chunk behind the others; raises `UploadSupersededError` if those are gone."""
+        if self.digests and not self.blobs.has_partial(self.key):  # the operator has ended the collaboration
+            raise UploadSupersededError("what had arrived of this upload was erased")
         with self.blobs.append_partial(self.key, chunk.slot.payload_offset) as file:
             file.write(chunk.data)
         with self.blobs.append_partial(_list_key(self.key), DIGEST_BYTES * len(self.digests)) as file:

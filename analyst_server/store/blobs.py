@@ -7,8 +7,9 @@ without ``.part`` always has all its bytes, synced to the disk.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -81,3 +82,8 @@ class DirectoryBlobs:
 
     def discard_partial(self, key: str) -> None:
         self.partial_path(key).unlink(missing_ok=True)
+
+    def erase(self, folder: str) -> None:
+        """Remove every blob whose key begins with ``folder/``, the partial ones too."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._root / folder)

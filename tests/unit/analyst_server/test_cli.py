@@ -13,14 +13,14 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from analyst_server import cli, serving
-from analyst_server.services import rounds, tokens
+from analyst_server.services import downlinks, rounds, tokens
 from protocol import __version__
 from protocol.errors import CertificateRequiredError, InputError, OutOfOrderError, TokenRefusedError
 from tests.fakes.certificates import NOW
 from tests.unit.analyst_server.services.test_collaborations import DRAFT
 from tests.unit.analyst_server.services.test_rounds import OWNER, claim, finish
 from tests.unit.analyst_server.test_enrolment import invitation
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, make_uplink
+from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_uplink
 
 Run = Callable[..., Any]
 
@@ -135,6 +135,19 @@ def test_a_collaboration_is_given_up_by_a_word(run: Run, world: World) -> None:
     world.publish()
     run("collaboration", "cancel", world.id)
     assert world.state == "cancelled"
+
+
+def test_a_collaboration_is_closed_when_all_have_fetched_or_by_a_word(run: Run, world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    finish(world)
+    downlinks.fetch(world.analyst, identity(LEAD), world.id)
+    refused = run("collaboration", "close", world.id).exception
+    assert isinstance(refused, InputError)
+    assert f"by {HOSPITAL}," in refused.detail
+    assert world.state == "released"
+    assert "erased" in run("collaboration", "close", world.id, "--yes").output
+    assert world.state == "closed"
 
 
 def test_a_command_at_the_wrong_time_is_refused(run: Run, world: World) -> None:

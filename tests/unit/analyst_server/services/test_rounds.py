@@ -317,6 +317,22 @@ def test_a_closed_round_is_fetched_no_more(released: World) -> None:
             fetch(released, party)
 
 
+def test_a_closed_round_keeps_no_array(released: World) -> None:
+    assert downlinks.yet_to_fetch(released.analyst, released.id) == [HOSPITAL, LEAD]
+    fetch(released, HOSPITAL)
+    assert downlinks.yet_to_fetch(released.analyst, released.id) == [LEAD]
+    collaborations.close(released.analyst, released.id)
+    assert not released.analyst.blobs.path(released.id).exists()
+    assert report.for_operator(released.analyst, released.id)["state"] == "closed"
+
+
+def test_a_downlink_under_way_is_read_to_its_end(released: World) -> None:
+    length, pieces = downlinks.fetch(released.analyst, identity(HOSPITAL), released.id)
+    sent = next(pieces)
+    collaborations.close(released.analyst, released.id)
+    assert len(sent) + sum(len(piece) for piece in pieces) == length
+
+
 def test_a_round_is_closed_after_its_release_alone(sealed: World) -> None:
     with pytest.raises(OutOfOrderError):
         collaborations.close(sealed.analyst, sealed.id)

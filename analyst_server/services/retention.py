@@ -1,0 +1,21 @@
+"""What is erased when a collaboration has ended: every array. Records and ledger stay."""
+
+from __future__ import annotations
+
+from analyst_server.services.analyst import Analyst
+from protocol.states import State
+
+ENDED = (State.CLOSED, State.CANCELLED)
+
+
+def erase_arrays(analyst: Analyst, collaboration_id: str) -> None:
+    """Remove uplinks, whole or partial, sealed anchor matrix, and what institutions fetched."""
+    analyst.blobs.erase(collaboration_id)
+
+
+def erase_ended(analyst: Analyst) -> None:
+    """Finish what was cut off, and take what a line still brought while the operator ended its round."""
+    with analyst.records.begin() as unit:
+        ended = [collaboration.id for collaboration in unit.in_states(ENDED)]
+    for collaboration_id in ended:
+        erase_arrays(analyst, collaboration_id)
