@@ -21,6 +21,7 @@ from analyst_server.pages.plan_text import plan_text
 from analyst_server.pages.report_page import report_page
 from analyst_server.pages.report_text import report_text
 from analyst_server.services import collaborations, downlinks, planning, report, rounds, tokens
+from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.codec import explain
@@ -77,42 +78,70 @@ def join(
     invitation: Annotated[Path, typer.Argument(help="the file from the lead institution")],
     data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="where to write the request")] = Path(enrolment.REQUEST_FILE),
+    as_json: AsJson = False,
 ) -> None:
     """Make this analyst's key and a request for its certificate."""
     settings = _settings(data_dir)
     parsed = Invitation.from_json(_read_text(invitation))
     out.write_bytes(enrolment.join(settings.identity_dir, parsed, now=unix_now()))
-    typer.echo(f"request written to {out}")
-    typer.echo(f"root of the consortium: {parsed.root_fingerprint}")
-    typer.echo(f"our key, for the lead to compare: {enrolment.own_key_fingerprint(settings.identity_dir)}")
-    typer.echo("next: give the request to the lead institution, which runs")
-    typer.echo(f"  odc consortium approve --request {out.name} --out analyst-certificate.pem")
+    value = {
+        "request": str(out),
+        "root_fingerprint": parsed.root_fingerprint,
+        "key_fingerprint": enrolment.own_key_fingerprint(settings.identity_dir),
+    }
+    _show(
+        value,
+        as_json,
+        lambda shown: (
+            f"request written to {out}\n"
+            f"root of the consortium: {shown['root_fingerprint']}\n"
+            f"our key, for the lead to compare: {shown['key_fingerprint']}\n"
+            f"next: give the request to the lead institution, which runs\n{_approval_of(out)}"
+        ),
+    )
 
 
 @app.command()
 def renew(
     data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="where to write the request")] = Path(enrolment.REQUEST_FILE),
+    as_json: AsJson = False,
 ) -> None:
     """Ask for a new certificate of the same key, before the old one ends."""
     out.write_bytes(enrolment.renew(_settings(data_dir).identity_dir))
-    typer.echo(f"request written to {out}")
-    typer.echo("next: give it to the lead institution, which runs")
-    typer.echo(f"  odc consortium approve --request {out.name} --out analyst-certificate.pem")
-    typer.echo("then: odc-analyst install analyst-certificate.pem, and start the server again")
+    _show(
+        {"request": str(out)},
+        as_json,
+        lambda _: (
+            f"request written to {out}\n"
+            f"next: give it to the lead institution, which runs\n{_approval_of(out)}\n"
+            "then: odc-analyst install analyst-certificate.pem, and start the server again"
+        ),
+    )
+
+
+def _approval_of(request: Path) -> str:
+    return f"  odc consortium approve --request {request.name} --out analyst-certificate.pem"
 
 
 @app.command()
 def install(
     certificate: Annotated[Path, typer.Argument(help="the file the lead institution issued")],
     data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Put the certificate beside its key."""
     settings = _settings(data_dir)
     pem = _read_text(certificate).encode()
     identity = enrolment.install(settings.identity_dir, pem, now=unix_now())
-    typer.echo(f"installed: {identity.name}, {identity.role} of consortium {identity.consortium_id[:8]}")
-    typer.echo("next: odc-analyst serve")
+    _show(
+        {"name": identity.name, "role": identity.role, "consortium_id": identity.consortium_id},
+        as_json,
+        lambda shown: (
+            f"installed: {shown['name']}, {shown['role']} of consortium {shown['consortium_id'][:8]}\n"
+            "next: odc-analyst serve"
+        ),
+    )
 
 
 @app.command()
@@ -223,31 +252,35 @@ def show(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: A
 
 
 @collaboration.command()
-def seal(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+def seal(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Seal now, without the institutions that have sent nothing."""
-    rounds.seal(open_analyst(_settings(data_dir)), collaboration_id)
-    typer.echo("sealed; the running server computes the round")
+    analyst = open_analyst(_settings(data_dir))
+    rounds.seal(analyst, collaboration_id)
+    _show_changed(analyst, collaboration_id, as_json, "sealed; the running server computes the round")
 
 
 @collaboration.command()
-def resume(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+def resume(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Take a failed round up again from what was sealed."""
-    rounds.resume(open_analyst(_settings(data_dir)), collaboration_id)
-    typer.echo("sealed again; the running server computes the round")
+    analyst = open_analyst(_settings(data_dir))
+    rounds.resume(analyst, collaboration_id)
+    _show_changed(analyst, collaboration_id, as_json, "sealed again; the running server computes the round")
 
 
 @collaboration.command()
-def release(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+def release(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Release a round that ODC_ANALYST_HOLD_RELEASE has held."""
-    rounds.release(open_analyst(_settings(data_dir)), collaboration_id)
-    typer.echo("released")
+    analyst = open_analyst(_settings(data_dir))
+    rounds.release(analyst, collaboration_id)
+    _show_changed(analyst, collaboration_id, as_json, "released")
 
 
 @collaboration.command()
-def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None) -> None:
+def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Give a collaboration up before its release, and erase what was received of it."""
-    collaborations.cancel(open_analyst(_settings(data_dir)), collaboration_id)
-    typer.echo("cancelled; what was received of it is erased")
+    analyst = open_analyst(_settings(data_dir))
+    collaborations.cancel(analyst, collaboration_id)
+    _show_changed(analyst, collaboration_id, as_json, "cancelled; what was received of it is erased")
 
 
 @collaboration.command()
@@ -255,6 +288,7 @@ def close(
     collaboration_id: CollaborationId,
     data_dir: DataDir = None,
     yes: Annotated[bool, typer.Option("--yes", help="even if somebody has not fetched its downlink")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """End a released collaboration, and erase its uplinks and downlinks; records and ledger stay."""
     analyst = open_analyst(_settings(data_dir))
@@ -264,7 +298,11 @@ def close(
         error.hint = "wait for `odc receive` there, or close it all the same with --yes"
         raise error
     collaborations.close(analyst, collaboration_id)
-    typer.echo("closed; its uplinks and downlinks are erased")
+    _show_changed(analyst, collaboration_id, as_json, "closed; its uplinks and downlinks are erased")
+
+
+def _show_changed(analyst: Analyst, collaboration_id: str, as_json: bool, words: str) -> None:
+    _show(collaborations.status(analyst, None, collaboration_id), as_json, lambda _: words)
 
 
 @collaboration.command(name="report")
@@ -325,10 +363,12 @@ def revoke_token(
         str, typer.Argument(metavar="TOKEN", help="its id, as `token list` shows it, or the token itself")
     ],
     data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Take a token back: it is refused from then on."""
-    tokens.revoke(open_analyst(_settings(data_dir)), None, id_of(named))
-    typer.echo("revoked")
+    token_id = id_of(named)
+    tokens.revoke(open_analyst(_settings(data_dir)), None, token_id)
+    _show({"revoked": token_id}, as_json, lambda _: "revoked")
 
 
 def _line(row: dict[str, Any]) -> str:

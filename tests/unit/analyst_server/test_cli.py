@@ -33,6 +33,12 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str,
     return found
 
 
+def leaves() -> set[tuple[str, ...]]:
+    """Return the commands that do something, and not those that hold others."""
+    found = commands()
+    return {path for path in found if not any(other[: len(path)] == path for other in found if other != path)}
+
+
 @pytest.fixture
 def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command of the analyst whose stores are those of ``world``."""
@@ -49,6 +55,11 @@ def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_every_command_has_help(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(cli.app, [*path, "--help"])
     assert (result.exit_code, "Usage" in result.output) == (0, True)
+
+
+@pytest.mark.parametrize("path", sorted(leaves() - {("version",), ("serve",)}), ids=" ".join)
+def test_every_command_answers_machines(path: tuple[str, ...]) -> None:
+    assert "--json" in CliRunner().invoke(cli.app, [*path, "--help"], env={"COLUMNS": "200"}).output
 
 
 def test_the_promised_commands_are_there() -> None:
@@ -148,6 +159,12 @@ def test_a_collaboration_is_closed_when_all_have_fetched_or_by_a_word(run: Run, 
     assert world.state == "released"
     assert "erased" in run("collaboration", "close", world.id, "--yes").output
     assert world.state == "closed"
+
+
+def test_a_command_that_changes_a_collaboration_shows_machines_what_it_is_now(run: Run, world: World) -> None:
+    world.publish()
+    shown = json.loads(run("collaboration", "cancel", world.id, "--json").output)
+    assert (shown["collaboration_id"], shown["state"]) == (world.id, "cancelled")
 
 
 def test_a_command_at_the_wrong_time_is_refused(run: Run, world: World) -> None:
