@@ -6,6 +6,8 @@ methods, so that no service writes SQL. Nothing here decides anything.
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -238,19 +240,33 @@ def _revision(connection: Connection) -> str | None:
     return found
 
 
+def _keep_a_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Turn the log on, if nobody has.
+
+    Server and command may open a new database at the same time. Whoever comes second is refused at once:
+    the timeout for what is busy does not cover the lock that this takes.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
 def _prepare_sqlite(engine: Engine) -> None:
     """Write-ahead log, full sync on commit, and one writer at a time from its first statement on."""
 
     @event.listens_for(engine, "connect")
     def on_connect(dbapi_connection: Any, _record: Any) -> None:
         dbapi_connection.isolation_level = None  # we begin transactions ourselves, below
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "foreign_keys=ON",
-            f"busy_timeout={BUSY_TIMEOUT_S * 1000}",
-        ):
+        pragmas = (f"busy_timeout={BUSY_TIMEOUT_S * 1000}", "synchronous=FULL", "foreign_keys=ON")
+        for pragma in pragmas:
             dbapi_connection.execute(f"PRAGMA {pragma}")
+        _keep_a_write_ahead_log(dbapi_connection)
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:

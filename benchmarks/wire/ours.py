@@ -192,11 +192,9 @@ def _play(
     _let_join(server, operator, everybody[0], everybody[1:], files)
     laps.done("joined")
     collaboration_id = str(json.loads(operator.finish())["collaboration_id"])
-    lead = everybody[0]
     _start(everybody, lambda _: ("terms", "accept"))
-    lead.start("anchor", "create")
     _finish(everybody)
-    lead.finish()
+    everybody[0].run("anchor", "create")
     laps.done("anchored")
     _start(everybody, lambda one: ("contribute", str(files / f"{one.name}.csv")))
     _finish(everybody)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,26 @@ def records(tmp_path: Path) -> Iterator[Records]:
     made.migrate()
     yield made
     made.dispose()
+
+
+def open_at_once(url: str, programs: int) -> None:
+    """Open a database as several programs would that start at the same moment."""
+    at_once = threading.Barrier(programs)
+
+    def open_it(_: int) -> None:
+        opened = Records(url)
+        at_once.wait()
+        with opened.begin():
+            pass
+        opened.dispose()
+
+    with ThreadPoolExecutor(programs) as threads:
+        list(threads.map(open_it, range(programs)))
+
+
+def test_a_new_database_may_be_opened_by_many_at_once(tmp_path: Path) -> None:
+    for number in range(30):
+        open_at_once(f"sqlite:///{tmp_path / f'{number}.sqlite'}", programs=8)
 
 
 def collaboration(number: int = 1, **changed: Any) -> Collaboration:
