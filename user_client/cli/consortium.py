@@ -40,10 +40,11 @@ from user_client.sdk import (
 from user_client.sdk import invite as make_invitation
 from user_client.sdk import revoke as revoke_party
 from user_client.sdk.consortium import ANALYST
+from user_client.transport import ATTEMPTS
 
 app = typer.Typer(no_args_is_help=True, help="The lead institution: root, invitations, certificates.")
 
-FIRST_PAUSE_S: Final = 0.25
+FIRST_PAUSE_S: Final = 0.1
 WATCH_S: Final = 2.0
 """A watch looks again after the first, and less often while nobody comes."""
 
@@ -218,7 +219,7 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Show the requests for certificates at the analyst, or its own request file, and sign on consent."""
-    with open_session(context) as session:
+    with open_session(context, attempts=1 if watch else ATTEMPTS) as session:
         work = _Approval(session, partial(options_of(context).passphrase, passphrase_file), set(party or ()))
         approved: list[Approved] = []
         if request is not None:
@@ -272,17 +273,18 @@ class _Approval:
         """
         _ = self._root  # while somebody is there to be asked, and to be told that the passphrase is wrong
         approved: list[Approved] = []
-        end, pause_s = time.monotonic() + seconds, FIRST_PAUSE_S
+        end, pause_s, is_told = time.monotonic() + seconds, FIRST_PAUSE_S, False
         while True:
             try:
-                signed = self._signed_now()
+                signed, is_told = self._signed_now(), False
             except TlsFailedError:
                 raise  # waiting does not mend it
             except ConnectionFailedError as error:
                 if time.monotonic() >= end:
                     raise
-                signed = []
-                typer.echo(f"{self._now()} {printable(error.detail)}; still watching", err=True)
+                if not is_told:
+                    typer.echo(f"{self._now()} {printable(error.detail)}; still watching", err=True)
+                signed, is_told = [], True
             approved += signed
             if not self._is_awaiting() or time.monotonic() >= end:
                 return approved

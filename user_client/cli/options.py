@@ -20,6 +20,7 @@ from protocol.errors import InputError
 from user_client.custody.files import read_text, write_whole
 from user_client.errors import PassphraseNeededError
 from user_client.sdk import Session, renew_in_time
+from user_client.transport import ATTEMPTS
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
 """Less than this is over before a person has read the bar."""
@@ -68,13 +69,13 @@ def options_of(context: typer.Context) -> Options:
 
 
 @contextmanager
-def open_session(context: typer.Context) -> Iterator[Session]:
+def open_session(context: typer.Context, *, attempts: int = ATTEMPTS) -> Iterator[Session]:
     """Yield the session of the institution the command was started for.
 
     A command that talked to the analyst also sees to it that our certificate does not end unnoticed.
     """
     options = options_of(context)
-    with Session(options.home, passphrase=options.passphrase) as session:
+    with Session(options.home, passphrase=options.passphrase, attempts=attempts) as session:
         yield session
         if session.is_connected():
             renew_in_time(session)

@@ -15,7 +15,7 @@ from protocol.identity import Identity
 from user_client.custody.home import Home, Membership
 from user_client.errors import ChoiceNeededError, NotPreparedError
 from user_client.sdk.discovery import meet
-from user_client.transport import AnalystConnection, Traffic
+from user_client.transport import ATTEMPTS, AnalystConnection, Traffic
 
 
 def unix_now() -> int:
@@ -33,6 +33,8 @@ class Session:
         Unix seconds.
     passphrase : callable, optional
         Asked for the passphrase of a protected directory, once, when a secret is needed.
+    attempts : int
+        How often a request is sent until the analyst answers, with growing pauses.
     """
 
     def __init__(
@@ -40,9 +42,11 @@ class Session:
         home: Path,
         clock: Callable[[], int] = unix_now,
         passphrase: Callable[[], str] | None = None,
+        attempts: int = ATTEMPTS,
     ) -> None:
         self.home = Home(home, passphrase)
         self.clock = clock
+        self._attempts = attempts
         self._connection: AnalystConnection | None = None
 
     def __repr__(self) -> str:
@@ -86,6 +90,7 @@ class Session:
                     Traffic(self.home.traffic_path),
                     revocations=self.home.revocations_path if self.home.revocations_path.exists() else None,
                     key_password=self.home.key_password(),
+                    attempts=self._attempts,
                 )
                 unless_met.enter_context(connection)
                 meet(connection, membership.analyst_url, self.home.analyst_path, self.clock())

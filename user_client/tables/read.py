@@ -25,9 +25,9 @@ def read_table(path: Path) -> pa.Table:
         raise UnreadableFileError(path, "no such file")
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
-            import pyarrow.parquet  # here, because most tables are CSV
+            from pyarrow import parquet  # here, because most tables are CSV
 
-            table: pa.Table = pyarrow.parquet.read_table(path)
+            table: pa.Table = parquet.read_table(path)
             return table
         return _read_csv(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

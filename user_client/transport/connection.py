@@ -48,6 +48,8 @@ class AnalystConnection:
         The root's revocation list (PEM): an analyst on it is not talked to.
     key_password : bytes, optional
         What opens the key of ``identity``, where that is encrypted.
+    attempts : int
+        How often a request is sent until it is answered; 1 for a caller that comes back anyway.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class AnalystConnection:
         pause: Callable[[float], None] = time.sleep,
         revocations: Path | None = None,
         key_password: bytes | None = None,
+        attempts: int = ATTEMPTS,
     ) -> None:
         self._root_pem, self._identity, self._revocations = root_pem, identity, revocations
         context = self._trust()
@@ -68,6 +71,7 @@ class AnalystConnection:
         self._url = url.rstrip("/")
         self._traffic = traffic
         self._pause = pause
+        self._attempts = attempts
         self._client = httpx.Client(
             base_url=self._url,
             verify=context,
@@ -117,7 +121,7 @@ class AnalystConnection:
 
         Every request of the protocol may: repeating one is acknowledged like the first.
         """
-        for pause_s in (*_PAUSES_S[: ATTEMPTS - 1], None):
+        for pause_s in (*_PAUSES_S[: self._attempts - 1], None):
             try:
                 return self.request_once(method, path, content=content, headers=headers)
             except TlsFailedError:
