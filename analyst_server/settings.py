@@ -28,8 +28,8 @@ class Settings(BaseSettings):
     body_idle_timeout_s: float = Field(default=60.0, gt=0)
     """An upload that sends nothing for this long is cut; what has arrived is kept."""
     compute_processes: int = Field(default=1, ge=1)
-    poll_s: float = Field(default=0.5, gt=0)
-    """How often the worker looks for a sealed round."""
+    poll_s: float = Field(default=0.2, gt=0)
+    """How often the worker looks for a sealed round, and for one to come that it loads its libraries for."""
     lease_s: int = Field(default=10, ge=2)
     """A round whose worker has not been heard of for this long is taken up again."""
     hold_release: bool = False

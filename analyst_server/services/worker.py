@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from analyst_server.services import rounds
 from analyst_server.services.analyst import Analyst
@@ -17,6 +18,9 @@ from analyst_server.services.round_work import align_parties, load_libraries, tr
 from protocol.errors import OdcError
 
 log = logging.getLogger(__name__)
+
+RENEWALS: Final = 4
+"""How often a lease is renewed before it would end."""
 
 
 class Worker:
@@ -122,11 +126,14 @@ class Worker:
     ) -> dict[str, Any]:
         """Run one step in the pool and keep the lease meanwhile."""
         future: Future[dict[str, Any]] = self._pool().submit(step, spec)
+        renewed_at = time.monotonic()
         while not wait([future], timeout=self._poll_s).done:
             if self._stop.is_set():
                 future.cancel()
                 raise _StoppedError
-            rounds.renew(self._analyst, collaboration_id, self._owner, self._lease_s)
+            if time.monotonic() >= renewed_at + self._lease_s / RENEWALS:
+                rounds.renew(self._analyst, collaboration_id, self._owner, self._lease_s)
+                renewed_at = time.monotonic()
         return future.result()
 
 

@@ -290,7 +290,7 @@ class _Approval:
                 return approved
             pause_s = FIRST_PAUSE_S if signed else pause_s
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, WATCH_S)
+            pause_s = min(1.25 * pause_s, WATCH_S)
 
     def _signed_now(self) -> list[Approved]:
         waiting = self._waiting()

@@ -188,7 +188,7 @@ def test_a_worker_keeps_its_lease_while_it_computes(world: World, monkeypatch: p
         raise ValueError("enough")
 
     monkeypatch.setattr(rounds, "renew", renew)
-    runner = Watched(world.until_sealed(), Pool(step))
+    runner = Watched(world.until_sealed(), Pool(step), lease_s=2)
     runner.start()
     try:
         world.clock.forward(9)
