@@ -34,6 +34,16 @@ def thread_count() -> int:
     return max((library.num_threads for library in _blas().lib_controllers), default=1)
 
 
+@cache
+def multiplies_unpacked() -> bool:
+    """Whether the BLAS has kernels for small products that leave the factors where they lie.
+
+    OpenBLAS has them for processors with AVX-512, by these names.
+    """
+    names = {library.get("architecture") for library in _blas().info()}
+    return bool(names & {"SkylakeX", "Cooperlake", "SapphireRapids"})
+
+
 @contextmanager
 def own_threads(multiplications: float) -> Iterator[int]:
     """Keep the BLAS to one thread, and say how many threads of our own may take its place.

@@ -4,15 +4,22 @@ import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from analyst_server.alignment import _products
+from analyst_server.alignment import _products, _threads
 from analyst_server.alignment._products import cross_products, mean_aligned
-from analyst_server.alignment._threads import WORTH_A_THREAD, in_parts, own_threads, thread_count
+from analyst_server.alignment._threads import (
+    WORTH_A_THREAD,
+    in_parts,
+    multiplies_unpacked,
+    own_threads,
+    thread_count,
+)
 from tests.unit.analyst_server.alignment.parties import Matrix
 
 SIZES = [(1, 1), (7, 1), (5, 8), (104, 50), (1001, 50), (9, 3), (300, 70), (5000, 4)]
@@ -145,3 +152,44 @@ def test_the_products_do_not_depend_on_the_number_of_threads(
     np.testing.assert_allclose(cross_products(reps, reps[2]), plain, rtol=0, atol=1e-11)
     mean = sum(rep @ change for rep, change in zip(reps, changes, strict=True)) / 7
     np.testing.assert_allclose(mean_aligned(reps, changes), mean, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("is_unpacked", [False, True])
+@pytest.mark.parametrize(("rows", "latent_dim"), SIZES)
+def test_the_products_do_not_depend_on_how_many_rows_are_taken_at_a_time(
+    rows: int, latent_dim: int, is_unpacked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_products, "multiplies_unpacked", lambda: is_unpacked)
+    reps = reps_of(rows, latent_dim)
+    np.testing.assert_allclose(
+        cross_products(reps, reps[2]), [rep.T @ reps[2] for rep in reps], rtol=0, atol=1e-13 * rows
+    )
+
+
+@pytest.mark.parametrize(
+    ("latent_dim", "dtype", "is_unpacked", "rows"),
+    [
+        (50, np.float64, True, 400),
+        (70, np.float64, True, 204),
+        (50, np.float64, False, _products.BLOCK_ROWS),  # no kernels for small products
+        (50, np.float32, True, _products.BLOCK_ROWS),  # nothing to gain
+        (300, np.float64, True, _products.BLOCK_ROWS),  # 11 rows would be all calls
+        (10, np.float64, True, _products.BLOCK_ROWS),  # all of a block is a small product
+    ],
+)
+def test_a_block_is_a_small_product_where_those_are_faster(
+    latent_dim: int, dtype: Any, is_unpacked: bool, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_products, "multiplies_unpacked", lambda: is_unpacked)
+    assert _products._rows_at_a_time(latent_dim, np.dtype(dtype)) == rows
+
+
+def test_whether_small_products_are_unpacked_is_known_by_the_kernels_of_openblas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for architectures, expected in [(["SkylakeX"], True), (["Haswell", "Haswell"], False), ([None], False)]:
+        libraries = [{"internal_api": "openblas", "architecture": name} for name in architectures]
+        monkeypatch.setattr(_threads, "_blas", lambda found=libraries: SimpleNamespace(info=lambda: found))
+        multiplies_unpacked.cache_clear()
+        assert multiplies_unpacked() is expected
+    multiplies_unpacked.cache_clear()
