@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from analyst_server.pages.findings import in_words
 from analyst_server.pages.html import heading, page, paragraph, table
 from analyst_server.pages.numbers import exact, ratio
-from analyst_server.pages.report_text import by_party, compared, where_it_went
+from analyst_server.pages.report_text import by_party, compared, done_to_rows, where_it_went
 
 
 def report_page(report: dict[str, Any]) -> str:
@@ -21,7 +22,7 @@ def report_page(report: dict[str, Any]) -> str:
         *([paragraph(f"It failed: {report['failure']}.")] if report["failure"] else []),
         *(_scores(report["results"]) if report["results"] else []),
         heading("Bytes on the wire"),
-        *(_wire(wire) if wire else [paragraph("Nothing was measured yet.")]),
+        *(_wire(wire, report["downlink"]) if wire else [paragraph("Nothing was measured yet.")]),
         heading("Parties"),
         table(
             "What each party sent: rows, the arrays of its uplink, formula (3)",
@@ -36,6 +37,7 @@ def report_page(report: dict[str, Any]) -> str:
                 for party in report["parties"]
             ],
         ),
+        *[paragraph(f"{party} says of its rows: {words}.") for party, words in done_to_rows(report)],
     ]
     return page(report["title"], *parts)
 
@@ -43,12 +45,12 @@ def report_page(report: dict[str, Any]) -> str:
 def _scores(results: dict[str, Any]) -> list[str]:
     scores = results["hold_out_scores"] or {}
     said = ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
-    gap = results["alignment"]["concordance_gap"]
-    return [paragraph(f"On held-out rows: {said or 'too few to score'}. Concordance gap {gap:.1e}.")]
+    found = [paragraph(f"{line.strip()}.") for line in in_words(results["alignment"])]
+    return [paragraph(f"On held-out rows: {said or 'too few to score'}."), *found]
 
 
-def _wire(wire: dict[str, Any]) -> list[str]:
-    *rows, total = compared(wire)
+def _wire(wire: dict[str, Any], downlink: str) -> list[str]:
+    *rows, total = compared(wire, downlink)
     *went, measured = where_it_went(wire)
     return [
         table(

@@ -11,17 +11,23 @@ from protocol.metering import WORDS
 
 TRANSFERS: Final = (("uplink", "(3)"), ("downlink", "(4)"), ("anchor", "(5)"))
 """The parts of a party's round that have a formula, and which."""
+ANCHOR_PREDICTIONS: Final = "a k q / 8"
+"""What stands for formula (4) under NRI-DC (docs/nri.md)."""
 WITHOUT_FORMULA: Final = (("control", "control"), ("membership", "joining and listing"))
 
 
-def compared(wire: dict[str, Any]) -> list[dict[str, Any]]:
+def compared(wire: dict[str, Any], downlink: str = "") -> list[dict[str, Any]]:
     """Return formula, ours and ratio of each kind of transfer over all parties, of all else, and in all.
 
     The formulas stand at 32 bits. Ours is what was measured, so the ratio holds everything: labels, TLS, what
-    was sent again.
+    was sent again. ``downlink`` is what comes back by the terms.
     """
+    formulas = dict(TRANSFERS)
+    if downlink == "anchor-predictions":
+        formulas["downlink"] = ANCHOR_PREDICTIONS
     rows = [
-        _compared(kind, formula, [party[kind] for party in wire["parties"]]) for kind, formula in TRANSFERS
+        _compared(kind, formula, [party[kind] for party in wire["parties"]])
+        for kind, formula in formulas.items()
     ]
     rows += [
         _compared(words, "", [party[kind] for party in wire["parties"]]) for kind, words in WITHOUT_FORMULA
@@ -52,20 +58,24 @@ def report_text(report: dict[str, Any]) -> str:
         f"  formula (3) {party['uplink_formula_bytes']:>14,.0f} B"
         for party in report["parties"]
     ]
-    lines += [
-        f"  {party['party']}: {'; '.join(words)}"
-        for party in report["parties"]
-        if party["privacy"] and (words := PrivacyRecord(**party["privacy"]).in_words())
-    ]
+    lines += [f"  {party}: {words}" for party, words in done_to_rows(report)]
     if report["results"]:
         lines.append(f"scores on held-out rows: {report['results']['hold_out_scores']}")
         lines += in_words(report["results"]["alignment"])
-    return "\n".join(lines + (_wire_lines(report["wire"]) if report["wire"] else []))
+    return "\n".join(lines + (_wire_lines(report["wire"], report["downlink"]) if report["wire"] else []))
 
 
-def _wire_lines(wire: dict[str, Any]) -> list[str]:
+def done_to_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what each party that did anything says it did to its rows before they left."""
+    records = [
+        (party["party"], PrivacyRecord(**party["privacy"])) for party in report["parties"] if party["privacy"]
+    ]
+    return [(party, "; ".join(words)) for party, record in records if (words := record.in_words())]
+
+
+def _wire_lines(wire: dict[str, Any], downlink: str) -> list[str]:
     lines = ["", f"{'bytes on the wire':<42} {'formula':>18} {'ours':>18} {'ratio':>9}"]
-    for row in [*by_party(wire), *compared(wire)]:
+    for row in [*by_party(wire), *compared(wire, downlink)]:
         what = f"{row['what']} {row['formula']}"
         numbers = f"{exact(row['formula_bytes']):>18} {exact(row['ours_bytes']):>18} {ratio(row['ratio']):>9}"
         lines.append(f"  {what:<40} {numbers}")

@@ -113,6 +113,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
         "anchor": {"kind": terms.anchor.kind, "rows": terms.anchor.rows},
         "features": terms.table_schema.width,
         "latent_dim": terms.latent_dim,
+        "downlink": terms.downlink,
         "results": collaboration.results,
         "parties": [
             {

@@ -12,7 +12,7 @@ import typer
 from protocol.codec import digest
 from protocol.consent import plain_words_digest
 from protocol.errors import InputError
-from protocol.terms import RowType, Terms
+from protocol.terms import WELL_PREDICTED_ROWS, RowType, Terms
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -47,6 +47,10 @@ def draft(
         str, typer.Option(help="what a number outside its range is at any institution: refuse or clip")
     ] = "refuse",
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
+    nri: Annotated[
+        bool,
+        typer.Option("--nri", help="every institution forgets its basis: predictions for the anchor return"),
+    ] = False,
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
     force: Force = False,
     as_json: AsJson = False,
@@ -71,7 +75,7 @@ def draft(
         "lead": party[0],
         "latent_dim": wanted,
         "rep_dtype": rep_dtype,
-        "anchor": {"kind": "haar", "rows": features},
+        **(_forgetting(features) if nri else {"anchor": {"kind": "haar", "rows": features}}),
         "alignment": {"method": "isotropic"},
         "model": {"kind": "mlp", "hidden_units": 256, "learning_rate": 0.002},
         "table_schema": schema,
@@ -86,6 +90,14 @@ def draft(
             "next: send the file to the analyst, who runs `odc-analyst collaboration create`"
         ),
     )
+
+
+def _forgetting(features: int) -> dict[str, Any]:
+    """What terms of the NRI-DC mode say otherwise (docs/nri.md)."""
+    return {
+        "downlink": "anchor-predictions",
+        "anchor": {"kind": "gaussian", "rows": WELL_PREDICTED_ROWS * features},
+    }
 
 
 @app.command(name="show")

@@ -21,8 +21,10 @@ def read_table(path: Path) -> pa.Table:
 
     Raises `UnreadableFileError`; the message never repeats what is in the file.
     """
-    if not path.is_file():
+    if not path.exists():
         raise UnreadableFileError(path, "no such file")
+    if not path.is_file():  # a pipe too: it is looked at before it is read
+        raise UnreadableFileError(path, "not a regular file")
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             from pyarrow import parquet  # here, because most tables are CSV

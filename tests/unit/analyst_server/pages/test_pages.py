@@ -54,6 +54,7 @@ def report(**changed: Any) -> dict[str, Any]:
         "anchor": {"kind": "haar", "rows": 4},
         "features": 4,
         "latent_dim": 2,
+        "downlink": "change-of-basis-and-model",
         "results": {"hold_out_scores": {"accuracy": 0.912}, "alignment": ALIGNMENT},
         "parties": [
             {
@@ -137,7 +138,22 @@ def test_a_title_is_text_and_never_markup() -> None:
 
 
 def test_the_report_says_what_a_party_did_to_its_rows() -> None:
-    assert "hospital-a: rows that keep less than 0.25 hidden left out; rows permuted" in report_text(report())
+    words = "rows that keep less than 0.25 hidden left out; rows permuted"
+    assert f"hospital-a: {words}" in report_text(report())
+    assert f"hospital-a says of its rows: {words}." in Reader(report_page(report())).texts
+
+
+def test_the_report_says_what_the_alignment_found() -> None:
+    for text in (report_text(report()), report_page(report())):
+        assert "concordance gap: 5.00e-02; furthest from the others: hospital-a" in text
+
+
+def test_a_round_of_anchor_predictions_is_held_against_its_own_formula() -> None:
+    forgetting = report(downlink="anchor-predictions")
+    for text in (report_text(forgetting), report_page(forgetting)):
+        assert "a k q / 8" in text
+        assert "(4)" not in text.replace("(3) to (6)", "")
+    assert "(4)" in report_text(report())
 
 
 def test_the_plan_says_the_figures_of_the_paper() -> None:

@@ -443,6 +443,15 @@ def test_a_draft_becomes_terms(odc: Odc) -> None:
     assert (terms.lead, terms.parties) == (LEAD, (LEAD, HOSPITAL))
 
 
+def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
+    table = odc.consortium.table(1)
+    odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL, "--nri")
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    terms = collaborations.complete_terms(odc.consortium.analyst, content)
+    assert terms.returns_anchor_predictions
+    assert (terms.anchor.kind, terms.anchor.rows) == ("gaussian", 60)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

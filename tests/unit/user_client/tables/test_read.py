@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import gzip
 from pathlib import Path
 
@@ -109,6 +110,12 @@ def test_a_file_that_is_no_table_is_refused_without_a_word_of_it(
 
 def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match="no such file"):
+        read_table(tmp_path / "rows.csv")
+
+
+def test_a_pipe_is_told_from_a_file_that_is_not_there(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rows.csv")
+    with pytest.raises(UnreadableFileError, match="not a regular file"):
         read_table(tmp_path / "rows.csv")
 
 
