@@ -383,7 +383,8 @@ def _details(row: dict[str, Any]) -> str:
     for member in row["members"]:
         rows = "" if member["rows"] is None else f", {member['rows']} rows"
         signed = "signed" if member["accepted"] else "not signed"
-        lines.append(f"  {member['party']:<24} terms {signed}, uplink {member['uplink']}{rows}")
+        downlink = "" if member["downlink"] == "none" else f", downlink {member['downlink']}"
+        lines.append(f"  {member['party']:<24} terms {signed}, uplink {member['uplink']}{rows}{downlink}")
     lines += [f"waiting for {item}" for item in row["waiting_for"]]
     return "\n".join(lines)
 

@@ -20,7 +20,7 @@ from analyst_server.services.analyst import (
 )
 from analyst_server.services.matrix import matrix_key
 from analyst_server.services.retention import erase_arrays
-from analyst_server.store import Collaboration, Member, Unit, Uplink
+from analyst_server.store import Collaboration, Downlink, Member, Unit, Uplink
 from protocol.codec import digest, explain
 from protocol.consent import plain_words_digest
 from protocol.errors import (
@@ -255,12 +255,17 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None = 
     uplinks: dict[str, list[Uplink]] = {member.party: [] for member in members}
     for uplink in unit.uplinks(collaboration.id):
         uplinks[uplink.party].append(uplink)
+    downlinks = {downlink.party: downlink for downlink in unit.downlinks(collaboration.id)}
+    is_out = collaboration.now_in is State.RELEASED
     lead = stored_terms(collaboration).lead
     return {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
         "state": collaboration.state,
-        "members": [_member_status(member, uplinks[member.party]) for member in members],
+        "members": [
+            _member_status(member, uplinks[member.party], downlinks.get(member.party), is_out=is_out)
+            for member in members
+        ],
         "waiting_for": (
             ["the analyst: odc-analyst collaboration release"]
             if collaboration.now_in is State.TRAINING and collaboration.results is not None
@@ -271,14 +276,18 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None = 
     }
 
 
-def _member_status(member: Member, uplinks: Sequence[Uplink]) -> dict[str, Any]:
+def _member_status(
+    member: Member, uplinks: Sequence[Uplink], downlink: Downlink | None, *, is_out: bool
+) -> dict[str, Any]:
     received = next((uplink for uplink in uplinks if uplink.receipt), None)
+    is_fetched = downlink is not None and downlink.fetched_at is not None
     return {
         "party": member.party,
         "accepted": member.acceptance is not None,
         "anchor_ready": member.sealed_anchor is not None,
         "uplink": "received" if received else "receiving" if uplinks else "none",
         "rows": received.rows if received else None,
+        "downlink": "fetched" if is_fetched else "ready" if downlink and is_out else "none",
         "last_seen_at": member.last_seen_at,
     }
 

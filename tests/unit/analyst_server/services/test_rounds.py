@@ -304,6 +304,22 @@ def test_the_first_fetch_is_the_one_that_is_noted(released: World) -> None:
     assert row.fetched_at == NOW
 
 
+def test_the_status_says_who_has_fetched(released: World) -> None:
+    fetch(released, HOSPITAL)
+    members = collaborations.status(released.analyst, None, released.id)["members"]
+    assert {one["party"]: one["downlink"] for one in members} == {HOSPITAL: "fetched", LEAD: "ready"}
+    collaborations.close(released.analyst, released.id)
+    members = collaborations.status(released.analyst, None, released.id)["members"]
+    assert {one["party"]: one["downlink"] for one in members} == {HOSPITAL: "fetched", LEAD: "none"}
+
+
+def test_a_round_that_is_held_shows_no_downlink_yet(sealed: World) -> None:
+    claim(sealed)
+    finish(sealed, hold=True)
+    members = collaborations.status(sealed.analyst, None, sealed.id)["members"]
+    assert {one["downlink"] for one in members} == {"none"}
+
+
 def test_there_is_no_downlink_before_the_release(sealed: World) -> None:
     with pytest.raises(OutOfOrderError):
         downlinks.fetch(sealed.analyst, identity(HOSPITAL), sealed.id)
