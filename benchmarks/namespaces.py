@@ -51,6 +51,8 @@ class Counters:
     sent_frames: int
     received_frames: int
     connections: int
+    """Begun by the party, the refused ones too."""
+    refused_connections: int
     repeated_segments: int
     """Sent again by the party's TCP. They are on the line, so they are in the bytes."""
 
@@ -70,7 +72,9 @@ class Counters:
 
     @property
     def received_payload_bytes(self) -> int:
-        return self.received_bytes - HEADER_BYTES * self.received_frames - HANDSHAKE_BYTES * self.connections
+        headers = HEADER_BYTES * self.received_frames - TIMESTAMP_BYTES * self.refused_connections
+        answered = self.connections - self.refused_connections
+        return self.received_bytes - headers - HANDSHAKE_BYTES * answered
 
     def __sub__(self, earlier: Counters) -> Counters:
         mine, theirs = vars(self), vars(earlier)
@@ -108,6 +112,7 @@ class Machine:
             sent_frames=sent["packets"],
             received_frames=received["packets"],
             connections=tcp["ActiveOpens"],
+            refused_connections=tcp["AttemptFails"],
             repeated_segments=tcp["RetransSegs"],
         )
 

@@ -17,7 +17,6 @@ IMPORTS = {
 }
 
 
-
 def a_person_at_a_desk(home: Path) -> dict[str, str]:
     """The environment of a program somebody starts by hand.
 

@@ -67,6 +67,7 @@ LINE = Counters(
     sent_frames=50,
     received_frames=40,
     connections=2,
+    refused_connections=0,
     repeated_segments=1,
 )
 OWN = PartyExplanation(
@@ -89,6 +90,20 @@ def _report(repeated_bytes: int) -> dict[str, Any]:
 def test_headers_come_off_the_counters() -> None:
     assert (LINE.sent_payload_bytes, LINE.received_payload_bytes) == (7_000, 5_000)
     assert LINE.tcp_payload_bytes == 12_000
+
+
+def test_a_refused_connection_is_all_headers() -> None:
+    """A SYN with its options goes, and a frame without any comes back."""
+    refused = replace(
+        LINE,
+        sent_bytes=LINE.sent_bytes + 66 + 8,
+        sent_frames=LINE.sent_frames + 1,
+        received_bytes=LINE.received_bytes + 14 + 20 + 20,
+        received_frames=LINE.received_frames + 1,
+        connections=LINE.connections + 1,
+        refused_connections=1,
+    )
+    assert (refused.sent_payload_bytes, refused.received_payload_bytes) == (7_000, 5_000)
 
 
 def test_what_the_analyst_repeated_is_not_missing_from_the_partys_count() -> None:
