@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import os
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
