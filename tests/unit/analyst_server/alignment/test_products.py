@@ -184,12 +184,17 @@ def test_a_block_is_a_small_product_where_those_are_faster(
     assert _products._rows_at_a_time(latent_dim, np.dtype(dtype)) == rows
 
 
+@pytest.mark.parametrize(
+    ("architectures", "is_unpacked"),
+    [(["SkylakeX"], True), (["Haswell", "Cooperlake"], True), (["Haswell", "Zen"], False), ([None], False)],
+)
 def test_whether_small_products_are_unpacked_is_known_by_the_kernels_of_openblas(
-    monkeypatch: pytest.MonkeyPatch,
+    architectures: list[str | None], is_unpacked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for architectures, expected in [(["SkylakeX"], True), (["Haswell", "Haswell"], False), ([None], False)]:
-        libraries = [{"internal_api": "openblas", "architecture": name} for name in architectures]
-        monkeypatch.setattr(_threads, "_blas", lambda found=libraries: SimpleNamespace(info=lambda: found))
-        multiplies_unpacked.cache_clear()
-        assert multiplies_unpacked() is expected
+    libraries = [{"internal_api": "openblas", "architecture": name} for name in architectures]
+    monkeypatch.setattr(_threads, "_blas", lambda: SimpleNamespace(info=lambda: libraries))
     multiplies_unpacked.cache_clear()
+    try:
+        assert multiplies_unpacked() is is_unpacked
+    finally:
+        multiplies_unpacked.cache_clear()
