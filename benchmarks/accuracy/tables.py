@@ -87,7 +87,7 @@ def _molecules(name: str, full: bool) -> list[Setup]:
         dataset=name,
         split="one class",
         parties=4,
-        rows_per_party=0 if full else 400,
+        rows_per_party=0 if full else 800,
         latent_dim=200,
         anchor_rows=3000,
         conditions=CONDITIONS,
@@ -95,7 +95,7 @@ def _molecules(name: str, full: bool) -> list[Setup]:
         models=("mlp",),
         metrics=("roc_auc", "pr_auc"),
         epochs=20,
-        test_rows=10_000 if full else 600,
+        test_rows=10_000 if full else 1200,
         same_test=True,
     )
     apart = replace(large, conditions=("DiffSpan-Orth",), oracles=False)
