@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
+from examples.demo.actors import CommandError
 from protocol.codec import decode
 from protocol.envelope import Signed, verify
 from protocol.messages import DTYPE_BYTES, PrivacyRecord, UplinkManifest
@@ -56,6 +57,27 @@ def test_a_round_in_another_number_type_sends_its_bytes(made: Consortium, rep_dt
         sdk.receive(session, found)
         right = np.array(sdk.predict(session, found, fresh).labels) == fresh.column("label").to_numpy()
         assert right.mean() > 0.85
+
+
+def test_a_closed_round_leaves_no_array_at_the_analyst_and_predicts_on(made: Consortium) -> None:
+    found = made.anchored(latent_dim=4)
+    arrays = made.analyst.data_dir / "blobs" / found
+    for seed, name in enumerate(made.names):
+        made.contribute(name, found, rows(seed, 80))
+    made.wait_for(found, "released")
+    *others, last = made.sessions.values()
+    for session in others:
+        sdk.receive(session, found)
+    with pytest.raises(CommandError, match=f"no downlink was fetched yet by {made.names[-1]}"):
+        made.analyst.run("collaboration", "close", found)
+    sdk.receive(last, found)
+    assert list(arrays.rglob("*"))
+    made.analyst.run("collaboration", "close", found)
+    assert not arrays.exists()
+    for session in made.sessions.values():
+        assert len(sdk.predict(session, found, rows(7, 50)).labels) == 50
+        assert session.status(found)["state"] == "closed"
+    assert "formula (3)" in made.analyst.run("collaboration", "report", found)
 
 
 def test_an_uplink_is_formula_3_and_the_labels_within_one_percent(made: Consortium) -> None:
