@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+ERASE_ATTEMPTS: Final = 3
+"""An upload that is still under way may put a file where others were just removed."""
 
 
 class DirectoryBlobs:
@@ -85,5 +88,9 @@ class DirectoryBlobs:
 
     def erase(self, folder: str) -> None:
         """Remove every blob whose key begins with ``folder/``, the partial ones too."""
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self._root / folder)
+        path = self._root / folder
+        for _ in range(ERASE_ATTEMPTS):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                return
+        shutil.rmtree(path)  # says why not

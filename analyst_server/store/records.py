@@ -251,8 +251,9 @@ def _keep_a_write_ahead_log(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             return
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # the rest says of what kind
+            if not is_busy or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 

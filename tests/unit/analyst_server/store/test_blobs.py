@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -153,3 +154,44 @@ def test_a_second_server_is_refused_while_the_first_runs(tmp_path: Path) -> None
         pass
     with only_server(tmp_path):
         pass
+
+
+def test_a_folder_is_erased_with_what_is_half_there_and_no_other(blobs: DirectoryBlobs) -> None:
+    blobs.write(KEY, b"content")
+    append(blobs, 0, b"half")
+    blobs.write("other/uplinks/one", b"content")
+    blobs.erase("collaboration")
+    assert not blobs.path("collaboration").exists()
+    assert blobs.exists("other/uplinks/one")
+    blobs.erase("collaboration")  # again is fine
+
+
+def test_what_is_put_there_meanwhile_is_erased_too(
+    blobs: DirectoryBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs.write(KEY, b"content")
+    plain = shutil.rmtree
+    calls: list[Path] = []
+
+    def and_a_late_one(path: Path, *, ignore_errors: bool = False) -> None:
+        plain(path, ignore_errors=ignore_errors)
+        calls.append(path)
+        if len(calls) == 1:
+            append(blobs, 0, b"late")
+
+    monkeypatch.setattr("shutil.rmtree", and_a_late_one)
+    blobs.erase("collaboration")
+    assert not blobs.path("collaboration").exists()
+    assert len(calls) == 2
+
+
+def test_what_cannot_be_erased_is_no_success(blobs: DirectoryBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs.write(KEY, b"content")
+
+    def refuse(path: Path, *, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise PermissionError(path)
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    with pytest.raises(PermissionError):
+        blobs.erase("collaboration")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -61,6 +62,28 @@ def open_at_once(url: str, programs: int) -> None:
 def test_a_new_database_may_be_opened_by_many_at_once(tmp_path: Path) -> None:
     for number in range(30):
         open_at_once(f"sqlite:///{tmp_path / f'{number}.sqlite'}", programs=8)
+
+
+def test_a_file_that_is_no_database_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odc.sqlite").mkdir()
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
+    opened = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
+    with pytest.raises(OperationalError), opened.begin():
+        pass
+
+
+def test_a_disk_that_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def execute(self, _pragma: str) -> None:
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+            raise error
+
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
+    with pytest.raises(sqlite3.OperationalError, match="disk"):
+        records_module._keep_a_write_ahead_log(Failing())  # type: ignore[arg-type]  # as far as it is used
 
 
 def collaboration(number: int = 1, **changed: Any) -> Collaboration:
