@@ -121,19 +121,26 @@ class AnalystConnection:
 
         Every request of the protocol may: repeating one is acknowledged like the first.
         """
-        for pause_s in (*_PAUSES_S[: self._attempts - 1], None):
+        for pause_s in _PAUSES_S[: self._attempts - 1]:
             try:
                 return self.request_once(method, path, content=content, headers=headers)
             except TlsFailedError:
                 raise  # trying again does not mend a certificate
             except ConnectionFailedError as error:
-                if pause_s is None:
-                    if self._is_answered_without_certificate():
-                        raise TlsFailedError(f"{self._url} refused this institution's certificate") from error
-                    raise
                 log.warning("%s; trying again in %g s", error.detail, pause_s)
                 self._pause(pause_s)
-        raise AssertionError("unreachable")
+        try:
+            return self.request_once(method, path, content=content, headers=headers)
+        except TlsFailedError:
+            raise
+        except ConnectionFailedError as error:
+            has_answered = error.__cause__ is None  # that it is busy, say: so it believes our certificate
+            if has_answered or not self._is_answered_without_certificate():
+                raise
+        try:  # it may have come up between the two
+            return self.request_once(method, path, content=content, headers=headers)
+        except ConnectionFailedError as error:
+            raise TlsFailedError(f"{self._url} refused this institution's certificate") from error
 
     def request_once(
         self,

@@ -145,6 +145,40 @@ def test_a_request_is_sent_again_until_it_is_answered(failure: Any) -> None:
     assert (len(server.requests), len(pauses)) == (3, 2)
 
 
+BUSY = httpx.Response(503)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error"),
+    [
+        ((DOWN, OK), None),  # it came up between the two
+        ((DOWN,), TlsFailedError),
+        ((BUSY,), ConnectionFailedError),  # whoever answers has believed our certificate
+    ],
+)
+def test_a_server_that_answers_strangers_alone_refuses_our_certificate(
+    answers: tuple[Any, ...], error: type[OdcError] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = connect(InTurn(*answers), Pauses())
+    monkeypatch.setattr(line, "_attempts", 1)
+    monkeypatch.setattr(line, "_is_answered_without_certificate", lambda: True)
+    if error is None:
+        assert line.request("GET", "/x").status_code == 200
+        return
+    with pytest.raises(error) as caught:
+        line.request("GET", "/x")
+    assert caught.type is error
+
+
+def test_one_attempt_is_made_where_the_caller_comes_back_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, pauses = InTurn(DOWN), Pauses()
+    line = connect(server, pauses)
+    monkeypatch.setattr(line, "_attempts", 1)
+    with pytest.raises(ConnectionFailedError):
+        line.request("GET", "/x")
+    assert (len(server.requests), pauses) == (1, [])
+
+
 def test_the_pauses_grow() -> None:
     pauses = Pauses()
     with pytest.raises(ConnectionFailedError):
