@@ -16,7 +16,7 @@ ANCHOR_PREDICTIONS: Final = "a k q / 8"
 WITHOUT_FORMULA: Final = (("control", "control"), ("membership", "joining and listing"))
 
 
-def compared(wire: dict[str, Any], downlink: str = "") -> list[dict[str, Any]]:
+def compared(wire: dict[str, Any], downlink: str) -> list[dict[str, Any]]:
     """Return formula, ours and ratio of each kind of transfer over all parties, of all else, and in all.
 
     The formulas stand at 32 bits. Ours is what was measured, so the ratio holds everything: labels, TLS, what

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from analyst_server.services.analyst import Analyst
 from protocol.states import State
 
-ENDED = (State.CLOSED, State.CANCELLED)
+ENDED: Final = (State.CLOSED, State.CANCELLED)
 
 
 def erase_arrays(analyst: Analyst, collaboration_id: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from analyst_server.store import DirectoryBlobs
 from protocol.arrays import DIGEST_BYTES, ArrayDigest, Chunk, Layout, StreamReader, check_values
-from protocol.errors import OffsetMismatchError, TruncatedError, UploadSupersededError
+from protocol.errors import NotFoundError, OffsetMismatchError, TruncatedError, UploadSupersededError
 
 _LABELS = 2
 """Place of the labels among the arrays of an uplink."""
@@ -57,9 +57,11 @@ class UploadSession:
         return [array.digest() for array in running]
 
     def keep(self, chunk: Chunk) -> None:
-        """Write a checked chunk behind the others; raises `UploadSupersededError` if those are gone."""
-        if self.digests and not self.blobs.has_partial(self.key):  # the operator has ended the collaboration
-            raise UploadSupersededError("what had arrived of this upload was erased")
+        """Write a checked chunk behind the others; raises `NotFoundError` if those were erased."""
+        if self.digests and not self.blobs.has_partial(self.key):
+            error = NotFoundError("what had arrived of this upload was erased: its collaboration has ended")
+            error.hint = "`odc status` shows the collaborations that go on"
+            raise error
         with self.blobs.append_partial(self.key, chunk.slot.payload_offset) as file:
             file.write(chunk.data)
         with self.blobs.append_partial(_list_key(self.key), DIGEST_BYTES * len(self.digests)) as file:

@@ -259,7 +259,7 @@ def _let_join(
     signing = ("--request", str(server.data_dir / "analyst-request.odc"), "--yes", "--watch", str(_TIMEOUT_S))
     lead.start("consortium", "approve", *signing, *_secret(files))
     certificate = lead.home / "analyst-certificate.pem"
-    _wait_until(certificate.exists)
+    _wait_for(certificate)
     operator.run("install", str(certificate))
     operator.start("collaboration", "create", str(files / "terms.json"), "--json")
     server.wait_until_up()
@@ -275,11 +275,11 @@ def _secret(files: Path) -> tuple[str, str]:
     return "--passphrase-file", str(files / "passphrase")
 
 
-def _wait_until(is_so: Callable[[], bool]) -> None:
+def _wait_for(file: Path) -> None:
     deadline = time.monotonic() + _TIMEOUT_S
-    while not is_so():
+    while not file.exists():
         if time.monotonic() > deadline:
-            raise RuntimeError("nothing has happened for too long")
+            raise RuntimeError(f"there is no {file} after {_TIMEOUT_S} s")
         time.sleep(_GLANCE_S)
 
 

@@ -12,6 +12,7 @@ from examples.demo.actors import CommandError
 from protocol.errors import (
     AlreadyExistsError,
     DifferentUplinkError,
+    NotFoundError,
     OutOfOrderError,
     TermsMismatchError,
     TermsNotAcceptedError,
@@ -195,6 +196,25 @@ def test_a_table_is_not_read_for_a_round_that_is_cancelled(made: Consortium) -> 
     with refused(made, OutOfOrderError, exit_code=6, says="cancelled"):
         made.contribute("hospital-b", found, rows(1, 40))
     assert b.status(found)["waiting_for"] == []
+
+
+def test_a_round_that_is_cancelled_under_an_upload_says_so_and_keeps_nothing(made: Consortium) -> None:
+    found, b = made.anchored(latent_dim=4), made.sessions["hospital-b"]
+    arrays = made.analyst.data_dir / "blobs" / found
+    sdk.prepare(b, found, rows(1, 400_000))
+    told: list[int] = []
+
+    def cancel_after_the_second_chunk(done: int, _all: int) -> None:
+        told.append(done)
+        if len(told) == 2:
+            made.analyst.run("collaboration", "cancel", found)
+
+    with pytest.raises(NotFoundError, match="its collaboration has ended"):
+        sdk.contribute(b, found, progress=cancel_after_the_second_chunk)
+    assert len(told) > 2
+    assert not arrays.exists()
+    with refused(made, OutOfOrderError, exit_code=6, says="cancelled"):
+        sdk.contribute(b, found)
 
 
 def test_an_empty_table_is_no_reason_to_send_without_labels(made: Consortium) -> None:

@@ -134,8 +134,9 @@ class AnalystConnection:
         except TlsFailedError:
             raise
         except ConnectionFailedError as error:
-            has_answered = error.__cause__ is None  # that it is busy, say: so it believes our certificate
-            if has_answered or not self._is_answered_without_certificate():
+            # a server that answers, if only that it is busy, has believed our certificate
+            is_silent = isinstance(error.__cause__, httpx.TransportError)
+            if not is_silent or not self._is_answered_without_certificate():
                 raise
         try:  # it may have come up between the two
             return self.request_once(method, path, content=content, headers=headers)

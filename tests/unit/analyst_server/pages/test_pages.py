@@ -202,7 +202,7 @@ def test_nothing_is_drawn_outside_the_chart() -> None:
 
 
 def test_the_report_adds_parties_up_and_keeps_the_ratio() -> None:
-    rows = {row["what"]: row for row in compared(wire())}
+    rows = {row["what"]: row for row in compared(wire(), report()["downlink"])}
     assert (rows["uplink"]["formula_bytes"], rows["uplink"]["ours_bytes"]) == (2001, 2001 + 62)
     assert rows["uplink"]["ratio"] == pytest.approx(2063 / 2001)
     assert (rows["control"]["ours_bytes"], rows["control"]["ratio"]) == (180, None)

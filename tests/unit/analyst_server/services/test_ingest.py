@@ -354,7 +354,7 @@ def test_an_append_to_a_cancelled_collaboration_is_refused(ready: World) -> None
     half = offset_after(uplink, 2)
     append.write(uplink.stream[:half])
     collaborations.cancel(ready.analyst, ready.id)
-    with pytest.raises(UploadSupersededError, match="erased"):
+    with pytest.raises(NotFoundError, match="its collaboration has ended"):
         append.write(uplink.stream[half:])
     assert append.close() == half
     assert not folder(ready).exists()
