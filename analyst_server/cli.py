@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,15 +23,14 @@ from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.codec import explain
-from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
+from protocol.errors import InputError, UnreadableFileError
 from protocol.invitation import Invitation
-from protocol.loading import loading
 from protocol.terms import RowType
-from protocol.tokens import Scope, TokenRequest, as_lines, id_of, lifetime_s, new_token, token_digest
+from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
+from runtime.files import read_text
+from runtime.start_up import loading
+from runtime.terminal import shown, token_lifetime_s, token_lines
 
-log = logging.getLogger(__name__)
-
-PROGRAM = "odc-analyst"
 app = typer.Typer(
     no_args_is_help=True,
     help="The analyst of an ODC consortium.",
@@ -64,7 +61,7 @@ def _settings(data_dir: Path | None = None, **options: Any) -> Settings:
 
 
 def _show(value: Any, as_json: bool, people: Callable[[Any], str]) -> None:
-    typer.echo(json.dumps(value, indent=2) if as_json else people(value))
+    typer.echo(shown(value, as_json=as_json, people=people))
 
 
 @app.command()
@@ -82,7 +79,7 @@ def join(
 ) -> None:
     """Make this analyst's key and a request for its certificate."""
     settings = _settings(data_dir)
-    parsed = Invitation.from_json(_read_text(invitation))
+    parsed = Invitation.from_json(read_text(invitation))
     out.write_bytes(enrolment.join(settings.identity_dir, parsed, now=unix_now()))
     value = {
         "request": str(out),
@@ -132,7 +129,7 @@ def install(
 ) -> None:
     """Put the certificate beside its key."""
     settings = _settings(data_dir)
-    pem = _read_text(certificate).encode()
+    pem = read_text(certificate).encode()
     identity = enrolment.install(settings.identity_dir, pem, now=unix_now())
     _show(
         {"name": identity.name, "role": identity.role, "consortium_id": identity.consortium_id},
@@ -224,7 +221,7 @@ def create(
 ) -> None:
     """Publish the terms of a new collaboration."""
     analyst = open_analyst(_settings(data_dir))
-    text = _read_text(terms)
+    text = read_text(terms)
     try:
         draft = json.loads(text) if terms.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
@@ -339,14 +336,14 @@ def create_token(
         "digest": token_digest(drawn),
         "label": label,
         "collaboration_id": collaboration_id,
-        "expires_at": analyst.clock() + lifetime_s(days),
+        "expires_at": analyst.clock() + token_lifetime_s(days),
     }
     request = TokenRequest.from_json(json.dumps(asked).encode())
     row = tokens.create_for_operator(analyst, request, cast("Scope", scope))
     _show(
         {"token": drawn, **row.model_dump()},
         as_json,
-        lambda _: f"{drawn}\n{as_lines([row])}\nit is not shown again",
+        lambda _: f"{drawn}\n{token_lines([row])}\nit is not shown again",
     )
 
 
@@ -354,7 +351,7 @@ def create_token(
 def list_tokens(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show the operator's tokens: what for, until when, and when each was last used."""
     rows = tokens.listing(open_analyst(_settings(data_dir)), None)
-    _show([row.model_dump() for row in rows], as_json, lambda _: as_lines(rows) or "no tokens")
+    _show([row.model_dump() for row in rows], as_json, lambda _: token_lines(rows) or "no tokens")
 
 
 @token.command(name="revoke")
@@ -396,25 +393,3 @@ def _write_page(path: Path | None, page: Callable[[Any], str], value: Any) -> No
         path.write_text(page(value), "utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise UnreadableFileError(path, reason) from None
-
-
-def main() -> None:
-    """Run the command; our own errors end it with two lines and their exit code."""
-    os.umask(0o077)  # keys, rows and results: what this program writes, its user alone reads
-    try:
-        app(prog_name=PROGRAM)
-    except OdcError as error:
-        typer.echo(for_terminal(PROGRAM, error), err=True)
-        sys.exit(error.exit_code)
-    except Exception as error:  # a fault of ours: its text may quote a table, so it is told on request
-        log.info("unexpected error", exc_info=True)
-        typer.echo(for_terminal(PROGRAM, OdcError(f"unexpected {type(error).__name__}")), err=True)
-        sys.exit(OdcError.exit_code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import time
 from pathlib import Path
@@ -32,6 +31,7 @@ from protocol.identity import (
 )
 from protocol.invitation import Invitation
 from protocol.messages import Renewal
+from runtime.files import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def join(identity_dir: Path, invitation: Invitation, *, now: int) -> bytes:
     key_path = identity_dir / "key.pem"
     if not key_path.exists():
         key = ec.generate_private_key(ec.SECP256R1())
-        _write_private(key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        write_whole(key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     root_path = identity_dir / "root.pem"
     if root_path.exists() and root_path.read_text() != invitation.root_certificate:
         raise InvitationError(f"{identity_dir} belongs to another consortium; choose another --data-dir")
@@ -103,7 +103,7 @@ def install(identity_dir: Path, certificate_pem: bytes, *, now: int) -> Identity
     if not same_key(public_key(certificate), _load(key_path).public_key()):
         raise CertificateRefusedError("the certificate is not for the key of this analyst")
     # whole at once: a server may be waiting for it
-    _write_private(identity_dir / "certificate.pem", certificate.public_bytes(Encoding.PEM))
+    write_whole(identity_dir / "certificate.pem", certificate.public_bytes(Encoding.PEM))
     return identity
 
 
@@ -126,12 +126,3 @@ def _load(path: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateRefusedError(f"{path} is not an ECDSA key")
     return key
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    temporary = path.with_name(path.name + ".part")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -8,13 +8,21 @@ different byte strings are never the same message (docs/protocol.md, "Canonical 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import msgpack
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from protocol.errors import LimitExceededError, MalformedMessageError
-from protocol.limits import MAX_COLUMNS, MAX_CONTAINERS, MAX_FIELDS, MAX_MESSAGE_BYTES, MAX_NESTING
+from protocol.limits import (
+    MAX_COLUMNS,
+    MAX_CONTAINERS,
+    MAX_FIELDS,
+    MAX_MESSAGE_BYTES,
+    MAX_NESTING,
+    MAX_PARTIES,
+)
 
 
 class Message(BaseModel):
@@ -137,3 +145,24 @@ def explain(error: ValidationError) -> str:
 def digest(message: Message) -> bytes:
     """Return the SHA-256 of the canonical bytes."""
     return hashlib.sha256(encode(message)).digest()
+
+
+def pack_list(items: Sequence[bytes]) -> bytes:
+    """Return the bytes of a list of messages: a msgpack array of byte strings."""
+    packed: bytes = msgpack.packb(list(items), use_bin_type=True)
+    if len(packed) > MAX_MESSAGE_BYTES:
+        raise LimitExceededError("list in bytes", MAX_MESSAGE_BYTES, len(packed))
+    return packed
+
+
+def unpack_list(data: bytes) -> list[bytes]:
+    """Return the items of a list; raises `MalformedMessageError` or `LimitExceededError`."""
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise LimitExceededError("list in bytes", MAX_MESSAGE_BYTES, len(data))
+    try:
+        items: Any = msgpack.unpackb(data, raw=False, max_array_len=MAX_PARTIES)
+    except (ValueError, msgpack.exceptions.UnpackException):
+        raise MalformedMessageError("list", "is not msgpack") from None
+    if not isinstance(items, list) or not all(isinstance(item, bytes) for item in items):
+        raise MalformedMessageError("list", "is not an array of byte strings")
+    return items

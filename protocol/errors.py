@@ -63,8 +63,6 @@ class OdcError(Exception):
 
     code: ClassVar[str] = "error"
     title: ClassVar[str] = "Something went wrong"
-    exit_code: ClassVar[int] = 1
-    """What a command ends with; docs/cli.md lists them."""
     hint: str = "run the command again with --verbose and read the last lines"
 
     def __init__(self, detail: str, /, **context: Any) -> None:
@@ -96,7 +94,6 @@ class ProtocolError(OdcError):
 
     code = "protocol-error"
     title = "Message breaks the protocol"
-    exit_code = 4
     hint = "check that both sides run a released version; the sender's log names the message"
 
 
@@ -231,7 +228,6 @@ class TrustError(OdcError):
 
     code = "trust-error"
     title = "Not trusted"
-    exit_code = 5
     hint = "ask the lead institution: it issues every certificate of the consortium"
 
 
@@ -314,7 +310,6 @@ class InputError(OdcError):
 
     code = "input-error"
     title = "Input cannot be used"
-    exit_code = 3
     hint = "correct it and run the command again; nothing was sent"
 
 
@@ -334,7 +329,6 @@ class RoundError(OdcError):
 
     code = "round-error"
     title = "Not now"
-    exit_code = 6
     hint = "`odc status` says what the collaboration waits for"
 
 
@@ -419,16 +413,6 @@ class RoundFailedError(RoundError):
     code = "round-failed"
     title = "The round failed at the analyst"
     hint = "nothing was lost: the analyst can resume it after reading the reason"
-
-
-def for_terminal(program: str, error: OdcError) -> str:
-    """Return the two lines a command prints before it ends."""
-    return f"{program}: error: {printable(error.detail)}\n{program}: hint: {printable(error.hint)}"
-
-
-def printable(text: str) -> str:
-    """Return a text that came from elsewhere, unable to move a terminal's cursor."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
 
 
 def _subclasses(cls: type[OdcError]) -> Iterator[type[OdcError]]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
@@ -17,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from protocol.codec import explain
 from protocol.errors import InputError, MalformedMessageError, TokenRefusedError
-from protocol.limits import MAX_TOKEN_S
 from protocol.messages import UnixTime
 from protocol.terms import FieldText, Identifier
 
@@ -100,26 +97,3 @@ def id_of(named: str) -> str:
     if not re.fullmatch("[0-9a-f]{32}", named):
         raise InputError("a token's id is 32 hexadecimal digits; `token list` shows it")
     return named
-
-
-def lifetime_s(days: int) -> int:
-    """Return how long a token shall hold; raises `InputError`."""
-    if not 1 <= days <= MAX_TOKEN_S // 86400:
-        raise InputError(f"--days must lie between 1 and {MAX_TOKEN_S // 86400}, got {days}")
-    return days * 86400
-
-
-def as_lines(rows: Iterable[TokenRow]) -> str:
-    """Return tokens as a person reads them in a list."""
-    return "\n".join(map(_line, rows))
-
-
-def _line(row: TokenRow) -> str:
-    state = "revoked" if row.revoked else f"until {_day(row.expires_at)}"
-    used = "never used" if row.last_used_at is None else f"last used {_day(row.last_used_at)}"
-    where = row.collaboration_id or "all collaborations"
-    return f"{row.token_id}  {row.scope:<6}  {state:<16}  {used:<20}  {where}  {row.label}".rstrip()
-
-
-def _day(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).date().isoformat()

@@ -1,6 +1,22 @@
-"""``python -m user_client`` is `odc`."""
+"""The command `odc`, also as ``python -m user_client``."""
 
-from user_client.entry import main
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.start_up import start
+
+
+def main() -> None:
+    """Run the command."""
+    start("odc", _load, extra="client")
+
+
+def _load() -> Callable[..., object]:
+    from user_client.cli.main import app
+
+    return app
+
 
 if __name__ == "__main__":
     main()

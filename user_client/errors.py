@@ -9,25 +9,27 @@
      +- NotPreparedError
      +- NotForgottenError
      +- BusyError
-     +- InputError
-         +- ChoiceNeededError
-         +- ConfirmationNeededError
-         +- PassphraseError
-         +- PassphraseNeededError
-         +- TableError             always a row or a column, never a value
-             +- MissingColumnError
-             +- EmptyFieldError
-             +- NotANumberError
-             +- OutOfRangeError
-             +- UnknownLevelError
+
+    InputError
+     +- ChoiceNeededError
+     +- ConfirmationNeededError
+     +- PassphraseError
+     +- PassphraseNeededError
+     +- TableError                 always a row or a column, never a value
+         +- MissingColumnError
+         +- EmptyFieldError
+         +- NotANumberError
+         +- OutOfRangeError
+         +- UnknownLevelError
 """
 
 from __future__ import annotations
 
 from protocol.errors import InputError, OdcError
+from runtime.terminal import LocalError
 
 
-class ConnectionFailedError(OdcError):
+class ConnectionFailedError(LocalError, OdcError):
     """No connection to the analyst, or it broke and did not come back."""
 
     code = "connection-failed"
@@ -44,7 +46,7 @@ class TlsFailedError(ConnectionFailedError):
     hint = "check the clock, and that no proxy or antivirus opens TLS to this address; else ask the lead"
 
 
-class NotJoinedError(OdcError):
+class NotJoinedError(LocalError, OdcError):
     """No certificate in the state directory."""
 
     code = "not-joined"
@@ -53,7 +55,7 @@ class NotJoinedError(OdcError):
     hint = "run `odc join INVITATION`, or point --home (ODC_HOME) to the right directory"
 
 
-class NotPreparedError(OdcError):
+class NotPreparedError(LocalError, OdcError):
     """A step that needs an earlier one on this machine."""
 
     code = "not-prepared"
@@ -62,7 +64,7 @@ class NotPreparedError(OdcError):
     hint = "`odc status` says which step comes next"
 
 
-class NotForgottenError(OdcError):
+class NotForgottenError(LocalError, OdcError):
     """The secret basis, or what leads to it, is or may be on this machine."""
 
     code = "not-forgotten"
@@ -71,7 +73,7 @@ class NotForgottenError(OdcError):
     hint = "run `odc forget`; look at files of unknown content yourself, and remove them"
 
 
-class BusyError(OdcError):
+class BusyError(LocalError, OdcError):
     """Two commands at once on one state directory."""
 
     code = "busy"

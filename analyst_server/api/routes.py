@@ -31,6 +31,7 @@ from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.services.matrix import MatrixUpload
 from analyst_server.services.upload_session import Append
 from protocol import __version__
+from protocol.codec import pack_list, unpack_list
 from protocol.errors import MalformedMessageError
 from protocol.limits import (
     DEFAULT_CHUNK_BYTES,
@@ -41,7 +42,6 @@ from protocol.limits import (
     MAX_TOKEN_REQUEST_BYTES,
     MIN_CHUNK_BYTES,
 )
-from protocol.lists import pack_list, unpack_list
 from protocol.tokens import TokenRequest
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, WIRE_VERSIONS
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from analyst_server.training import ModelSpec
 from protocol.arrays import dequantise
-from protocol.loading import loading
+from runtime.start_up import loading
 
 _BATCH_ROWS: Final = 8192
 """Anchor rows that are predicted at once."""

@@ -13,21 +13,22 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any
 
-from protocol.loading import loading
+from runtime.start_up import loading
 
 Commands = Callable[..., Any]
 
 
 def run(commands: Commands, program: str, words: list[str]) -> dict[str, Any]:
     """Run one command and return its exit code, and what it printed or its error."""
-    from protocol.errors import OdcError, for_terminal
+    from protocol.errors import OdcError
+    from runtime.terminal import exit_code, for_terminal
 
     printed = io.StringIO()
     try:
         with redirect_stdout(printed):
             commands(words, prog_name=program, standalone_mode=False)
     except OdcError as error:
-        return {"exit_code": error.exit_code, "error": for_terminal(program, error)}
+        return {"exit_code": exit_code(error), "error": for_terminal(program, error)}
     return {"exit_code": 0, "printed": printed.getvalue()}
 
 

@@ -19,8 +19,9 @@ from rich.console import Console
 from examples.demo.actors import Analyst, CommandError, Institution, found_consortium, join_all
 from examples.demo.report import assemble, compare, print_tables
 from examples.demo.tables import DemoTables, breast_cancer, own_table, write_csv
-from protocol.errors import OdcError, for_terminal
+from protocol.errors import OdcError
 from protocol.terms import Schema
+from runtime.terminal import exit_code, for_terminal
 
 console = Console(stderr=True, highlight=False)
 
@@ -141,7 +142,7 @@ def main() -> int:
         report = run(tables, given.out.resolve(), given.latent_dim)
     except OdcError as error:
         console.print(for_terminal("demo", error))
-        return error.exit_code
+        return exit_code(error)
     except (CommandError, RuntimeError) as error:
         console.print(f"demo: error: {error}")
         return 1

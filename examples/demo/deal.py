@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from examples.demo.tables import DemoTables, breast_cancer, own_table, write_csv
-from protocol.errors import InputError, OdcError, for_terminal
+from protocol.errors import InputError, OdcError
+from runtime.terminal import exit_code, for_terminal
 
 MOUNTED_TABLE = Path("/own/table")
 """Where the compose file mounts a person's table, whatever its name is outside."""
@@ -77,7 +78,7 @@ def main() -> int:
         deal(tables, given.hospitals, given.desks)
     except OdcError as error:
         sys.stderr.write(for_terminal("demo", error) + "\n")
-        return error.exit_code
+        return exit_code(error)
     for name, rows in by_name(tables, given.hospitals).items():
         print(f"{name}: {len(rows)} rows of {tables.name}")
     return 0

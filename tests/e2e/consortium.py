@@ -26,6 +26,7 @@ from analyst_server.services.analyst import Analyst as OpenedAnalyst
 from analyst_server.settings import Settings
 from examples.demo.actors import Analyst, Institution
 from protocol.errors import OdcError
+from runtime import terminal
 from user_client import sdk
 from user_client.custody.protection import protect
 from user_client.sdk import Session
@@ -216,6 +217,6 @@ def refused(
     with pytest.raises(error, match=says) as caught:
         yield caught
     assert type(caught.value) is error
-    assert caught.value.exit_code == exit_code
+    assert terminal.exit_code(caught.value) == exit_code
     assert caught.value.hint == error.hint
     assert made.records() == before

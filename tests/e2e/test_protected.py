@@ -10,6 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from examples.demo.actors import CommandError
+from runtime.terminal import exit_code
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
 from user_client.errors import PassphraseNeededError
@@ -49,7 +50,7 @@ def test_commands_take_the_passphrase_from_a_file_and_miss_it_in_a_sentence(made
     assert institution.odc("--passphrase-file", str(file), "status")["party"] == "hospital-b"
     with pytest.raises(CommandError) as missing:
         institution.odc("status")
-    assert missing.value.exit_code == PassphraseNeededError.exit_code
+    assert missing.value.exit_code == exit_code(PassphraseNeededError)
     assert re.search("hint: .*ODC_PASSPHRASE_FILE", missing.value.stderr)
     file.write_text("not this one")
     with pytest.raises(CommandError, match="the passphrase is wrong"):

@@ -20,6 +20,7 @@ from protocol.errors import (
 )
 from protocol.messages import UplinkManifest
 from protocol.terms import Terms
+from runtime.terminal import exit_code
 from tests.e2e.consortium import Consortium, consortium, refused, rows
 from tests.faults import crafted
 from user_client import sdk
@@ -83,7 +84,7 @@ def test_a_number_that_is_none_is_refused_with_its_row(
     given[array][3, 1] = value
     with pytest.raises(NotFiniteError, match=f"{array}: row 3 is not finite") as caught:
         crafted.send(b, terms, given)
-    assert (caught.value.exit_code, caught.value.hint) == (4, NotFiniteError.hint)
+    assert (exit_code(caught.value), caught.value.hint) == (4, NotFiniteError.hint)
     assert b.status(running)["state"] == "collecting"
     assert "hospital-b: odc contribute" in b.status(running)["waiting_for"]
 
@@ -95,7 +96,7 @@ def test_a_label_that_numbers_no_class_is_refused_with_its_row(
     given["labels"][4] = 2
     with pytest.raises(LabelOutOfRangeError, match="row 4 is not one of 2 classes") as caught:
         crafted.send(b, terms, given)
-    assert (caught.value.exit_code, caught.value.hint) == (4, LabelOutOfRangeError.hint)
+    assert (exit_code(caught.value), caught.value.hint) == (4, LabelOutOfRangeError.hint)
     assert "hospital-b: odc contribute" in b.status(running)["waiting_for"]
 
 
@@ -124,7 +125,7 @@ def test_a_prepared_payload_that_was_damaged_is_not_sent_and_can_be_prepared_aga
     before = made.records()
     with pytest.raises(NotPreparedError) as caught:
         sdk.contribute(b, running)
-    assert (caught.value.exit_code, caught.value.hint) == (6, "run `odc prepare TABLE` again")
+    assert (exit_code(caught.value), caught.value.hint) == (6, "run `odc prepare TABLE` again")
     assert made.records() == before
     sdk.prepare(b, running, table)
     assert payload.stat().st_size == len(good)
@@ -139,7 +140,7 @@ def test_bytes_that_change_on_the_way_to_the_analyst_are_refused(b: Session, run
     payload.write_bytes(good[:20] + bytes([good[20] ^ 1]) + good[21:])
     with pytest.raises(DigestMismatchError) as caught:
         send_uplink(b.connection, running, signed, manifest, payload)
-    assert (caught.value.exit_code, caught.value.hint) == (4, DigestMismatchError.hint)
+    assert (exit_code(caught.value), caught.value.hint) == (4, DigestMismatchError.hint)
     assert "hospital-b: odc contribute" in b.status(running)["waiting_for"]
 
 
@@ -165,6 +166,6 @@ def test_other_bytes_than_promised_do_not_move_the_upload(made: Consortium, b: S
         b.connection.request_once(
             "PATCH", f"/v1/uploads/{opened['upload_id']}", content=bytes(10_000), headers=headers
         )
-    assert caught.value.exit_code == 4
+    assert exit_code(caught.value) == 4
     assert caught.value.hint
     assert b.connection.request("HEAD", f"/v1/uploads/{opened['upload_id']}").headers["upload-offset"] == "0"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from runtime.terminal import exit_code
 from tests.e2e.consortium import Consortium, consortium, rows
 from tests.faults.line import line
 from user_client import sdk
@@ -89,7 +90,7 @@ def test_a_downlink_cut_in_the_middle_leaves_nothing_and_comes_again(
         made.go_through("hospital-b", broken.port)
         with pytest.raises(ConnectionFailedError) as caught:
             sdk.receive(b, found)
-        assert (caught.value.exit_code, caught.value.hint) == (7, ConnectionFailedError.hint)
+        assert (exit_code(caught.value), caught.value.hint) == (7, ConnectionFailedError.hint)
         assert broken.cuts_left == 0
         left = {path.name for path in directory.iterdir()}
         assert not left & {DOWNLINK_FILE, CHANGE_FILE, MODEL_FILE}
@@ -111,6 +112,6 @@ def test_a_server_that_is_not_there_ends_with_7_and_the_hint(made: Consortium) -
         pytest.raises(ConnectionFailedError) as caught,
     ):
         nowhere.discover()
-    assert (caught.value.exit_code, caught.value.hint) == (7, ConnectionFailedError.hint)
+    assert (exit_code(caught.value), caught.value.hint) == (7, ConnectionFailedError.hint)
     assert pauses == sorted(pauses)
     assert len(pauses) >= 4

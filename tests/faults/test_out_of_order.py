@@ -19,6 +19,7 @@ from protocol.errors import (
     UnsupportedVersionError,
 )
 from protocol.messages import UplinkManifest
+from runtime.terminal import exit_code
 from tests.e2e.consortium import Consortium, consortium, refused, rows
 from tests.faults import crafted
 from user_client import sdk
@@ -76,7 +77,7 @@ def test_the_anchor_waits_for_every_signature(made: Consortium) -> None:
     before = made.records()
     with pytest.raises(NotPreparedError, match="not yet accepted by hospital-b") as caught:
         sdk.create_anchor(made.lead, found)
-    assert caught.value.exit_code == 6
+    assert exit_code(caught.value) == 6
     assert "odc status" in caught.value.hint
     assert made.records() == before
 
@@ -185,7 +186,7 @@ def test_a_message_of_a_newer_wire_version_says_who_must_upgrade(made: Consortiu
         headers = {"content-type": f"application/vnd.odc.v{version}+msgpack"}
         with pytest.raises(UnsupportedVersionError) as caught:
             b.connection.request("POST", path, content=b"", headers=headers)
-        assert caught.value.exit_code == 4
+        assert exit_code(caught.value) == 4
         assert caught.value.hint == f"upgrade {older}: it is the older side"
     assert made.records() == before
 

@@ -10,6 +10,7 @@ import pytest
 from examples.demo.actors import CommandError, Institution
 from protocol.errors import CertificateRequiredError, InvitationError, NotFoundError, NotPermittedError
 from protocol.messages import UplinkManifest
+from runtime.terminal import exit_code
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, refused, rows
 from user_client import sdk
 from user_client.custody.inventory import ACCEPTANCE_FILE
@@ -146,6 +147,6 @@ def test_a_request_with_the_wrong_join_secret_gets_no_certificate_and_holds_up_n
         assert sdk.join(newcomer, for_newcomer) is None
         with pytest.raises(InvitationError, match="hospital-d does not know the join secret") as caught:
             sdk.approve_pending(made.lead, PASSPHRASE)
-        assert (caught.value.exit_code, caught.value.hint) == (5, InvitationError.hint)
+        assert (exit_code(caught.value), caught.value.hint) == (5, InvitationError.hint)
         assert sdk.join(thief, None) is None
         assert sdk.join(newcomer, None) is not None

@@ -18,9 +18,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server.services import collaborations, tokens
-from protocol.codec import encode
+from protocol.codec import encode, pack_list
 from protocol.identity import certificate_request
-from protocol.lists import pack_list
 from protocol.messages import Enrolment, InvitationTicket, Renewal
 from protocol.tokens import Scope, TokenRequest, new_token, token_digest, token_id
 from protocol.version import MEDIA_TYPE, UPLOAD_MEDIA_TYPE

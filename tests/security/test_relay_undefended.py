@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks.attacks import colluders_basis
-from protocol.codec import M, decode, digest
+from protocol.codec import M, decode, digest, unpack_list
 from protocol.envelope import SealingKey, Signed, Verified, anchor_info, seal, seed_commitment
 from protocol.errors import NotPermittedError, TermsMismatchError
 from protocol.identity import Identity
-from protocol.lists import unpack_list
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.states import State
 from protocol.terms import Terms

@@ -23,6 +23,7 @@ from protocol.errors import (
 )
 from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAnchor
 from protocol.terms import Terms
+from runtime.terminal import exit_code
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
 from tests.security.relay import (
     FORGERS,
@@ -59,7 +60,7 @@ def test_a_sealing_key_the_relay_slips_in_is_refused_by_the_lead(
         member.acceptance = signer(honest.model_copy(update={"sealing_key": relay_key.public_bytes()}))
     with pytest.raises(error) as caught:
         sdk.create_anchor(made.lead, found)
-    assert (caught.value.exit_code, caught.value.hint) == (5, error.hint)
+    assert (exit_code(caught.value), caught.value.hint) == (5, error.hint)
     assert made.state(found) == "enrolling"  # nothing was sealed, to anybody
 
 
@@ -250,7 +251,7 @@ def test_a_model_that_is_not_the_signed_one_is_refused(made: Consortium, finishe
     blob.write_bytes(honest[:-1] + bytes([honest[-1] ^ 1]))
     with pytest.raises(DigestMismatchError) as caught:
         sdk.receive(c, finished)
-    assert caught.value.exit_code == 4
+    assert exit_code(caught.value) == 4
     blob.write_bytes(honest)
     sdk.receive(c, finished)
 

@@ -17,6 +17,7 @@ from analyst_server import cli as analyst_cli
 from analyst_server.api import routes
 from analyst_server.settings import Settings
 from protocol.errors import all_errors
+from runtime.terminal import exit_code
 from user_client.cli import main as client_cli
 from user_client.sdk import PrivacyOptions
 
@@ -75,7 +76,7 @@ def test_every_slug_belongs_to_one_class() -> None:
     assert len(codes) == len(set(codes))
 
 
-@pytest.mark.parametrize("code", sorted({cls.exit_code for cls in all_errors()} | {0, 2}))
+@pytest.mark.parametrize("code", sorted({exit_code(cls) for cls in all_errors()} | {0, 2}))
 def test_exit_code_is_documented(code: int) -> None:
     assert f"| {code} |" in (DOCS / "cli.md").read_text()
 

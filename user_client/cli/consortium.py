@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,12 +11,13 @@ from typing import Annotated, Any, Final
 import typer
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from protocol.errors import InputError, InvitationError, printable
+from protocol.errors import InputError, InvitationError
 from protocol.identity import fingerprint
 from protocol.messages import Role
+from runtime.files import read_bytes, write_whole
+from runtime.terminal import day, minute, printable
 from user_client.cli.options import AsJson, PassphraseFile, can_ask, open_session, options_of, show
 from user_client.custody.authority import Authority
-from user_client.custody.files import read_bytes, write_whole
 from user_client.custody.protection import protect as protect_directory
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.sdk import (
@@ -150,7 +150,7 @@ def list_(context: typer.Context, as_json: AsJson = False) -> None:
             {
                 "party": one.party,
                 "role": one.role,
-                "ends": _date(one.expires_at),
+                "ends": day(one.expires_at),
                 "expired": one.expires_at <= now,
             }
             for one in invited
@@ -300,7 +300,7 @@ class _Approval:
         return approved
 
     def _now(self) -> str:
-        return _time(self._session.clock())
+        return minute(self._session.clock())
 
     def _waiting(self) -> list[Waiting]:
         waiting, refused = waiting_requests(self._session)
@@ -340,7 +340,7 @@ def _in_words(one: Waiting) -> str:
     parts = [f"{one.identity.name} as {one.identity.role}"]
     parts.append(f"by {one.kind} {one.request_id[:8]}")
     if one.since is not None:
-        parts.append(f"since {_time(one.since)}")
+        parts.append(f"since {minute(one.since)}")
     if one.hosts:
         parts.append(f"server names {', '.join(one.hosts)}")
     lines = [", ".join(parts), f"  key {one.key_fingerprint}"]
@@ -355,10 +355,6 @@ def _mapping(mapping: NameMapping) -> str:
     return f"{mapping.name} by the CA {subject}\n  CA {fingerprint(authority)}"
 
 
-def _time(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 def _member(member: Member) -> dict[str, Any]:
     return {
         "party": member.identity.name,
@@ -367,10 +363,6 @@ def _member(member: Member) -> dict[str, Any]:
         "ends": member.certificate.not_valid_after_utc.date().isoformat(),
         "fingerprint": fingerprint(member.certificate),
     }
-
-
-def _date(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
 def _listing(value: dict[str, Any]) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from protocol.messages import ForgettingStatement
+from runtime.terminal import second
 from user_client.cli.options import AsJson, CollaborationOption, open_session, show
 from user_client.custody.inventory import STATEMENT_FILE
 from user_client.errors import NotForgottenError
@@ -85,13 +85,9 @@ def _text(statement: ForgettingStatement, path: str) -> str:
 
 def _erased_lines(statement: ForgettingStatement) -> list[str]:
     return [
-        f"  {_time(file.erased_at)}  {file.size_bytes:>12,} bytes  {words}"
+        f"  {second(file.erased_at)}  {file.size_bytes:>12,} bytes  {words}"
         for file, words in zip(statement.erased, forgotten_in_words(statement), strict=True)
     ]
-
-
-def _time(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _examined_text(examined: Examined) -> str:

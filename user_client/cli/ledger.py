@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from runtime.files import read_bytes
+from runtime.terminal import second
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -17,7 +18,6 @@ from user_client.cli.options import (
     show,
     write_output,
 )
-from user_client.custody.files import read_bytes
 from user_client.sdk import CheckedLedger, fetch_ledger, stored_ledger, verify_ledger
 
 app = typer.Typer(no_args_is_help=True, help="Every step of a collaboration, signed by the analyst.")
@@ -74,18 +74,16 @@ def _value(collaboration_id: str, checked: CheckedLedger) -> dict[str, Any]:
 
 def _text(value: dict[str, Any], checked: CheckedLedger) -> str:
     lines = [
-        f"{entry.index:>5}  {_time(entry.at)}  {entry.event:<16} {entry.party or 'analyst':<24} {entry.state}"
+        f"{entry.index:>5}  {second(entry.at)}  {entry.event:<16} {entry.party or 'analyst':<24}"
+        f" {entry.state}"
         for entry in checked.entries
     ]
     ours = ", ".join(value["checked"]) or "nothing yet"
     lines += [
-        f"the ledger holds: {value['entries']} entries, signed by the analyst at {_time(value['signed_at'])}",
+        f"the ledger holds: {value['entries']} entries,"
+        f" signed by the analyst at {second(value['signed_at'])}",
         f"compared with ours: {ours}",
         f"head: {value['head']}",
         "other members see the same head after as many entries, or they were told something else",
     ]
     return "\n".join(lines)
-
-
-def _time(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from protocol import __version__
-from protocol.errors import InputError, OdcError, for_terminal
+from protocol.errors import InputError
 from protocol.identity import key_fingerprint
 from protocol.invitation import Invitation
+from runtime.files import read_bytes, read_text
 from user_client.cli import consortium, forget, ledger, round_commands, terms, tokens
 from user_client.cli.options import (
     AsJson,
@@ -34,15 +33,11 @@ from user_client.cli.own_certificate import (
     read_key,
 )
 from user_client.custody import protection
-from user_client.custody.files import read_bytes, read_text
 from user_client.errors import NotJoinedError, NotPreparedError
 from user_client.sdk import join as join_consortium
 from user_client.sdk import renew as renew_certificate
 from user_client.sdk import renew_own, update_revocations
 
-log = logging.getLogger(__name__)
-
-PROGRAM = "odc"
 app = typer.Typer(
     no_args_is_help=True,
     help="An institution in an ODC consortium.",
@@ -219,16 +214,3 @@ def revocations(
         path = session.home.revocations_path
     value = {"revoked": count, "list": str(path) if count else None}
     show(as_json, value, lambda: f"{count} certificates of this consortium are revoked")
-
-
-def main() -> None:
-    """Run the command; our own errors end it with two lines and their exit code."""
-    try:
-        app(prog_name=PROGRAM)
-    except OdcError as error:
-        typer.echo(for_terminal(PROGRAM, error), err=True)
-        sys.exit(error.exit_code)
-    except Exception as error:  # a fault of ours: its text may quote a table, so it is told on request
-        log.info("unexpected error", exc_info=True)
-        typer.echo(for_terminal(PROGRAM, OdcError(f"unexpected {type(error).__name__}")), err=True)
-        sys.exit(OdcError.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -17,7 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from protocol.errors import InputError
-from user_client.custody.files import read_text, write_whole
+from runtime.files import read_text, write_whole
+from runtime.terminal import shown
 from user_client.errors import PassphraseNeededError
 from user_client.sdk import Session, renew_in_time
 from user_client.transport import ATTEMPTS
@@ -83,7 +83,7 @@ def open_session(context: typer.Context, *, attempts: int = ATTEMPTS) -> Iterato
 
 def show(as_json: bool, value: dict[str, Any], people: Callable[[], str]) -> None:
     """Print JSON for machines or a text for people."""
-    typer.echo(json.dumps(value, indent=2) if as_json else people())
+    typer.echo(shown(value, as_json=as_json, people=lambda _: people()))
 
 
 def set_up_logging(verbose: bool) -> None:

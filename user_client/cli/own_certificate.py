@@ -10,8 +10,8 @@ import typer
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from protocol.errors import InputError
+from runtime.files import read_bytes
 from user_client.cli.options import ask_passphrase, path_in_environment
-from user_client.custody.files import read_bytes
 from user_client.errors import PassphraseError, PassphraseNeededError
 from user_client.sdk import OwnCertificate, read_own_certificate, read_own_key
 

@@ -13,6 +13,7 @@ from protocol.codec import digest
 from protocol.consent import plain_words_digest
 from protocol.errors import InputError
 from protocol.terms import WELL_PREDICTED_ROWS, RowType, Terms
+from runtime.files import write_whole
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -22,7 +23,6 @@ from user_client.cli.options import (
     refuse_to_overwrite,
     show,
 )
-from user_client.custody.files import write_whole
 from user_client.errors import TableError
 from user_client.sdk import accept_terms, fetch_terms, plain_words
 from user_client.sdk.terms import were_shown

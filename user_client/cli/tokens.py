@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from protocol.tokens import as_lines, lifetime_s
+from runtime.terminal import token_lifetime_s, token_lines
 from user_client.cli.options import AsJson, open_session, show
 from user_client.sdk import create_token, list_tokens, revoke_token
 
@@ -26,9 +26,11 @@ def create(
 ) -> None:
     """Make a token that reads status, report and ledger. It is shown once and kept nowhere."""
     with open_session(context) as session:
-        made = create_token(session, lifetime_s=lifetime_s(days), label=label, collaboration_id=collaboration)
+        made = create_token(
+            session, lifetime_s=token_lifetime_s(days), label=label, collaboration_id=collaboration
+        )
     value: dict[str, Any] = {"token": made.token, **made.row.model_dump()}
-    show(as_json, value, lambda: f"{made.token}\n{as_lines([made.row])}\nit is not shown again")
+    show(as_json, value, lambda: f"{made.token}\n{token_lines([made.row])}\nit is not shown again")
 
 
 @app.command(name="list")
@@ -36,7 +38,7 @@ def list_(context: typer.Context, as_json: AsJson = False) -> None:
     """Show our tokens: what for, until when, and when each was last used."""
     with open_session(context) as session:
         rows = list_tokens(session)
-    show(as_json, {"tokens": [row.model_dump() for row in rows]}, lambda: as_lines(rows) or "no tokens")
+    show(as_json, {"tokens": [row.model_dump() for row in rows]}, lambda: token_lines(rows) or "no tokens")
 
 
 @app.command()

@@ -33,7 +33,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, get_args
@@ -52,9 +53,9 @@ from cryptography.hazmat.primitives.serialization import (
 from protocol.errors import CertificateRefusedError, InputError, UnreadableFileError
 from protocol.identity import Identity, TrustRoot, load_certificate, same_key
 from protocol.messages import Role
-from user_client.custody.files import write_whole
+from runtime.files import locked, write_whole
 from user_client.custody.vault import Vault, is_sealed
-from user_client.errors import NotJoinedError, PassphraseNeededError
+from user_client.errors import BusyError, NotJoinedError, PassphraseNeededError
 
 SECRETS: Final = (
     "key.pem",
@@ -66,6 +67,17 @@ SECRETS: Final = (
     "collaborations/*/prepared.json",
 )
 """Every file that holds a secret. `Home.write_secret` writes no other, so that none is forgotten here."""
+
+
+@contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """Let one command at a time work in a directory; raises `BusyError` in the second."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(directory))
+        except BlockingIOError:
+            raise BusyError("another odc command works on this collaboration") from None
+        yield
 
 
 def is_encrypted(pem: bytes) -> bool:

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from user_client.custody.files import exclusive, write_whole
-from user_client.custody.home import Home, is_encrypted, key_pem
+from runtime.files import write_whole
+from user_client.custody.home import Home, exclusive, is_encrypted, key_pem
 from user_client.custody.passphrase import lock, require_long_enough, unlock
 from user_client.custody.vault import is_sealed
 

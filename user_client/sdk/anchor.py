@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from protocol.codec import digest
+from protocol.codec import digest, pack_list, unpack_list
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
 from protocol.errors import (
@@ -25,12 +25,12 @@ from protocol.errors import (
     TruncatedError,
 )
 from protocol.limits import SEED_BYTES
-from protocol.lists import pack_list, unpack_list
 from protocol.matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import Terms
 from protocol.version import STREAM_MEDIA_TYPE
-from user_client.custody.files import exclusive, write_whole
+from runtime.files import write_whole
+from user_client.custody.home import exclusive
 from user_client.custody.inventory import ANCHOR_FILE, DRAWN_FILE, MATRIX_FILE, SEALING_KEY_FILE
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError

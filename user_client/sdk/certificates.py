@@ -15,7 +15,7 @@ from protocol.envelope import Signed
 from protocol.errors import CertificateRefusedError, InputError, NotFoundError, OdcError
 from protocol.identity import certificate_request, load_certificate
 from protocol.messages import Renewal
-from user_client.custody.files import write_whole
+from runtime.files import write_whole
 from user_client.custody.home import Home, revocations_der
 from user_client.sdk.membership import check_own, poll_certificate
 from user_client.sdk.own_certificate import OwnCertificate

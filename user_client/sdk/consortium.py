@@ -27,8 +27,8 @@ from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_NAME_CHARS
 from protocol.messages import InvitationTicket, Role
 from protocol.name_mapping import NameMapping
+from runtime.files import write_whole
 from user_client.custody.authority import Authority
-from user_client.custody.files import write_whole
 from user_client.custody.home import Home, Membership, revocations_der
 from user_client.custody.passphrase import require_long_enough
 from user_client.errors import NotJoinedError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from protocol.version import negotiate
-from user_client.custody.files import write_whole
+from runtime.files import write_whole
 from user_client.transport import AnalystConnection
 
 REMEMBERED_S: Final = 24 * 3600

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +33,9 @@ from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, UplinkManifest
 from protocol.states import State
 from protocol.terms import Terms
-from user_client.custody.files import exclusive, write_whole
+from runtime.files import write_whole
+from runtime.terminal import day
+from user_client.custody.home import exclusive
 from user_client.custody.inventory import (
     CHANGE_FILE,
     DOWNLINK_FILE,
@@ -166,7 +167,7 @@ def _check_basis(session: Session, collaboration_id: str) -> None:
     statement = was_forgotten(session, collaboration_id)
     if statement is None or stored_terms(session, collaboration_id).returns_anchor_predictions:
         return
-    at = datetime.fromtimestamp(statement.erased[0].erased_at, UTC).date().isoformat()
+    at = day(statement.erased[0].erased_at)
     error = NotPreparedError(
         f"the secret basis was forgotten on {at}: without it change of basis and model predict nothing"
     )

@@ -22,7 +22,8 @@ from protocol.envelope import Signed, verify
 from protocol.errors import OdcError, TrustError
 from protocol.messages import ErasedFile, ForgettingStatement, UplinkManifest
 from protocol.terms import Terms
-from user_client.custody.files import erase, exclusive, write_whole
+from runtime.files import erase, write_whole
+from user_client.custody.home import exclusive
 from user_client.custody.inventory import (
     ANCHOR_FILES,
     BASIS_FILES,

@@ -23,7 +23,7 @@ from protocol.limits import MAX_LEDGER_BYTES
 from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAnchor, UplinkManifest
 from protocol.states import Event
 from protocol.terms import Terms
-from user_client.custody.files import read_bytes, write_whole
+from runtime.files import read_bytes, write_whole
 from user_client.custody.inventory import (
     ACCEPTANCE_FILE,
     ANCHOR_FILE,

@@ -15,7 +15,7 @@ from protocol.errors import CertificateRefusedError, InputError, InvitationError
 from protocol.identity import Identity, TrustRoot, load_certificate, public_key, same_key
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment
-from user_client.custody.files import write_whole
+from runtime.files import write_whole
 from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError
 from user_client.sdk.discovery import meet

@@ -12,7 +12,8 @@ from protocol.envelope import SealingKey, Signed
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
 from protocol.messages import Acceptance
 from protocol.terms import Terms
-from user_client.custody.files import exclusive, write_whole
+from runtime.files import write_whole
+from user_client.custody.home import exclusive
 from user_client.custody.inventory import ACCEPTANCE_FILE, SEALING_KEY_FILE, TERMS_FILE
 from user_client.sdk.session import Session
 

@@ -20,7 +20,8 @@ from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
 from protocol.metering import FORMULA_BITS
 from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
-from user_client.custody.files import exclusive, write_whole
+from runtime.files import write_whole
+from user_client.custody.home import exclusive
 from user_client.custody.inventory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE, PREPARED_FILE, RECEIPT_FILE
 from user_client.errors import NotPreparedError
 from user_client.privacy.reduction import reduction_risk, threshold_risk

@@ -12,10 +12,11 @@ import tomli_w
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from analyst_server import cli, serving
+from analyst_server import __main__, cli, serving
 from analyst_server.services import downlinks, rounds, tokens
 from protocol import __version__
 from protocol.errors import CertificateRequiredError, InputError, OutOfOrderError, TokenRefusedError
+from runtime.terminal import exit_code
 from tests.fakes.certificates import NOW
 from tests.unit.analyst_server.services.test_collaborations import DRAFT
 from tests.unit.analyst_server.services.test_rounds import OWNER, claim, finish
@@ -197,7 +198,7 @@ def test_a_setting_that_cannot_be_is_an_input_error(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["odc-analyst", "serve", "--data-dir", str(tmp_path), "--port", "70000"])
     with pytest.raises(SystemExit) as caught:
-        cli.main()
+        __main__.main()
     assert caught.value.code == 3
     assert capsys.readouterr().err.startswith("odc-analyst: error: settings: port")
 
@@ -228,8 +229,8 @@ def test_an_error_ends_with_two_lines_and_its_exit_code(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["odc-analyst", "collaboration", "list", "--data-dir", str(tmp_path)])
     with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == CertificateRequiredError.exit_code
+        __main__.main()
+    assert caught.value.code == exit_code(CertificateRequiredError)
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("odc-analyst: error: there is no certificate in")
     assert second.startswith("odc-analyst: hint: run `odc-analyst join INVITATION`")

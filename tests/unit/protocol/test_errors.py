@@ -150,16 +150,3 @@ def test_an_offset_mismatch_without_an_offset_is_malformed(context: dict[str, An
 )
 def test_a_detail_says_what_was_expected_and_what_came(make: Callable[[], OdcError], words: str) -> None:
     assert make().detail == words
-
-
-def test_a_command_prints_what_happened_and_what_to_do() -> None:
-    lines = errors.for_terminal("odc", errors.TermsNotAcceptedError("hospital-a")).splitlines()
-    assert lines == [
-        "odc: error: hospital-a has not signed the terms of this collaboration",
-        "odc: hint: read them with `odc terms show` and sign with `odc terms accept`",
-    ]
-
-
-@pytest.mark.parametrize("cls", ours(), ids=lambda cls: cls.__name__)
-def test_no_error_ends_a_command_as_if_all_were_well(cls: type[OdcError]) -> None:
-    assert 0 < cls.exit_code < 126

@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgpack
 import pytest
 
+from protocol.codec import pack_list, unpack_list
 from protocol.errors import LimitExceededError, MalformedMessageError
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_PARTIES
-from protocol.lists import pack_list, unpack_list
 
 
 @pytest.mark.parametrize("items", [[], [b"one"], [b"", b"x" * 300, b"y" * 70_000]])

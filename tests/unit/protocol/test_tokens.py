@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from protocol.errors import InputError, TokenRefusedError
-from protocol.tokens import TokenRow, as_lines, id_of, lifetime_s, new_token, token_digest, token_id
+from protocol.tokens import id_of, new_token, token_digest, token_id
 
 
 def test_tokens_are_drawn_anew_and_can_be_told_from_other_secrets() -> None:
@@ -34,34 +32,3 @@ def test_a_person_may_name_a_token_by_itself() -> None:
     for wrong in ("x", "../" * 10 + "ab", "A" * 32):
         with pytest.raises(InputError):
             id_of(wrong)
-
-
-def test_a_token_holds_between_a_day_and_a_leap_year() -> None:
-    assert (lifetime_s(1), lifetime_s(366)) == (86400, 366 * 86400)
-    for days in (-1, 0, 367):
-        with pytest.raises(InputError):
-            lifetime_s(days)
-
-
-def test_a_list_says_what_each_is_for() -> None:
-    row = TokenRow(
-        token_id="0" * 32,
-        label="monitor",
-        scope="read",
-        collaboration_id=None,
-        created_at=0,
-        expires_at=86400,
-        last_used_at=None,
-        revoked=False,
-    )
-    used = row.model_copy(update={"last_used_at": 0, "revoked": True, "collaboration_id": "c" * 32})
-    first, second = as_lines([row, used]).splitlines()
-    assert re.split(r"  +", first) == [
-        "0" * 32,
-        "read",
-        "until 1970-01-02",
-        "never used",
-        "all collaborations",
-        "monitor",
-    ]
-    assert re.split(r"  +", second)[2:] == ["revoked", "last used 1970-01-01", "c" * 32, "monitor"]

@@ -9,10 +9,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from starlette.requests import ClientDisconnect
 
 from analyst_server.api import routes
-from protocol.codec import decode
+from protocol.codec import decode, pack_list, unpack_list
 from protocol.envelope import Signed, verify
 from protocol.ledger import LedgerPage
-from protocol.lists import pack_list, unpack_list
 from protocol.messages import Receipt
 from protocol.terms import Terms
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE

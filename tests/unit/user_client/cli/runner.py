@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.user_client.consortium import PASSPHRASE, Consortium
-from user_client.cli import main as main_module
+from user_client import __main__ as command
 from user_client.cli import options
 from user_client.sdk import Session
 
@@ -49,7 +49,7 @@ class Odc:
         self._monkeypatch.setattr(sys, "argv", ["odc", *map(str, arguments)])
         self._capsys.readouterr()
         try:
-            main_module.main()
+            command.main()
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1

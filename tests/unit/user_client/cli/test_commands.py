@@ -21,6 +21,7 @@ from protocol.errors import InputError, InvitationError
 from protocol.identity import load_certificate
 from protocol.invitation import Invitation
 from protocol.messages import PrivacyRecord
+from runtime.terminal import exit_code
 from tests.unit.user_client.cli.runner import Odc
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL
 from user_client.cli import consortium as consortium_module
@@ -142,7 +143,7 @@ def test_a_watch_that_never_reached_the_analyst_says_so(odc: Odc, monkeypatch: p
 
     monkeypatch.setattr(consortium_module, "waiting_requests", look)
     watched = odc("consortium", "approve", "--watch", "0.1", home=LEAD)
-    assert watched.code == ConnectionFailedError.exit_code
+    assert watched.code == exit_code(ConnectionFailedError)
     assert "analyst does not answer" in watched.err
 
 
@@ -153,7 +154,7 @@ def test_a_watch_with_a_wrong_passphrase_ends_before_it_begins(
     Path("wrong").write_text("not the passphrase of this root")
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it watches"))
     watched = odc("consortium", "approve", "--watch", "3600", "--passphrase-file", "wrong", home=LEAD)
-    assert watched.code == PassphraseError.exit_code
+    assert watched.code == exit_code(PassphraseError)
     assert "passphrase is wrong" in watched.err
 
 
@@ -216,7 +217,7 @@ def test_a_revoked_invitation_is_withdrawn(odc: Odc) -> None:
     result = odc("consortium", "revoke", HOSPITAL, "--json", home=LEAD)
     assert (result.json["revoked"], result.json["invitations_withdrawn"], result.json["list"]) == (0, 1, None)
     refused = odc("consortium", "approve", "--yes", home=LEAD)
-    assert (refused.code, refused.out) == (InvitationError.exit_code, "no requests wait\n")
+    assert (refused.code, refused.out) == (exit_code(InvitationError), "no requests wait\n")
     assert "was used or withdrawn" in refused.err
 
 
@@ -225,7 +226,7 @@ def test_who_signs_sees_for_whom_and_is_asked(odc: Odc, monkeypatch: pytest.Monk
     key = re.search("our key: (.*)", odc("join", "i.json").err)
     assert key is not None
     unasked = odc("consortium", "approve", home=LEAD)
-    assert unasked.code == InputError.exit_code
+    assert unasked.code == exit_code(InputError)
     for said in (f"{HOSPITAL} as institution, by invitation", "since 2030-06-01", key[1], "--yes"):
         assert said in unasked.err
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -253,7 +254,7 @@ def test_the_names_of_a_server_are_shown_before_they_are_signed(odc: Odc) -> Non
     )
     words = ("consortium", "approve", "--request", "request.odc", "--host", "localhost")
     refused = odc(*words, home=LEAD)
-    assert refused.code == InputError.exit_code
+    assert refused.code == exit_code(InputError)
     assert "server names analyst, localhost" in refused.err
     assert not Path("analyst-certificate.pem").exists()
 
@@ -306,7 +307,7 @@ def test_a_wrong_passphrase_is_an_input_error(odc: Odc) -> None:
     odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
     odc("join", "i.json")
     odc.passphrase.write_text("another one")
-    assert odc("consortium", "approve", "--yes", home=LEAD).code == PassphraseError.exit_code
+    assert odc("consortium", "approve", "--yes", home=LEAD).code == exit_code(PassphraseError)
 
 
 def test_a_passphrase_is_asked_for_when_no_file_has_it(
@@ -333,7 +334,7 @@ def test_where_nobody_can_be_asked_a_file_has_to_name_the_passphrase(
 ) -> None:
     monkeypatch.delenv("ODC_PASSPHRASE_FILE")
     result = odc("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", home="b")
-    assert result.code == PassphraseNeededError.exit_code
+    assert result.code == exit_code(PassphraseNeededError)
     assert "ODC_PASSPHRASE_FILE" in result.err
 
 
@@ -360,11 +361,11 @@ def test_a_directory_is_protected_from_the_start_and_says_what_it_needs(
     assert odc("status").code == 0  # by the variable
     monkeypatch.delenv("ODC_PASSPHRASE_FILE")
     without = odc("status")
-    assert without.code == PassphraseNeededError.exit_code
+    assert without.code == exit_code(PassphraseNeededError)
     assert "odc --passphrase-file FILE" in without.err
     odc.passphrase.write_text("not this one")
     wrong = odc("--passphrase-file", odc.passphrase, "status")
-    assert (wrong.code, len(wrong.err.splitlines())) == (PassphraseError.exit_code, 2)
+    assert (wrong.code, len(wrong.err.splitlines())) == (exit_code(PassphraseError), 2)
 
 
 @pytest.mark.usefixtures("quick_scrypt")
@@ -415,7 +416,7 @@ def test_a_directory_is_protected_afterwards_and_the_passphrase_changed_and_take
     new = odc.passphrase.with_name("new")
     new.write_text("another passphrase")
     assert "old passphrase still opens copies" in odc("protect", "--change", "--new-passphrase-file", new).out
-    assert odc("status").code == PassphraseError.exit_code
+    assert odc("status").code == exit_code(PassphraseError)
     assert odc("protect", "--remove", "--passphrase-file", new, "--json").json["protected"] is False
     assert odc.consortium.hospital.home.key_path.read_bytes() == plain
     assert odc("status").code == 0
@@ -424,11 +425,11 @@ def test_a_directory_is_protected_afterwards_and_the_passphrase_changed_and_take
 @pytest.mark.parametrize("words", [("--remove",), ("--change",), ("--remove", "--change")])
 def test_what_is_not_protected_cannot_be_changed(odc: Odc, words: tuple[str, ...]) -> None:
     odc.consortium.until_joined()
-    assert odc("protect", *words).code == InputError.exit_code
+    assert odc("protect", *words).code == exit_code(InputError)
 
 
 def test_nothing_is_protected_before_joining(odc: Odc) -> None:
-    assert odc("protect").code == NotJoinedError.exit_code
+    assert odc("protect").code == exit_code(NotJoinedError)
 
 
 # terms

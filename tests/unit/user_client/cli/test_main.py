@@ -17,6 +17,8 @@ from protocol.errors import (
     SignatureError,
     all_errors,
 )
+from runtime.terminal import exit_code
+from user_client import __main__ as command
 from user_client import errors
 from user_client.cli import main as main_module
 from user_client.cli.main import app
@@ -78,7 +80,7 @@ def end_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> int:
 
     monkeypatch.setattr(main_module, "app", fail)
     with pytest.raises(SystemExit) as caught:
-        main_module.main()
+        command.main()
     assert isinstance(caught.value.code, int)
     return caught.value.code
 
@@ -128,7 +130,7 @@ def test_every_error_of_the_client_has_a_slug_a_title_and_a_hint(cls: type[OdcEr
     assert cls.title[0].isupper()
     assert cls.hint
     assert not cls.hint.endswith(".")
-    assert 0 < cls.exit_code < 126
+    assert 0 < exit_code(cls) < 126
 
 
 def test_every_slug_of_either_side_is_used_once() -> None:
@@ -148,7 +150,7 @@ def test_the_home_may_come_from_the_command_line(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["odc", "--home", str(tmp_path / "mine"), "status"])
     with pytest.raises(SystemExit) as caught:
-        main_module.main()
+        command.main()
     assert caught.value.code == 5
     assert str(tmp_path / "mine") in capsys.readouterr().err
 
@@ -160,5 +162,5 @@ def test_without_a_word_the_home_is_below_the_persons_own(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["odc", "status"])
     with pytest.raises(SystemExit):
-        main_module.main()
+        command.main()
     assert str(Home(tmp_path / ".odc").path) in capsys.readouterr().err

@@ -10,12 +10,12 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_der_private_key
 
 from protocol.errors import InputError, UnreadableFileError
+from runtime.files import write_whole
 from tests.fakes.certificates import NOW
 from user_client.custody import home as home_module
 from user_client.custody import protection, vault
 from user_client.custody.authority import Authority
-from user_client.custody.files import exclusive, write_whole
-from user_client.custody.home import Home
+from user_client.custody.home import Home, exclusive
 from user_client.custody.passphrase import lock
 from user_client.errors import BusyError, PassphraseError, PassphraseNeededError
 

@@ -21,7 +21,7 @@ from protocol.terms import Terms
 from protocol.transfers import downlink_formula_bytes
 from tests.unit.user_client.consortium import HOSPITAL, Consortium, rows
 from user_client.custody import inventory
-from user_client.custody.files import exclusive
+from user_client.custody.home import exclusive
 from user_client.errors import BusyError, ConfirmationNeededError, NotPreparedError
 from user_client.sdk import (
     anchor,

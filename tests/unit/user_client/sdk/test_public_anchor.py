@@ -13,6 +13,7 @@ import pytest
 
 from analyst_server.services import collaborations
 from analyst_server.services.matrix import matrix_key
+from protocol.codec import pack_list
 from protocol.envelope import anchor_info, seal
 from protocol.errors import (
     AlreadyExistsError,
@@ -25,7 +26,6 @@ from protocol.errors import (
     TruncatedError,
 )
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.lists import pack_list
 from protocol.matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.metering import Counts, Flow

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from analyst_server.services import collaborations, rounds
+from protocol.codec import pack_list
 from protocol.envelope import anchor_info, seal, seed_commitment
 from protocol.errors import (
     ConsentMissingError,
@@ -24,7 +25,6 @@ from protocol.errors import (
     TruncatedError,
     TrustError,
 )
-from protocol.lists import pack_list
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium, rows

@@ -17,6 +17,7 @@ from protocol.errors import (
     UnsupportedVersionError,
 )
 from protocol.version import MEDIA_TYPE
+from runtime.terminal import exit_code
 from tests.fakes.certificates import shared_root
 from tests.unit.user_client.transport.server import InTurn, Pauses, connect, problem
 from user_client.errors import ConnectionFailedError, TlsFailedError
@@ -82,7 +83,7 @@ def test_a_line_that_fails_is_one_error_of_ours(error: httpx.TransportError) -> 
         connect(InTurn(error)).request_once("GET", "/x")
     assert type(caught.value) is ConnectionFailedError
     assert "https://analyst:8443" in caught.value.detail
-    assert caught.value.exit_code == 7
+    assert exit_code(caught.value) == 7
 
 
 @pytest.mark.parametrize(

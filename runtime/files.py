@@ -1,4 +1,4 @@
-"""Files written whole: a temporary name beside the final one, synced, then renamed."""
+"""Files that survive a crash: written whole, synced, renamed; and locks between processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from protocol.errors import UnreadableFileError
-from user_client.errors import BusyError
 
 _ERASED_AT_ONCE_BYTES = 2**20
 
@@ -38,8 +37,22 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
             file.write(part)
         file.flush()
         os.fsync(file.fileno())
+    publish(temporary, path)
+
+
+def publish(temporary: Path, path: Path) -> None:
+    """Give a file that is whole and synced its final name, durably."""
     temporary.replace(path)
     sync_directory(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Make what was written to a file durable."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def erase(path: Path) -> int:
@@ -73,10 +86,10 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def exclusive(directory: Path) -> Iterator[None]:
-    """Let one process at a time work in a directory; raises `BusyError` in the second.
+def locked(directory: Path) -> Iterator[None]:
+    """Let one process at a time work in a directory; raises `BlockingIOError` in the second.
 
-    The system gives the lock back when its process ends, however it ends.
+    The system releases the lock when its process ends, however it ends.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -84,7 +97,7 @@ def exclusive(directory: Path) -> Iterator[None]:
         try:
             _try_lock(descriptor)
         except OSError:
-            raise BusyError("another odc command works on this collaboration") from None
+            raise BlockingIOError(f"another process works in {directory}") from None
         yield
     finally:
         os.close(descriptor)

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from protocol.loading import loading
+from runtime.start_up import loading
 
 SETTING = "PYDANTIC_DISABLE_PLUGINS"
 PROGRAM = """
 import gc
-from protocol.loading import loading
+from runtime.start_up import loading
 with loading():
     import pydantic
     assert not gc.isenabled()

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import UnreadableFileError
-from user_client.custody.files import erase, exclusive, read_bytes, read_text, write_whole
-from user_client.errors import BusyError
+from runtime.files import erase, locked, read_bytes, read_text, write_whole
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -90,18 +89,18 @@ def test_bytes_are_no_text(tmp_path: Path) -> None:
 
 def test_two_processes_cannot_work_in_one_directory(tmp_path: Path) -> None:
     holds = (
-        "import sys, pathlib; from user_client.custody.files import exclusive\n"
-        "with exclusive(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
+        "import sys, pathlib; from runtime.files import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", holds, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "locked\n"
-        with pytest.raises(BusyError, match="another odc command"), exclusive(tmp_path):
+        with pytest.raises(BlockingIOError, match="another process works in"), locked(tmp_path):
             pass
         other.kill()
-    with exclusive(tmp_path):  # the lock of a process that was killed is gone
+    with locked(tmp_path):  # the lock of a process that was killed is gone
         pass
 
 

@@ -1,0 +1,73 @@
+"""The first lines of both commands: load the libraries, run, and end with the right exit code."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from protocol.errors import OdcError
+from runtime.terminal import exit_code, for_terminal
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Import the libraries that a program needs for as long as it runs.
+
+    Modules are never freed, so searching them for garbage would cost a tenth of the start-up time for
+    nothing. A pydantic plug-in would see every message and every secret that is validated, and
+    searching for one opens the metadata of each installed package: plug-ins are off unless the
+    environment turns them on.
+    """
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def start(program: str, load: Callable[[], Callable[..., object]], *, extra: str) -> None:
+    """Run a command line program; its errors end the process with two lines and their exit code.
+
+    Parameters
+    ----------
+    program : str
+        The command's name, as a person types it.
+    load : callable
+        Imports the program and returns its Typer application. It is called in here because the first
+        thing that can go wrong is an import.
+    extra : str
+        The extra of the distribution that brings the program's libraries.
+    """
+    try:
+        with loading():
+            application = load()
+        _run(program, application)
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"{program}: error: the library {error.name} is not installed here\n")
+        sys.stderr.write(f"{program}: hint: install the package with its extra: [{extra}]\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{program}: stopped; run it again, and it continues\n")
+        sys.exit(130)
+
+
+def _run(program: str, application: Callable[..., object]) -> None:
+    try:
+        application(prog_name=program)
+    except OdcError as error:
+        known = error
+    except Exception as error:  # a fault of ours: its text may quote a table, so only its kind is shown
+        log.info("unexpected error", exc_info=True)
+        known = OdcError(f"unexpected {type(error).__name__}")
+    else:
+        return
+    sys.stderr.write(for_terminal(program, known) + "\n")
+    sys.exit(exit_code(known))

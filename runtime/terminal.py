@@ -1,0 +1,85 @@
+"""What a command prints, for people and for machines, and the exit code it ends with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import ClassVar, Final, TypeVar
+
+from protocol.errors import InputError, OdcError, ProtocolError, RoundError, TrustError
+from protocol.limits import MAX_TOKEN_S
+from protocol.tokens import TokenRow
+
+T = TypeVar("T")
+
+
+class LocalError:
+    """Marks an `OdcError` of this machine. No peer is ever sent one, so it names its own exit code."""
+
+    exit_code: ClassVar[int]
+
+
+_EXIT_CODES: Final[dict[type[OdcError], int]] = {
+    InputError: 3,
+    ProtocolError: 4,
+    TrustError: 5,
+    RoundError: 6,
+}
+
+
+def exit_code(error: OdcError | type[OdcError]) -> int:
+    """Return the exit code of a command that ends with this error; docs/cli.md lists them."""
+    kind = error if isinstance(error, type) else type(error)
+    if issubclass(kind, LocalError):
+        return kind.exit_code
+    return next((code for family, code in _EXIT_CODES.items() if issubclass(kind, family)), 1)
+
+
+def for_terminal(program: str, error: OdcError) -> str:
+    """Return the two lines a command prints before it ends."""
+    return f"{program}: error: {printable(error.detail)}\n{program}: hint: {printable(error.hint)}"
+
+
+def printable(text: str) -> str:
+    """Return a text from elsewhere with every character replaced that could move a terminal's cursor."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
+
+
+def shown(value: T, *, as_json: bool, people: Callable[[T], str]) -> str:
+    """Return what a command prints: JSON for machines, or a text for people."""
+    return json.dumps(value, indent=2) if as_json else people(value)
+
+
+def day(at: int) -> str:
+    """Return the date of a Unix time, in UTC."""
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
+
+
+def minute(at: int) -> str:
+    """Return the date and minute of a Unix time, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def second(at: int) -> str:
+    """Return the date and second of a Unix time, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def token_lifetime_s(days: int) -> int:
+    """Return the seconds for which an API token is to be valid; raises `InputError`."""
+    if not 1 <= days <= MAX_TOKEN_S // 86400:
+        raise InputError(f"--days must be between 1 and {MAX_TOKEN_S // 86400}, got {days}")
+    return days * 86400
+
+
+def token_lines(rows: Iterable[TokenRow]) -> str:
+    """Return API tokens as a person reads them in a list, one line each."""
+    return "\n".join(map(_token_line, rows))
+
+
+def _token_line(row: TokenRow) -> str:
+    state = "revoked" if row.revoked else f"until {day(row.expires_at)}"
+    used = "never used" if row.last_used_at is None else f"last used {day(row.last_used_at)}"
+    where = row.collaboration_id or "all collaborations"
+    return f"{row.token_id}  {row.scope:<6}  {state:<16}  {used:<20}  {where}  {row.label}".rstrip()
