@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from protocol.metering import Counter
-from protocol.tcp_info import kernel_counts
+from metering.counts import Counter
+from metering.kernel import kernel_counts
 
 
 class Settings(BaseSettings):

@@ -24,8 +24,8 @@ from analyst_server.training import ModelSpec
 from analyst_server.training.metrics import score
 from analyst_server.training.models import fit
 from benchmarks.report import Options, Report, main
+from metering.formulas import FORMULA_BITS, uplink
 from protocol.arrays import dequantise, quantise
-from protocol.metering import FORMULA_BITS, uplink
 from protocol.terms import RowType
 from user_client.custody.keystream import KeyStream
 from user_client.secret.anchor import expand_anchor

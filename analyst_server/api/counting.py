@@ -10,8 +10,8 @@ import termios
 from typing import Any, ClassVar, Protocol, Self
 from weakref import WeakValueDictionary
 
-from protocol.metering import Counter
-from protocol.tcp_info import TcpCount, read_tcp_info
+from metering.counts import Counter
+from metering.kernel import TcpCount, read_tcp_info
 
 
 class Count(Protocol):

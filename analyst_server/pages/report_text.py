@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from analyst_server.pages.findings import in_words
 from analyst_server.pages.numbers import exact, ratio
+from metering.explanation import WORDS
 from protocol.messages import PrivacyRecord
-from protocol.metering import WORDS
 
 TRANSFERS: Final = (("uplink", "(3)"), ("downlink", "(4)"), ("anchor", "(5)"))
 """The parts of a party's round that have a formula, and which."""

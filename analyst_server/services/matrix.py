@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from analyst_server.services.analyst import Analyst, find_as_member, require_lead, stored_terms
+from protocol.anchor_matrix import sealed_matrix_bytes
 from protocol.errors import (
     AlreadyExistsError,
     LimitExceededError,
@@ -15,7 +16,6 @@ from protocol.errors import (
     TruncatedError,
 )
 from protocol.identity import Identity
-from protocol.matrix import sealed_matrix_bytes
 from protocol.states import State
 from protocol.terms import Terms
 

@@ -1,6 +1,6 @@
 """What a round would cost before anybody sends a byte: the paper's formulas, and ours beside them.
 
-Formulas (3) to (8) are those of `protocol.metering`. "Ours" is what this protocol puts into the bodies of
+Formulas (3) to (8) are those of `metering.formulas`. "Ours" is what this protocol puts into the bodies of
 its messages for the same work: arrays in the number type of the terms, labels, a seed for the anchor, digests
 and signed manifests. HTTP, TLS and control traffic are measured, not planned: the report of a collaboration
 has them.
@@ -12,7 +12,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final, get_args
 
-from protocol import metering
+from metering import formulas
 from protocol.arrays import DIGEST_BYTES
 from protocol.codec import Message, encode
 from protocol.envelope import Signed
@@ -72,7 +72,7 @@ class Scenario:
     features: int
     latent_dim: int
     model_parameters: int
-    bits: int = metering.FORMULA_BITS
+    bits: int = formulas.FORMULA_BITS
     participation: tuple[float, ...] = (1.0, 0.1)
     rounds: int | None = None
     rep_dtype: RowType = "f4"
@@ -128,13 +128,13 @@ def plan(scenario: Scenario) -> dict[str, Any]:
 def _rows(scenario: Scenario) -> list[dict[str, Any]]:
     """Return one line for each term of formula (6), and for what the formulas leave out."""
     c, n, latent_dim = scenario.parties, scenario.rows, scenario.latent_dim
-    uplink = metering.uplink(
+    uplink = formulas.uplink(
         rows=n, anchor_rows=scenario.anchor_rows, latent_dim=latent_dim, bits=scenario.bits
     )
-    downlink = metering.downlink(
+    downlink = formulas.downlink(
         latent_dim=latent_dim, model_parameters=scenario.model_parameters, bits=scenario.bits
     )
-    anchor = metering.anchor(anchor_rows=scenario.anchor_rows, features=scenario.features, bits=scenario.bits)
+    anchor = formulas.anchor(anchor_rows=scenario.anchor_rows, features=scenario.features, bits=scenario.bits)
     rep, anchor_rep, labels, *scales, change, model = payload = _payload_bytes(scenario)
     digests = sum(DIGEST_BYTES * -(-size // DEFAULT_CHUNK_BYTES) for size in payload)
     return [
@@ -213,14 +213,14 @@ def _envelope_bytes(message: Message) -> int:
 
 def _federated(scenario: Scenario, participation: float, ours_bytes: int) -> dict[str, Any]:
     """Formulas (7) and (8) for one share of parties in each round."""
-    one_round = metering.federated_averaging(
+    one_round = formulas.federated_averaging(
         rounds=1,
         participation=participation,
         parties=scenario.parties,
         model_parameters=scenario.model_parameters,
         bits=scenario.bits,
     )
-    found = metering.break_even_rounds(
+    found = formulas.break_even_rounds(
         mean_rows=scenario.rows,
         anchor_rows=scenario.anchor_rows,
         features=scenario.features,

@@ -10,28 +10,24 @@ from analyst_server.services.analyst import Analyst, find, find_as_member, store
 from analyst_server.services.ingest import stored_manifest
 from analyst_server.services.meter import counts_of
 from analyst_server.store import Collaboration, Unit, Uplink
+from metering.counts import Counts, Kind
+from metering.explanation import (
+    PartyExplanation,
+    RoundExplanation,
+    Transfer,
+    anchor_transfer,
+    as_json,
+    downlink_formula_bytes,
+    downlink_transfer,
+    explain_party,
+    uplink_transfer,
+)
+from metering.formulas import FORMULA_BITS, whole_round
 from protocol.codec import decode
 from protocol.envelope import Signed
 from protocol.identity import Identity
 from protocol.messages import DownlinkManifest
-from protocol.metering import (
-    FORMULA_BITS,
-    Counts,
-    Kind,
-    PartyExplanation,
-    RoundExplanation,
-    Transfer,
-    as_json,
-    explain_party,
-    whole_round,
-)
 from protocol.terms import Terms
-from protocol.transfers import (
-    anchor_transfer,
-    downlink_formula_bytes,
-    downlink_transfer,
-    uplink_transfer,
-)
 
 
 def for_member(analyst: Analyst, sender: Identity, collaboration_id: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from benchmarks.report import Report
 from benchmarks.wire.compare import Compared
 from benchmarks.wire.ours import Round
 from benchmarks.wire.tables import Work
-from protocol.metering import PartyExplanation
+from metering.explanation import PartyExplanation
 
 LARGE_UPLINK_BYTES: Final = 8_000_000
 DOWNLINK_ALLOWANCE_BYTES: Final = 4_000

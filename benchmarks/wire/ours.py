@@ -25,7 +25,7 @@ from benchmarks.wire.tables import Work
 from examples.demo import scores
 from examples.demo.actors import Analyst, clean_environment
 from examples.demo.tables import write_csv
-from protocol.metering import PartyExplanation
+from metering.explanation import PartyExplanation
 from protocol.terms import Schema
 from user_client.sdk import Session, explain_our_bytes
 

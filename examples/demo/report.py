@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from examples.demo import scores
+from metering.formulas import whole_round
 from protocol.messages import DTYPE_BYTES
-from protocol.metering import whole_round
 from protocol.terms import Schema
 
 

@@ -26,7 +26,7 @@ from benchmarks.namespaces import (
     why_not,
 )
 from examples.demo.actors import Analyst, Institution, found_consortium, join_all
-from protocol.metering import PartyExplanation
+from metering.explanation import PartyExplanation
 from tests.e2e.consortium import rows, terms
 from user_client.sdk import Session, explain_our_bytes
 

@@ -10,8 +10,9 @@ import pytest
 
 from analyst_server.services.meter import counts_of
 from analyst_server.services.report import explain_round
-from protocol.metering import TERMS, Counts, Kind, PartyExplanation, RoundExplanation
-from protocol.tcp_info import kernel_counts
+from metering.counts import Counts, Kind
+from metering.explanation import TERMS, PartyExplanation, RoundExplanation
+from metering.kernel import kernel_counts
 from tests.e2e.consortium import Consortium, consortium
 from tests.fakes.certificates import shared_root
 from user_client import sdk

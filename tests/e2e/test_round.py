@@ -13,10 +13,10 @@ import pyarrow.csv
 import pytest
 
 from examples.demo.actors import CommandError
+from metering.formulas import uplink
 from protocol.codec import decode
 from protocol.envelope import Signed, verify
 from protocol.messages import DTYPE_BYTES, PrivacyRecord, UplinkManifest
-from protocol.metering import uplink
 from tests.e2e.consortium import Consortium, consortium, rows
 from user_client import sdk
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.csv
 import typer
 
+from metering.explanation import RoundExplanation, in_words
+from metering.explanation import as_json as as_json_object
 from protocol.errors import InputError
-from protocol.metering import RoundExplanation, in_words
-from protocol.metering import as_json as as_json_object
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,

@@ -7,7 +7,7 @@ False
 """
 
 from protocol.consent import plain_words
-from protocol.name_mapping import NameMapping
+from protocol.own_pki import NameMapping
 from user_client.sdk.anchor import create_anchor
 from user_client.sdk.approval import (
     Approved,

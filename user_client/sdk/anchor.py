@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from protocol.anchor_matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
 from protocol.codec import digest, pack_list, unpack_list
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
@@ -25,7 +26,6 @@ from protocol.errors import (
     TruncatedError,
 )
 from protocol.limits import SEED_BYTES
-from protocol.matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.terms import Terms
 from protocol.version import STREAM_MEDIA_TYPE

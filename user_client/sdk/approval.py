@@ -39,7 +39,7 @@ from protocol.identity import (
 )
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment, InvitationTicket, Renewal
-from protocol.name_mapping import NameMapping
+from protocol.own_pki import NameMapping
 from user_client.custody.authority import Authority
 from user_client.sdk.consortium import (
     invitation_path,

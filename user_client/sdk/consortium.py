@@ -26,7 +26,7 @@ from protocol.identity import (
 from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_NAME_CHARS
 from protocol.messages import InvitationTicket, Role
-from protocol.name_mapping import NameMapping
+from protocol.own_pki import NameMapping
 from runtime.files import write_whole
 from user_client.custody.authority import Authority
 from user_client.custody.home import Home, Membership, revocations_der

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from protocol.errors import InputError, TrustError
 from protocol.identity import load_der_certificate, public_key, same_key
 from protocol.limits import MAX_CHAIN_CERTIFICATE_BYTES, MAX_CHAIN_CERTIFICATES
-from protocol.name_mapping import NameMapping, carries_name, check_name
+from protocol.own_pki import NameMapping, carries_name, check_name
 from user_client.errors import PassphraseError
 
 

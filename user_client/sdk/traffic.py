@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from metering.counts import Counts
+from metering.explanation import (
+    RoundExplanation,
+    Transfer,
+    anchor_transfer,
+    downlink_transfer,
+    explain_party,
+    uplink_transfer,
+)
 from protocol.messages import DownlinkManifest, UplinkManifest
-from protocol.metering import Counts, RoundExplanation, Transfer, explain_party
 from protocol.terms import Terms
-from protocol.transfers import anchor_transfer, downlink_transfer, uplink_transfer
 from user_client.custody.inventory import DOWNLINK_FILE, MANIFEST_FILE, TERMS_FILE
 from user_client.sdk.session import Session
 from user_client.transport.traffic import recorded

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metering.formulas import FORMULA_BITS
+from metering.formulas import uplink as uplink_formula
 from protocol.arrays import little_endian, quantise, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, InputError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
-from protocol.metering import FORMULA_BITS
-from protocol.metering import uplink as uplink_formula
 from protocol.terms import Terms
 from runtime.files import write_whole
 from user_client.custody.home import exclusive

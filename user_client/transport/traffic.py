@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, get_args
 
-from protocol.metering import Counter, Counts, Flow, Kind, kind_of
-from protocol.tcp_info import TcpCount, kernel_counts, read_tcp_info
+from metering.counts import Counter, Counts, Flow, Kind, kind_of
+from metering.kernel import TcpCount, kernel_counts, read_tcp_info
 
 
 @dataclass

@@ -14,7 +14,7 @@ from benchmarks.wire.compare import Compared
 from benchmarks.wire.flower import Federation
 from benchmarks.wire.ours import Round, typical
 from benchmarks.wire.tables import bundled, large_uplinks
-from protocol.metering import Control, Explanation, PartyExplanation
+from metering.explanation import Control, Explanation, PartyExplanation
 from protocol.terms import Terms
 
 

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import x25519
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from protocol import envelope, ledger, matrix, messages
+from protocol import anchor_matrix, envelope, ledger, messages
 from protocol.arrays import ArrayDigest, Layout, StreamReader, check_values, dequantise, quantise
 from protocol.codec import Message, decode, digest, encode
 from protocol.consent import plain_words, plain_words_digest
@@ -195,11 +195,11 @@ def test_seed_commitments_are_as_the_vector_says(case: dict[str, Any]) -> None:
 def test_matrices_are_sealed_as_the_vector_says(case: dict[str, Any]) -> None:
     seed = bytes.fromhex(case["seed"])
     data = b"".join(bytes.fromhex(part) * times for part, times in case["matrix_parts"])
-    sealed = b"".join(matrix.seal_matrix(seed, data))
+    sealed = b"".join(anchor_matrix.seal_matrix(seed, data))
     assert (len(sealed), sealed[:64].hex()) == (case["sealed_bytes"], case["sealed_start"])
     assert hashlib.sha256(sealed).hexdigest() == case["sealed_sha256"]
-    assert matrix.matrix_commitment(seed, sealed).hex() == case["commitment"]
-    assert matrix.open_matrix(seed, sealed) == data
+    assert anchor_matrix.matrix_commitment(seed, sealed).hex() == case["commitment"]
+    assert anchor_matrix.open_matrix(seed, sealed) == data
 
 
 @pytest.mark.parametrize("case", cases("keys.json", "anchor_info"))

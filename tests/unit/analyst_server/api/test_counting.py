@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from analyst_server.api.counting import CountingSocket, count_of
-from protocol.metering import Counter
-from protocol.tcp_info import kernel_counts
+from metering.counts import Counter
+from metering.kernel import kernel_counts
 
 
 class Transport:

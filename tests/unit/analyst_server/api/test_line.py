@@ -8,8 +8,8 @@ import pytest
 from analyst_server.api import line as line_module
 from analyst_server.api.line import MeteredLine, purpose_of
 from analyst_server.services.meter import Purpose
-from protocol.metering import Counter, Counts
-from protocol.tcp_info import TcpCount
+from metering.counts import Counter, Counts
+from metering.kernel import TcpCount
 
 ID = "c0" * 16
 PARTY = "hospital-a"

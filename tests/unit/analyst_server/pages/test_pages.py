@@ -16,8 +16,8 @@ from analyst_server.pages.plan_text import plan_text
 from analyst_server.pages.report_page import report_page
 from analyst_server.pages.report_text import by_party, compared, report_text, where_it_went
 from analyst_server.services.planning import Scenario, plan
+from metering.explanation import Control, Explanation, PartyExplanation, RoundExplanation, as_json
 from protocol.messages import PrivacyRecord
-from protocol.metering import Control, Explanation, PartyExplanation, RoundExplanation, as_json
 
 PLAN = plan(Scenario(100, 1000, 1000, 784, 100, 25_000_000))
 ALIGNMENT = {

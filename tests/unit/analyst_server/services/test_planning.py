@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from analyst_server.services.planning import Scenario, plan
+from metering.formulas import downlink, uplink
 from protocol.arrays import Layout
-from protocol.metering import downlink, uplink
 from tests.unit.analyst_server.world import HOSPITAL, make_terms, make_uplink
 
 PAPER: dict[str, Any] = {

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from analyst_server.services import rounds
-from protocol import metering
+from metering import formulas
+from metering.explanation import downlink_formula_bytes
 from protocol.codec import decode
 from protocol.envelope import Signed
 from protocol.errors import DifferentUplinkError, MalformedMessageError, ShapeMismatchError
 from protocol.messages import DownlinkManifest, ErasedFile, ForgettingStatement, UplinkManifest
 from protocol.terms import Terms
-from protocol.transfers import downlink_formula_bytes
 from tests.unit.user_client.consortium import HOSPITAL, Consortium, rows
 from user_client.custody import inventory
 from user_client.custody.home import exclusive
@@ -283,7 +283,7 @@ def test_rows_are_permuted_and_the_basis_perturbed_under_nri_alone(
 def test_the_predictions_stand_for_formula_4(consortium: Consortium) -> None:
     consortium.until_accepted(**NRI)
     found = terms.stored_terms(consortium.hospital, consortium.id)
-    expected = metering.anchor_predictions(anchor_rows=ANCHOR_ROWS, classes=2, bits=32)
+    expected = formulas.anchor_predictions(anchor_rows=ANCHOR_ROWS, classes=2, bits=32)
     assert downlink_formula_bytes(found, 10**6) == expected == ANCHOR_ROWS * 2 * 4
 
 

@@ -20,7 +20,7 @@ from protocol.errors import CertificateRefusedError, InputError, InvitationError
 from protocol.identity import public_key, same_key
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment
-from protocol.name_mapping import NameMapping
+from protocol.own_pki import NameMapping
 from tests.fakes.certificates import NOW
 from tests.fakes.own_pki import HOST, NAME, Ca, issue, make_ca, pem
 from tests.unit.user_client.consortium import HOSPITAL, PASSPHRASE, Consortium

@@ -13,6 +13,9 @@ import pytest
 
 from analyst_server.services import collaborations
 from analyst_server.services.matrix import matrix_key
+from metering.counts import Counts, Flow
+from metering.explanation import anchor_transfer
+from protocol.anchor_matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
 from protocol.codec import pack_list
 from protocol.envelope import anchor_info, seal
 from protocol.errors import (
@@ -26,10 +29,7 @@ from protocol.errors import (
     TruncatedError,
 )
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
 from protocol.messages import Acceptance, SealedAnchor
-from protocol.metering import Counts, Flow
-from protocol.transfers import anchor_transfer
 from protocol.version import STREAM_MEDIA_TYPE
 from tests.unit.user_client.consortium import LEAD, Consortium, rows
 from user_client.custody.inventory import ANCHOR_FILE, MATRIX_FILE

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.metering import Counts, Flow
-from protocol.tcp_info import kernel_counts
+from metering.counts import Counts, Flow
+from metering.kernel import kernel_counts
 from user_client.transport import traffic as traffic_module
 from user_client.transport.traffic import Line, Traffic, recorded, total
 

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from protocol.errors import CertificateRefusedError, InputError
 from protocol.identity import load_der_certificate
-from protocol.name_mapping import NameMapping, carries_name
+from protocol.own_pki import NameMapping, carries_name
 from tests.fakes.certificates import NOT_AFTER, NOT_BEFORE, NOW
 from tests.fakes.own_pki import HOST, NAME, Ca, issue, make_ca
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import metering
-from protocol.metering import Counts, Explanation, Flow, Kind, PartyExplanation, RoundExplanation, Transfer
+from metering import explanation, formulas
+from metering.counts import Counts, Flow, Kind
+from metering.explanation import Explanation, PartyExplanation, RoundExplanation, Transfer
 
 sizes = st.integers(1, 10**6)
 
@@ -25,7 +26,7 @@ sizes = st.integers(1, 10**6)
 def test_a_round_is_its_uplinks_its_downlinks_and_the_anchor_once(
     rows: list[int], anchor_rows: int, features: int, latent_dim: int, model_parameters: int, bits: int
 ) -> None:
-    whole = metering.whole_round(
+    whole = formulas.whole_round(
         rows=rows,
         anchor_rows=anchor_rows,
         features=features,
@@ -58,7 +59,7 @@ def test_at_break_even_both_ways_cost_the_same(
     model_parameters: int,
     participation: float,
 ) -> None:
-    even = metering.break_even_rounds(
+    even = formulas.break_even_rounds(
         mean_rows=sum(rows) / len(rows),
         anchor_rows=anchor_rows,
         features=features,
@@ -67,7 +68,7 @@ def test_at_break_even_both_ways_cost_the_same(
         participation=participation,
         parties=len(rows),
     )
-    ours = metering.whole_round(
+    ours = formulas.whole_round(
         rows=rows,
         anchor_rows=anchor_rows,
         features=features,
@@ -75,7 +76,7 @@ def test_at_break_even_both_ways_cost_the_same(
         model_parameters=model_parameters,
         bits=32,
     ).total_bytes
-    theirs = metering.federated_averaging(
+    theirs = formulas.federated_averaging(
         rounds=even.total_rounds,
         participation=participation,
         parties=len(rows),
@@ -132,11 +133,11 @@ def parties(draw: st.DrawFn) -> tuple[PartyExplanation, int]:
         for flow in (both.up, both.down)
     )
     name = draw(st.sampled_from(["hospital-a", "hospital-b"]))
-    return metering.explain_party(name, counted, membership, **wanted), measured
+    return explanation.explain_party(name, counted, membership, **wanted), measured
 
 
 def terms_of(explained: Explanation) -> list[int]:
-    return [getattr(explained, name) for name in metering.TERMS]
+    return [getattr(explained, name) for name in explanation.TERMS]
 
 
 @given(st.lists(parties(), min_size=1, max_size=5))
@@ -153,8 +154,8 @@ def test_the_terms_add_up_to_what_was_measured_exactly(
 
 @given(st.lists(parties(), min_size=1, max_size=3))
 def test_the_report_says_every_term_and_they_add_up(found: list[tuple[PartyExplanation, int]]) -> None:
-    shown = metering.as_json(RoundExplanation(tuple(party for party, _ in found), "kernel"))
-    assert sum(shown["total"][name] for name in metering.TERMS) == shown["total"]["measured_bytes"]
+    shown = explanation.as_json(RoundExplanation(tuple(party for party, _ in found), "kernel"))
+    assert sum(shown["total"][name] for name in explanation.TERMS) == shown["total"]["measured_bytes"]
     for party in shown["parties"]:
         for control in (party["control"], party["membership"]):
             measured = control.pop("measured_bytes")
@@ -163,8 +164,8 @@ def test_the_report_says_every_term_and_they_add_up(found: list[tuple[PartyExpla
 
 @given(st.data(), transfers())
 def test_only_the_encoding_can_save_bytes(data: st.DataObject, transfer: Transfer) -> None:
-    found = metering.explain(data.draw(flows(transfer)), transfer)
-    saved = {name for name in metering.TERMS if getattr(found, name) < 0}
+    found = explanation.explain(data.draw(flows(transfer)), transfer)
+    saved = {name for name in explanation.TERMS if getattr(found, name) < 0}
     assert saved <= {"encoding_bytes"}
 
 
@@ -172,7 +173,7 @@ def test_only_the_encoding_can_save_bytes(data: st.DataObject, transfer: Transfe
 def test_what_has_not_come_through_once_explains_nothing_yet(data: st.DataObject, transfer: Transfer) -> None:
     whole = transfer.payload_bytes + transfer.framing_bytes
     body = data.draw(st.integers(0, max(0, whole - 1)))
-    found = metering.explain(Flow(body, 0, body, body), transfer)
+    found = explanation.explain(Flow(body, 0, body, body), transfer)
     if body < whole:
         assert (found.formula_bytes, found.repeated_bytes) == (0, body)
 
@@ -182,4 +183,4 @@ def test_an_explanation_that_does_not_add_up_cannot_be_made(formula: int, labels
     with pytest.raises(ValueError, match="do not add up"):
         Explanation(formula + labels + missing + 1, formula_bytes=formula, labels_bytes=labels)
     with pytest.raises(ValueError, match="do not add up"):
-        metering.Control(formula + labels + missing + 1, messages_bytes=formula, http_bytes=labels)
+        explanation.Control(formula + labels + missing + 1, messages_bytes=formula, http_bytes=labels)

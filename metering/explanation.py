@@ -1,205 +1,19 @@
-"""The paper's communication formulas, and where the bytes that were measured went beside them.
-
-Symbols (arXiv 2403.02780, section II-C): c parties, n_i rows at party i, anchor of a rows and m
-features, latent dimension l, N parameters of the model h, q bits per number, R rounds and
-participation p of federated averaging. The formulas count as the paper does: no labels, no framing.
-An `Explanation` goes from a formula to the figure the kernel counted, term by term.
-"""
+"""Where the measured bytes went: from the paper's formula to the kernel's count, term by term."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, fields
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
-Kind = Literal["control", "anchor", "uplink", "downlink"]
-"""What a request is for. Directions are seen from the institution: it sends up, it receives down."""
-Counter = Literal["kernel", "transport"]
-"""Who counted: the kernel (TCP_INFO), or the transport below TLS where the kernel does not tell."""
-
-_KINDS: Final[dict[str, Kind]] = {
-    "acceptances": "anchor",  # the lead fetches the keys in them to seal the anchor to
-    "anchor": "anchor",
-    "anchors": "anchor",
-    "matrix": "anchor",
-    "uplinks": "uplink",
-    "downlink": "downlink",
-}
-
-FORMULA_BITS: Final = 32
-"""The paper's q. A report shows the formulas at 32 bits whatever number type the terms chose, so that what a
-shorter one saves, or a longer one costs, is seen beside them."""
-
-
-@dataclass(frozen=True)
-class Uplink:
-    """Formula (3), per party: ``(n_i + a) l q / 8``."""
-
-    rep_bytes: float
-    anchor_rep_bytes: float
-
-    @property
-    def total_bytes(self) -> float:
-        return self.rep_bytes + self.anchor_rep_bytes
-
-
-@dataclass(frozen=True)
-class Downlink:
-    """Formula (4), per party: ``(l**2 + N) q / 8``."""
-
-    change_of_basis_bytes: float
-    model_bytes: float
-
-    @property
-    def total_bytes(self) -> float:
-        return self.change_of_basis_bytes + self.model_bytes
-
-
-@dataclass(frozen=True)
-class Round:
-    """Formula (6): all uplinks (3), all downlinks (4) and the anchor (5), which is counted once."""
-
-    uplinks: tuple[Uplink, ...]
-    downlinks: tuple[Downlink, ...]
-    anchor_bytes: float
-
-    @property
-    def total_bytes(self) -> float:
-        return (
-            sum(part.total_bytes for part in self.uplinks)
-            + sum(part.total_bytes for part in self.downlinks)
-            + self.anchor_bytes
-        )
-
-
-@dataclass(frozen=True)
-class BreakEven:
-    """Formula (8): federated rounds that cost as much as one round of ours; the terms add up."""
-
-    uplink_rounds: float
-    downlink_rounds: float
-    anchor_rounds: float
-
-    @property
-    def total_rounds(self) -> float:
-        return self.uplink_rounds + self.downlink_rounds + self.anchor_rounds
-
-
-def uplink(*, rows: int, anchor_rows: int, latent_dim: int, bits: int) -> Uplink:
-    """Formula (3)."""
-    return Uplink(rows * latent_dim * bits / 8, anchor_rows * latent_dim * bits / 8)
-
-
-def downlink(*, latent_dim: int, model_parameters: float, bits: int) -> Downlink:
-    """Formula (4)."""
-    return Downlink(latent_dim**2 * bits / 8, model_parameters * bits / 8)
-
-
-def anchor_predictions(*, anchor_rows: int, classes: int, bits: int) -> float:
-    """What stands for formula (4) under NRI-DC: a probability of each class for each anchor row."""
-    return anchor_rows * classes * bits / 8
-
-
-def anchor(*, anchor_rows: int, features: int, bits: int) -> float:
-    """Formula (5): ``a m q / 8``."""
-    return anchor_rows * features * bits / 8
-
-
-def whole_round(
-    *,
-    rows: Sequence[int],
-    anchor_rows: int,
-    features: int,
-    latent_dim: int,
-    model_parameters: float,
-    bits: int,
-) -> Round:
-    """Formula (6), for parties with ``rows[i]`` rows each."""
-    return Round(
-        tuple(uplink(rows=n, anchor_rows=anchor_rows, latent_dim=latent_dim, bits=bits) for n in rows),
-        tuple(downlink(latent_dim=latent_dim, model_parameters=model_parameters, bits=bits) for _ in rows),
-        anchor(anchor_rows=anchor_rows, features=features, bits=bits),
-    )
-
-
-def federated_averaging(
-    *, rounds: float, participation: float, parties: int, model_parameters: float, bits: int
-) -> float:
-    """Formula (7): ``2 R p c N q / 8``."""
-    return 2 * rounds * participation * parties * model_parameters * bits / 8
-
-
-def break_even_rounds(
-    *,
-    mean_rows: float,
-    anchor_rows: int,
-    features: int,
-    latent_dim: int,
-    model_parameters: float,
-    participation: float,
-    parties: int,
-) -> BreakEven:
-    """Formula (8), R*: the number of bits per number cancels."""
-    once = 2 * participation * model_parameters
-    return BreakEven(
-        uplink_rounds=(mean_rows + anchor_rows) * latent_dim / once,
-        downlink_rounds=(latent_dim**2 + model_parameters) / once,
-        anchor_rounds=anchor_rows * features / (once * parties),
-    )
-
-
-def kind_of(path: str) -> tuple[Kind, str]:
-    """Return what a request to ``path`` is for, and its collaboration ("" where the path names none).
-
-    Both sides ask here, so that they attribute the same request to the same kind.
-    """
-    if path.startswith("/v1/uploads/"):
-        return "uplink", ""
-    found = re.fullmatch("/v1/collaborations/([0-9a-f]{32})(?:/([a-z]+))?", path.partition("?")[0])
-    if found is None:
-        return "control", ""
-    return _KINDS.get(found[2] or "", "control"), found[1]
-
-
-@dataclass(frozen=True)
-class Flow:
-    """What one side counted in one direction."""
-
-    wire_bytes: int = 0
-    """Bytes of the TCP stream, each once, TLS included."""
-    retransmitted_bytes: int = 0
-    """Bytes the kernel sent again. Only their sender can count them: 0 for what was received."""
-    plain_bytes: int = 0
-    """What went into TLS, or came out of it: HTTP."""
-    body_bytes: int = 0
-    """Of these, bodies of requests or answers."""
-    segments: int = 0
-    """TCP segments, also those without data. Each has an IP and a TCP header, which no figure here has."""
-
-    def __add__(self, other: Flow) -> Flow:
-        return Flow(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
-
-    def __sub__(self, other: Flow) -> Flow:
-        return Flow(*(mine - theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
-
-    @property
-    def measured_bytes(self) -> int:
-        return self.wire_bytes + self.retransmitted_bytes
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What one side counted of one kind of request, both ways."""
-
-    up: Flow = Flow()
-    down: Flow = Flow()
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(self.up + other.up, self.down + other.down)
-
-    def __sub__(self, other: Counts) -> Counts:
-        return Counts(self.up - other.up, self.down - other.down)
+from metering import formulas
+from metering.counts import Counter, Counts, Flow, Kind
+from metering.formulas import FORMULA_BITS
+from protocol.anchor_matrix import sealed_matrix_bytes
+from protocol.arrays import Layout
+from protocol.limits import SEED_BYTES
+from protocol.messages import DownlinkManifest, UplinkManifest
+from protocol.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -282,6 +96,83 @@ class Transfer:
     labels_bytes: int = 0
     framing_bytes: int = 0
     """What the bodies hold besides the payload."""
+
+
+_SEAL_AT_MOST_BYTES: Final = 4096
+"""A sealed anchor or an acceptance, signed: 2 to 3 kB."""
+
+
+def uplink_transfer(terms: Terms, manifest: UplinkManifest, signed: bytes) -> Transfer:
+    """Formula (3), and what goes with it: the signed manifest, the digests of the chunks."""
+    layout = Layout(manifest.arrays, manifest.chunk_bytes)
+    formula = formulas.uplink(
+        rows=manifest.rep.shape[0],
+        anchor_rows=terms.anchor.rows,
+        latent_dim=terms.latent_dim,
+        bits=FORMULA_BITS,
+    )
+    return Transfer(
+        formula_bytes=int(formula.total_bytes),
+        payload_bytes=layout.payload_bytes,
+        labels_bytes=manifest.labels.payload_bytes,
+        framing_bytes=len(signed) + layout.stream_bytes - layout.payload_bytes,
+    )
+
+
+def downlink_transfer(terms: Terms, manifest: DownlinkManifest, signed: bytes) -> Transfer:
+    """Formula (4), and what goes with it: the signed manifest behind its length, the digests.
+
+    Under NRI-DC the predictions for the anchor stand for formula (4).
+    """
+    layout = Layout(manifest.arrays, manifest.chunk_bytes)
+    return Transfer(
+        formula_bytes=int(downlink_formula_bytes(terms, manifest.model_parameters)),
+        payload_bytes=layout.payload_bytes,
+        framing_bytes=4 + len(signed) + layout.stream_bytes - layout.payload_bytes,
+    )
+
+
+def downlink_formula_bytes(terms: Terms, model_parameters: int) -> float:
+    """Formula (4), or what stands for it under these terms."""
+    if terms.returns_anchor_predictions:
+        return formulas.anchor_predictions(
+            anchor_rows=terms.anchor.rows,
+            classes=len(terms.table_schema.label_column.classes),
+            bits=FORMULA_BITS,
+        )
+    return formulas.downlink(
+        latent_dim=terms.latent_dim, model_parameters=model_parameters, bits=FORMULA_BITS
+    ).total_bytes
+
+
+def anchor_transfer(terms: Terms, party: str, counted: Counts) -> Transfer:
+    """Formula (5) at the lead, who sends a sealed seed for each member; every member fetches its own.
+
+    The lead keeps no copy of what it sealed for others, so framing is what the bodies hold besides the
+    seeds: the seals, and the acceptances with the keys to seal to. A public anchor's matrix goes up once and
+    down to each other member.
+    """
+    is_lead = party == terms.lead
+    copies = len(terms.parties) if is_lead and counted.up.body_bytes else 0
+    copies += 1 if counted.down.body_bytes else 0
+    formula = formulas.anchor(
+        anchor_rows=terms.anchor.rows,
+        features=terms.table_schema.width,
+        bits=FORMULA_BITS,
+    )
+    payload_bytes, repeated_bytes = SEED_BYTES * copies, 0
+    sealed_bytes = sealed_matrix_bytes(terms)
+    seals_bytes = _SEAL_AT_MOST_BYTES * (len(terms.parties) if is_lead else 1)
+    for flow in (counted.up, counted.down) if sealed_bytes else ():
+        times = flow.body_bytes // sealed_bytes
+        payload_bytes += terms.anchor_matrix_bytes * min(times, 1)
+        if sealed_bytes > seals_bytes:  # of a smaller one the count cannot tell how often it was sent
+            repeated_bytes += sealed_bytes * max(times - 1, 0)
+    return Transfer(
+        formula_bytes=int(formula) if is_lead and copies else 0,
+        payload_bytes=payload_bytes,
+        framing_bytes=counted.up.body_bytes + counted.down.body_bytes - payload_bytes - repeated_bytes,
+    )
 
 
 def explain(flow: Flow, transfer: Transfer) -> Explanation:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from protocol import metering
+from metering import counts, explanation, formulas
 
 GB = 1e9
 
 
 def test_formula_3_counts_rows_and_anchor_rows() -> None:
-    one = metering.uplink(rows=1000, anchor_rows=500, latent_dim=10, bits=32)
+    one = formulas.uplink(rows=1000, anchor_rows=500, latent_dim=10, bits=32)
     assert (one.rep_bytes, one.anchor_rep_bytes, one.total_bytes) == (40_000, 20_000, 60_000)
 
 
 def test_formula_4_counts_the_change_of_basis_and_the_model() -> None:
-    one = metering.downlink(latent_dim=10, model_parameters=500, bits=64)
+    one = formulas.downlink(latent_dim=10, model_parameters=500, bits=64)
     assert (one.change_of_basis_bytes, one.model_bytes, one.total_bytes) == (800, 4000, 4800)
 
 
 def test_formula_5_counts_the_anchor() -> None:
-    assert metering.anchor(anchor_rows=1000, features=784, bits=32) == 3_136_000
+    assert formulas.anchor(anchor_rows=1000, features=784, bits=32) == 3_136_000
 
 
 def test_formula_6_is_10_1_gigabytes_in_the_worked_example() -> None:
-    whole = metering.whole_round(
+    whole = formulas.whole_round(
         rows=[1000] * 100,
         anchor_rows=1000,
         features=784,
@@ -39,18 +39,18 @@ def test_formula_6_is_10_1_gigabytes_in_the_worked_example() -> None:
 
 
 def test_formula_7_is_20_gigabytes_a_round_in_the_worked_example() -> None:
-    once = metering.federated_averaging(
+    once = formulas.federated_averaging(
         rounds=1, participation=1.0, parties=100, model_parameters=2.5e7, bits=32
     )
     assert once / GB == 20
-    tenth = metering.federated_averaging(
+    tenth = formulas.federated_averaging(
         rounds=10, participation=0.1, parties=100, model_parameters=2.5e7, bits=32
     )
     assert tenth == once
 
 
 def test_formula_8_breaks_even_at_about_five_rounds_in_the_worked_example() -> None:
-    even = metering.break_even_rounds(
+    even = formulas.break_even_rounds(
         mean_rows=1000,
         anchor_rows=1000,
         features=784,
@@ -66,7 +66,7 @@ def test_formula_8_breaks_even_at_about_five_rounds_in_the_worked_example() -> N
 
 
 def test_a_member_without_rows_still_sends_its_anchor_representation() -> None:
-    one = metering.uplink(rows=0, anchor_rows=500, latent_dim=10, bits=32)
+    one = formulas.uplink(rows=0, anchor_rows=500, latent_dim=10, bits=32)
     assert (one.rep_bytes, one.total_bytes) == (0, 20_000)
 
 
@@ -89,11 +89,11 @@ def test_a_member_without_rows_still_sends_its_anchor_representation() -> None:
     ],
 )
 def test_a_request_is_known_by_its_address(path: str, kind: str, collaboration_id: str) -> None:
-    assert metering.kind_of(path) == (kind, collaboration_id)
+    assert counts.kind_of(path) == (kind, collaboration_id)
 
 
 def test_an_explanation_is_said_in_words_without_the_terms_that_are_nothing() -> None:
-    found = metering.Explanation(1_030, formula_bytes=1_000, tls_bytes=30)
-    words = metering.in_words(found)
+    found = explanation.Explanation(1_030, formula_bytes=1_000, tls_bytes=30)
+    words = explanation.in_words(found)
     assert [line.split()[-1] for line in words] == ["1,000", "30", "1,030"]
     assert words[-1].startswith("measured")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.tcp_info import TcpCount, parse_tcp_info, read_tcp_info
+from metering.kernel import TcpCount, parse_tcp_info, read_tcp_info
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts bytes for us")
 ESTABLISHED, CLOSE_WAIT = 1, 8
