@@ -1,37 +1,12 @@
-"""What both sides count: which kind a request is of, and how many bytes it took each way."""
+"""What both sides count of a request: its bytes each way, at every layer."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import astuple, dataclass
-from typing import Final, Literal
+from typing import Literal
 
-Kind = Literal["control", "anchor", "uplink", "downlink"]
-"""What a request is for. Directions are seen from the institution: it sends up, it receives down."""
 Counter = Literal["kernel", "transport"]
 """Who counted: the kernel (TCP_INFO), or the transport below TLS where the kernel does not tell."""
-
-_KINDS: Final[dict[str, Kind]] = {
-    "acceptances": "anchor",  # the lead fetches the keys in them to seal the anchor to
-    "anchor": "anchor",
-    "anchors": "anchor",
-    "matrix": "anchor",
-    "uplinks": "uplink",
-    "downlink": "downlink",
-}
-
-
-def kind_of(path: str) -> tuple[Kind, str]:
-    """Return what a request to ``path`` is for, and its collaboration ("" where the path names none).
-
-    Both sides ask here, so that they attribute the same request to the same kind.
-    """
-    if path.startswith("/v1/uploads/"):
-        return "uplink", ""
-    found = re.fullmatch("/v1/collaborations/([0-9a-f]{32})(?:/([a-z]+))?", path.partition("?")[0])
-    if found is None:
-        return "control", ""
-    return _KINDS.get(found[2] or "", "control"), found[1]
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from dataclasses import asdict, astuple, dataclass, fields
 from typing import Any, Final, Self
 
 from metering import formulas
-from metering.counts import Counter, Counts, Flow, Kind
+from metering.counts import Counter, Counts, Flow
 from metering.formulas import FORMULA_BITS
 from protocol.anchor_matrix import sealed_matrix_bytes
 from protocol.arrays import Layout
 from protocol.limits import SEED_BYTES
 from protocol.messages import DownlinkManifest, UplinkManifest
+from protocol.operations import Kind
 from protocol.terms import Terms
 
 

@@ -10,8 +10,9 @@ hold one chunk, never a matrix (docs/protocol.md, "Array stream").
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExce
 from protocol.limits import MAX_SCALE
 from protocol.messages import SCALE_ARRAYS, ArraySpec, Dtype
 
+B = TypeVar("B", bytes, memoryview)
 DIGEST_BYTES = 32
 _ARRAY_LABEL = b"odc/v1/array\x00"
 _LARGEST_I1 = 127
@@ -103,11 +105,16 @@ def specify(name: str, array: NDArray[np.generic], dtype: Dtype, chunk_bytes: in
     return ArraySpec(name=name, dtype=dtype, shape=array.shape, digest=running.digest())
 
 
-def frame(data: memoryview, chunk_bytes: int) -> Iterator[bytes | memoryview]:
-    """Yield the stream of one array: digest, chunk, digest, chunk."""
-    for chunk in chunks_of(data, chunk_bytes):
+def frame(chunks: Iterable[B]) -> Iterator[bytes | B]:
+    """Yield the stream of some chunks: digest, chunk, digest, chunk."""
+    for chunk in chunks:
         yield hashlib.sha256(chunk).digest()
         yield chunk
+
+
+def whole_digest(array_digests: Iterable[bytes]) -> bytes:
+    """Return the digest that completes an upload: over the digests of its arrays, in their order."""
+    return hashlib.sha256(b"".join(array_digests)).digest()
 
 
 @dataclass(frozen=True)

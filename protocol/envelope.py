@@ -111,6 +111,16 @@ def verify(kind: type[M], data: bytes, root: TrustRoot, *, at: int) -> Verified[
     return Verified(message, author, sha256(signed.payload).digest())
 
 
+def decode_stored(kind: type[M], signed: bytes) -> M:
+    """Return the message of ``kind`` in bytes that were verified before they were stored.
+
+    The signature is not checked again: the certificate of its author may have ended since.
+
+    Raises `ProtocolError` if the bytes are no such signed message.
+    """
+    return decode(kind, decode(Signed, signed).payload)
+
+
 def _signed_bytes(label: str, payload: bytes) -> bytes:
     return label.encode() + b"\x00" + payload
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from analyst_server.api.counting import Count, count_of
 from analyst_server.services.meter import Meter, Purpose
-from metering.counts import Counts, Flow, kind_of
+from metering.counts import Counts, Flow
+from protocol.operations import kind_of
 
 
 class MeteredLine:

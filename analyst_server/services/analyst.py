@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from analyst_server.store import Collaboration, DirectoryBlobs, LedgerRow, Member, Records, Unit
-from protocol.codec import M, Message, decode
-from protocol.envelope import Signed, Verified, sign, verify
+from protocol.codec import M, Message
+from protocol.envelope import Verified, decode_stored, sign, verify
 from protocol.errors import LimitExceededError, NotFoundError, NotPermittedError
 from protocol.identity import Identity, TrustRoot
 from protocol.ledger import LedgerEntry, entry_digest, first_previous
@@ -50,7 +50,7 @@ class Analyst:
 
 def stored_terms(collaboration: Collaboration) -> Terms:
     """Return the terms; they were checked when they were stored."""
-    return decode(Terms, decode(Signed, collaboration.terms).payload)
+    return decode_stored(Terms, collaboration.terms)
 
 
 def find(unit: Unit, collaboration_id: str) -> Collaboration:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from analyst_server.services.analyst import Analyst, find, find_as_member, move
 from analyst_server.services.rounds import result_key
-from protocol.arrays import Layout
-from protocol.codec import decode, digest
-from protocol.envelope import Signed
+from protocol.arrays import Layout, frame
+from protocol.codec import digest
+from protocol.envelope import decode_stored
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
 from protocol.identity import Identity
 from protocol.messages import DownlinkManifest
@@ -42,7 +42,7 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
         if row is None:
             raise NotFoundError("the round was sealed without an uplink of this party")
         signed = row.manifest
-        manifest = decode(DownlinkManifest, decode(Signed, signed).payload)
+        manifest = decode_stored(DownlinkManifest, signed)
         if row.fetched_at is None:  # fetching again is no step
             row.fetched_at = now
             move(
@@ -73,6 +73,4 @@ def _pieces(head: bytes, paths: list[Path], chunk_bytes: int) -> Iterator[bytes]
         files = [stack.enter_context(path.open("rb")) for path in paths]
         yield head
         for file in files:
-            while chunk := file.read(chunk_bytes):
-                yield hashlib.sha256(chunk).digest()
-                yield chunk
+            yield from frame(iter(partial(file.read, chunk_bytes), b""))

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from analyst_server.services.analyst import Analyst, require_lead
 from analyst_server.store import Enrolled, Unit
 from protocol.codec import decode
-from protocol.envelope import Signed, verify
+from protocol.envelope import decode_stored, verify
 from protocol.errors import (
     AlreadyExistsError,
     CertificateRefusedError,
@@ -145,7 +145,7 @@ def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -
 def _csr(row: Enrolled) -> bytes:
     """The PKCS #10 request in what was kept; it was checked when it came."""
     if row.kind == "renewal":
-        return decode(Renewal, decode(Signed, row.request).payload).csr
+        return decode_stored(Renewal, row.request).csr
     return decode(Enrolment, row.request).csr
 
 

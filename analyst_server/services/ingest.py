@@ -5,7 +5,6 @@ This module decides who may send what and when; `upload_session` keeps the bytes
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import threading
 from dataclasses import dataclass
@@ -13,9 +12,8 @@ from dataclasses import dataclass
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
 from analyst_server.services.upload_session import Append, UploadSession
 from analyst_server.store import Collaboration, Member, Uplink
-from protocol.arrays import Layout
-from protocol.codec import decode
-from protocol.envelope import Signed
+from protocol.arrays import Layout, whole_digest
+from protocol.envelope import decode_stored
 from protocol.errors import (
     DifferentUplinkError,
     DigestMismatchError,
@@ -50,7 +48,7 @@ def blob_key(uplink: Uplink) -> str:
 
 def stored_manifest(uplink: Uplink) -> UplinkManifest:
     """Return the manifest; it was checked when the upload began."""
-    return decode(UplinkManifest, decode(Signed, uplink.manifest).payload)
+    return decode_stored(UplinkManifest, uplink.manifest)
 
 
 def _layout(uplink: Uplink) -> Layout:
@@ -150,7 +148,7 @@ class Ingest:
             advance(find(unit, uplink.collaboration_id).now_in, Event.ACCEPT_UPLINK)
         return Append(self._session(uplink), offset)
 
-    def complete(self, sender: Identity, upload_id: str, whole_digest: bytes) -> bytes:
+    def complete(self, sender: Identity, upload_id: str, claimed: bytes) -> bytes:
         """Accept an upload whose bytes are all there, and return the signed receipt.
 
         Completing again returns the same receipt.
@@ -170,13 +168,13 @@ class Ingest:
         with session.lock:
             if len(session.digests) < session.layout.chunk_count:
                 raise TruncatedError("uplink", session.layout.stream_bytes, session.offset)
-            self._check_digests(session, manifest, whole_digest)
+            self._check_digests(session, manifest, claimed)
             return self._accept(sender, uplink, session)
 
-    def _check_digests(self, session: UploadSession, manifest: UplinkManifest, whole_digest: bytes) -> None:
+    def _check_digests(self, session: UploadSession, manifest: UplinkManifest, claimed: bytes) -> None:
         found = session.array_digests()
         wrong = [spec.name for spec, got in zip(manifest.arrays, found, strict=True) if spec.digest != got]
-        if wrong or whole_digest != hashlib.sha256(b"".join(found)).digest():
+        if wrong or claimed != whole_digest(found):
             session.start_over()
             raise DigestMismatchError(", ".join(wrong) or "uplink as a whole")
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 from analyst_server.store import Records, TrafficRow, Unit
-from metering.counts import Counter, Counts, Flow, Kind
+from metering.counts import Counter, Counts, Flow
+from protocol.operations import Kind
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from analyst_server.services.analyst import Analyst, find, find_as_member, store
 from analyst_server.services.ingest import stored_manifest
 from analyst_server.services.meter import counts_of
 from analyst_server.store import Collaboration, Unit, Uplink
-from metering.counts import Counts, Kind
+from metering.counts import Counts
 from metering.explanation import (
     PartyExplanation,
     RoundExplanation,
@@ -23,10 +23,10 @@ from metering.explanation import (
     uplink_transfer,
 )
 from metering.formulas import FORMULA_BITS, whole_round
-from protocol.codec import decode
-from protocol.envelope import Signed
+from protocol.envelope import decode_stored
 from protocol.identity import Identity
 from protocol.messages import DownlinkManifest
+from protocol.operations import Kind
 from protocol.terms import Terms
 
 
@@ -81,7 +81,7 @@ def _explain_party(
         sent = uplink_transfer(terms, stored_manifest(uplink), uplink.manifest)
     downlink = unit.downlink(terms.collaboration_id, party)
     if downlink is not None:
-        manifest = decode(DownlinkManifest, decode(Signed, downlink.manifest).payload)
+        manifest = decode_stored(DownlinkManifest, downlink.manifest)
         received = downlink_transfer(terms, manifest, downlink.manifest)
     anchor = anchor_transfer(terms, party, counts.get("anchor", Counts()))
     return explain_party(party, counts, membership, uplink=sent, downlink=received, anchor=anchor)

@@ -21,8 +21,7 @@ from analyst_server.services.round_work import PartyArrays, RoundSpec, StoredArr
 from analyst_server.store import Collaboration, Downlink, Unit, Uplink
 from analyst_server.training import ModelSpec
 from protocol.arrays import little_endian, specify
-from protocol.codec import decode
-from protocol.envelope import Signed
+from protocol.envelope import decode_stored
 from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, DownlinkManifest, Dtype
@@ -174,10 +173,7 @@ def release(analyst: Analyst, collaboration_id: str) -> None:
 
 def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
     """Enter the model's digest into the ledger, so that members can tell they were sent the same one."""
-    manifests = (
-        decode(DownlinkManifest, decode(Signed, row.manifest).payload)
-        for row in unit.downlinks(collaboration.id)
-    )
+    manifests = (decode_stored(DownlinkManifest, row.manifest) for row in unit.downlinks(collaboration.id))
     models = (spec.digest for manifest in manifests for spec in manifest.arrays if spec.name == "model")
     move(unit, collaboration, Event.RELEASE, at=now, subject=next(models, None))
 

@@ -10,9 +10,10 @@ import pytest
 
 from analyst_server.services.meter import counts_of
 from analyst_server.services.report import explain_round
-from metering.counts import Counts, Kind
+from metering.counts import Counts
 from metering.explanation import TERMS, PartyExplanation, RoundExplanation
 from metering.kernel import kernel_counts
+from protocol.operations import Kind
 from tests.e2e.consortium import Consortium, consortium
 from tests.fakes.certificates import shared_root
 from user_client import sdk

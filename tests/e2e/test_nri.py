@@ -15,9 +15,9 @@ import pytest
 
 from examples.demo.actors import CommandError
 from examples.demo.tables import breast_cancer, write_csv
-from protocol.codec import decode
-from protocol.envelope import Signed
+from protocol.envelope import decode_stored
 from protocol.messages import DownlinkManifest
+from protocol.operations import FETCH_DOWNLINK
 from tests.e2e.consortium import Consortium, consortium, rows
 from user_client import sdk
 from user_client.custody.inventory import ANCHOR_FILES, BASIS_FILES
@@ -108,10 +108,10 @@ def test_in_the_end_no_file_leads_to_the_basis(played: Played) -> None:
 def test_what_the_analyst_answers_has_neither_the_change_of_basis_nor_the_model(played: Played) -> None:
     """Byte by byte: the manifest, one array of probabilities with the digests of its chunks, no more."""
     session = played.made.sessions["hospital-b"]
-    with session.connection.stream(f"/v1/collaborations/{played.ids['nri']}/downlink") as pieces:
+    with session.connection.stream(FETCH_DOWNLINK, collaboration_id=played.ids["nri"]) as pieces:
         data = b"".join(pieces)
     (length,) = struct.unpack_from("<I", data)
-    manifest = decode(DownlinkManifest, decode(Signed, data[4 : 4 + length]).payload)
+    manifest = decode_stored(DownlinkManifest, data[4 : 4 + length])
     assert [(spec.name, spec.shape) for spec in manifest.arrays] == [
         ("anchor_predictions", (ANCHOR_ROWS, CLASSES))
     ]

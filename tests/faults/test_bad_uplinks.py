@@ -19,6 +19,7 @@ from protocol.errors import (
     ShapeMismatchError,
 )
 from protocol.messages import UplinkManifest
+from protocol.operations import BEGIN_UPLINK
 from protocol.terms import Terms
 from runtime.terminal import exit_code
 from tests.e2e.consortium import Consortium, consortium, refused, rows
@@ -149,18 +150,18 @@ def test_bytes_that_are_no_message_are_refused(
     made: Consortium, b: Session, running: str, body: bytes
 ) -> None:
     with refused(made, MalformedMessageError, exit_code=4):
-        b.connection.send_message("POST", f"/v1/collaborations/{running}/uplinks", body)
+        b.connection.ask(BEGIN_UPLINK, body, collaboration_id=running)
 
 
 def test_a_message_over_the_limit_is_refused(made: Consortium, b: Session, running: str) -> None:
     with refused(made, LimitExceededError, exit_code=4):
-        b.connection.send_message("POST", f"/v1/collaborations/{running}/uplinks", bytes(5 * 2**20))
+        b.connection.ask(BEGIN_UPLINK, bytes(5 * 2**20), collaboration_id=running)
 
 
 def test_other_bytes_than_promised_do_not_move_the_upload(made: Consortium, b: Session, running: str) -> None:
     sdk.prepare(b, running, rows(9, 40))
     _, signed = b.stored(running, UplinkManifest, "uplink.odc", "")
-    opened = b.connection.send_message("POST", f"/v1/collaborations/{running}/uplinks", signed).json()
+    opened = b.connection.ask(BEGIN_UPLINK, signed, collaboration_id=running).json()
     headers = {"upload-offset": "0", "upload-complete": "?0"}
     with pytest.raises((LimitExceededError, DigestMismatchError)) as caught:
         b.connection.request_once(

@@ -19,6 +19,7 @@ from protocol.errors import (
     UnsupportedVersionError,
 )
 from protocol.messages import UplinkManifest
+from protocol.operations import BEGIN_UPLINK
 from runtime.terminal import exit_code
 from tests.e2e.consortium import Consortium, consortium, refused, rows
 from tests.faults import crafted
@@ -50,7 +51,7 @@ def test_an_uplink_before_the_terms_are_signed_is_refused(made: Consortium) -> N
     manifest, _ = b.stored(signed_elsewhere, UplinkManifest, "uplink.odc", "")
     body = b.sign(manifest.model_copy(update={"collaboration_id": unsigned}))
     with refused(made, TermsNotAcceptedError, exit_code=6, says="hospital-b has not signed"):
-        b.connection.send_message("POST", f"/v1/collaborations/{unsigned}/uplinks", body)
+        b.connection.ask(BEGIN_UPLINK, body, collaboration_id=unsigned)
 
 
 def test_an_uplink_before_the_anchor_is_refused(made: Consortium) -> None:
@@ -63,7 +64,7 @@ def test_an_uplink_before_the_anchor_is_refused(made: Consortium) -> None:
     manifest, _ = b.stored(other, UplinkManifest, "uplink.odc", "")
     body = b.sign(manifest.model_copy(update={"collaboration_id": found}))
     with refused(made, OutOfOrderError, exit_code=6, says="it cannot take 'begin uplink'"):
-        b.connection.send_message("POST", f"/v1/collaborations/{found}/uplinks", body)
+        b.connection.ask(BEGIN_UPLINK, body, collaboration_id=found)
     # and the round goes on as if nothing had been
     sdk.accept_terms(made.lead, found)
     sdk.create_anchor(made.lead, found)
@@ -104,7 +105,7 @@ def test_the_same_uplink_twice_gets_the_same_receipt(made: Consortium) -> None:
     sdk.contribute(b, found)
     assert receipt.read_bytes() == first
     assert made.records() == records
-    assert b.connection.get_message(f"/v1/collaborations/{found}/receipt") == first
+    assert b.connection.request("GET", f"/v1/collaborations/{found}/receipt").content == first
 
 
 def test_a_different_second_uplink_is_refused_and_the_first_stands(made: Consortium) -> None:
@@ -156,7 +157,7 @@ def test_a_sealed_round_takes_not_one_byte_more(made: Consortium) -> None:
     made.contribute("lead-hospital", found, rows(0, 40))
     sdk.prepare(b, found, rows(1, 40))
     _, signed = b.stored(found, UplinkManifest, "uplink.odc", "")
-    opened = b.connection.send_message("POST", f"/v1/collaborations/{found}/uplinks", signed).json()
+    opened = b.connection.ask(BEGIN_UPLINK, signed, collaboration_id=found).json()
     made.analyst.run("collaboration", "seal", found)
     made.wait_for(found, "released")
     headers = {"upload-offset": "0", "upload-complete": "?0"}

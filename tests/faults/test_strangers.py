@@ -10,8 +10,10 @@ import pytest
 from examples.demo.actors import CommandError, Institution
 from protocol.errors import CertificateRequiredError, InvitationError, NotFoundError, NotPermittedError
 from protocol.messages import UplinkManifest
+from protocol.operations import BEGIN_UPLINK, LIST_ACCEPTANCES
 from runtime.terminal import exit_code
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, refused, rows
+from tests.fakes import AS_MESSAGE
 from user_client import sdk
 from user_client.custody.inventory import ACCEPTANCE_FILE
 from user_client.errors import NotJoinedError, TlsFailedError
@@ -46,7 +48,7 @@ def test_without_a_client_certificate_the_analyst_says_to_join_first(made: Conso
         AnalystConnection(made.analyst.url, root, None, Traffic()) as line,
         refused(made, CertificateRequiredError, exit_code=5),
     ):
-        line.get_json("/v1/collaborations")
+        line.request("GET", "/v1/collaborations").json()
 
 
 def test_before_joining_a_command_says_so_and_asks_nobody(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_a_certificate_of_another_consortium_is_refused_in_the_handshake(
         AnalystConnection(made.analyst.url, root, identity, Traffic(), pause=lambda _s: None) as line,
         refused(made, TlsFailedError, exit_code=7, says="refused this institution's certificate"),
     ):
-        line.get_json("/v1/collaborations")
+        line.request("GET", "/v1/collaborations").json()
 
 
 def test_a_server_of_another_consortium_is_refused_by_the_client(
@@ -89,7 +91,7 @@ def test_an_acceptance_of_one_is_not_taken_from_another(made: Consortium) -> Non
     signed = (b.home.collaboration(found) / ACCEPTANCE_FILE).read_bytes()
     address = f"/v1/collaborations/{found}/acceptance"
     with refused(made, NotPermittedError, exit_code=5, says="hospital-c sent a message signed by hospital-b"):
-        c.connection.send_message("PUT", address, signed)
+        c.connection.request("PUT", address, content=signed, headers=AS_MESSAGE)
 
 
 def test_an_uplink_of_one_is_not_taken_from_another(made: Consortium) -> None:
@@ -99,11 +101,11 @@ def test_an_uplink_of_one_is_not_taken_from_another(made: Consortium) -> None:
     manifest, signed = b.stored(found, UplinkManifest, "uplink.odc", "odc prepare")
     address = f"/v1/collaborations/{found}/uplinks"
     with refused(made, NotPermittedError, exit_code=5, says="signed by hospital-b"):
-        c.connection.send_message("POST", address, signed)
+        c.connection.request("POST", address, content=signed, headers=AS_MESSAGE)
     # nor the other way round: signed by C, in the name of B
     posing = c.sign(manifest)
     with refused(made, NotPermittedError, exit_code=5, says="of another party"):
-        c.connection.send_message("POST", address, posing)
+        c.connection.request("POST", address, content=posing, headers=AS_MESSAGE)
     made.contribute_all(found)
     made.receive_all(found)
 
@@ -113,7 +115,7 @@ def test_an_upload_of_one_is_unknown_to_another(made: Consortium) -> None:
     b, c = made.sessions["hospital-b"], made.sessions["hospital-c"]
     sdk.prepare(b, found, rows(1, 40))
     _, signed = b.stored(found, UplinkManifest, "uplink.odc", "odc prepare")
-    opened = b.connection.send_message("POST", f"/v1/collaborations/{found}/uplinks", signed).json()
+    opened = b.connection.ask(BEGIN_UPLINK, signed, collaboration_id=found).json()
     headers = {"upload-offset": "0", "upload-complete": "?0"}
     with refused(made, NotFoundError, exit_code=6):
         c.connection.request_once(
@@ -132,7 +134,7 @@ def test_only_the_lead_draws_the_anchor(made: Consortium) -> None:
     with refused(made, NotPermittedError, exit_code=5):
         sdk.create_anchor(b, found)
     with refused(made, NotPermittedError, exit_code=5, says="is not the lead"):
-        b.connection.get_message(f"/v1/collaborations/{found}/acceptances")
+        b.connection.ask(LIST_ACCEPTANCES, collaboration_id=found)
     sdk.create_anchor(made.lead, found)
     assert made.state(found) == "anchored"
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering import explanation, formulas
-from metering.counts import Counts, Flow, Kind
+from metering.counts import Counts, Flow
 from metering.explanation import Explanation, PartyExplanation, RoundExplanation, Transfer
+from protocol.operations import Kind
 
 sizes = st.integers(1, 10**6)
 

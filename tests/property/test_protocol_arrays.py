@@ -18,6 +18,7 @@ from protocol.arrays import (
     Layout,
     StreamReader,
     check_values,
+    chunks_of,
     dequantise,
     frame,
     little_endian,
@@ -53,7 +54,7 @@ def transfers(draw: st.DrawFn, *, empty: bool = True) -> Transfer:
         array = np.frombuffer(data, dtype="<" + dtype).reshape(shape)
         specs.append(specify(f"array {number}", array, dtype, chunk_bytes))  # type: ignore[arg-type]
         payload += data
-        stream += b"".join(frame(raw_bytes(array), chunk_bytes))
+        stream += b"".join(frame(chunks_of(raw_bytes(array), chunk_bytes)))
     return Transfer(Layout(specs, chunk_bytes), payload, stream)
 
 
@@ -180,7 +181,7 @@ def test_the_first_row_that_is_not_finite_is_named(numbers: list[float], columns
     bad_rows = [row for row, entries in enumerate(array) if not np.isfinite(entries).all()]
     found = None
     try:
-        for chunk in read(layout, [b"".join(frame(raw_bytes(array), 8))]):
+        for chunk in read(layout, [b"".join(frame(chunks_of(raw_bytes(array), 8)))]):
             check_values(layout, chunk)
     except ProtocolError as error:
         found = error.context["row"]

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from analyst_server.store import Unit
-from protocol.codec import M, Message, decode
-from protocol.envelope import Signed, sign
+from protocol.codec import M, Message
+from protocol.envelope import decode_stored, sign
 from protocol.errors import CertificateRefusedError, NotPermittedError, SignatureError
 from protocol.identity import Identity, load_certificate
 from tests.e2e.consortium import Consortium
@@ -36,7 +36,7 @@ def the(row: Row | None) -> Row:
 
 def content(kind: type[M], signed: bytes | None) -> M:
     assert signed is not None
-    return decode(kind, decode(Signed, signed).payload)
+    return decode_stored(kind, signed)
 
 
 Signer = Callable[[Message], bytes]

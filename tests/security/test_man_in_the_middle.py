@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from protocol.errors import InputError
 from protocol.identity import Identity
+from tests.fakes import AS_MESSAGE
 from tests.security.printing import got
 from user_client import sdk
 from user_client.custody.authority import Authority
@@ -123,7 +124,9 @@ def call(made: Consortium) -> Iterator[Callable[[ssl.SSLContext | None], Callabl
 
         def send() -> Stranger:
             with made.connect(stranger.port) as connection:
-                connection.send_message("PUT", "/v1/collaborations/x/acceptance", MESSAGE)
+                connection.request(
+                    "PUT", "/v1/collaborations/x/acceptance", content=MESSAGE, headers=AS_MESSAGE
+                )
             return stranger
 
         return send

@@ -22,6 +22,7 @@ from protocol.errors import (
     TermsMismatchError,
 )
 from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAnchor
+from protocol.operations import LIST_CERTIFICATE_REQUESTS
 from protocol.terms import Terms
 from runtime.terminal import exit_code
 from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
@@ -262,9 +263,9 @@ def test_the_analyst_cannot_choose_which_file_the_lead_forgets(
     """An invitation is forgotten under the id in its signed ticket, not under the one the relay says."""
     with Session(tmp_path) as newcomer:
         assert sdk.join(newcomer, sdk.invite(made.lead, "hospital-d")) is None
-        answer = made.lead.connection.get_json("/v1/enrolments")
+        answer = made.lead.connection.ask_json(LIST_CERTIFICATE_REQUESTS)
         lying = {"enrolments": [{**row, "invitation_id": "../../membership"} for row in answer["enrolments"]]}
-        monkeypatch.setattr(made.lead.connection, "get_json", lambda _path: lying)
+        monkeypatch.setattr(made.lead.connection, "ask_json", lambda _operation: lying)
         (approved,) = sdk.approve_pending(made.lead, PASSPHRASE)
         assert approved.identity.name == "hospital-d"
         assert made.lead.is_joined()

@@ -27,8 +27,14 @@ from protocol.errors import (
 )
 from protocol.limits import SEED_BYTES
 from protocol.messages import Acceptance, SealedAnchor
+from protocol.operations import (
+    FETCH_ANCHOR,
+    FETCH_ANCHOR_MATRIX,
+    LIST_ACCEPTANCES,
+    PUBLISH_ANCHOR,
+    PUBLISH_ANCHOR_MATRIX,
+)
 from protocol.terms import Terms
-from protocol.version import STREAM_MEDIA_TYPE
 from runtime.files import write_whole
 from user_client.custody.home import exclusive
 from user_client.custody.inventory import ANCHOR_FILE, DRAWN_FILE, MATRIX_FILE, SEALING_KEY_FILE
@@ -67,11 +73,13 @@ def create_anchor(session: Session, collaboration_id: str, table: Any = None) ->
     terms = stored_terms(session, collaboration_id)
     if session.membership.party != terms.lead:
         raise NotPermittedError(f"the anchor is drawn by {terms.lead}")
-    directory, path = session.home.collaboration(collaboration_id), f"/v1/collaborations/{collaboration_id}"
+    directory = session.home.collaboration(collaboration_id)
     with exclusive(directory):
         if not (directory / DRAWN_FILE).exists():
             matrix = _public_matrix(terms, table)
-            bodies = unpack_list(session.connection.get_message(f"{path}/acceptances"))
+            bodies = unpack_list(
+                session.connection.ask(LIST_ACCEPTANCES, collaboration_id=collaboration_id).content
+            )
             acceptances = _verified_acceptances(session, terms, bodies)
             seed = secrets.token_bytes(SEED_BYTES)
             sealed = b"".join(seal_matrix(seed, matrix))
@@ -79,13 +87,10 @@ def create_anchor(session: Session, collaboration_id: str, table: Any = None) ->
                 write_whole(directory / MATRIX_FILE, sealed)
             write_whole(directory / DRAWN_FILE, pack_list(_sealed(session, acceptances, seed, sealed)))
         if (directory / MATRIX_FILE).exists():
-            session.connection.request(
-                "PUT",
-                f"{path}/matrix",
-                content=(directory / MATRIX_FILE).read_bytes(),
-                headers={"content-type": STREAM_MEDIA_TYPE},
-            )
-    session.connection.send_message("PUT", f"{path}/anchors", (directory / DRAWN_FILE).read_bytes())
+            matrix = (directory / MATRIX_FILE).read_bytes()
+            session.connection.ask(PUBLISH_ANCHOR_MATRIX, matrix, collaboration_id=collaboration_id)
+    drawn = (directory / DRAWN_FILE).read_bytes()
+    session.connection.ask(PUBLISH_ANCHOR, drawn, collaboration_id=collaboration_id)
     return len(terms.parties)
 
 
@@ -174,8 +179,7 @@ def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, byte
         error.hint = "it cannot be brought back; take part in another collaboration"
         raise error
     if not path.exists():
-        address = f"/v1/collaborations/{collaboration_id}/anchor"
-        data = session.connection.get_message(address)
+        data = session.connection.ask(FETCH_ANCHOR, collaboration_id=collaboration_id).content
         verified = session.verify(SealedAnchor, data)
         require_role(verified.author, "lead", "the anchor")
         anchor = verified.message
@@ -219,7 +223,7 @@ def _fetch_matrix(session: Session, terms: Terms) -> bytes:
     if path.exists():
         return path.read_bytes()
     length, received = sealed_matrix_bytes(terms), bytearray()
-    with session.connection.stream(f"/v1/collaborations/{terms.collaboration_id}/matrix") as pieces:
+    with session.connection.stream(FETCH_ANCHOR_MATRIX, collaboration_id=terms.collaboration_id) as pieces:
         for piece in pieces:
             received += piece
             if len(received) > length:

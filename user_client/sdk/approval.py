@@ -39,6 +39,7 @@ from protocol.identity import (
 )
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment, InvitationTicket, Renewal
+from protocol.operations import ISSUE_CERTIFICATE, LIST_CERTIFICATE_REQUESTS
 from protocol.own_pki import NameMapping
 from user_client.custody.authority import Authority
 from user_client.sdk.consortium import (
@@ -103,10 +104,10 @@ def approve_waiting(session: Session, waiting: Sequence[Waiting], root: Authorit
     """
     approved = _issue(session, waiting, root)
     for one in approved:
-        session.connection.request(
-            "PUT",
-            f"/v1/enrolments/{one.request_id}/certificate",
-            content=one.certificate.public_bytes(Encoding.DER),
+        session.connection.ask(
+            ISSUE_CERTIFICATE,
+            one.certificate.public_bytes(Encoding.DER),
+            invitation_id=one.request_id,
         )
         invitation_path(session.home, one.request_id).unlink(missing_ok=True)
     return approved
@@ -129,7 +130,7 @@ def approve_pending(session: Session, passphrase: str) -> list[Approved]:
 
 def _pending_requests(session: Session) -> list[tuple[bytes, int]]:
     try:
-        rows = session.connection.get_json("/v1/enrolments")["enrolments"]
+        rows = session.connection.ask_json(LIST_CERTIFICATE_REQUESTS)["enrolments"]
         return [(base64.b64decode(row["request"]), int(row["requested_at"])) for row in rows]
     except (KeyError, TypeError, ValueError):
         raise MalformedMessageError("enrolments", "are no list of requests") from None

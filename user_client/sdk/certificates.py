@@ -10,17 +10,16 @@ from typing import Final
 
 from cryptography import x509
 
-from protocol.codec import decode
-from protocol.envelope import Signed
+from protocol.envelope import decode_stored
 from protocol.errors import CertificateRefusedError, InputError, NotFoundError, OdcError
 from protocol.identity import certificate_request, load_certificate
 from protocol.messages import Renewal
+from protocol.operations import FETCH_REVOCATIONS, REQUEST_RENEWAL
 from runtime.files import write_whole
 from user_client.custody.home import Home, revocations_der
 from user_client.sdk.membership import check_own, poll_certificate
 from user_client.sdk.own_certificate import OwnCertificate
 from user_client.sdk.session import Session
-from user_client.transport import json_object
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ def renew(
         _check_own_certificate(session, own)
         write_whole(home.renewal_path, session.sign(_renewal(session, own.chain if own else ())))
     body, renewal_id = home.renewal_path.read_bytes(), _asked(home).renewal_id
-    answer = json_object(session.connection.send_message("POST", "/v1/renewals", body))
+    answer = session.connection.ask_json(REQUEST_RENEWAL, body)
     pem = poll_certificate(session.connection, answer, renewal_id, wait_s, pause)
     if pem is None:
         return None
@@ -94,7 +93,7 @@ def renew_in_time(session: Session) -> None:
 
 
 def _asked(home: Home) -> Renewal:
-    return decode(Renewal, decode(Signed, home.renewal_path.read_bytes()).payload)
+    return decode_stored(Renewal, home.renewal_path.read_bytes())
 
 
 def _check_own_certificate(session: Session, own: OwnCertificate | None) -> None:
@@ -129,7 +128,7 @@ def update_revocations(session: Session, file: bytes | None = None) -> int:
         der = revocations_der(file)
     else:
         try:
-            der = session.connection.request("GET", "/v1/revocations").content
+            der = session.connection.ask(FETCH_REVOCATIONS).content
         except NotFoundError:
             der = b""
     root = session.home.root()

@@ -26,6 +26,7 @@ from protocol.identity import (
 from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_NAME_CHARS
 from protocol.messages import InvitationTicket, Role
+from protocol.operations import PUBLISH_REVOCATIONS
 from protocol.own_pki import NameMapping
 from runtime.files import write_whole
 from user_client.custody.authority import Authority
@@ -263,7 +264,7 @@ def revoke(session: Session, party: str, passphrase: str) -> Revoked:
         home.write_revocations(der)
     try:
         body = revocations_der(home.revocations_path.read_bytes())
-        session.connection.request("PUT", "/v1/revocations", content=body)
+        session.connection.ask(PUBLISH_REVOCATIONS, body)
     except OdcError:
         if party != ANALYST:  # an analyst that was revoked need not be told; the next one is, if asked again
             raise

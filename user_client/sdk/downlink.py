@@ -31,6 +31,7 @@ from protocol.errors import (
 )
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, UplinkManifest
+from protocol.operations import FETCH_DOWNLINK
 from protocol.states import State
 from protocol.terms import Terms
 from runtime.files import write_whole
@@ -118,7 +119,7 @@ def _fetch(session: Session, collaboration_id: str) -> None:
     directory = session.home.collaboration(collaboration_id)
     terms = stored_terms(session, collaboration_id)
     uplink, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc contribute TABLE")
-    with session.connection.stream(f"/v1/collaborations/{collaboration_id}/downlink") as pieces:
+    with session.connection.stream(FETCH_DOWNLINK, collaboration_id=collaboration_id) as pieces:
         data, rest = _read_manifest(pieces)
         manifest = session.verify_from_analyst(DownlinkManifest, data).message
         _check(manifest, terms, uplink)  # before the memory for its arrays is taken

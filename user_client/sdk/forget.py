@@ -17,8 +17,8 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
 from protocol.arrays import ArrayDigest, Layout
-from protocol.codec import decode, digest
-from protocol.envelope import Signed, verify
+from protocol.codec import digest
+from protocol.envelope import decode_stored, verify
 from protocol.errors import OdcError, TrustError
 from protocol.messages import ErasedFile, ForgettingStatement, UplinkManifest
 from protocol.terms import Terms
@@ -199,7 +199,7 @@ def _verified_statement(
         return None, False
     data = path.read_bytes()
     try:
-        statement = decode(ForgettingStatement, decode(Signed, data).payload)
+        statement = decode_stored(ForgettingStatement, data)
         # at its own time: our certificate may have ended since
         verified = verify(ForgettingStatement, data, session.home.root(), at=statement.erased[-1].erased_at)
     except TrustError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from protocol.codec import M, decode, digest
-from protocol.envelope import Signed, Verified, verify
+from protocol.envelope import Signed, Verified, decode_stored, verify
 from protocol.errors import LedgerError, LimitExceededError, OdcError
 from protocol.identity import load_der_certificate
 from protocol.ledger import (
@@ -21,6 +21,7 @@ from protocol.ledger import (
 )
 from protocol.limits import MAX_LEDGER_BYTES
 from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAnchor, UplinkManifest
+from protocol.operations import FETCH_LEDGER
 from protocol.states import Event
 from protocol.terms import Terms
 from runtime.files import read_bytes, write_whole
@@ -64,8 +65,8 @@ def fetch_ledger(session: Session, collaboration_id: str) -> tuple[bytes, Checke
     pages: list[bytes] = []
     count, length, size = 0, 1, 0
     while count < length:
-        query = f"?start={count}" if count else ""
-        data = session.connection.get_message(f"/v1/collaborations/{collaboration_id}/ledger{query}")
+        query = f"start={count}" if count else ""
+        data = session.connection.ask(FETCH_LEDGER, query=query, collaboration_id=collaboration_id).content
         page = decode(LedgerPage, data)
         length = session.verify_from_analyst(LedgerHead, page.head).message.length
         count, size = count + len(page.entries), size + len(data)
@@ -187,7 +188,7 @@ def _check_ours(
         if not (directory / name).exists():
             return None
         there[name] = read_bytes(directory / name)
-        return decode(kind, decode(Signed, there[name]).payload)
+        return decode_stored(kind, there[name])
 
     terms, acceptance = found(Terms, TERMS_FILE), found(Acceptance, ACCEPTANCE_FILE)
     anchor, uplink = found(SealedAnchor, ANCHOR_FILE), found(UplinkManifest, MANIFEST_FILE)

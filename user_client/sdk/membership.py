@@ -15,13 +15,14 @@ from protocol.errors import CertificateRefusedError, InputError, InvitationError
 from protocol.identity import Identity, TrustRoot, load_certificate, public_key, same_key
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment
+from protocol.operations import CERTIFICATE_REQUEST_STATUS, REQUEST_CERTIFICATE
 from runtime.files import write_whole
 from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError
 from user_client.sdk.discovery import meet
 from user_client.sdk.own_certificate import OwnCertificate
 from user_client.sdk.session import Session
-from user_client.transport import AnalystConnection, Traffic, json_object
+from user_client.transport import AnalystConnection, Traffic
 
 POLL_S: Final = 1.0
 
@@ -87,7 +88,7 @@ def join(
             request = invitation.answer(home.make_key(), own.chain if own else ())
         body = encode(request)
         write_whole(request_path, body)
-        answer = json_object(connection.send_message("POST", "/v1/enrolments", body))
+        answer = connection.ask_json(REQUEST_CERTIFICATE, body)
         pem = poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
     if pem is None:
         return None
@@ -143,7 +144,7 @@ def poll_certificate(
             return None
         pause(POLL_S)
         waited += POLL_S
-        answer = connection.get_json(f"/v1/enrolments/{request_id}")
+        answer = connection.ask_json(CERTIFICATE_REQUEST_STATUS, invitation_id=request_id)
     return str(answer["certificate"]).encode()
 
 

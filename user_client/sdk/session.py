@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from protocol.codec import M, Message, decode
-from protocol.envelope import Signed, Verified, sign, verify
+from protocol.codec import M, Message
+from protocol.envelope import Verified, decode_stored, sign, verify
 from protocol.errors import MalformedMessageError, NotPermittedError, UnsupportedVersionError
 from protocol.identity import Identity
+from protocol.operations import COLLABORATION_STATUS, LIST_COLLABORATIONS
 from user_client.custody.home import Home, Membership
 from user_client.errors import ChoiceNeededError, NotPreparedError
 from user_client.sdk.discovery import meet
@@ -140,13 +141,13 @@ class Session:
 
     def collaborations(self) -> list[dict[str, Any]]:
         """Return the status of every collaboration we are a member of."""
-        rows = self.connection.get_json("/v1/collaborations").get("collaborations")
+        rows = self.connection.ask_json(LIST_COLLABORATIONS).get("collaborations")
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise MalformedMessageError("answer", "lists no collaborations; is this an ODC analyst?")
         return rows
 
     def status(self, collaboration_id: str) -> dict[str, Any]:
-        return self.connection.get_json(f"/v1/collaborations/{collaboration_id}")
+        return self.connection.ask_json(COLLABORATION_STATUS, collaboration_id=collaboration_id)
 
     def stored(self, collaboration_id: str, kind: type[M], name: str, step: str) -> tuple[M, bytes]:
         """Return a signed message of an earlier step; raises `NotPreparedError` naming the step.
@@ -159,7 +160,7 @@ class Session:
             error.hint = f"run `{step}` first"
             raise error
         data = path.read_bytes()
-        return decode(kind, decode(Signed, data).payload), data
+        return decode_stored(kind, data), data
 
 
 def require_role(author: Identity, role: str, what: str) -> None:

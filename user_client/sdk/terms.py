@@ -11,6 +11,7 @@ from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, Signed
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
 from protocol.messages import Acceptance
+from protocol.operations import ACCEPT_TERMS, FETCH_TERMS
 from protocol.terms import Terms
 from runtime.files import write_whole
 from user_client.custody.home import exclusive
@@ -35,7 +36,7 @@ def fetch_terms(session: Session, collaboration_id: str, *, keep: bool = True) -
     TermsMismatchError
         If they differ from those we have accepted.
     """
-    data = session.connection.get_message(f"/v1/collaborations/{collaboration_id}/terms")
+    data = session.connection.ask(FETCH_TERMS, collaboration_id=collaboration_id).content
     verified = session.verify_from_analyst(Terms, data)
     terms, membership = verified.message, session.membership
     if terms.collaboration_id != collaboration_id or terms.consortium_id != membership.consortium_id:
@@ -99,8 +100,7 @@ def accept_terms(
     path = directory / ACCEPTANCE_FILE
     with exclusive(directory):
         _sign_once(session, terms, path, accept_row_revealing_model)
-    address = f"/v1/collaborations/{collaboration_id}/acceptance"
-    session.connection.send_message("PUT", address, path.read_bytes())
+    session.connection.ask(ACCEPT_TERMS, path.read_bytes(), collaboration_id=collaboration_id)
     return terms
 
 

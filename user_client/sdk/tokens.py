@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from protocol.errors import MalformedMessageError
+from protocol.operations import CREATE_TOKEN, LIST_TOKENS, REVOKE_TOKEN
 from protocol.tokens import TokenRequest, TokenRow, id_of, new_token, token_digest
 from user_client.sdk.session import Session
-from user_client.transport import json_object
-
-TOKENS_PATH: Final = "/v1/tokens"
 
 
 @dataclass(frozen=True)
@@ -35,18 +32,13 @@ def create_token(
         collaboration_id=collaboration_id,
         expires_at=session.clock() + lifetime_s,
     )
-    answer = session.connection.request(
-        "POST",
-        TOKENS_PATH,
-        content=asked.model_dump_json().encode(),
-        headers={"content-type": "application/json"},
-    )
-    return NewToken(token, TokenRow.from_answer(json_object(answer)))
+    answer = session.connection.ask_json(CREATE_TOKEN, asked.model_dump_json().encode())
+    return NewToken(token, TokenRow.from_answer(answer))
 
 
 def list_tokens(session: Session) -> list[TokenRow]:
     """Return what the analyst keeps of our tokens: never a token itself."""
-    rows = session.connection.get_json(TOKENS_PATH).get("tokens")
+    rows = session.connection.ask_json(LIST_TOKENS).get("tokens")
     if not isinstance(rows, list):
         raise MalformedMessageError("answer", "lists no tokens; is this an ODC analyst?")
     return [TokenRow.from_answer(row) for row in rows]
@@ -54,4 +46,4 @@ def list_tokens(session: Session) -> list[TokenRow]:
 
 def revoke_token(session: Session, token: str) -> None:
     """Take a token back, by its id or itself, which then does not leave this machine."""
-    session.connection.request("DELETE", f"{TOKENS_PATH}/{id_of(token)}")
+    session.connection.ask(REVOKE_TOKEN, token_id=id_of(token))

@@ -19,6 +19,7 @@ from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, InputError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
+from protocol.operations import FETCH_RECEIPT
 from protocol.terms import Terms
 from runtime.files import write_whole
 from user_client.custody.home import exclusive
@@ -234,7 +235,7 @@ def _was_received(session: Session, collaboration_id: str) -> bool:
         return False
     manifest, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
     try:
-        data = session.connection.get_message(f"/v1/collaborations/{collaboration_id}/receipt")
+        data = session.connection.ask(FETCH_RECEIPT, collaboration_id=collaboration_id).content
     except NotFoundError:
         return False
     _check_receipt(session.verify_from_analyst(Receipt, data).message, manifest)

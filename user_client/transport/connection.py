@@ -15,7 +15,8 @@ import httpx
 from protocol import __version__
 from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundError, OdcError, from_problem
 from protocol.limits import MAX_ANSWER_BYTES
-from protocol.version import MEDIA_TYPE, negotiate
+from protocol.operations import DISCOVER, HEALTH, Operation
+from protocol.version import negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.stream import MeteredBackend
 from user_client.transport.traffic import Exchange, Traffic
@@ -93,21 +94,35 @@ class AnalystConnection:
 
     def discover(self) -> dict[str, Any]:
         """Return what the analyst says of itself; raises `UnsupportedVersionError`."""
-        found = self.get_json("/.well-known/odc")
+        found = self.ask_json(DISCOVER)
         versions = found.get("wire_versions")
         if not isinstance(versions, list) or not all(isinstance(item, int) for item in versions):
             raise MalformedMessageError("discovery", "names no wire versions; is this an ODC analyst?")
         negotiate(versions, peer="the analyst")
         return found
 
-    def get_json(self, path: str) -> dict[str, Any]:
-        return json_object(self.request("GET", path))
+    def ask(
+        self, operation: Operation, body: bytes | None = None, *, query: str = "", **ids: str
+    ) -> httpx.Response:
+        """Send a request of an operation, again and again until it is answered.
 
-    def get_message(self, path: str) -> bytes:
-        return self.request("GET", path).content
+        Parameters
+        ----------
+        body : bytes, optional
+            In the media type of the operation.
+        query : str
+            What follows the question mark in the address.
+        ids : str
+            The ids in the operation's path.
+        """
+        media_type = operation.body.media_type if operation.body else None
+        path = operation.url(**ids) + (f"?{query}" if query else "")
+        headers = {"content-type": media_type} if body is not None and media_type else None
+        return self.request(operation.method, path, content=body, headers=headers)
 
-    def send_message(self, method: str, path: str, body: bytes) -> httpx.Response:
-        return self.request(method, path, content=body, headers={"content-type": MEDIA_TYPE})
+    def ask_json(self, operation: Operation, body: bytes | None = None, **ids: str) -> dict[str, Any]:
+        """Send a request and return the JSON object in the answer."""
+        return json_object(self.ask(operation, body, **ids))
 
     def request(
         self,
@@ -172,8 +187,8 @@ class AnalystConnection:
         try:
             with httpx.Client(verify=self._trust(), timeout=TIMEOUT) as stranger:
                 _meter(stranger, self._traffic)
-                with self._traffic.during("/healthz"):
-                    return stranger.get(f"{self._url}/healthz").is_success
+                with self._traffic.during(HEALTH.path):
+                    return stranger.get(f"{self._url}{HEALTH.path}").is_success
         except httpx.HTTPError:
             return False
 
@@ -187,8 +202,9 @@ class AnalystConnection:
         return context
 
     @contextmanager
-    def stream(self, path: str) -> Iterator[Iterator[bytes]]:
+    def stream(self, operation: Operation, **ids: str) -> Iterator[Iterator[bytes]]:
         """Yield the pieces of a long answer as they come."""
+        path = operation.url(**ids)
         with (
             self._translated(),
             self._traffic.during(path) as exchange,

@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, get_args
 
-from metering.counts import Counter, Counts, Flow, Kind, kind_of
+from metering.counts import Counter, Counts, Flow
 from metering.kernel import TcpCount, kernel_counts, read_tcp_info
+from protocol.operations import Kind, kind_of
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +11,10 @@ from typing import Final
 
 import httpx
 
-from protocol.arrays import Layout
+from protocol.arrays import Layout, frame, whole_digest
 from protocol.errors import DigestMismatchError, MalformedMessageError, OffsetMismatchError
 from protocol.messages import UplinkManifest
+from protocol.operations import APPEND, BEGIN_UPLINK, UPLOAD_OFFSET
 from protocol.version import UPLOAD_MEDIA_TYPE
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.connection import AnalystConnection
@@ -27,11 +27,6 @@ _LONGEST_PAUSE_S: Final = 30.0
 Progress = Callable[[int, int], None]
 
 
-def whole_digest(manifest: UplinkManifest) -> bytes:
-    """Return the digest that completes the upload: over the digests of its arrays."""
-    return hashlib.sha256(b"".join(spec.digest for spec in manifest.arrays)).digest()
-
-
 def stream_from(payload: Path, layout: Layout, chunks_done: int, progress: Progress) -> Iterator[bytes]:
     """Yield the stream of a payload file from a chunk on, holding one chunk at a time."""
     with payload.open("rb") as file:
@@ -39,8 +34,7 @@ def stream_from(payload: Path, layout: Layout, chunks_done: int, progress: Progr
             slot = layout.slot(index)
             file.seek(slot.payload_offset)
             data = file.read(slot.payload_bytes)
-            yield hashlib.sha256(data).digest()
-            yield data
+            yield from frame([data])
             progress(slot.stream_end, layout.stream_bytes)
 
 
@@ -71,18 +65,16 @@ def send_uplink(
         As the analyst answers.
     """
     layout = Layout(manifest.arrays, manifest.chunk_bytes)
-    opened = connection.send_message(
-        "POST", f"/v1/collaborations/{collaboration_id}/uplinks", signed_manifest
-    )
-    path, offset = _place(opened)
+    opened = connection.ask(BEGIN_UPLINK, signed_manifest, collaboration_id=collaboration_id)
+    upload_id, offset = _place(opened)
     breaks, furthest = 0, offset
     while True:
         try:
-            return _append(connection, path, layout, manifest, payload, offset, progress)
+            return _append(connection, upload_id, layout, manifest, payload, offset, progress)
         except TlsFailedError:
             raise
         except (ConnectionFailedError, OffsetMismatchError) as error:
-            reached = _ask_offset(connection, path)
+            reached = _ask_offset(connection, upload_id)
             breaks = 0 if reached > furthest else breaks + 1
             furthest = max(furthest, reached)
             if breaks > MAX_BREAKS:
@@ -92,24 +84,24 @@ def send_uplink(
             if breaks:
                 pause(min(2.0 ** (breaks - 1), _LONGEST_PAUSE_S))
         except DigestMismatchError:
-            reached = _ask_offset(connection, path)
+            reached = _ask_offset(connection, upload_id)
             if breaks or reached < offset:  # the payload itself is not what was signed
                 raise
             breaks, offset = 1, reached
 
 
 def _place(opened: httpx.Response) -> tuple[str, int]:
-    """Return the path of an upload that was opened, and the offset where it stands."""
+    """Return the id of an upload that was opened, and the offset where it stands."""
     try:
         found = opened.json()
-        return f"/v1/uploads/{found['upload_id']}", int(found["offset"])
+        return str(found["upload_id"]), int(found["offset"])
     except (ValueError, KeyError, TypeError):
         raise MalformedMessageError("upload", "was opened without an id and an offset") from None
 
 
 def _append(
     connection: AnalystConnection,
-    path: str,
+    upload_id: str,
     layout: Layout,
     manifest: UplinkManifest,
     payload: Path,
@@ -119,20 +111,23 @@ def _append(
     chunks_done = layout.chunks_before(offset)
     if chunks_done is None:
         raise MalformedMessageError("upload offset", "is not the end of a chunk")
+    whole = base64.b64encode(whole_digest(spec.digest for spec in manifest.arrays)).decode()
     headers = {
         "content-type": UPLOAD_MEDIA_TYPE,
         "content-length": str(layout.stream_bytes - offset),
         "upload-offset": str(offset),
         "upload-complete": "?1",
-        "repr-digest": f"sha-256=:{base64.b64encode(whole_digest(manifest)).decode()}:",
+        "repr-digest": f"sha-256=:{whole}:",
     }
     body = stream_from(payload, layout, chunks_done, progress)
-    answer = connection.request_once("PATCH", path, content=body, headers=headers)
+    answer = connection.request_once(
+        APPEND.method, APPEND.url(upload_id=upload_id), content=body, headers=headers
+    )
     return answer.content
 
 
-def _ask_offset(connection: AnalystConnection, path: str) -> int:
-    answer = connection.request("HEAD", path)
+def _ask_offset(connection: AnalystConnection, upload_id: str) -> int:
+    answer = connection.ask(UPLOAD_OFFSET, upload_id=upload_id)
     try:
         return int(answer.headers["upload-offset"])
     except (KeyError, ValueError):

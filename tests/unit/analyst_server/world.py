@@ -14,7 +14,7 @@ from analyst_server.services import collaborations
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.store import Collaboration, DirectoryBlobs, Records
-from protocol.arrays import frame, little_endian, quantise, raw_bytes, specify
+from protocol.arrays import chunks_of, frame, little_endian, quantise, raw_bytes, specify
 from protocol.codec import Message, digest
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment, sign
@@ -90,7 +90,7 @@ class Uplink:
     def stream(self) -> bytes:
         chunk_bytes = self.manifest.chunk_bytes
         return b"".join(
-            bytes(piece) for array in self.arrays for piece in frame(raw_bytes(array), chunk_bytes)
+            bytes(piece) for array in self.arrays for piece in frame(chunks_of(raw_bytes(array), chunk_bytes))
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metering import counts, explanation, formulas
+from metering import explanation, formulas
 
 GB = 1e9
 
@@ -68,28 +68,6 @@ def test_formula_8_breaks_even_at_about_five_rounds_in_the_worked_example() -> N
 def test_a_member_without_rows_still_sends_its_anchor_representation() -> None:
     one = formulas.uplink(rows=0, anchor_rows=500, latent_dim=10, bits=32)
     assert (one.rep_bytes, one.total_bytes) == (0, 20_000)
-
-
-@pytest.mark.parametrize(
-    ("path", "kind", "collaboration_id"),
-    [
-        ("/.well-known/odc", "control", ""),
-        ("/v1/enrolments", "control", ""),
-        ("/v1/collaborations", "control", ""),
-        (f"/v1/collaborations/{'c0' * 16}", "control", "c0" * 16),
-        (f"/v1/collaborations/{'c0' * 16}/terms", "control", "c0" * 16),
-        (f"/v1/collaborations/{'c0' * 16}/receipt", "control", "c0" * 16),
-        (f"/v1/collaborations/{'c0' * 16}/acceptances", "anchor", "c0" * 16),
-        (f"/v1/collaborations/{'c0' * 16}/anchors", "anchor", "c0" * 16),
-        (f"/v1/collaborations/{'c0' * 16}/anchor", "anchor", "c0" * 16),
-        (f"/v1/collaborations/{'c0' * 16}/uplinks", "uplink", "c0" * 16),
-        ("/v1/uploads/u1", "uplink", ""),
-        (f"/v1/collaborations/{'c0' * 16}/downlink", "downlink", "c0" * 16),
-        ("/v1/collaborations/../uplinks", "control", ""),
-    ],
-)
-def test_a_request_is_known_by_its_address(path: str, kind: str, collaboration_id: str) -> None:
-    assert counts.kind_of(path) == (kind, collaboration_id)
 
 
 def test_an_explanation_is_said_in_words_without_the_terms_that_are_nothing() -> None:

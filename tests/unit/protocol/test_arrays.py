@@ -25,7 +25,7 @@ from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExce
 
 def layout_of(array: Any, dtype: Any, chunk_bytes: int = 8, name: str = "rep") -> tuple[Layout, bytes]:
     ready = little_endian(np.asarray(array), dtype)
-    stream = b"".join(frame(raw_bytes(ready), chunk_bytes))
+    stream = b"".join(frame(chunks_of(raw_bytes(ready), chunk_bytes)))
     return Layout([specify(name, ready, dtype, chunk_bytes)], chunk_bytes), stream
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from analyst_server.services import collaborations
-from protocol.codec import decode, digest
-from protocol.envelope import Signed, verify
+from protocol.codec import digest
+from protocol.envelope import decode_stored, verify
 from protocol.errors import (
     AlreadyExistsError,
     ConsentMissingError,
@@ -137,7 +137,7 @@ def test_accepting_for_another_is_refused(world: World) -> None:
 
 def test_accepting_in_anothers_name_is_refused(world: World) -> None:
     world.publish()
-    of_the_lead = decode(Acceptance, decode(Signed, world.acceptance(LEAD)).payload)
+    of_the_lead = decode_stored(Acceptance, world.acceptance(LEAD))
     body = signed(HOSPITAL, of_the_lead)
     with pytest.raises(NotPermittedError):
         collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)

@@ -8,7 +8,7 @@ import pytest
 from analyst_server.services import analyst as analyst_module
 from analyst_server.services import collaborations, ledger, rounds
 from protocol.codec import decode, digest
-from protocol.envelope import Signed, seed_commitment, verify
+from protocol.envelope import Signed, decode_stored, seed_commitment, verify
 from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundError, OutOfOrderError
 from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage, check_chain
 from protocol.messages import DownlinkManifest, Receipt
@@ -98,9 +98,7 @@ def test_a_held_round_enters_its_model_when_it_is_released(world: World) -> None
     rounds.release(world.analyst, world.id)
     with world.records.begin() as unit:
         (one, other) = unit.downlinks(world.id)
-    models = {
-        decode(DownlinkManifest, decode(Signed, row.manifest).payload).model.digest for row in (one, other)
-    }
+    models = {decode_stored(DownlinkManifest, row.manifest).model.digest for row in (one, other)}
     assert {entries_of(world)[-1].subject} == models
 
 

@@ -716,7 +716,7 @@ def test_receiving_too_early_is_a_matter_of_time(odc: Odc) -> None:
 
 
 def test_a_line_that_is_down_ends_with_seven(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ConnectionFailedError("no answer")
 
     joined(odc)

@@ -91,6 +91,6 @@ def test_a_list_that_is_none_is_not_believed(odc: Odc, monkeypatch: pytest.Monke
         "revoked": False,
     }
     for answer in ({}, {"tokens": 1}, {"tokens": [1]}, {"tokens": [good]}):
-        monkeypatch.setattr(AnalystConnection, "get_json", lambda *_, answer=answer: answer)
+        monkeypatch.setattr(AnalystConnection, "ask_json", lambda *_, answer=answer: answer)
         with pytest.raises(MalformedMessageError):
             list_tokens(odc.consortium.hospital)

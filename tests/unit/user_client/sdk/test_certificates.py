@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from protocol.codec import decode
-from protocol.envelope import Signed
+from protocol.envelope import decode_stored
 from protocol.errors import (
     AlreadyExistsError,
     CertificateRefusedError,
@@ -17,6 +16,7 @@ from protocol.errors import (
 )
 from protocol.identity import fingerprint, public_key
 from protocol.messages import Renewal
+from protocol.operations import REQUEST_RENEWAL
 from protocol.terms import Terms
 from tests.fakes.certificates import NOW
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, Consortium
@@ -131,16 +131,16 @@ def test_a_request_that_somebody_else_signed_is_refused(consortium: Consortium) 
     renew(consortium.hospital)
     stolen = consortium.hospital.home.renewal_path.read_bytes()
     with pytest.raises(Exception, match="sent a message signed by hospital-a"):
-        consortium.lead.connection.send_message("POST", "/v1/renewals", stolen)
+        consortium.lead.connection.ask(REQUEST_RENEWAL, stolen)
 
 
 def test_an_id_is_used_for_one_request(consortium: Consortium) -> None:
     consortium.until_joined()
     hospital = consortium.hospital
     renew(hospital)
-    renewal = decode(Renewal, decode(Signed, hospital.home.renewal_path.read_bytes()).payload)
+    renewal = decode_stored(Renewal, hospital.home.renewal_path.read_bytes())
     with pytest.raises(AlreadyExistsError):
-        hospital.connection.send_message("POST", "/v1/renewals", hospital.sign(renewal))
+        hospital.connection.ask(REQUEST_RENEWAL, hospital.sign(renewal))
 
 
 def test_joining_again_forgets_a_renewal_that_came_too_late(consortium: Consortium) -> None:

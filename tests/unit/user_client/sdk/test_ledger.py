@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from analyst_server.services import ledger as service
@@ -331,7 +332,9 @@ def test_a_ledger_that_stops_short_of_its_head_is_found(
 ) -> None:
     page = unpack_pages(played.data)[0]
     empty = encode(page.model_copy(update={"entries": ()}))
-    monkeypatch.setattr(type(played.made.hospital.connection), "get_message", lambda *_: empty)
+    monkeypatch.setattr(
+        type(played.made.hospital.connection), "ask", lambda *_, **__: httpx.Response(200, content=empty)
+    )
     with pytest.raises(LedgerError, match="its head promises"):
         fetch_ledger(played.made.hospital, played.made.id)
 

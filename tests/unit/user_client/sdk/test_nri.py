@@ -15,7 +15,7 @@ from analyst_server.services import rounds
 from metering import formulas
 from metering.explanation import downlink_formula_bytes
 from protocol.codec import decode
-from protocol.envelope import Signed
+from protocol.envelope import Signed, decode_stored
 from protocol.errors import DifferentUplinkError, MalformedMessageError, ShapeMismatchError
 from protocol.messages import DownlinkManifest, ErasedFile, ForgettingStatement, UplinkManifest
 from protocol.terms import Terms
@@ -56,7 +56,7 @@ def manifest_of(consortium: Consortium, party: str) -> DownlinkManifest:
     with consortium.analyst.records.begin() as unit:
         found = unit.downlink(consortium.id, party)
         assert found is not None
-        return decode(DownlinkManifest, decode(Signed, found.manifest).payload)
+        return decode_stored(DownlinkManifest, found.manifest)
 
 
 def plain_round(consortium: Consortium) -> Consortium:
@@ -427,7 +427,7 @@ def test_a_damaged_file_of_numpys_is_unknown(forgotten: Consortium) -> None:
 
 def test_a_statement_somebody_else_signed_is_not_believed(forgotten: Consortium) -> None:
     path = forgotten.directory_of(forgotten.hospital) / "forgotten.odc"
-    statement = decode(ForgettingStatement, decode(Signed, path.read_bytes()).payload)
+    statement = decode_stored(ForgettingStatement, path.read_bytes())
     path.write_bytes(forgotten.lead.sign(statement))
     assert not examine(forgotten.hospital, forgotten.id).is_forgotten
 
@@ -444,7 +444,7 @@ def test_a_changed_statement_is_not_believed(forgotten: Consortium) -> None:
 
 def test_a_statement_of_another_uplink_is_not_believed(forgotten: Consortium) -> None:
     path = forgotten.directory_of(forgotten.hospital) / "forgotten.odc"
-    statement = decode(ForgettingStatement, decode(Signed, path.read_bytes()).payload)
+    statement = decode_stored(ForgettingStatement, path.read_bytes())
     path.write_bytes(forgotten.hospital.sign(statement.model_copy(update={"uplink_digest": bytes(32)})))
     assert not examine(forgotten.hospital, forgotten.id).is_forgotten
 

@@ -20,6 +20,7 @@ from protocol.errors import CertificateRefusedError, InputError, InvitationError
 from protocol.identity import public_key, same_key
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment
+from protocol.operations import REQUEST_CERTIFICATE
 from protocol.own_pki import NameMapping
 from tests.fakes.certificates import NOW
 from tests.fakes.own_pki import HOST, NAME, Ca, issue, make_ca, pem
@@ -80,7 +81,7 @@ def joined(consortium: Consortium) -> Consortium:
 def send_unchecked(consortium: Consortium, *chain: bytes, key: Any = KEY) -> None:
     """What a client may send that does not look at its own certificate."""
     body = encode(invited(consortium).answer(key, chain))
-    consortium.lead.connection.send_message("POST", "/v1/enrolments", body)
+    consortium.lead.connection.ask(REQUEST_CERTIFICATE, body)
 
 
 def refusal(consortium: Consortium) -> str:

@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from protocol.codec import decode
-from protocol.envelope import Signed
+from protocol.envelope import decode_stored
 from protocol.errors import DifferentUplinkError, InputError
 from protocol.messages import PrivacyRecord, UplinkManifest
 from tests.unit.user_client.consortium import Consortium, csv, rows
@@ -166,7 +165,7 @@ def test_a_table_without_rows_needs_no_treatment(options: PrivacyOptions) -> Non
 
 def manifest_of(consortium: Consortium) -> UplinkManifest:
     stored = consortium.directory_of(consortium.hospital) / MANIFEST_FILE
-    return decode(UplinkManifest, decode(Signed, stored.read_bytes()).payload)
+    return decode_stored(UplinkManifest, stored.read_bytes())
 
 
 def ready(consortium: Consortium, options: PrivacyOptions, **more: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -30,9 +31,12 @@ from protocol.errors import (
 )
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import Acceptance, SealedAnchor
+from protocol.operations import FETCH_ANCHOR_MATRIX, PUBLISH_ANCHOR, Operation
 from protocol.version import STREAM_MEDIA_TYPE
+from tests.fakes import AS_MESSAGE
 from tests.unit.user_client.consortium import LEAD, Consortium, rows
 from user_client.custody.inventory import ANCHOR_FILE, MATRIX_FILE
+from user_client.errors import ConnectionFailedError
 from user_client.sdk import contribute as send
 from user_client.sdk import create_anchor, forget, plain_words, predict, prepare, receive
 from user_client.sdk import terms as terms_module
@@ -82,7 +86,7 @@ def sealed_for(consortium: Consortium, sealed: bytes, **changed: Any) -> list[by
 
 def put_anchors(consortium: Consortium, anchors: list[bytes]) -> None:
     address = f"/v1/collaborations/{consortium.id}/anchors"
-    consortium.lead.connection.send_message("PUT", address, pack_list(anchors))
+    consortium.lead.connection.request("PUT", address, content=pack_list(anchors), headers=AS_MESSAGE)
 
 
 def entries(count: int = ANCHOR_ROWS * 3) -> bytes:
@@ -202,7 +206,7 @@ def test_terms_without_a_matrix_take_none_and_give_none(consortium: Consortium) 
     with pytest.raises(MalformedMessageError, match="no public anchor"):
         put(consortium, bytes(376))
     with pytest.raises(MalformedMessageError, match="no public anchor"):
-        consortium.hospital.connection.get_message(path(consortium))
+        consortium.hospital.connection.ask(FETCH_ANCHOR_MATRIX, collaboration_id=consortium.id)
 
 
 def test_a_matrix_may_be_sent_anew_until_the_anchor_is_published(consortium: Consortium) -> None:
@@ -228,7 +232,7 @@ def test_it_is_not_given_before_the_anchor_is_published(consortium: Consortium) 
     consortium.until_accepted(**PUBLIC)
     put(consortium, bytes(376))
     with pytest.raises(OutOfOrderError):
-        consortium.hospital.connection.get_message(path(consortium))
+        consortium.hospital.connection.ask(FETCH_ANCHOR_MATRIX, collaboration_id=consortium.id)
 
 
 def test_anchors_without_their_matrix_are_refused(consortium: Consortium) -> None:
@@ -252,7 +256,7 @@ def relayed(consortium: Consortium, monkeypatch: pytest.MonkeyPatch, data: bytes
     """Let the analyst give one member another matrix than the lead sent."""
 
     @contextmanager
-    def stream(_path: str) -> Iterator[Iterator[bytes]]:
+    def stream(_operation: Operation, **_: str) -> Iterator[Iterator[bytes]]:
         yield iter([data[:100], data[100:]])
 
     with monkeypatch.context() as patched:
@@ -355,8 +359,15 @@ def test_a_lead_cut_off_sends_the_same_again_and_needs_no_table(
 ) -> None:
     consortium.until_accepted(**PUBLIC)
     with monkeypatch.context() as patched:
-        patched.setattr(consortium.lead.connection, "send_message", None)  # the anchors do not get through
-        with pytest.raises(TypeError):
+        plain = consortium.lead.connection.ask
+
+        def cut(operation: Operation, body: bytes | None = None, **ids: str) -> httpx.Response:
+            if operation is PUBLISH_ANCHOR:
+                raise ConnectionFailedError("the anchors do not get through")
+            return plain(operation, body, query="", **ids)
+
+        patched.setattr(consortium.lead.connection, "ask", cut)
+        with pytest.raises(ConnectionFailedError):
             create_anchor(consortium.lead, consortium.id, consortium.table(50))
     kept = consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes()
     assert create_anchor(consortium.lead, consortium.id) == 2

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -26,6 +27,7 @@ from protocol.errors import (
     TrustError,
 )
 from protocol.messages import Acceptance, SealedAnchor
+from protocol.operations import ACCEPT_TERMS, FETCH_DOWNLINK, Operation
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium, rows
 from user_client.custody.inventory import (
@@ -54,7 +56,7 @@ from user_client.sdk.anchor import open_anchor
 
 def answer_instead(monkeypatch: pytest.MonkeyPatch, session: Session, data: bytes) -> None:
     """Let the analyst relay other bytes than it should."""
-    monkeypatch.setattr(session.connection, "get_message", lambda *_: data)
+    monkeypatch.setattr(session.connection, "ask", lambda *_, **__: httpx.Response(200, content=data))
 
 
 # the terms
@@ -81,7 +83,7 @@ def test_terms_of_another_collaboration_are_refused(
 ) -> None:
     consortium.until_joined()
     other, wanted = consortium.publish(), consortium.publish()
-    data = consortium.hospital.connection.get_message(f"/v1/collaborations/{other}/terms")
+    data = consortium.hospital.connection.request("GET", f"/v1/collaborations/{other}/terms").content
     answer_instead(monkeypatch, consortium.hospital, data)
     with pytest.raises(NotPermittedError, match="another collaboration"):
         fetch_terms(consortium.hospital, wanted)
@@ -91,7 +93,7 @@ def test_terms_that_do_not_name_us_are_refused(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consortium.until_joined().publish(parties=[LEAD])
-    data = consortium.lead.connection.get_message(f"/v1/collaborations/{consortium.id}/terms")
+    data = consortium.lead.connection.request("GET", f"/v1/collaborations/{consortium.id}/terms").content
     answer_instead(monkeypatch, consortium.hospital, data)
     with pytest.raises(NotPermittedError, match=f"do not name {HOSPITAL}"):
         fetch_terms(consortium.hospital, consortium.id)
@@ -543,8 +545,16 @@ def test_the_terms_that_were_shown_are_the_terms_that_are_signed(
 ) -> None:
     consortium.until_joined().publish()
     shown = fetch_terms(consortium.hospital, consortium.id)
-    monkeypatch.setattr(consortium.hospital.connection, "get_message", None)  # nothing is fetched again
+    asked = []
+    plain = consortium.hospital.connection.ask
+
+    def noted(operation: Operation, body: bytes | None = None, **ids: str) -> httpx.Response:
+        asked.append(operation)
+        return plain(operation, body, query="", **ids)
+
+    monkeypatch.setattr(consortium.hospital.connection, "ask", noted)
     assert accept_terms(consortium.hospital, consortium.id) == shown
+    assert asked == [ACCEPT_TERMS]  # nothing is fetched again
 
 
 def test_the_downlink_of_another_party_is_refused(
@@ -558,7 +568,7 @@ def test_the_downlink_of_another_party_is_refused(
 
 
 def downlink_bytes(consortium: Consortium) -> bytes:
-    with consortium.hospital.connection.stream(f"/v1/collaborations/{consortium.id}/downlink") as pieces:
+    with consortium.hospital.connection.stream(FETCH_DOWNLINK, collaboration_id=consortium.id) as pieces:
         return b"".join(pieces)
 
 
@@ -603,7 +613,7 @@ def test_a_downlink_in_single_bytes_is_read(consortium: Consortium, monkeypatch:
 def replay(monkeypatch: pytest.MonkeyPatch, consortium: Consortium, data: bytes, size: int = 997) -> None:
     """Let the analyst answer with these bytes, in pieces."""
     pieces = iter([data[start : start + size] for start in range(0, len(data), size)])
-    monkeypatch.setattr(consortium.hospital.connection, "stream", lambda *_: nullcontext(pieces))
+    monkeypatch.setattr(consortium.hospital.connection, "stream", lambda *_, **__: nullcontext(pieces))
 
 
 def test_predicting_needs_the_downlink(consortium: Consortium) -> None:

@@ -16,6 +16,7 @@ from protocol.errors import (
     OutOfOrderError,
     UnsupportedVersionError,
 )
+from protocol.operations import ACCEPT_TERMS, HEALTH
 from protocol.version import MEDIA_TYPE
 from runtime.terminal import exit_code
 from tests.fakes.certificates import shared_root
@@ -221,13 +222,13 @@ def test_a_request_that_must_not_be_repeated_is_sent_once() -> None:
 
 def test_a_message_goes_out_in_our_media_type() -> None:
     server = InTurn(OK)
-    connect(server).send_message("PUT", "/x", b"message")
+    connect(server).ask(ACCEPT_TERMS, b"message", collaboration_id="c0" * 16)
     (sent,) = server.requests
     assert (sent.method, sent.content, sent.headers["content-type"]) == ("PUT", b"message", MEDIA_TYPE)
 
 
 def test_a_message_comes_back_as_bytes() -> None:
-    assert connect(InTurn(httpx.Response(200, content=b"message"))).get_message("/x") == b"message"
+    assert connect(InTurn(httpx.Response(200, content=b"message"))).ask(HEALTH).content == b"message"
 
 
 def test_a_long_answer_comes_in_pieces() -> None:
@@ -235,13 +236,13 @@ def test_a_long_answer_comes_in_pieces() -> None:
         def __iter__(self) -> Any:
             yield from (b"one", b"two")
 
-    with connect(InTurn(httpx.Response(200, stream=Pieces()))).stream("/x") as pieces:
+    with connect(InTurn(httpx.Response(200, stream=Pieces()))).stream(HEALTH) as pieces:
         assert list(pieces) == [b"one", b"two"]
 
 
 def test_a_long_answer_that_is_refused_is_raised_as_its_error() -> None:
     server = InTurn(problem(409, OutOfOrderError("draft", "fetch").to_problem()))
-    with pytest.raises(OutOfOrderError), connect(server).stream("/x"):
+    with pytest.raises(OutOfOrderError), connect(server).stream(HEALTH):
         pass
 
 
@@ -252,7 +253,7 @@ def test_a_long_answer_that_breaks_off_is_a_failed_connection() -> None:
             raise httpx.ReadError("[Errno 104] Connection reset by peer")
 
     connection = connect(InTurn(httpx.Response(200, stream=Cut())))
-    with pytest.raises(ConnectionFailedError), connection.stream("/x") as pieces:
+    with pytest.raises(ConnectionFailedError), connection.stream(HEALTH) as pieces:
         list(pieces)
 
 
@@ -294,6 +295,6 @@ def test_an_answer_that_closes_the_line_is_taken(tmp_path: Path) -> None:
     traffic = Traffic(tmp_path / "traffic.jsonl")
     try:
         with AnalystConnection(server.url, shared_root().pem.decode(), None, traffic, Pauses()) as line:
-            assert line.get_json("/x") == {}
+            assert line.request("GET", "/x").json() == {}
     finally:
         server.close()

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from protocol.arrays import Layout, little_endian, raw_bytes, specify
+from protocol.arrays import Layout, little_endian, raw_bytes, specify, whole_digest
 from protocol.errors import (
     DigestMismatchError,
     MalformedMessageError,
@@ -23,7 +23,7 @@ from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import UplinkManifest
 from tests.unit.user_client.transport.server import Pauses, connect, problem
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.transport.upload import MAX_BREAKS, send_uplink, stream_from, whole_digest
+from user_client.transport.upload import MAX_BREAKS, send_uplink, stream_from
 
 ROWS = 50_000
 
@@ -156,7 +156,7 @@ def test_the_append_says_its_length_and_digest(
     assert analyst.headers["content-length"] == str(analyst.layout.stream_bytes)
     assert analyst.headers["upload-complete"] == "?1"
     assert analyst.headers["repr-digest"] == f"sha-256=:{base64.b64encode(whole).decode()}:"
-    assert whole_digest(manifest) == whole
+    assert whole_digest(spec.digest for spec in manifest.arrays) == whole
 
 
 @pytest.mark.parametrize("cut", [1, 32, 70_000, 200_000, 400_000])
