@@ -1,4 +1,4 @@
-# Everything a person or CI runs. Each target sets itself up; nothing else has to be installed.
+# The commands a person or CI runs. Each target installs what it needs into the virtual environment.
 PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests
@@ -9,47 +9,47 @@ BIN := $(VENV)/bin
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-setup: $(VENV)/.installed  ## make the virtual environment, all extras, versions from the lock file
+setup: $(VENV)/.installed  ## create the virtual environment with all extras, versions from the lock file
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "error: Python 3.11 or newer is needed; say PYTHON=/path/to/python3.11"; exit 1; }
+	  { echo "error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || \
-	  { echo "error: $(PYTHON) cannot make virtual environments (Debian: apt install python3-venv)"; exit 1; }
+	  { echo "error: $(PYTHON) cannot create virtual environments (Debian: apt install python3-venv)"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup  ## play a whole round; or with your table: make demo DATA=t.csv LABEL=col SITE=col
+demo: setup  ## run a whole round; with your own table: make demo DATA=t.csv LABEL=col SITE=col
 	$(BIN)/python -m examples.demo \
 	  $(if $(DATA),--data '$(DATA)' --label '$(LABEL)' --site '$(SITE)') \
 	  $(if $(EXCLUDE),--exclude '$(EXCLUDE)') $(if $(LATENT_DIM),--latent-dim $(LATENT_DIM))
 
-compose:  ## the demo between containers (needs Docker with Compose v2); `docker compose down -v` ends it
+compose:  ## run the demo in containers (needs Docker with Compose v2); `docker compose down -v` removes them
 	docker compose up --build --detach
 	docker compose logs --follow --no-log-prefix summary
 
 test: setup  ## run the whole test suite
 	$(BIN)/python -m pytest $(TESTS)
 
-bench: setup  ## measure every public claim; real data: make bench DATA_DIR=dir FULL=1
+bench: setup  ## measure every published claim; on real data: make bench DATA_DIR=dir FULL=1
 	$(BIN)/python -m benchmarks $(if $(DATA_DIR),--data '$(DATA_DIR)') $(if $(FULL),--full)
 
-check: setup  ## lint, types, import contracts: what CI runs before the tests
+check: setup  ## check lint, types and import contracts, as CI does before the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@! grep -nE 'https?://|--(extra-)?index-url' requirements.lock deploy/docker/*.lock || \
-	  { echo "error: the lock file names an address"; exit 1; }
+	  { echo "error: a lock file contains an address"; exit 1; }
 
-format: setup  ## put all code into its form
+format: setup  ## format all code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-header
 
-lock:  ## resolve the dependencies anew (needs uv)
+lock:  ## resolve the dependencies again (needs uv)
 	$(COMPILE) --python-version 3.11 --all-extras --upgrade pyproject.toml -o requirements.lock
 	$(COMPILE) --python-version 3.11 --extra client -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/client.lock
@@ -61,11 +61,11 @@ images:  ## build the images of an institution and of the analyst (needs Docker)
 	docker build --file deploy/docker/Dockerfile --target hospital --tag odc-hospital .
 	docker build --file deploy/docker/Dockerfile --target analyst --tag odc-analyst .
 
-sbom:  ## list what the images are made of, in build/sbom (needs Docker)
+sbom:  ## list the Python packages of the images in build/sbom (needs Docker)
 	for role in hospital analyst; do \
 	  docker build --file deploy/docker/Dockerfile --target sbom --build-arg ROLE=$$role \
 	    --output build/sbom/$$role . || exit 1; \
 	done
 
-clean:  ## remove what the targets made
+clean:  ## remove everything the targets created
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

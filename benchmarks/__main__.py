@@ -1,4 +1,4 @@
-"""Every benchmark, one after another, each in a process of its own: `make bench`."""
+"""Run every benchmark, one after another, each in its own process: `make bench`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BENCHMARKS: Final[tuple[str, ...]] = ("accuracy", "alignment", "encodings", "kno
 
 
 def main() -> int:
-    """Run all of them and return 1 if one ended badly."""
+    """Run all benchmarks and return 1 if one of them failed, 0 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("build/bench"), metavar="DIR")
     parser.add_argument("--full", action="store_true", help="the papers' sizes: hours instead of minutes")
@@ -26,7 +26,7 @@ def main() -> int:
         if subprocess.run([*command, *passed_on], check=False).returncode:
             failed.append(name)
     if failed:
-        print("did not hold or did not end:", ", ".join(failed))
+        print("a claim did not hold or the program failed:", ", ".join(failed))
     return 1 if failed else 0
 
 

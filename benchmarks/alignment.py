@@ -1,7 +1,7 @@
-"""How long alignment takes: against the machine's limit, against the other methods, as sizes grow.
+"""How long alignment takes, compared with the machine's limit and the other methods, and how it grows.
 
 `python -m benchmarks.alignment --json FILE`; with ``--full`` all sizes of the paper's Table II. The plots
-go beside FILE.
+are written next to FILE.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Size:
 
     @property
     def gigaflops(self) -> float:
-        """Of the cross-products of all parties."""
+        """Flops of the cross-products of all parties, in units of 10^9."""
         return 2e-9 * self.a * self.l**2 * self.c
 
 
@@ -54,10 +54,10 @@ SIZES: Final = (Size(1000, 50, 50), Size(1000, 50, 1000), Size(20000, 50, 50), S
 MEMORY_SIZE: Final = Size(1000, 50, 200)
 
 REFERENCE_BOUNDS: Final = {"float64": 1.0, "float32": 0.45}
-"""`odc` over the reference, parties of one span."""
+"""Largest allowed time of `odc` divided by the reference, for parties of one span."""
 
 BASELINE_SIZES: Final = {"c1000": (Size(1000, 50, 1000), 10.0), "a20000": (Size(20000, 50, 50), 10.0)}
-"""Of the claims about Imakura's method, and how many times `odc` is faster at least."""
+"""Sizes of the claims about Imakura's method, and the least factor by which `odc` must be faster."""
 
 SWEEP_BASE: Final[Mapping[str, int]] = {"a": 1000, "l": 50, "c": 50}
 
@@ -76,14 +76,14 @@ PAPER_SLOPES: Final = {
     "a": {"imakura, randomized": 0.79, "kawakami, randomized": 0.82, "odc": 0.56},
     "c": {"imakura, randomized": 0.95, "kawakami, randomized": 0.92, "odc": 0.84},
 }
-"""arXiv:2403.02780v5, section V-A; its baselines take a randomized singular value decomposition."""
+"""arXiv:2403.02780v5, section V-A; its baselines use a randomized singular value decomposition."""
 
 BAD_CONDITION: Final = 10**5.5
-"""Of A_i.T @ Z with MNIST's own bases under a uniform anchor: between 1e5 and 1e6."""
+"""Typical of A_i.T @ Z with bases from MNIST rows under a uniform anchor: between 1e5 and 1e6."""
 
 
 def measure(options: Options) -> Report:
-    """Measure everything."""
+    """Run all measurements and return the rows and claims."""
     report = Report("alignment", _conditions())
     _against_the_machine(report)
     _against_the_baselines(report)
@@ -94,17 +94,17 @@ def measure(options: Options) -> Report:
 
 
 def parties(size: Size, kind: Kind, dtype: type, seed: int = 0) -> list[Matrix]:
-    """Return A_i of parties under a Gaussian anchor.
+    """Return the A_i of parties under a Gaussian anchor.
 
-    "badly conditioned" are parties of one span whose A_i have singular values from 1 down to
-    ``BAD_CONDITION ** -0.5``; "different spans" are random ones of half the columns of A.
+    "badly conditioned" parties have one span, and the singular values of their A_i go from 1 down to
+    ``BAD_CONDITION ** -0.5``; "different spans" are random, with half as many dimensions as A has columns.
     """
     rng = np.random.default_rng(seed)
     if kind == "different spans":
         anchor = rng.standard_normal((size.a, 2 * size.l))
         bases = (np.linalg.qr(rng.standard_normal((2 * size.l, size.l)))[0] for _ in range(size.c))
         return [(anchor @ basis).astype(dtype) for basis in bases]
-    common = rng.standard_normal((size.a, size.l))  # A F has the law of a Gaussian matrix for orthonormal F
+    common = rng.standard_normal((size.a, size.l))  # distributed as A F, for orthonormal F
     if kind == "badly conditioned":
         common = np.linalg.qr(common)[0] * np.geomspace(1, BAD_CONDITION**-0.5, size.l)
     turns = (np.linalg.qr(rng.standard_normal((size.l, size.l)))[0] for _ in range(size.c))
@@ -116,16 +116,16 @@ def _conditions() -> dict[str, Any]:
         "threads": thread_count(),
         "anchor": "Gaussian",
         "times": "medians of calls that take turns; ratios are medians over the turns",
-        "reference": "the fastest single GEMM of the same flops on one contiguous array, which is given for "
-        "nothing, plus numpy.linalg.svd of the c cross-products; same type, same threads",
+        "reference": "the fastest single GEMM of the same flops on one contiguous array, whose creation "
+        "is not timed, plus numpy.linalg.svd of the c cross-products; same type, same threads",
     }
 
 
 def _against_the_machine(report: Report) -> None:
-    """Compare `odc` with what its two parts cost at least.
+    """Compare `odc` with the least time that its two parts can take.
 
-    Where the product alone takes more than a bound allows for all, no factorisation could keep it: such a
-    size does not count for that bound, and the conditions name it.
+    If the product alone takes more time than a bound allows for both parts, no factorisation could satisfy
+    that bound: such a size does not count for it and is listed in the conditions.
     """
     ratios: dict[str, list[float]] = {}
     out_of_reach = report.conditions.setdefault("the product alone exceeds the bound", [])
@@ -181,7 +181,7 @@ def _reference_row(size: Size, kind: Kind, dtype: type) -> dict[str, Any]:
 
 
 def _gemms(reps: Sequence[Matrix]) -> dict[str, Timed]:
-    """The layouts in which one product makes all cross-products; which is the fastest depends on the BLAS."""
+    """Return one product of all cross-products per memory layout; the BLAS decides which is fastest."""
     target = reps[0]
     wide = np.concatenate(reps, axis=1)
     tall = np.ascontiguousarray(wide.T)
@@ -193,7 +193,7 @@ def _gemms(reps: Sequence[Matrix]) -> dict[str, Timed]:
 
 
 def _against_the_baselines(report: Report) -> None:
-    """Compare `odc` with Imakura's method: as the paper takes it, and in the best exact form we know."""
+    """Compare `odc` with Imakura's method, as in the paper and in the best exact form we know."""
     for name, (size, bound) in BASELINE_SIZES.items():
         reps = parties(size, "one span", np.float64)
         functions: dict[str, Timed] = {
@@ -218,7 +218,7 @@ def _against_the_baselines(report: Report) -> None:
 
 
 def _published_imakura(reps: Sequence[Matrix]) -> list[Matrix]:
-    """The plain definition: a randomized SVD of ``[A_1 .. A_c]``, then a pseudoinverse per party."""
+    """Return the G_i by definition: a randomized SVD of ``[A_1 .. A_c]``, a pseudoinverse per party."""
     from sklearn.utils.extmath import randomized_svd
 
     left, _, _ = randomized_svd(np.hstack(reps), reps[0].shape[1], random_state=0)
@@ -230,7 +230,7 @@ def _randomized(method: Callable[..., object], reps: Sequence[Matrix]) -> object
 
 
 def _isotropic_against_odc(report: Report) -> None:
-    """Three sweeps take seven products to the one of `odc`, unless the parties agree before the first."""
+    """Compare `isotropic` with `odc`: seven products, not one, unless the parties agree at the start."""
     worst: dict[Kind, float] = {"one span": 0.0, "different spans": 0.0}
     for dtype in (np.float64, np.float32):
         for kind in worst:
@@ -275,7 +275,7 @@ def _methods(reps: Sequence[Matrix]) -> dict[str, Timed]:
 
 
 def _memory(report: Report) -> None:
-    """What each method allocates at its peak, beside the A_i it is given."""
+    """Measure what each method allocates at its peak, next to the size of the A_i it is given."""
     for dtype in (np.float64, np.float32):
         size = MEMORY_SIZE
         reps = parties(size, "different spans", dtype)
@@ -298,7 +298,7 @@ def _memory(report: Report) -> None:
 
 
 def _sweeps(report: Report, sweeps: Mapping[str, Sequence[int]], folder: Path | None) -> None:
-    """The paper's Figure 3: one of l, a and c grows, the others stay."""
+    """Repeat the paper's Figure 3: one of l, a and c grows, the others stay fixed."""
     for free, values in sweeps.items():
         lines: dict[str, list[tuple[float, float]]] = {}
         for value in values:

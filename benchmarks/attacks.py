@@ -1,7 +1,7 @@
-"""What each role can try with what it holds: one function per attack, arrays in, the attacker's guess out.
+"""What each role can try with the data it has: one function per attack, which returns the attacker's guess.
 
-The rows are centred before anything is compared: a guess of the mean of all rows, which any published
-statistic may give away, then has error 1, and an error below 1 is what the attack itself has taught.
+The rows are centred before anything is compared. A guess of the mean of all rows, which any published
+statistic may reveal, then has error 1, and an error below 1 is what the attack itself has revealed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def estimated_basis_sums(anchor_rep: Matrix) -> Matrix:
     """Return the analyst's estimate of the direction of ``F_i.T 1``, from A_i alone.
 
     The mean of A_i's rows is ``F_i.T`` times the mean of the anchor's rows. For uniform entries in [0, 1)
-    that mean is close to a multiple of 1; for a Haar or Gaussian anchor it points anywhere.
+    that mean is close to a multiple of 1; for a Haar or Gaussian anchor it has a random direction.
     """
     mean = anchor_rep.mean(axis=0)
     return np.asarray(mean / np.linalg.norm(mean))
@@ -43,7 +43,7 @@ def estimated_row_sums(rep: Matrix, basis_sums: Matrix) -> Matrix:
 
 
 def mapped_back(aligned_rep: Matrix, secret_basis: Matrix, change_of_basis: Matrix) -> Matrix:
-    """Return what a member makes of aligned rows of others, by its own ``(F_i G_i)^+``."""
+    """Return the member's guess of the others' rows: their aligned rows times its own ``(F_i G_i)^+``."""
     return np.asarray(aligned_rep @ np.linalg.pinv(secret_basis @ change_of_basis))
 
 
@@ -55,31 +55,31 @@ def colluders_basis(anchor: Matrix, anchor_rep: Matrix) -> Matrix:
 def denoised(rep: Matrix, moments: Matrix, sigma: float) -> Matrix:
     """Return the best linear guess of what a representation was before noise: the Wiener filter.
 
-    ``X~ (M + sigma**2 I)^-1 M``, with ``M = F.T C F`` from the second moments C of the rows, which the
-    attacker is granted, and the public ``sigma``. Without noise it changes nothing.
+    ``X~ (M + sigma**2 I)^-1 M``, with ``M = F.T C F`` from the second moments C of the rows, which we let
+    the attacker know, and the public ``sigma``. Without noise it changes nothing.
     """
     return np.asarray(rep @ np.linalg.solve(moments + sigma**2 * np.eye(len(moments)), moments))
 
 
 def spectrum_error(rows: Matrix, rep: Matrix) -> float:
-    """Return the largest relative error of X_i's top singular values as the analyst reads them off X~_i."""
+    """Return the largest relative error of the analyst's estimate of X_i's top singular values, from X~_i."""
     told = np.linalg.svd(rep, compute_uv=False)
     truth = np.linalg.svd(rows, compute_uv=False)[: len(told)]
     return float(np.max(np.abs(told - truth) / truth[0]))
 
 
 def matched_to_a_sample(aligned_rep: Matrix, sample: Matrix, components: int) -> Matrix:
-    """Return what somebody without any key makes of aligned rows who has other rows of the same population.
+    """Return a guess of all rows from the aligned rows and other rows of the same population.
 
-    A turned projection keeps the second moments up to that turn: the eigenvectors of both sides, in the
-    order of their eigenvalues, belong together (the known-sample attack on rotated data [1]_). Their signs
-    follow from the skewness along each. Where eigenvalues lie close the order is a guess, so the first
-    few components tell most.
+    A rotated projection keeps the second moments up to that rotation: the eigenvectors of both sides
+    correspond in the order of their eigenvalues (the known-sample attack on rotated data [1]_). Their signs
+    follow from the skewness along each. Where eigenvalues are close to each other, the order is uncertain,
+    so the first few components reveal most. The attack needs no key.
 
     Parameters
     ----------
     aligned_rep : (n, l) ndarray
-        Of all parties: ``X F G``, which is one turn for all of them.
+        Of all parties: ``X F G``, with one common rotation.
     sample : (k, m) ndarray
         Rows that nobody sent; centred like the others.
     components : int
@@ -99,8 +99,8 @@ def matched_to_a_sample(aligned_rep: Matrix, sample: Matrix, components: int) ->
 def linked_rows(rows: Matrix, rep: Matrix, latent_dim: int) -> NDArray[np.intp]:
     """Return which row of ``rep`` belongs to each row of a table, from the distances between them.
 
-    For whoever has the table but neither the basis nor the order: a projection that is turned and
-    permuted keeps the distances between rows. Each row is known by its sorted distances to the others.
+    The attacker has the table but neither the basis nor the order. A rotated and permuted projection keeps
+    the distances between rows, so each row is recognised by its sorted distances to the others.
     """
     centred = rows - rows.mean(axis=0)
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
@@ -114,10 +114,10 @@ def linked_rows(rows: Matrix, rep: Matrix, latent_dim: int) -> NDArray[np.intp]:
 def inverted_model(
     weights: list[Matrix], offsets: list[Matrix], class_index: int, starts: Matrix, penalty: float = 0.01
 ) -> Matrix:
-    """Return the input that a network of ReLU layers takes most surely for a class (model inversion).
+    """Return the input that a ReLU network assigns to a class most confidently (model inversion).
 
     Minimises the cross-entropy of the class plus ``penalty`` times the squared length by L-BFGS [1]_, from
-    each row of ``starts``, and takes the best. With one output unit, class 1 is the positive one.
+    each row of ``starts``, and returns the best. With one output unit, class 1 is the positive one.
 
     References
     ----------
@@ -155,5 +155,5 @@ def membership_advantage(inside: NDArray[np.float64], outside: NDArray[np.float6
     scores = np.concatenate([inside, outside])
     steps = np.concatenate([np.full(len(inside), 1 / len(inside)), np.full(len(outside), -1 / len(outside))])
     order = np.argsort(-scores, kind="stable")
-    ends = np.append(np.diff(scores[order]) != 0, True)  # equal scores fall on one side together
+    ends = np.append(np.diff(scores[order]) != 0, True)  # equal scores are on the same side
     return float(max(0.0, np.cumsum(steps[order])[ends].max()))

@@ -1,7 +1,7 @@
-"""The data sets of the benchmarks as matrices: read from ``--data DIR``, or the ones scikit-learn carries.
+"""The data sets of the benchmarks as matrices: read from ``--data DIR``, or included in scikit-learn.
 
-Every file is checked against the SHA-256 it had when the figures in docs/methods.md were measured, so
-that a benchmark never runs on something else unnoticed. docs/benchmarks.md names the publishers.
+Every file is checked against the SHA-256 it had when the figures in docs/methods.md were measured, so that
+a benchmark never runs on other data unnoticed. docs/benchmarks.md names the publishers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOLECULES: Final[Mapping[str, str]] = {
 }
 FINGERPRINT_BITS, FINGERPRINT_RADIUS = 2048, 2
 HELD_OUT: Final = 0.2
-"""Share of the rows that only test, where the publisher made no split."""
+"""Share of the rows used only for testing, where the publisher made no split."""
 
 
 class DataFileError(ValueError):
@@ -51,7 +51,7 @@ class DataFileError(ValueError):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows to deal to parties, and rows to test on.
+    """Rows to divide among parties, and rows to test on.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Dataset:
 
 
 def read_checked(directory: Path, name: str) -> bytes:
-    """Return the bytes of a data file, or raise `DataFileError` if they are not the ones listed here."""
+    """Return the bytes of a data file; raise `DataFileError` if it is missing or a different one."""
     path = directory / name
     try:
         content = path.read_bytes()
@@ -114,7 +114,7 @@ def molecules(directory: Path, name: str) -> Dataset:
 
 
 def morgan_fingerprints(smiles: Sequence[str]) -> list[NDArray[np.uint8] | None]:
-    """Return the bits of each molecule, None for what does not parse. Needs the extra ``bench``."""
+    """Return the bits of each molecule, None if it cannot be parsed. Needs the extra ``bench``."""
     from rdkit import Chem, rdBase
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
@@ -127,7 +127,7 @@ def morgan_fingerprints(smiles: Sequence[str]) -> list[NDArray[np.uint8] | None]
 def heart(directory: Path, seed: int = 0) -> Dataset:
     """Return the heart disease data of four hospitals (UCI); the label is any disease.
 
-    ``seed`` says which fifth of each hospital's classes only tests.
+    ``seed`` decides which fifth of each class in each hospital is held out for testing.
     """
     table = _table(read_checked(directory, "heart/heart_uci_4site.csv.gz"))
     for row in table:
@@ -143,7 +143,7 @@ def heart(directory: Path, seed: int = 0) -> Dataset:
 
 
 def stroke(directory: Path, seed: int = 0, *, least_patients: int = 100) -> Dataset:
-    """Return the International Stroke Trial's hospitals with at least so many patients.
+    """Return the International Stroke Trial's hospitals with at least ``least_patients`` patients.
 
     The label is death or dependence after six months; only what was known at admission is a feature.
     """
@@ -165,13 +165,13 @@ def stroke(directory: Path, seed: int = 0, *, least_patients: int = 100) -> Data
 
 
 def digits(seed: int = 0) -> Dataset:
-    """Return the 8 x 8 digits scikit-learn carries, grey values divided by 16."""
+    """Return the 8 x 8 digits included in scikit-learn, grey values divided by 16."""
     rows, labels = _digits()
     return _split("digits", rows / 16, labels, seed)
 
 
 def breast_cancer(seed: int = 0) -> Dataset:
-    """Return the breast cancer table scikit-learn carries, each column divided by its largest value."""
+    """Return scikit-learn's breast cancer table, each column divided by its largest value."""
     from sklearn.datasets import load_breast_cancer
 
     rows, labels = load_breast_cancer(return_X_y=True)
@@ -180,7 +180,7 @@ def breast_cancer(seed: int = 0) -> Dataset:
 
 @functools.cache
 def _digits() -> tuple[Matrix, Labels]:
-    """Read the table once: the search for a broken party asks for it hundreds of times."""
+    """Return the table, read once: the search for a broken party needs it hundreds of times."""
     from sklearn.datasets import load_digits
 
     rows, labels = load_digits(return_X_y=True)
@@ -204,8 +204,11 @@ def _encode(
     ranges: Mapping[str, tuple[float, float]],
     categories: Mapping[str, str],
 ) -> Matrix:
-    """Scale numbers by fixed ranges, one column per category; a missing number is the middle of its range,
-    a missing category a row of zeros. Nothing is estimated, so no hospital learns from another's rows."""
+    """Return numbers scaled by fixed ranges, and one column per category.
+
+    A missing number is replaced by the middle of its range, a missing category by zeros. Nothing is
+    estimated from the rows, so no hospital learns from another's.
+    """
     columns = []
     for name, (low, high) in ranges.items():
         values = [float(row[name]) if row[name] else (low + high) / 2 for row in table]

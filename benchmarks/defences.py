@@ -1,7 +1,7 @@
-"""What an institution can do to its rows before they leave, as `benchmarks.privacy` compares it.
+"""What an institution can do to its rows before they leave; `benchmarks.privacy` compares these defences.
 
-A defence takes one party's rows and returns what is behind its uplink: which rows, in which order, what
-is projected, and by which basis.
+A defence takes one party's rows and returns what its uplink is computed from: which rows, in which order,
+what is projected, and by which basis.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Sent:
-    """What is behind one uplink.
+    """What one uplink is computed from.
 
     Attributes
     ----------
     order : (k,) ndarray of int
         Which of the party's rows are sent, in the order of the uplink.
     features : (k, m) ndarray
-        What is projected: these rows, or what noise makes of them.
+        What is projected: these rows, or these rows with noise.
     secret_basis : (m, l) ndarray
     """
 
@@ -44,22 +44,22 @@ Defence = Callable[[Matrix, int, np.random.Generator], Sent]
 
 
 def drawn_basis(rows: Matrix, latent_dim: int, rng: np.random.Generator) -> Matrix:
-    """Return a basis as an institution draws it: its principal directions, turned at random."""
+    """Return a basis as an institution creates it: its principal directions, rotated at random."""
     return np.asarray(principal_directions(rows, latent_dim, rng) @ haar(rng.bytes, latent_dim))
 
 
 def plain(rows: Matrix, latent_dim: int, rng: np.random.Generator) -> Sent:
-    """Send every row as it is."""
+    """Send every row unchanged."""
     return Sent(np.arange(len(rows)), rows, drawn_basis(rows, latent_dim, rng))
 
 
 def fewer_dimensions(share: float) -> Defence:
-    """Project to a share of the latent dimensions."""
+    """Return a defence that projects to a share of the latent dimensions."""
     return lambda rows, latent_dim, rng: plain(rows, max(1, round(share * latent_dim)), rng)
 
 
 def keep_hidden(threshold: float) -> Defence:
-    """Leave out the rows of which the projection hides less than ``threshold`` (epsilon-DR)."""
+    """Return a defence that omits rows of which the projection hides less than ``threshold`` (epsilon-DR)."""
 
     def defence(rows: Matrix, latent_dim: int, rng: np.random.Generator) -> Sent:
         basis = drawn_basis(rows, latent_dim, rng)
@@ -70,7 +70,10 @@ def keep_hidden(threshold: float) -> Defence:
 
 
 def gaussian_noise(epsilon: float, delta: float, clip_norm: float) -> Defence:
-    """Clip the rows, add the noise of the analytic Gaussian mechanism, then draw the basis from that."""
+    """Return a defence that clips the rows and adds noise before it computes the basis.
+
+    The noise is that of the analytic Gaussian mechanism.
+    """
     sigma = noise_sigma(epsilon, delta, clip_norm)
 
     def defence(rows: Matrix, latent_dim: int, rng: np.random.Generator) -> Sent:
@@ -81,7 +84,7 @@ def gaussian_noise(epsilon: float, delta: float, clip_norm: float) -> Defence:
 
 
 def non_readily_identifiable(perturbation: float) -> Defence:
-    """Permute the rows and draw the basis from ``X_i + delta E``, E uniform in [-1, 1] [1]_.
+    """Return a defence that permutes the rows and uses a basis of ``X_i + delta E``, E in [-1, 1] [1]_.
 
     References
     ----------
@@ -97,5 +100,5 @@ def non_readily_identifiable(perturbation: float) -> Defence:
 
 
 def noise_sigma(epsilon: float, delta: float, clip_norm: float) -> float:
-    """Return the standard deviation of the noise when one row may become any other: sensitivity 2 C."""
+    """Return the standard deviation of the noise if one row may be replaced by any other: sensitivity 2 C."""
     return gaussian_sigma(epsilon, delta, sensitivity=2 * clip_norm)

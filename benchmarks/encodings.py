@@ -1,9 +1,9 @@
 """What shorter numbers on the wire cost: bytes and accuracy of every number type the terms offer.
 
-Parties of one table each, their bases, a Haar anchor, the analyst's alignment and its network, all by the
-functions the product runs, but in one process. Each number type sees the same rows, bases and seeds, so its
-accuracy is compared with that of f4 pair by pair. Breast cancer and digits come with scikit-learn, MNIST with
-``--data``. "alike" parties have rows drawn at random; "two classes" have rows of two classes each.
+Uses one table per party, their bases, a Haar anchor, the analyst's alignment and its network, all with the
+product's own functions but in one process. Each number type sees the same rows, bases and seeds, so its
+accuracy is compared with that of f4 pair by pair. Breast cancer and digits are included in scikit-learn,
+MNIST needs ``--data``. "alike" parties have rows drawn at random; "two classes": rows of two classes each.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Work:
 
 
 def measure(options: Options) -> Report:
-    """Run every number type on every table and return what was lost and what was saved."""
+    """Run every number type on every table and return the accuracy lost and the bytes saved."""
     seeds = FULL_SEEDS if options.full else SEEDS
     found = Report(
         "encodings", conditions={"seeds": seeds, "model": "mlp, 256 units", "alignment": "isotropic"}
@@ -94,7 +94,7 @@ def measure(options: Options) -> Report:
 
 
 def works(data: Path | None) -> Iterator[Work]:
-    """The tables, their columns brought into [-1, 1] as a schema would."""
+    """Yield the tables and how they are divided; MNIST only with real data."""
     cancer, digits = load_breast_cancer(), load_digits()
     yield Work("breast cancer", cancer.data, cancer.target, None, 5, 79, 15)
     for split in ("alike", "two classes"):
@@ -148,7 +148,7 @@ def on_the_wire(matrix: Matrix, number_type: str) -> Matrix:
 
 
 def payload_over_formula(work: Work, number_type: str) -> float:
-    """The arrays of one uplink, labels and scales included, over formula (3) at 32 bits."""
+    """Return the bytes of one uplink's arrays, labels and scales included, over formula (3) at 32 bits."""
     shape = (work.rows + work.features.shape[1], work.latent_dim)
     scales = 2 * 4 * work.latent_dim if number_type == "i1" else 0
     payload = np.dtype(number_type).itemsize * shape[0] * shape[1] + work.rows + scales
@@ -159,7 +159,7 @@ def payload_over_formula(work: Work, number_type: str) -> float:
 
 
 def _divide(work: Work, seed: int) -> tuple[tuple[Matrix, Matrix], tuple[Matrix, Matrix]]:
-    """Return rows and labels to learn from, and to measure on, both scaled by the ranges of the first."""
+    """Return rows and labels for training and for testing, both scaled by the ranges of the first."""
     if work.hold_out is None:
         train, test, labels, test_labels = train_test_split(
             work.features, work.labels, test_size=HOLD_OUT, stratify=work.labels, random_state=seed
@@ -173,7 +173,7 @@ def _divide(work: Work, seed: int) -> tuple[tuple[Matrix, Matrix], tuple[Matrix,
 
 
 def _parts(work: Work, labels: Matrix, rng: np.random.Generator) -> list[Matrix]:
-    """Return which rows each party has."""
+    """Return the row numbers of each party."""
     if work.split == "alike":
         return list(rng.permutation(len(labels))[: work.parties * work.rows].reshape(work.parties, work.rows))
     pools = {k: list(rng.permutation(np.flatnonzero(labels == k))) for k in range(work.classes)}

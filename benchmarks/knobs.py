@@ -1,4 +1,4 @@
-"""What the privacy options of `odc prepare` cost in accuracy, and what they hide (docs/privacy.md)."""
+"""What the privacy options of `odc prepare` cost in accuracy and what they hide (docs/privacy.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KNOBS: Final[tuple[PrivacyOptions, ...]] = (
 
 
 def measure(options: Options) -> Report:
-    """Play rounds of digits with every party under the same options, and compare with none."""
+    """Run rounds of digits where every party uses the same options, and compare with no options."""
     seeds = FULL_SEEDS if options.full else SEEDS
     report = Report(
         "knobs",
@@ -55,7 +55,7 @@ def measure(options: Options) -> Report:
 
 
 def play(data: Dataset, knobs: PrivacyOptions, seed: int) -> dict[str, float]:
-    """Return the mean accuracy of the parties, and what is left and hidden of their rows."""
+    """Return the parties' mean accuracy, the share of rows sent, and the error of collusion."""
     rng = np.random.default_rng(seed)
     rows, test = 2 * data.train - 1, 2 * data.test - 1  # as the schema of the terms encodes them
     parts = np.array_split(rng.permutation(len(rows))[: PARTIES * ROWS], PARTIES)

@@ -1,10 +1,10 @@
-"""Machines that are network namespaces: an analyst in the middle, every party on a line of its own.
+"""Network namespaces as machines: an analyst in the centre, and every party connected to it by its own line.
 
-Linux counts on each line what no program can leave out. Nothing else is on it: no address resolution
-(neighbours are fixed), no IPv6, no segments glued together by offloading, no other party's frames.
+Linux counts the bytes on each line, and no program can bypass that. The line carries nothing else: no
+address resolution (neighbours are fixed), no IPv6, no segments merged by offloading, no other party's frames.
 
-A frame of TCP over IPv4 carries, besides its payload, `HEADER_BYTES`; the first frame of a connection
-in each direction carries `HANDSHAKE_BYTES` more. That is how `Counters.tcp_payload_bytes` is had.
+A frame of TCP over IPv4 carries `HEADER_BYTES` besides its payload; the first frame of a connection in each
+direction carries `HANDSHAKE_BYTES` more. `Counters.tcp_payload_bytes` subtracts both.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ from typing import Final
 
 ANALYST_ADDRESS: Final = "10.77.0.1"
 ETHERNET_BYTES: Final = 14
-"""Two addresses and a type; the checksum behind a frame is not counted by the interface."""
+"""Two addresses and a type; the interface does not count the checksum at the end of a frame."""
 IP_BYTES: Final = 20
 TCP_BYTES: Final = 20
 TIMESTAMP_BYTES: Final = 12
 """The timestamp option and its padding, in every segment once both sides have offered it."""
 HEADER_BYTES: Final = ETHERNET_BYTES + IP_BYTES + TCP_BYTES + TIMESTAMP_BYTES
 HANDSHAKE_BYTES: Final = 8
-"""What a SYN has and other segments have not: segment size (4), window scale (3) and a byte of padding."""
+"""Options only a SYN has: segment size (4), window scale (3) and a byte of padding."""
 _LINE: Final = "line0"
 _SETTINGS: Final = """
 for scope in all default; do
   if [ -e /proc/sys/net/ipv6 ]; then echo 1 > /proc/sys/net/ipv6/conf/$scope/disable_ipv6; fi
 done
-# nothing gets lost here; a probe for a lost tail would only tell that the machine is busy
+# nothing gets lost here; a tail loss probe would only show that the machine is busy
 echo 0 > /proc/sys/net/ipv4/tcp_early_retrans
-# segments that overtake each other are told of in options, which would be headers of no fixed length
+# selective acknowledgements of reordered segments are options, which would make headers vary in length
 echo 0 > /proc/sys/net/ipv4/tcp_sack
 """
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What went over one party's line, as its interface and its kernel counted: seen from the party."""
+    """What one party's line carried, as counted by the party's interface and kernel."""
 
     sent_bytes: int
     received_bytes: int
     sent_frames: int
     received_frames: int
     connections: int
-    """Begun by the party, the refused ones too."""
+    """Connections the party opened, including refused ones."""
     refused_connections: int
     repeated_segments: int
-    """Sent again by the party's TCP. They are on the line, so they are in the bytes."""
+    """Segments the party's TCP sent again. They were on the line, so the bytes include them."""
 
     @property
     def bytes(self) -> int:
-        """All bytes of all frames, both directions, headers included."""
+        """Return the bytes of all frames, both directions, headers included."""
         return self.sent_bytes + self.received_bytes
 
     @property
     def tcp_payload_bytes(self) -> int:
-        """What the frames carried for TCP's users, both directions; what was sent twice counts twice."""
+        """Return the bytes of TCP payload, both directions; what was sent twice counts twice."""
         return self.sent_payload_bytes + self.received_payload_bytes
 
     @property
@@ -83,7 +83,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Machine:
-    """One namespace. A command started with its `prefix` lives there."""
+    """One namespace. A command that starts with `prefix` runs in it."""
 
     namespace: str
 
@@ -92,11 +92,11 @@ class Machine:
         return ("ip", "netns", "exec", self.namespace)
 
     def run(self, *words: str) -> str:
-        """Run a command there and return what it printed."""
+        """Run a command in the namespace and return what it printed."""
         return _run(*self.prefix, *words)
 
     def end_processes(self) -> None:
-        """End whatever still runs there: what a process has started outlives it otherwise."""
+        """Kill every process that still runs there, since child processes may outlive their parent."""
         for pid in map(int, _run("ip", "netns", "pids", self.namespace).split()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -117,11 +117,11 @@ class Machine:
         )
 
     def repeated_segments(self) -> int:
-        """Return how many segments TCP has sent again from there."""
+        """Return the number of segments TCP has sent again from this machine."""
         return self._tcp_counters()["RetransSegs"]
 
     def _tcp_counters(self) -> dict[str, int]:
-        """Return the line ``Tcp:`` of /proc/net/snmp, which stands there as names and then as numbers."""
+        """Return the two lines ``Tcp:`` of /proc/net/snmp, the names and the numbers, as a dict."""
         lines = self.run("cat", "/proc/net/snmp").splitlines()
         names, numbers = (line.split()[1:] for line in lines if line.startswith("Tcp:"))
         return dict(zip(names, map(int, numbers), strict=True))
@@ -129,18 +129,18 @@ class Machine:
 
 @dataclass(frozen=True)
 class Star:
-    """The analyst's machine and one per party, joined by lines."""
+    """The analyst's machine and one per party, connected by lines."""
 
     analyst: Machine
     parties: dict[str, Machine]
 
 
 def why_not() -> str | None:
-    """Return why this system lets us make no namespaces, or None if it does."""
+    """Return why this system does not let us create namespaces, or None if it does."""
     if shutil.which("ip") is None:
         return "the command `ip` is not installed (Debian: apt-get install iproute2)"
     if os.geteuid() != 0:
-        return "making network namespaces needs root"
+        return "creating network namespaces needs root"
     try:
         with star(["probe"]):
             return None
@@ -150,7 +150,7 @@ def why_not() -> str | None:
 
 @contextmanager
 def star(parties: Sequence[str]) -> Iterator[Star]:
-    """Make the machines and their lines; take everything down afterwards, whatever happened."""
+    """Create the machines and their lines, and remove all of them afterwards, also after an error."""
     run_id = uuid.uuid4().hex[:8]
     with ExitStack() as stack:
         analyst = stack.enter_context(_machine(f"odc-{run_id}-analyst"))
@@ -172,11 +172,11 @@ def _machine(namespace: str) -> Iterator[Machine]:
         _run("ip", "-n", namespace, "link", "set", "lo", "up")
         yield machine
     finally:
-        _run("ip", "netns", "delete", namespace)  # its lines go with it
+        _run("ip", "netns", "delete", namespace)  # this deletes its lines too
 
 
 def _lay_line(analyst: Machine, party: Machine, index: int) -> None:
-    """Join the two by a virtual cable, with addresses and neighbours that need no asking."""
+    """Connect the two by a virtual cable, with fixed addresses and neighbours."""
     there, address = f"party{index}", f"10.77.{1 + index // 250}.{1 + index % 250}"
     mac_here, mac_there = f"02:00:00:00:{index // 256:02x}:{index % 256:02x}", "02:00:00:01:00:00"
     _run(
@@ -184,7 +184,7 @@ def _lay_line(analyst: Machine, party: Machine, index: int) -> None:
         *("peer", "name", there, "netns", analyst.namespace, "address", mac_there),
     )
     for machine, line in ((party, _LINE), (analyst, there)):
-        # one segment a frame, so that every header is counted
+        # one segment per frame, so that every header is counted
         _run("ip", "-n", machine.namespace, "link", "set", line, "gso_max_segs", "1", "up")
     _route(party, _LINE, ANALYST_ADDRESS, mac_there, own_address=address)
     _route(analyst, there, address, mac_here)

@@ -1,7 +1,7 @@
-"""What NRI-DC costs: how often a party's own model t_i names the class h names, by anchor.
+"""What NRI-DC costs: how often a party's own model t_i predicts the same class as h, by kind of anchor.
 
-Three parties, bases from perturbed rows, the analyst's alignment and models, all by the functions the product
-runs but in one process. Measured on rows that nobody trained on, of breast cancer and digits; docs/nri.md.
+Three parties, bases from perturbed rows, the analyst's alignment and models, all with the product's own
+functions but in one process. Measured on held-out rows of breast cancer and digits; see docs/nri.md.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def measure(options: Options) -> Report:
 def one_round(
     name: str, data: Dataset, model: str, kind: Any, rows_per_feature: int, seed: int
 ) -> dict[str, float]:
-    """Play one round and return what t_i and h say of the rows that only test."""
+    """Run one round; return the agreement of t_i and h on held-out rows, and the accuracy of each."""
     rng = np.random.default_rng(seed)
     train, unseen = 2 * data.train - 1, 2 * data.test - 1  # as a schema encodes them
     set_aside, *parts = _dealt(len(train), REAL_ROWS[name], rng)
@@ -99,7 +99,7 @@ def one_round(
 
 
 def _dealt(rows: int, aside: int, rng: np.random.Generator) -> list[Labels]:
-    """Return numbers of the rows set aside for a public anchor, then those of each party."""
+    """Return the row numbers set aside for a public anchor, then those of each party."""
     order = rng.permutation(rows)
     return [order[:aside], *np.array_split(order[aside:], PARTIES)]
 

@@ -1,4 +1,4 @@
-"""Lines on logarithmic axes as an SVG file; no plotting library for three pictures."""
+"""Line plots with logarithmic axes as SVG files, so that three plots need no plotting library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Lines = Mapping[str, Sequence[tuple[float, float]]]
 
 
 def write_log_log(path: Path, title: str, axes: tuple[str, str], lines: Lines) -> None:
-    """Write one picture: a line per name, a mark per point, a grid line per power of ten and its half."""
+    """Write one plot: a line per name, a mark per point, and grid lines at 1, 2 and 5 per power of ten."""
     points = [point for line in lines.values() for point in line]
     horizontal = _Axis([point[0] for point in points], LEFT, WIDTH - RIGHT)
     vertical = _Axis([point[1] for point in points], HEIGHT - BOTTOM, TOP)
@@ -46,7 +46,7 @@ def write_log_log(path: Path, title: str, axes: tuple[str, str], lines: Lines) -
 
 
 class _Axis:
-    """From positive numbers to places between two ends."""
+    """Maps positive numbers to positions between two ends, on a logarithmic scale."""
 
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
         self._low, self._high = math.log10(min(values)) - 0.05, math.log10(max(values)) + 0.05
@@ -57,7 +57,7 @@ class _Axis:
         return self._first + share * (self._last - self._first)
 
     def ticks(self) -> list[float]:
-        """Return 1, 2 and 5 times the powers of ten in between."""
+        """Return the values 1, 2 and 5 times a power of ten within the axis."""
         powers = range(math.floor(self._low), math.ceil(self._high) + 1)
         values = [step * 10.0**power for power in powers for step in (1, 2, 5)]
         return [value for value in values if self._low <= math.log10(value) <= self._high]

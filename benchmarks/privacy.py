@@ -27,24 +27,24 @@ ROWS: Final = {"breast cancer": 40, "digits": 100, "MNIST": 100}
 LATENT_DIMS: Final = {"breast cancer": 10, "digits": 20, "MNIST": 50}
 ANCHOR_ROWS: Final = 1000
 STARTS: Final = 5
-"""Points from which a model is inverted; the attacker keeps the best."""
+"""Number of points from which a model is inverted; the attacker keeps the best result."""
 DEFAULT_MODELS: Final[tuple[Literal["mlp", "logistic"], ...]] = ("mlp", "logistic")
 CLIP_NORMS: Final = {"breast cancer": 1.0, "digits": 2.5, "MNIST": 8.5}
-"""About the length that nine in ten centred rows keep to: a figure for the terms, not for one party."""
+"""About the length that nine in ten centred rows do not exceed; fixed per data set, not per party."""
 EPSILONS: Final = (1.0, 10.0, 50.0)
 CLAIMED_EPSILON: Final = 1.0
 DELTA: Final = 1e-5
 HIDDEN: Final = 0.2
-"""Rows of which less is hidden are dropped by the epsilon-DR filter."""
+"""The epsilon-DR filter drops rows of which a smaller share is hidden."""
 PERTURBATION: Final = 0.05
-"""delta of arXiv 003, section 4.1."""
+"""delta in Nosaka and Yoshise, "Data collaboration analysis over matrix manifolds", section 4.1."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """All that anybody holds after one round; the attacks take from it what their role has.
+    """All data that anybody has after one round; each attack uses only what its role has.
 
-    ``rows`` and ``labels`` are those that were sent, in that order; ``tables`` is all each party has.
+    ``rows`` and ``labels`` are those that were sent, in that order; ``tables`` are all rows of each party.
     """
 
     anchor: Matrix
@@ -65,12 +65,12 @@ class Round:
 
     @property
     def others(self) -> Matrix:
-        """The rows that party 0 must not learn."""
+        """Return the rows that party 0 must not learn."""
         return np.concatenate(self.rows[1:])
 
 
 def play(data: Dataset, kind: AnchorKind, seed: int, defence: Defence = defences.plain) -> Round:
-    """Play one round as the product does: bases from each party's own rows, the default alignment."""
+    """Run one round as the product does: bases from each party's own rows, the default alignment."""
     rng = np.random.default_rng(seed)
     count, latent_dim = ROWS[data.name], LATENT_DIMS[data.name]
     chosen = rng.permutation(len(data.train))[: PARTIES * count]
@@ -98,7 +98,7 @@ def play(data: Dataset, kind: AnchorKind, seed: int, defence: Defence = defences
 
 
 def analyst_alone(played: Round) -> dict[str, float]:
-    """How well the analyst finds F_i^T 1, the sum of each row by it, and the spectrum of X_i."""
+    """Measure how well the analyst estimates F_i^T 1, with it the sum of each row, and X_i's spectrum."""
     leaks, sums, spectra = [], [], []
     for basis, rep, anchor_rep, rows in zip(
         played.bases, played.reps, played.anchor_reps, played.rows, strict=True
@@ -116,9 +116,9 @@ def analyst_alone(played: Round) -> dict[str, float]:
 
 
 def analyst_with_a_sample(played: Round) -> dict[str, float]:
-    """What the analyst rebuilds of all rows with other rows of the same population, and no anchor.
+    """Measure what the analyst reconstructs with other rows of the same population, and no anchor.
 
-    How many components suit best is granted, and how far to shrink towards the mean: all under noise.
+    We give it the best number of components and the best shrinkage towards the mean.
     """
     rows, errors = np.concatenate(played.rows), []
     for count in range(1, played.aligned.shape[1] + 1):
@@ -129,11 +129,11 @@ def analyst_with_a_sample(played: Round) -> dict[str, float]:
 
 
 def member_alone(played: Round, kind: Literal["mlp", "logistic"], classes: int) -> dict[str, float]:
-    """What party 0 rebuilds of the others' rows from a model that carries none.
+    """Measure what party 0 reconstructs of the others' rows from a model that contains none.
 
     It inverts the model once for each class. It does not know which row has which class, so its best guess
-    is the one prototype that is nearest to the rows on the whole. Beside that: what the prototypes would
-    give if somebody told it every class, and what the class means of its own rows give then already.
+    is the one prototype that is nearest to the rows overall. For comparison: the error if somebody told it
+    every class, and the error of guessing the class means of its own rows in that case.
     """
     labels = np.concatenate(played.labels)
     model = fit(ModelSpec(kind), played.aligned, labels, classes)
@@ -166,7 +166,7 @@ def _confidence(model: FittedModel, reps: Matrix, labels: Labels) -> Matrix:
 
 
 def row_revealing(played: Round, classes: int) -> dict[str, float]:
-    """What party 0 rebuilds of the others' rows from the support vectors in the product's kernel SVM."""
+    """Measure what party 0 reconstructs of the others' rows from the kernel SVM's support vectors."""
     model = fit(ModelSpec("svm"), played.aligned, np.concatenate(played.labels), classes)
     scaler, machines = model.pipeline[0], model.pipeline[-1].estimators_
     carried: dict[int, Matrix] = {}
@@ -183,10 +183,10 @@ def row_revealing(played: Round, classes: int) -> dict[str, float]:
 
 
 def collusion(played: Round, noise_sigma: float = 0.0) -> dict[str, float]:
-    """What the analyst rebuilds of the others' rows with the anchor of one member.
+    """Measure what the analyst reconstructs of the others' rows with the anchor of one member.
 
-    The size of the noise is in the signed manifest; the second moments of all rows, which tell signal from
-    noise best, are granted.
+    The signed manifest contains the size of the noise. We also give the attackers the second moments of all
+    rows, which separate signal from noise best.
     """
     everything = np.concatenate(played.tables)
     found = attacks.colluders_basis(played.anchor, np.hstack(played.anchor_reps[1:]))
@@ -204,10 +204,10 @@ def collusion(played: Round, noise_sigma: float = 0.0) -> dict[str, float]:
 
 
 def linking(played: Round) -> dict[str, float]:
-    """Which of the rows that were sent somebody assigns to the right rows of a party's table.
+    """Measure the share of the sent rows that an attacker assigns to the right rows of a party's table.
 
-    ``in_order``: by their place, as analyst and member can; ``by_distances``: as somebody can who has got
-    hold of the party's table, but not of its basis.
+    ``in_order``: by their position, as analyst and member can. ``by_distances``: by the distances between
+    rows, as somebody can who has the party's table, but not its basis.
     """
     in_order, by_distances = [], []
     for table, one, rep in zip(played.tables, played.sent, played.reps, strict=True):
@@ -221,14 +221,14 @@ def linking(played: Round) -> dict[str, float]:
 
 
 def accuracy(played: Round) -> float:
-    """Return the test accuracy of a logistic h as the first party predicts with it."""
+    """Return the test accuracy of a logistic h when the first party predicts with it."""
     h = LogisticRegression(max_iter=1000).fit(played.aligned, np.concatenate(played.labels))
     test_rep = played.test @ (played.bases[0] @ played.changes[0])
     return float(h.score(test_rep, played.test_labels))
 
 
 def accuracy_by_the_anchor(played: Round) -> float:
-    """Return the test accuracy of the first party's own t_i, fitted to h's predictions for the anchor."""
+    """Return the test accuracy of the first party's t_i, fitted to h's predictions for the anchor."""
     h = LogisticRegression(max_iter=1000).fit(played.aligned, np.concatenate(played.labels))
     told = h.predict(played.anchor_reps[0] @ played.changes[0])
     own = LogisticRegression(max_iter=1000).fit(played.anchor, told)
@@ -236,7 +236,7 @@ def accuracy_by_the_anchor(played: Round) -> float:
 
 
 def _defences(data: Dataset) -> Mapping[str, tuple[Defence, float]]:
-    """What is compared under collusion: each defence by its name, with the size of its noise."""
+    """Return the defences compared under collusion by name, each with the size of its noise."""
     clip = CLIP_NORMS[data.name]
     return {
         "none": (defences.plain, 0.0),
@@ -258,7 +258,7 @@ def noise_name(epsilon: float) -> str:
 
 
 def _layers(model: FittedModel, kind: str) -> tuple[list[Matrix], list[Matrix], Matrix, Matrix]:
-    """Return weights and offsets of the network behind the scaler, with the scaler's scale and shift."""
+    """Return weights and offsets of the network after the scaler, and the scaler's scale and shift."""
     scaler, classifier = model.pipeline[0], model.pipeline[-1]
     if kind == "mlp":
         weights, offsets = list(classifier.coefs_), list(classifier.intercepts_)
@@ -278,7 +278,7 @@ def _data_sets(options: Options) -> Iterator[Dataset]:
 
 
 def measure(options: Options) -> Report:
-    """Play the rounds, run every attack against each, and compare the errors with the bounds."""
+    """Run the rounds and every attack on each, and compare the errors with the bounds."""
     seeds = range(10 if options.full else 3)
     report = Report(
         "privacy",
@@ -290,11 +290,11 @@ def measure(options: Options) -> Report:
             "seeds": len(seeds),
             "without_data": "MNIST left out: no --data" if options.data is None else None,
             "clip_norms": CLIP_NORMS,
-            "noise": "on the encoded rows, before the basis is drawn; any row may become any other",
+            "noise": "on the encoded rows, before the basis is computed; neighbouring tables replace one row",
             "error": "mean over rows of ||x - x^|| / ||x||, centred rows; 1 = no better than their mean",
         },
     )
-    with threadpool_limits(1):  # matrices this small wait for threads longer than they compute
+    with threadpool_limits(1):  # with matrices this small, waiting for threads takes longer than computing
         for data in _data_sets(options):
             for seed in seeds:
                 for kind in ANCHORS:
@@ -376,8 +376,9 @@ def _claim(report: Report) -> None:
         "<=",
         0.7,
     )
-    # A linear guess misses a row x by sigma / sqrt(sigma^2 + |x|^2) of its length in the root mean square at
-    # least, even one that knows the direction of x: 0.99 for these, where |x| is at most the clipping norm.
+    # A linear guess, even one that knows the direction of x, misses a row x by at least
+    # sigma / sqrt(sigma^2 + |x|^2) of its length in root mean square: 0.99 here, where |x| is at most the
+    # clipping norm.
     report.claim(
         "collusion_error_dp",
         worst_under(noise_name(CLAIMED_EPSILON)),
@@ -388,7 +389,7 @@ def _claim(report: Report) -> None:
 
 
 def run(options: Options) -> Report:
-    """Measure, and print the table a person can read."""
+    """Measure, print a readable table, and return the report."""
     report = measure(options)
     for line in _table(report.rows):
         print(line)
@@ -396,7 +397,7 @@ def run(options: Options) -> Report:
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """The mean over the seeds of every figure."""
+    """Return the lines of a table with the mean of every figure over the seeds."""
     about = ("data", "anchor", "attacker", "model", "defence")
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:

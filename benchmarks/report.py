@@ -1,4 +1,4 @@
-"""The form of every benchmark: its arguments, its rows, its claims and the file they are written to."""
+"""What all benchmarks share: arguments, rows, claims, and the file they are written to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "cryptography", "onnxruntime")
 
 @dataclass(frozen=True)
 class Claim:
-    """A figure we state in public, with the bound we hold ourselves to. ``value`` is measured, never set."""
+    """A figure we publish, with the bound it must satisfy. ``value`` is measured, never set."""
 
     id: str
     value: float
@@ -35,7 +35,7 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """False as well if the value is not a number."""
+        """Return whether the value satisfies the bound; False if the value is NaN."""
         return OPERATORS[self.op](self.value, self.bound)
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Report:
         return self.claims[-1]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the document that ``--json`` writes (DESIGN, outside surface)."""
+        """Return the document that ``--json`` writes (docs/benchmarks.md)."""
         return {
             "benchmark": self.benchmark,
             "machine": machine(),
@@ -86,16 +86,16 @@ class Report:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line of a benchmark says.
+    """The options on a benchmark's command line.
 
     Attributes
     ----------
     full : bool
-        The papers' sizes instead of minutes.
+        Use the papers' sizes, which take hours instead of minutes.
     data : Path or None
-        Directory with the real data sets, laid out as docs/benchmarks.md says.
+        Directory with the real data sets, as described in docs/benchmarks.md.
     folder : Path or None
-        Where ``--json FILE`` is written: for pictures beside it.
+        Directory of ``--json FILE``, for plots next to it.
     """
 
     full: bool
@@ -104,7 +104,7 @@ class Options:
 
 
 def machine() -> dict[str, Any]:
-    """Return the conditions that come with the machine: what a reader needs to judge a ratio."""
+    """Return the properties of the machine that a reader needs to judge a ratio."""
     libraries = {}
     for name in _LIBRARIES:
         try:
@@ -121,7 +121,7 @@ def machine() -> dict[str, Any]:
 
 
 def main(measure: Callable[[Options], Report], arguments: Sequence[str] | None = None) -> int:
-    """Run a benchmark as a command: print what it found, write ``--json FILE``, return the exit code."""
+    """Run a benchmark as a command: print its claims, write ``--json FILE``, return the exit code."""
     parser = argparse.ArgumentParser(description=(sys.modules[measure.__module__].__doc__ or "").strip())
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and claims there")
     parser.add_argument("--full", action="store_true", help="the papers' sizes: hours instead of minutes")

@@ -1,4 +1,4 @@
-"""Seconds of functions that take turns, so that whatever else the machine does meets all of them alike."""
+"""Seconds of functions called in turn, so that other load on the machine affects all of them equally."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 SETTLE_S: Final = 0.12
-"""Before each call: an idle thread of OpenBLAS keeps a core busy for 2**28 cycles, asking for work."""
+"""Pause before each call: an idle OpenBLAS thread keeps a core busy for 2**28 cycles, polling for work."""
 
 
 def take_turns(
     functions: Mapping[str, Callable[[], object]], *, rounds: int = 7, budget_s: float = 20.0
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the seconds of each function in each round, after one round to warm up.
+    """Return the seconds of each function in each round, after one warm-up round.
 
     Parameters
     ----------
     functions : mapping of callables
-        Called in turn; what they return is thrown away.
+        Called in turn; their results are discarded.
     rounds : int
-        As many, or fewer when the budget is spent, but three at least.
+        Number of rounds; fewer if the budget is used up, but at least three.
     budget_s : float
-        Seconds after which no further round begins.
+        Seconds after which no further round starts.
     """
     for function in functions.values():
         function()
@@ -43,5 +43,5 @@ def take_turns(
 
 
 def slope(sizes: list[int], seconds: list[float]) -> float:
-    """Return the exponent of the power law through the points: least squares of the logarithms."""
+    """Return the exponent of the power law through the points, by least squares of the logarithms."""
     return float(np.polyfit(np.log10(sizes), np.log10(seconds), 1)[0])

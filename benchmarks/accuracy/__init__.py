@@ -1,4 +1,4 @@
-"""How well a model does on what each alignment method makes of the parties' representations.
+"""How well a model performs on the representations after each alignment method.
 
-`python -m benchmarks.accuracy`; docs/benchmarks.md says what it runs, docs/methods.md what came out.
+`python -m benchmarks.accuracy`; docs/benchmarks.md describes what it runs, docs/methods.md the results.
 """

@@ -1,7 +1,7 @@
-"""Accuracy of every alignment method, beside the papers' figures; `isotropic` and its parts.
+"""Accuracy of every alignment method next to the papers' figures, and of `isotropic` and its parts.
 
-Central, Local and all methods in the four basis conditions of the papers, on images and molecules with
-``--data DIR``, on digits and breast cancer without. Small by default; the papers' sizes with ``--full``.
+Runs Central, Local and all methods in the four basis conditions of the papers, on images and molecules with
+``--data DIR``, and on digits and breast cancer without. Small by default; ``--full`` uses the papers' sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.report import Options, Report, main
 
 
 def measure(options: Options) -> Report:
-    """Run every experiment for every seed and return rows and claims."""
+    """Run every experiment for every seed and return the rows and claims."""
     begin = time.monotonic()
     chosen = setups(full=options.full, real_data=options.data is not None)
     jobs = [(setup, seed) for setup in chosen for seed in range(seeds(setup, full=options.full))]

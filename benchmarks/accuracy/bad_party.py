@@ -1,4 +1,4 @@
-"""Is a broken party named, and nobody else? Rounds with one planted, and rounds without."""
+"""Check that a broken party is named, and nobody else: rounds with a planted fault, and rounds without."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ ROUND: Final = Setup(
 
 
 Fault = Callable[[Matrix, Matrix, np.random.Generator], Matrix]
-"""Of what a party should send, and of what it would send with another anchor, makes what it sends."""
+"""Return what a broken party sends, given what it should send and what it would send with another anchor."""
 
 FAULTS: Final[Mapping[str, Fault]] = {
     "wrong anchor": lambda _own, other, _rng: other,
     "scaled": lambda own, _, rng: own * float(rng.choice([1e-3, 0.5, 2.0, 255.0])),
     "permuted rows": lambda own, _, rng: rng.permutation(own),
-    # with the mean and the deviation of what it replaces: only its law is wrong
+    # with the mean and standard deviation of what it replaces: only the distribution is wrong
     "random": lambda own, _, rng: rng.normal(own.mean(), own.std(), own.shape),
     # finite numbers of every size, as from a buffer read with the wrong type
     "garbage": lambda own, _, rng: np.clip(rng.standard_cauchy(own.shape), -1e6, 1e6),
@@ -54,7 +54,7 @@ _TYPES: Final = ("float64", "float32", "float16")
 
 @dataclass(frozen=True)
 class Outcome:
-    """One round: what was planted (None for a clean one), where, and who was named."""
+    """One round: which fault was planted (None for a clean round), at which party, and who was named."""
 
     fault: str | None
     anchor: AnchorKind
@@ -70,7 +70,7 @@ class Outcome:
 
 
 def rounds(setup: Setup, directory: Path | None, *, faulty: bool, count: int = ROUNDS) -> list[Outcome]:
-    """Play rounds in drawn circumstances: anchor, spans, split, type; the faults take turns."""
+    """Run rounds with random anchor, spans, split and number type; the faults take turns."""
     rng = np.random.default_rng(int(faulty))
     circumstances = list(product(_SPLITS, _ANCHORS, _SPANS, _TYPES))
     faults: list[str | None] = list(FAULTS) if faulty else [None]
@@ -129,7 +129,7 @@ def _play(
 
 
 def _as_sent(rep: Matrix, dtype: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
-    """Round like the wire; what came as float16 is worked on as float32."""
+    """Return the numbers as the analyst uses them: rounded to ``dtype``, float16 then as float32."""
     if dtype == "float16":
         largest = np.finfo(np.float16).max
         return rep.clip(-largest, largest).astype(np.float16).astype(np.float32)

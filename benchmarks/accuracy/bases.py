@@ -1,4 +1,4 @@
-"""Anchors and secret bases of an experiment, drawn as an institution draws them but from a known seed."""
+"""Anchors and secret bases of an experiment, made as an institution makes them, but from a known seed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Condition = Literal["SameSpan-Orth", "SameSpan", "DiffSpan-Orth", "DiffSpan"]
 CONDITIONS: Final[tuple[Condition, ...]] = ("SameSpan-Orth", "SameSpan", "DiffSpan-Orth", "DiffSpan")
 ORTHONORMAL: Final[tuple[Condition, ...]] = ("SameSpan-Orth", "DiffSpan-Orth")
 AnchorKind = Literal["uniform", "gaussian", "haar", "public"]
-"""``public`` is a matrix everybody has: rows of another data set."""
+"""``public`` is a matrix that everybody has: rows of another data set."""
 
 
 def draw_anchor(kind: AnchorKind, anchor_rows: int, features: int, rng: np.random.Generator) -> Matrix:
-    """Return an anchor; "haar" has as many rows as features, whatever ``anchor_rows`` says."""
+    """Return a random anchor; "haar" has as many rows as features and ignores ``anchor_rows``."""
     if kind == "public":
         raise ValueError("a public anchor is not drawn")
     rows = features if kind == "haar" else anchor_rows
@@ -29,9 +29,9 @@ def draw_anchor(kind: AnchorKind, anchor_rows: int, features: int, rng: np.rando
 
 
 def principal_directions(rows: Matrix, latent_dim: int, rng: np.random.Generator) -> Matrix:
-    """Return the top right singular vectors of the rows, (m, l), completed at random if they are too few."""
+    """Return the top right singular vectors of the rows, (m, l), completed at random if there are too few."""
     if latent_dim <= len(rows) < rows.shape[1] // 2:
-        # the same span as `draw_secret_basis` finds, without the m x m Gram matrix
+        # the same span as that of `draw_secret_basis`, without the m x m Gram matrix
         return np.asarray(scipy.linalg.svd(rows, full_matrices=False)[2][:latent_dim].T)
     return draw_secret_basis(rows, latent_dim, rng.bytes)
 
@@ -39,8 +39,8 @@ def principal_directions(rows: Matrix, latent_dim: int, rng: np.random.Generator
 def turn(directions: Sequence[Matrix], condition: Condition, rng: np.random.Generator) -> list[Matrix]:
     """Return the secret bases F_i of one condition (arXiv:2403.02780v5, Table IV).
 
-    ``F_i = V_j E_i``: with one span for all ``j = 1``, else ``j = i``; ``E_i`` is a Haar orthogonal
-    matrix, or without orthonormality one with uniformly random entries.
+    ``F_i = V_j E_i``, where ``j = 1`` for all parties with one span, and ``j = i`` otherwise. ``E_i`` is a
+    Haar orthogonal matrix, or, without orthonormality, one with uniformly random entries.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What we say about `isotropic`, computed from the scores so that scale explains none of it."""
+"""The claims about `isotropic`, computed so that a difference in scale cannot explain them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Chosen = Callable[[Cell], bool]
 
 
 def add_claims(report: Report, scores: Scores) -> None:
-    """Add the claims the data allow: those on molecules need ``--data``."""
+    """Add the claims that the data allow; the claims on molecules need ``--data``."""
     gain = least_gain(scores, _heterogeneous_images)
     report.claim("isotropic_gain_heterogeneous_images", gain, "points of accuracy", ">=", 3)
     if any(_molecules_apart(cell) for cell in scores):
@@ -38,9 +38,9 @@ def add_claims(report: Report, scores: Scores) -> None:
 
 
 def least_gain(scores: Scores, chosen: Chosen) -> float:
-    """Return how much `isotropic` is above the paper's `odc` in the mean over the chosen cells.
+    """Return the mean gain of `isotropic` over the paper's `odc` in the chosen cells.
 
-    Both as they are and after one shift and one scale; of these two answers the smaller.
+    It is computed without scaling and with one shift and one scale; the smaller of the two is returned.
     """
     gains = []
     for one_scale in (False, True):
@@ -51,7 +51,7 @@ def least_gain(scores: Scores, chosen: Chosen) -> float:
 
 
 def largest_gap_to_central(scores: Scores, chosen: Chosen) -> float:
-    """Return how far `isotropic` is below Central in the mean over the chosen cells; of both the larger."""
+    """Return the mean gap of `isotropic` to Central in the chosen cells; the larger one of both scalings."""
     gaps = []
     for one_scale in (False, True):
         ours = _of(scores, OURS, chosen, one_scale)
@@ -80,14 +80,14 @@ class Loss:
     Attributes
     ----------
     one_scale : bool
-        Whether all methods, `isotropic` as well, had one shift and one scale before the model.
+        Whether all methods, including `isotropic`, had one shift and one scale before the model.
     method : str
-        The best of the papers' methods in the mean over all rows.
+        The one of the papers' methods with the best mean over all rows.
     to_method : float
-        Mean over the rows of what that method is above `isotropic`.
+        Mean over the rows of the lead of that method over `isotropic`.
     row_by_row : float
-        The same if the best were chosen anew in every row with the scores in hand. That also counts
-        luck: it is positive even for methods that are all the same.
+        The same if the best method were chosen separately in every row, after seeing the scores. That also
+        counts luck: it is positive even if all methods are equally good.
     """
 
     condition: str
@@ -98,7 +98,7 @@ class Loss:
 
 
 def loss_to_best(scores: Scores, condition: Condition, *, one_scale: bool) -> Loss:
-    """Compare `isotropic` with the best of the papers' methods over the rows of Table V.
+    """Return how `isotropic` compares with the best of the papers' methods over the rows of Table V.
 
     A row is a data set and a model.
     """

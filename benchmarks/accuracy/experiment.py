@@ -1,4 +1,4 @@
-"""One experiment: deal rows to parties, draw their bases, align in every way, fit, score."""
+"""One experiment: divide rows among parties, draw their bases, align in every way, fit, score."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.data import Dataset, Labels, Matrix
 Split = Literal["iid", "five classes", "two classes", "one class", "hospitals"]
 CLASSES_PER_PARTY: Final[Mapping[Split, int]] = {"five classes": 5, "two classes": 2, "one class": 1}
 LOCAL_PARTIES: Final = 10
-"""Local models are averaged over so many parties: a hundred fits say no more."""
+"""Number of parties over which local models are averaged; a hundred fits would tell no more."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,14 @@ class Setup:
     Attributes
     ----------
     table : str
-        The table of a paper it repeats, or the name of ours.
+        The table of a paper that it repeats, or the name of a table of ours.
     rows_per_party : int
-        0 for all there are.
+        0 for all rows there are.
     test_rows : int
-        Drawn from the test set: every party predicts all of them if ``same_test``, else they are dealt.
+        Number of rows drawn from the test set. Every party predicts all of them if ``same_test``; otherwise
+        they are divided among the parties.
     oracles : bool
-        Also a model on all parties' own rows (Central) and on one party's own rows (Local).
+        Whether to fit also a model on all parties' own rows (Central) and on one party's own rows (Local).
     """
 
     table: str
@@ -56,7 +57,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one score is about; ``condition`` and ``way`` are None for Central and Local."""
+    """What one score belongs to; ``condition`` and ``anchor`` are None for Central and Local."""
 
     setup: Setup
     condition: Condition | None
@@ -79,7 +80,7 @@ class Party:
 
 
 def load(name: str, directory: Path | None, seed: int) -> Dataset:
-    """Return a data set by its name; the small ones are split anew for every seed."""
+    """Return a data set by its name; the small ones are split differently for every seed."""
     if name == "digits":
         return data.digits(seed)
     if name == "breast cancer":
@@ -146,7 +147,7 @@ def _oracles(setup: Setup, parties: list[Party], seed: int) -> Iterator[tuple[Ce
 
 
 def _scored(blank: Cell, parties: list[Party], seed: int) -> Iterator[tuple[Cell, float]]:
-    """Fit one model of each kind on the parties' rows together, and score it at each of them."""
+    """Fit one model of each kind on all parties' rows, and yield its mean score over the parties."""
     setup = blank.setup
     train = np.vstack([party.rows for party in parties]), np.concatenate([party.labels for party in parties])
     tests = [(party.test, party.test_labels) for party in parties]
@@ -194,7 +195,7 @@ def _hospitals(dataset: Dataset) -> list[Party]:
 def _shares(labels: Labels, setup: Setup, rng: np.random.Generator) -> list[Labels]:
     """Return the row numbers of each party.
 
-    With k classes per party, party i draws from the classes i .. i+k-1 of a random order, in a circle.
+    With k classes per party, party i has rows of the classes i .. i+k-1 of a random, circular order.
     """
     order = rng.permutation(len(labels))
     if setup.split == "iid":

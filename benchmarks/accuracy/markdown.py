@@ -16,8 +16,8 @@ _PLACE: Final = ("dataset", "split", "model", "metric", "condition")
 def tables(rows: Iterable[Row]) -> str:
     """Return one Markdown table for each table of the benchmark.
 
-    A cell holds the score as it is and, behind the stroke, with one shift and one scale before the model;
-    in brackets the paper's, with an asterisk where both intervals do not meet.
+    A cell contains the score without scaling and, after the slash, with one shift and one scale before the
+    model; in brackets the paper's score, with an asterisk where the two intervals do not overlap.
     """
     found = list(rows)
     parts = []
@@ -65,7 +65,7 @@ def _way(row: Row) -> str:
 
 
 def _cell(rows: list[Row]) -> str:
-    """Return as is / one scale (paper)."""
+    """Return the text ``unscaled / with one scale (paper)``."""
     values = {row["one_scale"]: row for row in rows}
     if not values:
         return "-"

@@ -1,4 +1,4 @@
-"""The ways to align that are compared: a method, the anchor it works on, and whether that is centred."""
+"""The compared ways to align: a method, the anchor it works on, and whether that is centred."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from benchmarks.accuracy.bases import AnchorKind
 
 Reps = Sequence[Matrix]
 SETTLED: Final = 1e-4
-"""`gopp` ends when a sweep moves its target by less; scores have long stopped moving."""
+"""`gopp` ends when a sweep moves its target by less; scores have stopped changing long before."""
 RDP_ITERATIONS: Final = 30
-"""Where spans differ its objective falls for hundreds more; scores have long stopped moving."""
+"""If spans differ, the objective falls for hundreds more; scores have stopped changing long before."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Way:
         A key of `METHODS`.
     anchor : {"uniform", "gaussian", "haar", "public"}
     centred : bool
-        Subtract the column means of every A_i before the method sees them. `isotropic` decides itself.
+        Subtract the column means of every A_i before alignment. `isotropic` decides this itself.
     """
 
     method: str
@@ -44,7 +44,7 @@ class Way:
     centred: bool = False
 
     def align(self, anchor_reps: Reps, rng: np.random.Generator) -> list[Matrix]:
-        """Return the change-of-basis matrices; ``rng`` draws what the method leaves to chance."""
+        """Return the change-of-basis matrices; ``rng`` is for methods that use random numbers."""
         if self.method == "isotropic":
             return align_isotropic(anchor_reps, anchor_is_isotropic=self.anchor == "haar").changes_of_basis
         if self.centred:
@@ -53,7 +53,7 @@ class Way:
 
 
 def _imakura_random(anchor_reps: Reps, rng: np.random.Generator) -> list[Matrix]:
-    """R with uniformly random entries, the same for all parties."""
+    """Apply an R with uniformly random entries, the same for all parties."""
     latent_dim = anchor_reps[0].shape[1]
     factor = rng.random((latent_dim, latent_dim))
     return [change @ factor for change in align_imakura(anchor_reps).changes_of_basis]
@@ -87,4 +87,4 @@ GRID: Final = tuple(
     for centred in (False, True)
     for method in ("odc", "gopp-3")
 )
-"""What the parts of `isotropic` do, one by one."""
+"""The parts of `isotropic`, each on its own."""

@@ -1,4 +1,4 @@
-"""Models as the papers use them, and the same after one shift and one scale, as this software does."""
+"""The papers' models, as they are and after one shift and one scale, as in this software."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def scores(
     kind : {"svm", "mlp", "logistic"}
         The SVM has a Gaussian kernel and C = 1; the MLP is that of arXiv:2403.02780, section IV-A.
     one_scale : bool
-        Subtract the column means and divide by the root mean variance of the columns first: one shift
-        and one number for all of them, which makes every method free of the scale of its target.
+        First subtract the column means and divide by the square root of the columns' mean variance: one
+        shift and one number for all columns, which removes the effect of the target's scale.
     """
     rows, labels = train
     if one_scale:
         shift, scale = rows.mean(axis=0), float(np.sqrt(rows.var(axis=0).mean())) or 1.0
         rows = (rows - shift) / scale
         tests = [((test - shift) / scale, truth) for test, truth in tests]
-    # the wire's type, and an MLP is twice as fast in it
+    # the number type of the wire, in which an MLP is twice as fast
     dtype = np.float32 if kind == "mlp" else np.float64
     model = _classifier(kind, epochs, seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the papers stop after so many epochs, too
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the papers stop after fixed epochs too
         model.fit(rows.astype(dtype), labels)
-    if metrics != ("accuracy",):  # a rank needs both classes; a small hospital may hold out but one
+    if metrics != ("accuracy",):  # a ranking needs both classes; a small hospital may have only one
         tests = [(test, truth) for test, truth in tests if len(np.unique(truth)) > 1]
     found = [_measure(model, test.astype(dtype), truth, metrics) for test, truth in tests]
     return {metric: 100 * float(np.mean([score[metric] for score in found])) for metric in metrics}

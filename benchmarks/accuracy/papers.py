@@ -1,4 +1,4 @@
-"""The papers' own figures, in percent with the half width of their 95 % interval."""
+"""The papers' own figures, in percent, with the half width of their 95 % interval."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _figures() -> Iterator[tuple[Key, Figure]]:
 
 
 def _words(table: str) -> list[list[str]]:
-    """Split the lines of a table; an underscore in a name is a space."""
+    """Split the lines of a table into words; an underscore in a name stands for a space."""
     lines = [line.split() for line in table.strip().splitlines()]
     return [[name.replace("_", " "), *words] for name, *words in lines]
 

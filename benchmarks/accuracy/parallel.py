@@ -19,7 +19,7 @@ Job = tuple[Setup, int]
 
 
 def run_all(jobs: list[Job], directory: Path | None) -> Iterator[Run]:
-    """Run the jobs and give their results in order."""
+    """Run the jobs and yield their results in order."""
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads of the numeric libraries
     with ProcessPoolExecutor(cores(), mp_context=spawn) as pool:
         yield from pool.map(partial(_one_thread, directory), jobs)

@@ -1,4 +1,4 @@
-"""Scores over seeds as rows with their interval, beside the paper's figure."""
+"""Scores over seeds as rows with their interval, next to the paper's figure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Scores = Mapping[Cell, Sequence[float]]
 
 
 def gather(runs: Iterable[Iterable[tuple[Cell, float]]]) -> dict[Cell, list[float]]:
-    """Put the scores of all seeds together, in the order of the runs."""
+    """Return the scores of all seeds for each cell, in the order of the runs."""
     found: dict[Cell, list[float]] = {}
     for run in runs:
         for cell, value in run:
@@ -32,7 +32,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def rows(scores: Scores) -> list[dict[str, Any]]:
-    """Return one row per cell, as it stands in the JSON file."""
+    """Return one row per cell, as it is written to the JSON file."""
     return [_row(cell, values) for cell, values in scores.items()]
 
 
@@ -67,7 +67,7 @@ def _row(cell: Cell, values: Sequence[float]) -> dict[str, Any]:
 
 
 def _why(setup: Setup, cell: Cell) -> str:
-    """Return the known reasons why a cell does not agree with its paper."""
+    """Return the known reasons why a cell differs from its paper."""
     reasons = []
     if setup.table in ("III", "V") and setup.split == "iid":
         if setup.parties < 100:
@@ -77,11 +77,11 @@ def _why(setup: Setup, cell: Cell) -> str:
     if setup.split == "one class":
         if setup.rows_per_party:
             reasons.append(f"{setup.rows_per_party} rows per party instead of a quarter of all")
-        reasons.append("the publisher's split of the molecules is not at hand; a fixed fifth is held out")
+        reasons.append("the publisher's split of the molecules is not available; a fixed fifth is held out")
         reasons.append(
             "anchor from another compound set instead of PubChem"
             if setup.table == "II, v2"
-            else "rows of the anchor and latent dimension are not stated"
+            else "the paper does not state the anchor rows and the latent dimension"
         )
     if setup.dataset == "Fashion-MNIST":
         reasons.append("the split is not the official one")

@@ -1,4 +1,4 @@
-"""Which experiments are run, small and full."""
+"""The experiments of the small and of the full benchmark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ON_PUBLIC_ANCHOR = tuple(
 
 
 def setups(*, full: bool, real_data: bool) -> list[Setup]:
-    """Return the experiments; without the real data those on what scikit-learn carries."""
+    """Return the experiments; without the real data, those on data included in scikit-learn."""
     if not real_data:
         return _bundled()
     found = []
@@ -30,7 +30,7 @@ def setups(*, full: bool, real_data: bool) -> list[Setup]:
 
 
 def seeds(setup: Setup, *, full: bool) -> int:
-    """Return over how many seeds an experiment is averaged."""
+    """Return the number of seeds over which an experiment is averaged."""
     if full:
         return 10
     return 6 if setup.dataset in ("digits", "breast cancer") else 3
@@ -59,7 +59,7 @@ def _images(name: str, full: bool) -> list[Setup]:
 def _splits(
     base: Setup, sizes: dict[Split, tuple[int, int]], otherwise: tuple[int, int], full: bool
 ) -> list[Setup]:
-    """Our own table: the parts of `isotropic`, from rows of all classes down to one class per party."""
+    """Return our table: the parts of `isotropic`, from rows of all classes down to one class per party."""
     found = []
     for split in ("iid", *HETEROGENEOUS):
         parties, latent_dim = sizes.get(split, otherwise)
@@ -125,7 +125,7 @@ def _hospitals(full: bool) -> list[Setup]:
 
 
 def _bundled() -> list[Setup]:
-    """Return experiments on digits and breast cancer, in the places of the images and the molecules."""
+    """Return experiments on digits and breast cancer, which replace the images and the molecules."""
     digits = replace(_images("digits", full=False)[1], rows_per_party=60, latent_dim=20, test_rows=359)
     concordance = replace(digits, table="III", conditions=("SameSpan-Orth",), ways=CONCORDANCE, oracles=False)
     tumours = replace(

@@ -1,6 +1,6 @@
-"""A whole round of ours beside 40 rounds of federated averaging by Flower: bytes, seconds and scores.
+"""A whole round of ours compared with 40 rounds of federated averaging by Flower: bytes, seconds and scores.
 
-Needs Linux, root and `ip` (network namespaces). Flower gets a virtual environment of its own in build/.
+Needs Linux, root and `ip` (network namespaces). Flower gets its own virtual environment in build/.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from benchmarks.wire.compare import Compared
 
 BUILD: Final = Path("build").resolve()
 OUR_ROUNDS: Final = 3
-"""Seconds each, where Flower's supported deployment takes minutes and is played once."""
+"""Each takes seconds; Flower's supported deployment takes minutes and runs once."""
 
 
 def measure(options: report.Options) -> report.Report:
-    """Measure all data sets there are."""
+    """Measure all available data sets and return the rows and claims."""
     if (reason := why_not()) is not None:
         sys.exit(f"this benchmark measures between network namespaces: {reason}")
     environment = BUILD / "flower-venv"
@@ -37,7 +37,7 @@ def measure(options: report.Options) -> report.Report:
 
 
 def _compare(work: tables.Work, environment: Path, found: report.Report) -> Compared:
-    """Do the same work with all three, one after another."""
+    """Do the same work with our round and both of Flower's deployments, one after another."""
     out = BUILD / "wire" / work.name
     our_rounds = tuple(ours.whole_round(work, out / "odc") for _ in range(OUR_ROUNDS))
     for one in our_rounds:
@@ -70,7 +70,7 @@ def _conditions(flower_version: str, works: list[tables.Work], options: report.O
         "flower": flower_version,
         "rounds_of_flower": flower.ROUNDS,
         "epochs_a_round": flower.EPOCHS,
-        "our_rounds": f"{OUR_ROUNDS}: ratios are those of the one of median seconds, scores the means of all",
+        "our_rounds": f"{OUR_ROUNDS}: ratios use the one with the median time, scores are the means of all",
         "datasets": [work.name for work in works],
         "left_out": [] if options.data else ["mnist and heart: they need --data"],
         "bytes": "interface counters at each party, both directions, Ethernet, IP and TCP headers included",
@@ -79,7 +79,7 @@ def _conditions(flower_version: str, works: list[tables.Work], options: report.O
 
 
 def _tell(found: report.Report, row: dict[str, Any]) -> None:
-    """Keep a row, and show it meanwhile: the next one may take minutes."""
+    """Add a row and print it at once, because the next one may take minutes."""
     found.rows.append(row)
     shown = {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
     print(
@@ -88,5 +88,5 @@ def _tell(found: report.Report, row: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and processes are taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and processes are removed
     sys.exit(report.main(measure))

@@ -1,4 +1,4 @@
-"""What we claim of the wire, from what was measured."""
+"""The claims about the wire, computed from the measurements."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ BYTES_BOUNDS: Final = {"breast_cancer": 50, "digits": 50, "mnist": 200}
 
 
 def uplink_ratio(party: PartyExplanation) -> float:
-    """Bytes of the uplink on the wire over formula (3) and the labels."""
+    """Return the wire bytes of the uplink, divided by formula (3) plus the labels."""
     return party.uplink.measured_bytes / (party.uplink.formula_bytes + party.uplink.labels_bytes)
 
 
 def downlink_ratio(party: PartyExplanation) -> float:
-    """Bytes of the downlink on the wire, less the allowance, over formula (4)."""
+    """Return the wire bytes of the downlink minus the allowance, divided by formula (4)."""
     return (party.downlink.measured_bytes - DOWNLINK_ALLOWANCE_BYTES) / party.downlink.formula_bytes
 
 
 def control_bytes(party: PartyExplanation) -> int:
-    """All that is neither uplink, downlink nor anchor, joining included."""
+    """Return the bytes that are neither uplink, downlink nor anchor, joining included."""
     return party.control.measured_bytes + party.membership.measured_bytes
 
 
 def meter_gap(our_round: Round, party: str) -> float:
-    """Return by what share our own count of a party's bytes misses the interface's.
+    """Return the relative difference between our own count of a party's bytes and the interface's.
 
-    What TCP repeats is known to its sender only, so repeats towards the party are the analyst's count.
+    Only the sender knows what TCP sends again, so repeats towards the party come from the analyst's count.
     """
     counted = our_round.explained[party].total.measured_bytes + _repeated_by_analyst(our_round.report, party)
     outside = our_round.by_party[party].tcp_payload_bytes
@@ -49,7 +49,7 @@ def _repeated_by_analyst(report: dict[str, Any], party: str) -> int:
 
 
 def our_row(work: Work, our_round: Round) -> dict[str, Any]:
-    """What one round of ours was measured at, with every byte explained."""
+    """Return the measurements of one round of ours, with every byte explained."""
     parties = our_round.explained.values()
     total = sum((party.total for party in parties), type(next(iter(parties)).total)(measured_bytes=0))
     return {
@@ -75,7 +75,7 @@ def our_row(work: Work, our_round: Round) -> dict[str, Any]:
 
 
 def add_claims(found: Report, large: Round, compared: Sequence[Compared]) -> None:
-    """Hold what was measured against our bounds."""
+    """Add the claims and their bounds to the report."""
     rounds = [large, *(our_round for one in compared for our_round in one.our_rounds)]
     parties = [party for one in rounds for party in one.explained.values()]
     payloads = [party for party in parties if party.uplink.formula_bytes >= LARGE_UPLINK_BYTES]

@@ -11,7 +11,7 @@ from benchmarks.wire.tables import Work
 
 @dataclass(frozen=True)
 class Compared:
-    """The ratios we claim: how many times more the supported deployment needs."""
+    """One data set's measurements, and the ratios we claim: the supported deployment's cost over ours."""
 
     work: Work
     our_rounds: tuple[Round, ...]
@@ -20,7 +20,7 @@ class Compared:
 
     @property
     def ours(self) -> Round:
-        """What Flower is held against."""
+        """Return the round of ours that Flower is compared with."""
         return typical(self.our_rounds)
 
     @property
@@ -33,6 +33,6 @@ class Compared:
 
     @property
     def score_gap(self) -> float:
-        """Points of accuracy by which ours is worse than the better of the two; negative if it is better."""
+        """Return by how many points ours is worse than the better of the two; negative if ours is better."""
         best = max(self.supported.scores["accuracy"], self.grpc_api.scores["accuracy"])
         return 100 * (best - self.ours.scores["accuracy"])

@@ -1,9 +1,9 @@
-"""Federated averaging of the same MLP on the same rows, by Flower, on machines of its own.
+"""Federated averaging of the same MLP on the same rows, by Flower, in network namespaces.
 
-Flower's libraries pin versions of their own, so they get a virtual environment that this module makes
-once, from benchmarks/flower/requirements.txt. Flower runs as its documentation says it should
-(SuperLink and SuperNodes, whose defaults start a process for each message) and by its deprecated gRPC
-API; without TLS and without accounts in both, which costs it fewer bytes and less time.
+Flower's libraries pin their own versions, so they get a virtual environment, which this module creates once
+from benchmarks/flower/requirements.txt. Flower runs as its documentation recommends (SuperLink and
+SuperNodes, whose defaults start a process for each message) and by its deprecated gRPC API. Both run without
+TLS and without accounts, which costs Flower fewer bytes and less time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from user_client.tables import encode_labels, encode_rows
 HERE: Final = Path(__file__).parents[1] / "flower"
 ROUNDS: Final = 40
 EPOCHS: Final = 5
-"""Of each party in each round: 200 in all, as many as the terms give the collaboration's model."""
+"""Local epochs of each party in each round: 200 in all."""
 TIMEOUT_S: Final = 3600
 _PORT: Final = 9092
 _POLL_S: Final = 0.05
@@ -40,7 +40,7 @@ _POLL_S: Final = 0.05
 
 @dataclass(frozen=True)
 class Federation:
-    """What one federation cost, and how good its model is at each party."""
+    """What one federation cost, and the mean scores of the parties' models."""
 
     seconds: float
     by_party: dict[str, Counters]
@@ -52,7 +52,7 @@ class Federation:
 
 
 def install(environment: Path) -> str:
-    """Make Flower's virtual environment if it is not there; return the version of Flower in it."""
+    """Create Flower's virtual environment if it is missing; return the version of Flower in it."""
     wanted = (HERE / "requirements.txt").read_text()
     stamp = environment / hashlib.sha256(wanted.encode()).hexdigest()
     python = environment / "bin" / "python"
@@ -80,7 +80,7 @@ def install(environment: Path) -> str:
 
 
 def supported(work: Work, environment: Path, out: Path) -> Federation:
-    """SuperLink, a SuperNode at each party, and `flwr run`."""
+    """Run a SuperLink, a SuperNode at each party, and `flwr run`; return the measurements."""
 
     def drive(run: _Run) -> None:
         run.start(
@@ -100,7 +100,7 @@ def supported(work: Work, environment: Path, out: Path) -> Federation:
 
 
 def grpc_api(work: Work, environment: Path, out: Path) -> Federation:
-    """`start_server` and `start_client`, deprecated by Flower."""
+    """Run `start_server` and `start_client`, deprecated by Flower; return the measurements."""
 
     def drive(run: _Run) -> None:
         module = ("python", "-m", "fedavg.grpc_api")
@@ -116,7 +116,7 @@ def grpc_api(work: Work, environment: Path, out: Path) -> Federation:
 
 
 def _measure(work: Work, environment: Path, out: Path, drive: Callable[[_Run], None]) -> Federation:
-    """From the first process started to the final model on every party's disk."""
+    """Measure from the start of the first process to the final model on every party's disk."""
     shutil.rmtree(out, ignore_errors=True)
     labels = _lay_out(work, out)
     with star(work.parties) as net, _Run(net, environment, out).processes() as run:
@@ -133,10 +133,10 @@ def _measure(work: Work, environment: Path, out: Path, drive: Callable[[_Run], N
 
 
 def _lay_out(work: Work, out: Path) -> Any:
-    """Write each party's encoded rows as Flower's clients read them; return the labels of the hold-out.
+    """Write each party's encoded rows for Flower's clients; return the labels of the hold-out.
 
-    The rows are centred and scaled as our own model does it, by means over all parties: statistics
-    that a federation would have to spend a round on are given to it.
+    The rows are centred and scaled as in our own model, by means over all parties. A federation would have
+    to spend a round on these statistics; here it gets them for free.
     """
     out.mkdir(parents=True)
     schema = Schema.model_validate(work.table_schema, strict=False)
@@ -155,7 +155,7 @@ def _lay_out(work: Work, out: Path) -> Any:
 
 
 class _Run:
-    """The processes of one federation, their logs and where their results appear."""
+    """The processes of one federation, their logs and their results."""
 
     def __init__(self, net: Star, environment: Path, out: Path) -> None:
         self.net, self._out = net, out
@@ -182,7 +182,7 @@ class _Run:
 
     @contextmanager
     def processes(self) -> Iterator[_Run]:
-        """Yield the run, and end its processes afterwards with all they have started."""
+        """Yield the run, and afterwards end its processes and everything they started."""
         try:
             yield self
         finally:

@@ -1,8 +1,8 @@
-"""A whole round of ours on machines of their own: from nothing but installed software to predictions.
+"""A whole round of ours in network namespaces, from installed software to predictions.
 
-The consortium is founded, everybody joins, signs, contributes, receives and predicts, at the same time
-wherever nobody has to wait for another. The lead reads the passphrase and the invitations travel as
-files, as they would by letter or mail; everything else goes over the lines.
+The consortium is founded, and everybody joins, signs, contributes, receives and predicts, at the same time
+wherever nobody depends on another. The passphrase and the invitations are read from files, as if they had
+been sent by letter or mail; everything else goes over the lines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from protocol.terms import Schema
 from user_client.sdk import Session, explain_our_bytes
 
 NOT_YET: Final = 6
-"""Exit code of a command that has to wait for somebody."""
+"""Exit code of a command that has to wait for another party."""
 _PORT: Final = 8443
 _SHELL: Final = (sys.executable, "-m", "benchmarks.wire.shell")
 _TIMEOUT_S: Final = 300
@@ -58,12 +58,12 @@ class Shell:
         self._answers = cast("IO[str]", self._process.stdout)
 
     def start(self, *words: str) -> None:
-        """Begin a command, after those begun before."""
+        """Queue a command behind those that were started before."""
         self._commands.write(json.dumps(words) + "\n")
         self._commands.flush()
 
     def finish(self, *, may_wait: bool = False) -> str:
-        """Wait for the first command that is not finished, and return what it has printed."""
+        """Wait for the oldest unfinished command and return what it printed."""
         line = self._answers.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended:\n{self._log_path.read_text()}")
@@ -93,26 +93,26 @@ class Institution(Shell):
 
 @dataclass(frozen=True)
 class Round:
-    """What one round cost, and how good its model is at each party."""
+    """What one round cost, and the mean scores of the parties' predictions."""
 
     laps: dict[str, float]
-    """Seconds since the start at which each step was done everywhere."""
+    """Seconds from the start until each step was done at every party."""
     by_party: dict[str, Counters]
-    """What the lines have carried, counted from outside."""
+    """Bytes on each party's line, counted by the interfaces."""
     explained: dict[str, PartyExplanation]
-    """Where each institution says its bytes went."""
+    """How each institution explains its bytes."""
     report: dict[str, Any]
-    """The analyst's."""
+    """The analyst's report."""
     scores: dict[str, float]
 
     @property
     def bytes(self) -> int:
-        """All bytes of all frames on all lines."""
+        """Return the bytes of all frames on all lines."""
         return sum(counters.bytes for counters in self.by_party.values())
 
     @property
     def seconds(self) -> float:
-        """From the first process to the predictions on every party's disk."""
+        """Return the seconds from the first process to the predictions on every party's disk."""
         return self.laps["predicted"]
 
     @property
@@ -121,7 +121,7 @@ class Round:
 
 
 def whole_round(work: Work, out: Path) -> Round:
-    """Play a round of ``work`` and measure it."""
+    """Run a round of ``work`` and return its measurements."""
     shutil.rmtree(out, ignore_errors=True)
     files, laps = _lay_out(work, out), _Laps()
     with star(work.parties) as net:
@@ -131,10 +131,10 @@ def whole_round(work: Work, out: Path) -> Round:
             operator, lead = _founders(work, net, out, stack)
             try:
                 _found_consortium(server, operator, lead, files)
-                others = _others(work, net, out, stack)  # they load while the server does
+                others = _others(work, net, out, stack)  # they load while the server loads
                 collaboration_id = _play(server, operator, [lead, *others], files, laps)
             finally:
-                server.stop()  # it writes the last of its count
+                server.stop()  # it writes its last byte counts
             report = json.loads(operator.run("collaboration", "report", collaboration_id, "--json"))
         by_party = {party: machine.counters() for party, machine in net.parties.items()}
     schema = Schema.model_validate(work.table_schema, strict=False)
@@ -149,13 +149,13 @@ def whole_round(work: Work, out: Path) -> Round:
 
 
 def typical(rounds: Sequence[Round]) -> Round:
-    """Return the round of median seconds, with the mean scores: each has an anchor and bases of its own."""
+    """Return the round with the median time, with the mean scores, since anchor and bases differ by round."""
     middle = sorted(rounds, key=lambda one: one.seconds)[len(rounds) // 2]
     return replace(middle, scores=scores.mean([one.scores for one in rounds]))
 
 
 class _Laps:
-    """Seconds since the start, by step."""
+    """Records the seconds since the start, by step."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -176,7 +176,7 @@ def _explained(home: Path, collaboration_id: str) -> PartyExplanation:
 
 
 def _lay_out(work: Work, out: Path) -> Path:
-    """Write what everybody has before the round: their tables, the terms' draft, a passphrase."""
+    """Write what exists before the round: tables, draft of the terms, passphrase; return the folder."""
     files = out / "files"
     for party, table in work.by_party.items():
         write_csv(table, files / f"{party}.csv")
@@ -211,7 +211,7 @@ def _play(
 
 
 def _founders(work: Work, net: Star, out: Path, stack: ExitStack) -> tuple[Shell, Institution]:
-    """Start a process for the analyst's operator and for the lead; they end with ``stack``."""
+    """Start a process for the analyst's operator and one for the lead; ``stack`` ends them."""
     lead, data_dir = work.parties[0], out / "analyst"
     founder = Institution(lead, out / lead, net.parties[lead].prefix)
     stack.callback(founder.stop)
@@ -222,7 +222,7 @@ def _founders(work: Work, net: Star, out: Path, stack: ExitStack) -> tuple[Shell
 
 
 def _others(work: Work, net: Star, out: Path, stack: ExitStack) -> list[Institution]:
-    """Start a process for each party but the lead; they end with ``stack``."""
+    """Start a process for each party except the lead; ``stack`` ends them."""
     others = []
     for party in work.parties[1:]:
         others.append(Institution(party, out / party, net.parties[party].prefix))
@@ -231,19 +231,19 @@ def _others(work: Work, net: Star, out: Path, stack: ExitStack) -> list[Institut
 
 
 def _start(institutions: Sequence[Institution], command: Callable[[Institution], Sequence[str]]) -> None:
-    """Begin a command at each, or let it follow the one that each is at."""
+    """Start a command at each institution, after those it is still running."""
     for institution in institutions:
         institution.start(*command(institution))
 
 
 def _finish(institutions: Sequence[Institution], *, may_wait: bool = False) -> None:
-    """Wait until all have ended the first of the commands that they were given."""
+    """Wait until each institution has finished its oldest unfinished command."""
     for institution in institutions:
         institution.finish(may_wait=may_wait)
 
 
 def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files: Path) -> None:
-    """Root and lead, and the analyst's request; its server is not waited for."""
+    """Create root, lead and the analyst's request, without waiting for the analyst's server."""
     server.launch("--wait", str(_TIMEOUT_S))
     founding = ("Benchmark", "--analyst", server.url, "--party", lead.name, *_secret(files))
     lead.run("consortium", "create", *founding)
@@ -253,7 +253,7 @@ def _found_consortium(server: Analyst, operator: Shell, lead: Institution, files
 def _let_join(
     server: Analyst, operator: Shell, lead: Institution, others: Sequence[Institution], files: Path
 ) -> None:
-    """Invitations, requests, certificates: the lead signs for the analyst and the others in one sitting."""
+    """Invite and certify everybody; one command of the lead signs for the analyst and the others."""
     for other in others:
         lead.run("consortium", "invite", other.name)
     signing = ("--request", str(server.data_dir / "analyst-request.odc"), "--yes", "--watch", str(_TIMEOUT_S))
@@ -263,7 +263,7 @@ def _let_join(
     operator.run("install", str(certificate))
     operator.start("collaboration", "create", str(files / "terms.json"), "--json")
     server.wait_until_up()
-    # the first time nobody has a certificate yet: the lead has not approved
+    # the first attempt cannot get a certificate yet: the lead has not approved
     _start(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")))
     _finish(others, may_wait=True)
     lead.finish()
@@ -279,12 +279,12 @@ def _wait_for(file: Path) -> None:
     deadline = time.monotonic() + _TIMEOUT_S
     while not file.exists():
         if time.monotonic() > deadline:
-            raise RuntimeError(f"there is no {file} after {_TIMEOUT_S} s")
+            raise RuntimeError(f"{file} was not written within {_TIMEOUT_S} s")
         time.sleep(_GLANCE_S)
 
 
 def _wait_for_release(operator: Shell, collaboration_id: str) -> None:
-    """Let the operator look until the round is out and tell everybody: nobody asks over the lines."""
+    """Poll as the operator until the round is released, so that nobody polls over the lines."""
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         row = json.loads(operator.run("collaboration", "show", collaboration_id, "--json"))

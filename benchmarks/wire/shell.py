@@ -1,6 +1,6 @@
-"""One member in one process: its commands, one after another, without starting anew for each.
+"""Run one member's commands in one process, one after another, without starting a new one for each.
 
-``python -m benchmarks.wire.shell odc --home DIR``, or ``odc-analyst``, reads a command a line, as a JSON
+``python -m benchmarks.wire.shell odc --home DIR``, or ``odc-analyst``, reads one command per line, as a JSON
 list of words, and answers each with a line of JSON. What goes over the wire is what the commands send.
 """
 
@@ -19,7 +19,7 @@ Commands = Callable[..., Any]
 
 
 def run(commands: Commands, program: str, words: list[str]) -> dict[str, Any]:
-    """Run one command and return its exit code, and what it printed or its error."""
+    """Run one command and return its exit code with its output or its error."""
     from protocol.errors import OdcError
     from runtime.terminal import exit_code, for_terminal
 
@@ -33,7 +33,7 @@ def run(commands: Commands, program: str, words: list[str]) -> dict[str, Any]:
 
 
 def load(program: str) -> Commands:
-    """Return the commands of one side; the other side's libraries stay where they are."""
+    """Return the commands of one side, without loading the other side's libraries."""
     with loading():
         from typer.main import get_command
 

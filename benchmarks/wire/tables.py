@@ -1,4 +1,4 @@
-"""The work both sides do: the same rows at the same parties, and one hold-out to score on."""
+"""The work for both sides: the same rows at the same parties, and one hold-out to score on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from examples.demo.tables import HOLD_OUT, breast_cancer, own_table
 from user_client.tables.draft import draft_schema
 
 EPOCHS = 40
-"""As often as the federated rounds go over the rows, once each."""
+"""As many as there are federated rounds."""
 IMAGE_EPOCHS = 80
 """Ten classes take longer to learn than two."""
 MNIST_PARTIES, MNIST_ROWS, MNIST_HOLD_OUT = 10, 100, 2000
@@ -25,7 +25,7 @@ DIGITS_PARTIES = 5
 
 @dataclass(frozen=True)
 class Work:
-    """One data set among its parties, the lead first, and the schema and latent dimension of the terms."""
+    """One data set divided among its parties, the lead first, with the terms' schema and latent dimension."""
 
     name: str
     by_party: dict[str, pa.Table]
@@ -40,7 +40,7 @@ class Work:
 
     @property
     def features(self) -> int:
-        """Encoded features, the paper's m."""
+        """Return the number of encoded features, the paper's m."""
         return sum(len(column.get("levels", [0])) for column in self.table_schema["columns"])
 
     def terms(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Work:
 
 
 def bundled() -> list[Work]:
-    """The data sets that need no download."""
+    """Return the data sets that need no download."""
     tables = breast_cancer()
     schema = draft_schema(tables.dictionary, tables.label, tables.exclude, out_of_range="clip")
     return [
@@ -67,7 +67,7 @@ def bundled() -> list[Work]:
 
 
 def real(data: Path) -> list[Work]:
-    """MNIST and the heart data of four hospitals, from a directory laid out as docs/benchmarks.md says."""
+    """Return MNIST and the heart data of four hospitals, from a directory as in docs/benchmarks.md."""
     tables = own_table(data / "heart" / "heart_uci_4site.csv.gz", "label", "site", ("num",))
     schema = draft_schema(tables.dictionary, tables.label, tables.exclude, out_of_range="clip")
     heart = Work("heart", tables.by_hospital, tables.hold_out, schema, 13)
@@ -75,7 +75,7 @@ def real(data: Path) -> list[Work]:
 
 
 def large_uplinks(rows: int) -> Work:
-    """Two parties with an uplink of ``400 rows`` bytes: made up, only its size matters."""
+    """Return made-up rows for two parties whose uplinks have ``400 * rows`` bytes; only the size matters."""
     features, rng = 100, np.random.default_rng(0)
     names = [f"x{index}" for index in range(features)]
 
@@ -93,7 +93,7 @@ def large_uplinks(rows: int) -> Work:
 
 
 def _digits() -> Work:
-    """scikit-learn's digits, 1797 rows of 64 pixels, dealt evenly."""
+    """Return scikit-learn's digits, 1797 rows of 64 pixels, divided evenly."""
     rows, labels = load_digits(return_X_y=True)
     train, test = train_test_split(
         np.arange(len(labels)), test_size=HOLD_OUT, stratify=labels, random_state=0
@@ -103,7 +103,7 @@ def _digits() -> Work:
 
 
 def _mnist(directory: Path) -> Work:
-    """The paper's setting: 10 parties of 100 rows, drawn from the training images."""
+    """Return MNIST in the paper's setting: 10 parties of 100 rows, drawn from the training images."""
     with np.load(directory / "mnist_train60k.npz") as stored:
         rows, labels = stored["X"], stored["y"]
     with np.load(directory / "mnist_t10k.npz") as stored:
@@ -129,7 +129,7 @@ def _images(
     highest: int,
     latent_dim: int,
 ) -> Work:
-    """Pixels are columns of their own, in the range a pixel has."""
+    """Return the work of images: one column per pixel, with the pixel's range."""
     names = [f"p{index}" for index in range(rows.shape[1])]
 
     def table(chosen: NDArray[np.intp]) -> pa.Table:

@@ -1,7 +1,7 @@
-"""Health check of the analyst's container: ends 0 if the server answers with its own certificate.
+"""Health check of the analyst's container: exit with 0 if the server answers with its own certificate.
 
-The chain is verified and the name is not: inside the container the server is ``localhost``, which its
-certificate need not name.
+The chain is verified but the name is not, because inside the container the server is ``localhost``, which
+its certificate need not contain.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def is_healthy(data_dir: Path, port: int) -> bool:
-    """Whether a server with a certificate of this consortium answers ``/healthz`` here."""
+    """Return whether a server with a certificate of this consortium answers ``/healthz`` here."""
     try:
         context = ssl.create_default_context(cafile=data_dir / "identity" / "root.pem")
         context.check_hostname = False

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Takes out of a virtual environment what no process of ours loads. `docs/deploy-compose.md` says what
-# it saves. The build then imports every module of the role, so a part that is needed after all is
-# missed here and not at a hospital.
+# Remove from a virtual environment what none of our processes loads. `docs/deploy-compose.md` has the sizes.
+# The build then imports every module of the role, so that a file removed by mistake fails the build and not a
+# hospital.
 set -eu
 role=$1
 cd /opt/odc/lib/python3*/site-packages
@@ -10,7 +10,7 @@ cd /opt/odc/lib/python3*/site-packages
 find . -type d -name tests -prune -exec rm -rf {} +
 find . -type f \( -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.pyi' -o -name '*.a' \) -delete
 rm -rf numpy/_core/include
-# the C library of onnxruntime, a second copy of what its Python module is linked with
+# the C library of onnxruntime: its Python module contains a copy of the same code
 rm -rf onnxruntime/capi/libonnxruntime.so*
 rm -rf onnxruntime/backend onnxruntime/datasets onnxruntime/quantization onnxruntime/tools onnxruntime/transformers
 

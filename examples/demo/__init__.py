@@ -1,4 +1,4 @@
-"""A whole round between a lead institution, more hospitals and an analyst, each its own process.
+"""A whole round between a lead institution, more hospitals and an analyst, each in its own process.
 
-``python -m examples.demo`` types the commands a person types, over mutual TLS on this machine.
+``python -m examples.demo`` runs the commands a person would type, over mutual TLS on this machine.
 """

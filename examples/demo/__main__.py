@@ -1,4 +1,4 @@
-"""Run the demo: print a table a person can read, and leave ``build/demo/report.json``."""
+"""Run the demo: print readable tables, and write ``build/demo/report.json``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ console = Console(stderr=True, highlight=False)
 
 
 class Stopwatch:
-    """Seconds of each step, told while they pass."""
+    """Records the seconds of each step and prints them."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -42,7 +42,7 @@ class Stopwatch:
 
 
 def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]:
-    """Play the round and return the report."""
+    """Run the round and return the report."""
     shutil.rmtree(out, ignore_errors=True)
     watch, start = Stopwatch(), time.monotonic()
     analyst = Analyst(out / "analyst")
@@ -61,14 +61,14 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]
         with watch.step("terms", "terms drafted, published, signed by all"):
             terms = _publish_terms(tables, analyst, lead, [h.name for h in hospitals], latent_dim, out)
             _together(hospitals, "terms", "accept")
-        with watch.step("anchor", "anchor drawn and sealed for each"):
+        with watch.step("anchor", "anchor created and sealed for each"):
             lead.odc("anchor", "create")
         with watch.step("uplink", "one uplink each"):
             for hospital in hospitals:
                 hospital.odc("contribute", str(own[hospital.name]))
         with watch.step("round", "the analyst aligns and trains, one downlink each"):
             received = _together(hospitals, "receive", "--wait", "300")
-        with watch.step("predict", "predictions at home"):
+        with watch.step("predict", "each hospital predicts on its own"):
             predictions = {h.name: h.home / "predictions.csv" for h in hospitals}
             for hospital in hospitals:
                 hospital.odc("predict", str(test), "--out", str(predictions[hospital.name]))
@@ -93,7 +93,7 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]
 
 
 def _together(hospitals: list[Institution], *words: str) -> list[Any]:
-    """The same command at every hospital, all at once; return their answers."""
+    """Run the same command at every hospital at the same time; return their answers."""
     running = [(hospital, hospital.start(*words)) for hospital in hospitals]
     return [hospital.finish(words, process) for hospital, process in running]
 
@@ -125,10 +125,10 @@ def _publish_terms(
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     parser.add_argument("--data", type=Path, help="your own table (CSV or Parquet) with a site column")
-    parser.add_argument("--label", help="its column to predict")
-    parser.add_argument("--site", help="its column that names the site")
+    parser.add_argument("--label", help="the column to predict")
+    parser.add_argument("--site", help="the column that names the site")
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
-    parser.add_argument("--latent-dim", type=int, help="l; half of the features by default")
+    parser.add_argument("--latent-dim", type=int, help="latent dimension; by default half of the features")
     parser.add_argument("--out", type=Path, default=Path("build/demo"))
     given = parser.parse_args()
     if given.data and not (given.label and given.site):

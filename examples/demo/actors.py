@@ -1,6 +1,6 @@
-"""The analyst and the institutions as processes of their own, each in its own directory.
+"""The analyst and the institutions as separate processes, each in its own directory.
 
-Everything goes through the commands `odc` and `odc-analyst`, as a person would type them.
+Everything is done with the commands `odc` and `odc-analyst`, as a person would type them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ START_TIMEOUT_S = 60
 
 
 class CommandError(RuntimeError):
-    """A command ended with an error; its words are in the message."""
+    """A command ended with an error; the message contains its output."""
 
     def __init__(self, words: list[str], process: subprocess.CompletedProcess[str]) -> None:
         self.exit_code, self.stderr = process.returncode, process.stderr
@@ -30,7 +30,7 @@ class CommandError(RuntimeError):
 
 
 def clean_environment() -> dict[str, str]:
-    """The person's own ODC settings must not get in, nor all threads of all processes at once."""
+    """Return the environment without the user's ODC settings, and with one thread per process by default."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("ODC_")}
     return {**kept, "OMP_NUM_THREADS": kept.get("OMP_NUM_THREADS", "1")}
 
@@ -48,7 +48,7 @@ class Institution:
     name: str
     home: Path
     prefix: tuple[str, ...] = ()
-    """What stands before every command: how to get onto another machine."""
+    """Put before every command, for example to run it on another machine."""
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command without waiting for it."""
@@ -66,11 +66,11 @@ class Institution:
         )
 
     def odc(self, *words: str) -> Any:
-        """Run a command and return its JSON; raises `CommandError`."""
+        """Run a command and return its JSON; raise `CommandError` if it fails."""
         return self.finish(words, self.start(*words))
 
     def finish(self, words: tuple[str, ...], process: subprocess.Popen[str]) -> Any:
-        """Wait for a started command and return its JSON; raises `CommandError`."""
+        """Wait for a started command and return its JSON; raise `CommandError` if it fails."""
         out, err = process.communicate(timeout=300)
         if process.returncode != 0:
             done = subprocess.CompletedProcess(words, process.returncode, out, err)
@@ -103,7 +103,7 @@ class Analyst:
         return command, {**clean_environment(), **self.settings, "ODC_ANALYST_DATA_DIR": str(self.data_dir)}
 
     def run(self, *words: str) -> str:
-        """Run a command of `odc-analyst` and return what it printed; raises `CommandError`."""
+        """Run a command of `odc-analyst` and return what it printed; raise `CommandError` if it fails."""
         command, environment = self._command(*words)
         done = subprocess.run(
             command, cwd=self.data_dir, env=environment, capture_output=True, text=True, check=False
@@ -113,12 +113,12 @@ class Analyst:
         return done.stdout
 
     def start(self) -> None:
-        """Start the server and return when it answers."""
+        """Start the server and wait until it answers."""
         self.launch()
         self.wait_until_up()
 
     def launch(self, *words: str) -> None:
-        """Start the server and do not wait for it."""
+        """Start the server without waiting for it."""
         command, environment = self._command("serve", "--host", self.host, "--port", str(self.port), *words)
         with self.log_path.open("ab") as log:
             self.server = subprocess.Popen(
@@ -126,7 +126,7 @@ class Analyst:
             )
 
     def wait_until_up(self) -> None:
-        """Return when the server answers; raises `RuntimeError` if it ended or takes too long."""
+        """Wait until the server answers; raise `RuntimeError` if it ended or takes too long."""
         context = create_default_context(cafile=self.data_dir / "identity" / "root.pem")
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._answers(context):
@@ -135,7 +135,7 @@ class Analyst:
             time.sleep(0.05)
 
     def _answers(self, context: SSLContext) -> bool:
-        if self.prefix:  # on another machine, which only its institutions reach
+        if self.prefix:  # on another machine, which only its institutions can reach
             return "Uvicorn running" in self.log_path.read_text()
         try:
             with urllib.request.urlopen(f"{self.url}/healthz", timeout=5, context=context) as answer:  # noqa: S310  # https by construction
@@ -151,7 +151,7 @@ class Analyst:
             self.server = None
 
     def kill(self) -> None:
-        """Take the server away without a word."""
+        """Kill the server without a clean stop."""
         if self.server is not None:
             self.server.kill()
             self.server.wait(timeout=60)
@@ -159,7 +159,7 @@ class Analyst:
 
 
 def found_consortium(analyst: Analyst, lead: Institution, passphrase_file: Path) -> None:
-    """Root, lead, the analyst's certificate; the server runs afterwards."""
+    """Create root, lead and the analyst's certificate, and start the server."""
     secret = ("--passphrase-file", str(passphrase_file))
     lead.odc(
         "consortium", "create", "Demo consortium", "--analyst", analyst.url, "--party", lead.name, *secret
@@ -173,7 +173,7 @@ def found_consortium(analyst: Analyst, lead: Institution, passphrase_file: Path)
 
 
 def join_all(lead: Institution, others: list[Institution], passphrase_file: Path) -> None:
-    """Invite, join, approve, fetch the certificate: the key of each is made in its own directory."""
+    """Invite and certify the others; each generates its key in its own directory."""
     for other in others:
         invitation = lead.home / f"{other.name}.invitation.json"
         lead.odc("consortium", "invite", other.name, "--out", str(invitation))

@@ -1,6 +1,6 @@
-"""Deal a table to hospitals that are containers: each gets its rows on a desk of its own.
+"""Split a table among hospitals that run in containers: each gets its rows in its own desk directory.
 
-What it writes is the same each time, so that dealing again disturbs nobody.
+The output is the same every time, so splitting again changes nothing for a running hospital.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from protocol.errors import InputError, OdcError
 from runtime.terminal import exit_code, for_terminal
 
 MOUNTED_TABLE = Path("/own/table")
-"""Where the compose file mounts a person's table, whatever its name is outside."""
+"""Where the compose file mounts the user's table, whatever its name is outside the container."""
 
 
 def by_name(tables: DemoTables, hospitals: Sequence[str]) -> dict[str, pa.Table]:
-    """Give the parts to hospitals in their order; who is left over has the columns and no rows.
+    """Return the parts by hospital, in order; hospitals without a part get the columns and no rows.
 
     Raises `InputError` if there are more parts than hospitals.
     """
@@ -29,14 +29,14 @@ def by_name(tables: DemoTables, hospitals: Sequence[str]) -> dict[str, pa.Table]
     if len(parts) > len(hospitals):
         raise InputError(
             f"the table has {len(parts)} sites and there are {len(hospitals)} hospitals here;"
-            " `make demo` starts as many as there are sites"
+            " `make demo` starts as many hospitals as there are sites"
         )
     parts += [parts[0].slice(0, 0)] * (len(hospitals) - len(parts))
     return dict(zip(hospitals, parts, strict=True))
 
 
 def deal(tables: DemoTables, hospitals: Sequence[str], desks: Path) -> None:
-    """Write each hospital's rows and the common hold-out; the first drafts the terms and gets more."""
+    """Write each hospital's rows and the common hold-out, and for the first the input of the terms' draft."""
     for name, rows in by_name(tables, hospitals).items():
         write_csv(rows, desks / name / "rows.csv")
         write_csv(tables.hold_out, desks / name / "hold-out.csv")
@@ -48,7 +48,7 @@ def deal(tables: DemoTables, hospitals: Sequence[str], desks: Path) -> None:
 
 
 def _under_its_name(mounted: Path, name: str, directory: Path) -> Path:
-    """The suffix of a file says what is in it, so it gets its own name back."""
+    """Return a link with the file's own name, because the suffix tells the format of the file."""
     link = directory / Path(name).name
     link.unlink(missing_ok=True)
     link.symlink_to(mounted)
@@ -59,17 +59,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.demo.deal", description=__doc__)
     parser.add_argument("hospitals", nargs="+", help="names, the lead first")
     parser.add_argument("--desks", type=Path, required=True, help="one directory for each hospital")
-    parser.add_argument(
-        "--data", default="", help="name of the person's own table; empty for the bundled one"
-    )
-    parser.add_argument("--label", default="", help="its column to predict")
-    parser.add_argument("--site", default="", help="its column that names the site")
+    parser.add_argument("--data", default="", help="name of the user's own table; empty for the bundled one")
+    parser.add_argument("--label", default="", help="the column to predict")
+    parser.add_argument("--site", default="", help="the column that names the site")
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
     given = parser.parse_args()
     try:
         if given.data:
             if not (given.label and given.site):
-                raise InputError("an own table needs ODC_DEMO_LABEL and ODC_DEMO_SITE")
+                raise InputError("a table of your own needs ODC_DEMO_LABEL and ODC_DEMO_SITE")
             path = _under_its_name(MOUNTED_TABLE, given.data, Path("/tmp"))  # noqa: S108  # the container's own
             excluded = tuple(name for name in given.exclude.split(",") if name)
             tables = own_table(path, given.label, given.site, excluded)

@@ -1,4 +1,4 @@
-"""What a demo shows at its end: rows, bytes beside the formulas, and scores."""
+"""What a demo shows at its end: rows, bytes next to the formulas, and scores."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def assemble(
     compared: dict[str, Any],
     seconds: dict[str, float],
 ) -> dict[str, Any]:
-    """Return the report of a round from what its parties say.
+    """Return the report of a round, assembled from the outputs of its parties.
 
     Parameters
     ----------
     analyst : dict
-        What ``odc-analyst collaboration report`` says.
+        Output of ``odc-analyst collaboration report``.
     members, received : list of dict
-        What ``odc status`` and ``odc receive`` say, one by hospital in the same order.
+        Outputs of ``odc status`` and ``odc receive``, one per hospital in the same order.
     terms : dict
-        The terms as they were drafted.
+        The terms as drafted.
     compared : dict
-        What `compare` returns.
+        The result of `compare`.
     """
     label = terms["table_schema"]["label_column"]
     sizes = _count_bytes(analyst, members, terms, [answer["payload_bytes"] for answer in received])
@@ -61,7 +61,7 @@ def assemble(
 def compare(
     rows: Mapping[str, pa.Table], hold_out: pa.Table, predictions: Mapping[str, Path], schema: Schema
 ) -> dict[str, Any]:
-    """Scores of the collaboration, of all rows pooled, and of each hospital that has rows."""
+    """Return the scores of the collaboration, of all rows pooled, and of each hospital that has rows."""
     collaboration = {
         name: scores.of_predictions(pyarrow.csv.read_csv(path), hold_out, schema)
         for name, path in predictions.items()
@@ -80,7 +80,7 @@ def compare(
 def _count_bytes(
     report: dict[str, Any], members: list[dict[str, Any]], terms: dict[str, Any], received: list[int]
 ) -> dict[str, Any]:
-    """Formulas, payload and wire, in all and by hospital. The wire is the kernel's count, TLS included."""
+    """Return formulas, payload and wire bytes (the kernel's count, with TLS), in total and by hospital."""
     rows = {party["party"]: party for party in report["parties"]}
     names = [member["party"] for member in members]
     formula = whole_round(
@@ -123,7 +123,7 @@ def _count_bytes(
 
 
 def _wire(traffic: dict[str, dict[str, int]]) -> dict[str, int]:
-    """One figure a kind. What goes against the main direction (answers to an uplink) is control."""
+    """Return one figure per kind; bytes against the main direction (answers to an uplink) are control."""
 
     def one(kind: str, direction: str) -> int:
         return traffic.get(kind, {}).get(direction, 0)
@@ -138,7 +138,7 @@ def _wire(traffic: dict[str, dict[str, int]]) -> dict[str, int]:
 
 
 def print_tables(report: dict[str, Any]) -> None:
-    """Show the report to a person."""
+    """Print the report as tables."""
     shown = Console(highlight=False)
     table = Table(title=f"{report['dataset']}: l = {report['latent_dim']} of {report['features']} features")
     table.add_column("hospital", no_wrap=True)
@@ -152,13 +152,13 @@ def print_tables(report: dict[str, Any]) -> None:
             f"{up:,}", f"{formula_up:,.0f}", f"{up / formula_up:.3f}",
             f"{down:,}", f"{formula_down:,.0f}", f"{down / formula_down:.3f}",
         )  # fmt: skip
-    table.caption = "bytes of payload up and down, beside the paper's formulas (3) and (4)"
+    table.caption = "bytes of payload up and down, next to the paper's formulas (3) and (4)"
     shown.print(table)
     compared = Table(title="scores on the common hold-out")
     for name in ("model", "accuracy", "ROC-AUC"):
         compared.add_column(name, justify="left" if name == "model" else "right")
     labels = {
-        "central": "all rows in one place (not possible in life)",
+        "central": "all rows in one place (not possible in practice)",
         "local_mean": "each hospital alone, mean",
         "collaboration": "this collaboration, mean over hospitals",
     }

@@ -1,6 +1,6 @@
-"""What the collaboration is compared with: all rows in one place, and each hospital alone.
+"""The baselines of the collaboration: all rows in one place, and each hospital alone.
 
-Both use the model of the terms on the encoded features, by the same code the analyst runs.
+Both fit the model of the terms to the encoded features, with the same code the analyst runs.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ SPEC = ModelSpec("mlp")
 
 
 def central(tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema) -> Scores:
-    """Scores of one model on all rows, which nobody may pool in life."""
+    """Return the scores of one model on all rows, which nobody could pool in practice."""
     return _fit_and_score(pa.concat_tables(tables.values()), hold_out, schema)
 
 
 def local(tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema) -> dict[str, Scores]:
-    """Scores of each hospital's model of its own rows."""
+    """Return the scores of each hospital's model of its own rows."""
     return {name: _fit_and_score(table, hold_out, schema) for name, table in tables.items()}
 
 
 def of_predictions(predictions: pa.Table, hold_out: pa.Table, schema: Schema) -> Scores:
-    """Scores of a predictions file that `odc predict` wrote."""
+    """Return the scores of a predictions file that `odc predict` wrote."""
     classes = schema.label_column.classes
     probabilities = np.stack([predictions.column(f"probability_{name}") for name in classes], axis=1)
     return score(encode_labels(hold_out, schema).astype(np.int64), probabilities.astype(np.float64))
 
 
 def mean(scores: list[Scores]) -> Scores:
-    """The mean of each score, over those that have it."""
+    """Return the mean of each score, over the entries that have it."""
     names = sorted({name for one in scores for name in one})
     return {name: float(np.mean([one[name] for one in scores if name in one])) for name in names}
 
@@ -51,7 +51,7 @@ def _fit_and_score(table: pa.Table, hold_out: pa.Table, schema: Schema) -> Score
     test_labels = encode_labels(hold_out, schema).astype(np.int64)
     present = np.unique(labels)
     probabilities: NDArray[Any] = np.zeros((len(test_labels), classes))
-    if len(present) < 2:  # a hospital that has seen one class predicts that class
+    if len(present) < 2:  # a hospital that has rows of one class only predicts that class
         probabilities[:, present] = 1.0
     else:
         model = fit(SPEC, rows, np.searchsorted(present, labels), len(present))

@@ -1,7 +1,7 @@
-"""What came of a round between containers: read what everybody hands out, and print the demo's tables.
+"""Summarise a round between containers: read every party's results, and print the demo's tables.
 
-Comparing with all rows in one place takes all rows in one place, so this runs where the demo is, with
-no key and no network; nobody has it in life.
+Comparing with all rows in one place needs all rows in one place, so this runs in a container of the demo,
+without a key and without a network; nobody could do it in practice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from user_client.tables import read_table
 
 
 def summarize(desks: Path, analyst_report: Path) -> dict[str, Any]:
-    """Return the report of the round that the hospitals of ``desks`` have played."""
+    """Return the report of the round of the hospitals in ``desks``."""
     hospitals = sorted(path.name for path in desks.iterdir())
     terms = tomllib.loads((desks / hospitals[0] / "terms.toml").read_text())
     analyst = json.loads(analyst_report.read_text())

@@ -1,4 +1,4 @@
-"""The demo's tables: scikit-learn's breast cancer data, or a person's own file with a site column."""
+"""The demo's tables: scikit-learn's breast cancer data, or the user's own file with a site column."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SHARES = {
     "hospital-d": 0.13,
     "hospital-e": 0.08,
 }
-"""How unevenly the bundled data is split: the smallest hospital has some thirty rows."""
+"""Share of the bundled rows per hospital; uneven, the smallest hospital has about thirty rows."""
 
 
 @dataclass(frozen=True)
 class DemoTables:
-    """Training rows by hospital, the lead first; the common hold-out; what the schema is drafted from."""
+    """Training rows by hospital, the lead first; the common hold-out; the table for the schema's draft."""
 
     name: str
     label: str
@@ -40,7 +40,7 @@ class DemoTables:
 
 
 def breast_cancer() -> DemoTables:
-    """The bundled table, 569 rows of 30 features, split at random by `SHARES`."""
+    """Return the bundled table, 569 rows of 30 features, split at random by `SHARES`."""
     data = load_breast_cancer()
     names = [name.replace(" ", "_") for name in data.feature_names]
     columns = {name: data.data[:, index] for index, name in enumerate(names)}
@@ -55,16 +55,16 @@ def breast_cancer() -> DemoTables:
         name: table.take(pa.array(np.sort(rows)))
         for name, rows in zip(SHARES, np.split(order, cuts), strict=True)
     }
-    # the lead drafts the schema from its own rows, as it would in life
+    # the lead drafts the schema from its own rows, as it would in practice
     return DemoTables(
         "breast cancer (scikit-learn)", "diagnosis", parts, table.take(test), parts["lead-hospital"], ()
     )
 
 
 def own_table(path: Path, label: str, site: str, exclude: tuple[str, ...]) -> DemoTables:
-    """A person's table, split by its site column; the largest site leads.
+    """Return the user's table, split by its site column; the largest site leads.
 
-    The schema is drafted from the whole table: it stands for the data dictionary the sites would agree on.
+    The schema is drafted from the whole table, which stands for the data dictionary the sites would agree on.
     """
     table = read_table(path)
     for column in (label, site):
@@ -85,7 +85,7 @@ def own_table(path: Path, label: str, site: str, exclude: tuple[str, ...]) -> De
 
 
 def _party(site: str) -> str:
-    """A site's name as a party's name: a DNS label."""
+    """Return a site's name as a party's name, a DNS label."""
     return "hospital-" + (re.sub(r"[^a-z0-9]+", "-", site.lower()).strip("-")[:50] or "unnamed")
 
 

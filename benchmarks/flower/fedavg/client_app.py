@@ -1,4 +1,4 @@
-"""The ClientApp: Flower's supported way, started anew by a SuperNode for every message."""
+"""The ClientApp: Flower's supported deployment, where a SuperNode starts it for every message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ app = ClientApp()
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """Train on our rows and answer with the weights."""
+    """Train on this party's rows and return the weights."""
     weights, rows = party.fit(
         int(context.node_config["partition-id"]),
         message.content["arrays"].to_numpy_ndarrays(),
@@ -25,7 +25,7 @@ def train(message: Message, context: Context) -> Message:
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
-    """Keep the final model."""
+    """Store the final model and return its accuracy."""
     accuracy, rows = party.keep(
         int(context.node_config["partition-id"]), message.content["arrays"].to_numpy_ndarrays()
     )

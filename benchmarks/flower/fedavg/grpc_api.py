@@ -59,7 +59,7 @@ class Party(NumPyClient):
 
 
 def main(role: str, address: str, first: str, second: str) -> None:
-    """Be the server of so many parties and rounds, or the client of an index and so many epochs."""
+    """Run the server (number of parties, number of rounds) or a client (its index, number of epochs)."""
     if role == "server":
         parties, rounds = int(first), int(second)
         start_server(

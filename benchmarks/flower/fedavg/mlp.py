@@ -1,7 +1,7 @@
-"""The MLP of the terms in numpy: one hidden layer of ReLU units, Adam, as scikit-learn's classifier has it.
+"""The MLP of the terms in numpy: one hidden layer of ReLU units, Adam, as in scikit-learn's classifier.
 
-Two classes have one logistic output, more have softmax; weights start as Glorot and Bengio draw them,
-the L2 penalty is 1e-4, a batch has 200 rows.
+Two classes use one logistic output, more use softmax. The initial weights are those of Glorot and Bengio,
+the L2 penalty is 1e-4, and a batch has 200 rows.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def initial_weights(features: int, classes: int, seed: int = 0) -> Weights:
 
 
 def _output_gain(classes: int) -> float:
-    """A logistic output starts smaller than the rest."""
+    """Return the factor of the initial range; a logistic output starts with smaller weights."""
     return 2.0 if classes == 2 else 6.0
 
 
 def train(weights: Weights, rows: Matrix, labels: NDArray[np.int64], *, epochs: int, seed: int) -> Weights:
-    """Return the weights after some epochs of Adam on one party's rows; Adam starts afresh."""
+    """Return the weights after some epochs of Adam, with new state, on one party's rows."""
     rng = np.random.default_rng(seed)
     weights = [array.copy() for array in weights]
     first = [np.zeros_like(array) for array in weights]
@@ -77,7 +77,7 @@ def _activate(scores: Matrix) -> Matrix:
 
 
 def gradient(weights: Weights, rows: Matrix, labels: NDArray[np.int64]) -> Weights:
-    """Return the gradient of the mean log loss and its penalty, in the order of the weights."""
+    """Return the gradient of the mean log loss plus penalty, in the order of the weights."""
     hidden = np.maximum(rows @ weights[0] + weights[1], 0)
     found = _activate(hidden @ weights[2] + weights[3])
     outputs = found.shape[1]

@@ -1,4 +1,4 @@
-"""What one party does, whichever of Flower's transports carries it."""
+"""What one party does, the same for both of Flower's transports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .mlp import Matrix, Weights, probabilities, train
 
 
 def data_dir() -> Path:
-    """Where the benchmark has left the arrays: ``party-I.npz`` and ``hold-out.npz``."""
+    """Return the directory with the arrays: ``party-I.npz`` and ``hold-out.npz``."""
     return Path(os.environ["FEDAVG_DATA"])
 
 
@@ -24,14 +24,14 @@ def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
 
 
 def fit(index: int, weights: Weights, *, epochs: int, federated_round: int) -> tuple[Weights, int]:
-    """Train on the rows of party ``index``; return the weights and how many rows they stand for."""
+    """Train on the rows of party ``index``; return the weights and the number of rows."""
     rows, labels = load(f"party-{index}")
     seed = 1000 * federated_round + index
     return train(weights, rows, labels, epochs=epochs, seed=seed), len(rows)
 
 
 def keep(index: int, weights: Weights) -> tuple[float, int]:
-    """Keep the final model here and leave its predictions for the hold-out; return accuracy and rows."""
+    """Store the final model and its predictions for the hold-out; return accuracy and number of rows."""
     rows, labels = load("hold-out")
     found = probabilities(weights, rows)
     np.savez(data_dir() / f"model-{index}.npz", *weights)
@@ -40,6 +40,6 @@ def keep(index: int, weights: Weights) -> tuple[float, int]:
 
 
 def shape() -> tuple[int, int]:
-    """Return encoded features and classes."""
+    """Return the numbers of encoded features and classes."""
     about = json.loads((data_dir() / "about.json").read_text())
     return about["features"], about["classes"]

@@ -1,4 +1,4 @@
-"""The ServerApp: FedAvg over all parties; the final model goes to each of them once."""
+"""The ServerApp: FedAvg over all parties; the final model is sent to each of them once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ app = ServerApp()
 
 
 class DeliverLast(FedAvg):
-    """FedAvg that asks nobody to evaluate before the last round: nothing is sent that is not needed."""
+    """FedAvg that evaluates only in the last round, so that nothing unnecessary is sent."""
 
     def __init__(self, parties: int, rounds: int) -> None:
         super().__init__(min_train_nodes=parties, min_evaluate_nodes=parties, min_available_nodes=parties)

@@ -1,11 +1,11 @@
 #!/bin/sh
 # The analyst's part in the demo: the commands of the README, as its operator types them.
 #
-#   demo-analyst request   makes the key, and a request for its certificate
-#   demo-analyst serve     keeps the certificate, publishes the terms, serves
-#   demo-analyst report    writes what happened, when it is over
+#   demo-analyst request   generates the key, and writes a request for its certificate
+#   demo-analyst serve     installs the certificate, publishes the terms, serves
+#   demo-analyst report    writes the report when the round is over
 #
-# Every step may be repeated. /drop is what goes by e-mail in life, between the lead and the analyst.
+# Every step may be repeated. /drop holds the files that the lead and the analyst would send each other by e-mail.
 set -eu
 umask 077
 

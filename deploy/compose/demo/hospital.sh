@@ -1,13 +1,13 @@
 #!/bin/sh
-# A hospital's part in the demo: the commands of the README in their order, as a patient person types them.
+# A hospital's part in the demo: the commands of the README in the same order, as a person would type them.
 #
 #   demo-hospital founding PARTY...   the lead: root key, invitations, draft of the terms
 #   demo-hospital approval            the lead: the analyst's certificate
 #   demo-hospital lead | member       join, read and sign the terms, send once, receive once, predict
 #
-# Every step may be repeated, so a container that was stopped anywhere starts at the top and goes on.
-# The hospital's own volume is the state directory of odc, with its keys; /desk has the table, and what
-# the summary may see afterwards; /drop (for the lead: /drops/NAME) is what goes by e-mail in life.
+# Every step may be repeated, so a container that was stopped anywhere starts from the top and continues.
+# The hospital's own volume is the state directory of odc, with its keys. /desk has the table, and the results
+# that the summary reads. /drop (for the lead: /drops/NAME) holds the files that would be sent by e-mail.
 set -eu
 umask 077
 export ODC_PASSPHRASE_FILE="$ODC_HOME/passphrase"
@@ -20,12 +20,12 @@ say() {
   "$@"
 }
 
-# Run a command, again and again while it says "not now" (6) or "the analyst cannot be reached" (7).
+# Run a command, and repeat it while its exit code says "not now" (6) or "the analyst cannot be reached" (7).
 patiently() {
   echo "\$ $*" >&2
   said=$(mktemp)
   end=$(($(date +%s) + PATIENCE_S))
-  pause=1  # and longer each time: what is waited for needs the processor as well
+  pause=1  # longer each time, because the others need the processor as well
   while code=0; "$@" 2>"$said" || code=$?; [ "$code" = 6 ] || [ "$code" = 7 ]; do
     if grep -q 'the round failed' "$said" || [ "$(date +%s)" -gt "$end" ]; then
       break
@@ -51,7 +51,7 @@ founding() {
   [ -f /drops/analyst/terms.toml ] || draft "$PARTY" "$@"
 }
 
-# In life the passphrase is in a person's head. A demo has nobody to ask.
+# In real use a person types the passphrase. A demo has nobody to ask.
 new_passphrase() {
   python -c 'import secrets; print(secrets.token_urlsafe(24))' >"$ODC_PASSPHRASE_FILE.part"
   mv "$ODC_PASSPHRASE_FILE.part" "$ODC_PASSPHRASE_FILE"
