@@ -1,6 +1,6 @@
 """How well an alignment brought the parties together, from the anchor representations alone.
 
-Who is to blame where it did not is told by `consensus`.
+Which party is to blame where it did not is the question of `suspicion`.
 """
 
 from __future__ import annotations

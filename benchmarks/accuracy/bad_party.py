@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from analyst_server.alignment.consensus import suspects
+from analyst_server.alignment.suspicion import suspects
 from benchmarks.accuracy.bases import AnchorKind, Condition, draw_anchor, principal_directions, turn
 from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Setup, Split, deal, load
 from benchmarks.data import Matrix

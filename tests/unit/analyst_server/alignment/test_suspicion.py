@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from analyst_server.alignment.consensus import (
+from analyst_server.alignment.suspicion import (
     Suspicion,
     _beta_tail,
     _chance_moments,
