@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.alignment import _polar
-from analyst_server.alignment._polar import polar_factors
+from analyst_server.alignment import _orthogonal
+from analyst_server.alignment._orthogonal import polar_factors
 from tests.unit.analyst_server.alignment.parties import Matrix, haar
 
 EXACT = 1e-10
@@ -33,13 +33,13 @@ def assert_orthogonal(factors: Matrix, tolerance: float = 1e-12) -> None:
 def taken_apart(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many matrices went to the singular value decomposition, call by call."""
     counts: list[int] = []
-    plain = _polar._by_singular_values
+    plain = _orthogonal._by_singular_values
 
     def counting(matrices: Matrix) -> Matrix:
         counts.append(len(matrices))
         return plain(matrices)
 
-    monkeypatch.setattr(_polar, "_by_singular_values", counting)
+    monkeypatch.setattr(_orthogonal, "_by_singular_values", counting)
     return counts
 
 
@@ -75,7 +75,7 @@ def test_a_well_conditioned_stack_needs_no_singular_values(
 def test_a_badly_conditioned_stack_goes_to_singular_values_at_once(
     condition: float, taken_apart: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_polar, "_newton_schulz", None)  # not even tried
+    monkeypatch.setattr(_orthogonal, "_newton_schulz", None)  # not even tried
     polar_factors(conditioned(50, condition, count=30)[0])
     assert sum(taken_apart) == 30
 
@@ -129,8 +129,8 @@ def test_matrices_of_different_scales_share_a_stack() -> None:
 
 def test_multiples_of_orthogonal_matrices_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     """One step is enough where rounding alone separates them from it: parties of one span, Haar anchor."""
-    monkeypatch.setattr(_polar, "EXTRA_STEPS", 0)
-    monkeypatch.setattr(_polar, "_by_singular_values", None)
+    monkeypatch.setattr(_orthogonal, "EXTRA_STEPS", 0)
+    monkeypatch.setattr(_orthogonal, "_by_singular_values", None)
     rng = np.random.default_rng(0)
     turns = np.stack([haar(30, rng) for _ in range(20)])
     np.testing.assert_allclose(polar_factors(7 * turns), turns, rtol=0, atol=1e-13)
@@ -153,7 +153,7 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matrices, expected = conditioned(8, 100, count=7)
-    monkeypatch.setattr(_polar, "own_threads", lambda _: nullcontext(threads))
+    monkeypatch.setattr(_orthogonal, "own_threads", lambda _: nullcontext(threads))
     np.testing.assert_allclose(polar_factors(matrices), expected, rtol=0, atol=EXACT)
 
 
