@@ -9,9 +9,8 @@ import numpy as np
 import scipy.linalg
 
 from benchmarks.data import Matrix
-from user_client.secret.anchor import expand_anchor
 from user_client.secret.basis import draw_secret_basis
-from user_client.secret.numbers import haar, uniform
+from user_client.secret.expansion import expand_anchor, haar, uniform
 
 Condition = Literal["SameSpan-Orth", "SameSpan", "DiffSpan-Orth", "DiffSpan"]
 CONDITIONS: Final[tuple[Condition, ...]] = ("SameSpan-Orth", "SameSpan", "DiffSpan-Orth", "DiffSpan")

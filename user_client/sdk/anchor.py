@@ -36,8 +36,7 @@ from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
 from user_client.sdk.session import Session, require_role
 from user_client.sdk.terms import stored_terms
-from user_client.secret.anchor import expand_anchor
-from user_client.secret.numbers import Matrix64
+from user_client.secret.expansion import Matrix64, expand_anchor
 from user_client.tables import encode_rows, table_from
 
 

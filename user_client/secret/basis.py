@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from user_client.secret.numbers import ByteSource, Matrix64, haar, uniform
+from user_client.secret.expansion import ByteSource, Matrix64, haar, uniform
 
 
 def principal_axes(rows: Matrix64) -> tuple[Matrix64, Matrix64]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from user_client.secret.numbers import Matrix64
+from user_client.secret.expansion import Matrix64
 
 Loss = Callable[[Matrix64], tuple[float, Matrix64]]
 MEMORY: Final = 10

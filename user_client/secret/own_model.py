@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.secret.expansion import Matrix64
 from user_client.secret.minimise import minimise
-from user_client.secret.numbers import Matrix64
 
 Layer = tuple[Matrix64, Matrix64]
 """Weights (inputs, outputs) and shifts (outputs,)."""

@@ -11,7 +11,7 @@ from scipy import integrate, special, stats
 
 from tests.unit.user_client.secret.streams import stream
 from user_client.privacy.noise import add_noise, clip_rows, erfcx, gaussian_delta, gaussian_sigma
-from user_client.secret.numbers import gaussian
+from user_client.secret.expansion import gaussian
 
 PAIRS = [(0.1, 1e-6), (0.5, 1e-5), (1.0, 1e-5), (1.0, 0.05), (4.0, 1e-6), (10.0, 1e-8)]
 epsilons = st.floats(1e-3, 100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from user_client.secret.numbers import ByteSource
+from user_client.secret.expansion import ByteSource
 
 
 def stream(seed: int) -> ByteSource:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
+from user_client.secret.expansion import Matrix64
 from user_client.secret.minimise import minimise
-from user_client.secret.numbers import Matrix64
 
 
 def rosenbrock(point: Matrix64) -> tuple[float, Matrix64]:
