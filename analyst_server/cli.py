@@ -28,7 +28,7 @@ from protocol.codec import explain
 from protocol.errors import InputError, OdcError, UnreadableFileError, for_terminal
 from protocol.invitation import Invitation
 from protocol.loading import loading
-from protocol.terms import RowType
+from protocol.terms import ANCHORS, RowType
 from protocol.tokens import Scope, TokenRequest, as_lines, id_of, lifetime_s, new_token, token_digest
 
 log = logging.getLogger(__name__)
@@ -185,9 +185,7 @@ def plan(
         int | None, typer.Option(help="federated rounds to compare with, R [default: twice the break-even]")
     ] = None,
     rep_dtype: Annotated[str, typer.Option(help="number type of our terms: f2, f4, f8 or i1")] = "f4",
-    anchor_kind: Annotated[
-        str, typer.Option(help="anchor of our terms: haar, gaussian, uniform or public")
-    ] = "haar",
+    anchor_kind: Annotated[str, typer.Option(help=f"anchor of our terms: {', '.join(ANCHORS)}")] = "haar",
     classes: Annotated[int, typer.Option(help="classes of the label")] = 2,
     html: HtmlFile = None,
     as_json: AsJson = False,

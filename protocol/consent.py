@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Final
 
 from protocol.messages import DTYPE_BYTES
-from protocol.terms import WELL_PREDICTED_ROWS, Column, NumericColumn, Terms
+from protocol.terms import Column, NumericColumn, Terms
 
 VERSION: Final = 1
 _ROUNDED_TO: Final = {
@@ -105,16 +105,10 @@ def _warnings(terms: Terms) -> Iterator[str]:
         " could estimate it alone."
     )
     yield "Warning: no noise is added by these terms (no differential privacy)."
-    if terms.anchor.kind == "uniform":
-        yield "Warning: a uniform anchor tells the analyst more than a haar anchor would."
-    if terms.anchor.kind == "public":
-        yield (
-            "Warning: a public anchor is rows of a table: whoever has that table has a better guess at the"
-            " anchor than at a random one, and with the anchor the analyst could rebuild the projected part"
-            " of your rows."
-        )
-    few = WELL_PREDICTED_ROWS * terms.table_schema.width
-    if terms.returns_anchor_predictions and terms.anchor.kind == "gaussian" and terms.anchor.rows < few:
+    if terms.anchor.traits.warning:
+        yield f"Warning: {terms.anchor.traits.warning}"
+    few = terms.anchor.traits.few_rows_per_feature * terms.table_schema.width
+    if terms.returns_anchor_predictions and terms.anchor.rows < few:
         yield (
             f"Warning: {terms.anchor.rows} anchor rows are few to train our own model on: below {few} it may"
             " predict much worse than the model for all."

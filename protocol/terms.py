@@ -7,6 +7,8 @@ what the downlink carries. Frozen, and valid once constructed.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import FailFast, Field, StringConstraints, model_validator
@@ -42,12 +44,10 @@ ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset({"svm"})
 """Model kinds that carry training rows inside them."""
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Alignments that do not keep lengths, so that any invertible factor is as good as another."""
-PREDICTED_ANCHORS: Final[frozenset[str]] = frozenset({"gaussian", "public"})
-"""Anchor kinds whose rows lie where a party's own model can learn from predictions for them."""
 PREDICTED_ROWS_PER_FEATURE: Final = 2
-"""The fewest anchor rows a feature needs for that."""
+"""Fewest anchor rows per encoded feature from which a party's own model can learn (NRI-DC)."""
 WELL_PREDICTED_ROWS: Final = 20
-"""Below these `odc terms show` warns; docs/nri.md has the figures."""
+"""Rows per encoded feature of a random anchor from which it learns well; docs/nri.md has the figures."""
 
 
 class NumericColumn(Message):
@@ -139,17 +139,66 @@ class Schema(Message):
         return sum(column.width for column in self.columns)
 
 
-class AnchorTerms(Message):
-    """Which anchor the lead institution draws, or supplies ("public"): ``rows`` is the paper's a."""
+@dataclass(frozen=True)
+class AnchorTraits:
+    """What everybody but the code that expands it has to know about one kind of anchor.
 
-    kind: Literal["haar", "gaussian", "uniform", "public"] = "haar"
+    Attributes
+    ----------
+    is_square : bool
+        It has exactly as many rows as there are encoded features.
+    is_isotropic : bool
+        ``A.T @ A`` is the identity by construction.
+    travels_as_matrix : bool
+        The lead supplies the matrix, and the analyst relays it sealed. Every other kind is expanded
+        from its seed.
+    unfit_to_learn_from : str
+        What such an anchor has that keeps a party's own model from learning from predictions for its
+        rows (NRI-DC); empty if nothing does.
+    few_rows_per_feature : int
+        With fewer anchor rows per encoded feature the plain words warn that a party's own model may
+        predict badly; 0 for a kind that needs no such warning.
+    warning : str
+        What the plain words say of every such anchor; empty if there is nothing to warn of.
+    """
+
+    is_square: bool = False
+    is_isotropic: bool = False
+    travels_as_matrix: bool = False
+    unfit_to_learn_from: str = ""
+    few_rows_per_feature: int = 0
+    warning: str = ""
+
+
+AnchorKind = Literal["haar", "gaussian", "uniform", "public"]
+ANCHORS: Final[Mapping[str, AnchorTraits]] = {
+    "haar": AnchorTraits(is_square=True, is_isotropic=True, unfit_to_learn_from="no more rows than features"),
+    "gaussian": AnchorTraits(few_rows_per_feature=WELL_PREDICTED_ROWS),
+    "uniform": AnchorTraits(
+        unfit_to_learn_from="no row where the features are below the middle of their range",
+        warning="a uniform anchor tells the analyst more than a haar anchor would.",
+    ),
+    "public": AnchorTraits(
+        travels_as_matrix=True,
+        warning=(
+            "a public anchor is rows of a table: whoever has that table has a better guess at the"
+            " anchor than at a random one, and with the anchor the analyst could rebuild the projected part"
+            " of your rows."
+        ),
+    ),
+}
+"""Every `AnchorKind` with its traits. The institutions expand it: `user_client.secret.expansion`."""
+
+
+class AnchorTerms(Message):
+    """Which anchor the institutions share: its kind, and how many rows it has (the paper's a)."""
+
+    kind: AnchorKind = "haar"
     rows: int = Field(ge=1, le=MAX_ROWS)
 
-
-_UNFIT_TO_TRAIN_ON: Final = {
-    "haar": "no more rows than features",
-    "uniform": "no row where the features are below the middle of their range",
-}
+    @property
+    def traits(self) -> AnchorTraits:
+        return ANCHORS[self.kind]
 
 
 class AlignmentTerms(Message):
@@ -250,21 +299,23 @@ class Terms(Message):
             raise ValueError(f"latent_dim must be at most the {width} encoded features")
         if self.anchor.rows < width:
             raise ValueError(f"the anchor needs at least as many rows as the {width} encoded features")
-        if self.anchor.kind == "haar" and self.anchor.rows != width:
-            raise ValueError(f"a haar anchor has as many rows as encoded features: {width}")
+        if self.anchor.traits.is_square and self.anchor.rows != width:
+            raise ValueError(f"a {self.anchor.kind} anchor has as many rows as encoded features: {width}")
         if self.anchor_matrix_bytes > MAX_ANCHOR_MATRIX_BYTES:
-            raise ValueError(f"a public anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)")
+            raise ValueError(
+                f"a {self.anchor.kind} anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)"
+            )
         if self.returns_anchor_predictions:
             self._check_anchor_predictions()
         return self
 
     def _check_anchor_predictions(self) -> None:
         kind, rows, width = self.anchor.kind, self.anchor.rows, self.table_schema.width
-        if kind not in PREDICTED_ANCHORS:
-            fit = " or ".join(sorted(PREDICTED_ANCHORS))
+        if unfit := self.anchor.traits.unfit_to_learn_from:
+            fit = " or ".join(name for name, traits in ANCHORS.items() if not traits.unfit_to_learn_from)
             raise ValueError(
                 "under anchor-predictions each party trains a model of its own on the anchor's rows, and"
-                f" a {kind} anchor has {_UNFIT_TO_TRAIN_ON[kind]}: take {fit}"
+                f" a {kind} anchor has {unfit}: take {fit}"
             )
         if rows < PREDICTED_ROWS_PER_FEATURE * width:
             raise ValueError(
@@ -281,8 +332,8 @@ class Terms(Message):
 
     @property
     def anchor_matrix_bytes(self) -> int:
-        """Bytes of the matrix that travels for a public anchor, as float32; 0 for one from a seed."""
-        return 4 * self.anchor.rows * self.table_schema.width if self.anchor.kind == "public" else 0
+        """Bytes of an anchor that travels as a matrix of float32; 0 for one that is expanded from a seed."""
+        return 4 * self.anchor.rows * self.table_schema.width if self.anchor.traits.travels_as_matrix else 0
 
     @property
     def is_row_revealing(self) -> bool:

@@ -117,7 +117,7 @@ def _sealed(
 
 def _public_matrix(terms: Terms, table: Any) -> bytes:
     """Return the matrix of a public anchor as it travels: float32, little-endian, by rows. Else nothing."""
-    if terms.anchor.kind != "public":
+    if not terms.anchor.traits.travels_as_matrix:
         if table is not None:
             raise InputError(f"a {terms.anchor.kind} anchor comes from a seed: leave the table away")
         return b""

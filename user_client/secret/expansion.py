@@ -5,15 +5,14 @@ Every implementation in every language expands the same bytes into the same numb
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Matrix64 = NDArray[np.float64]
 ByteSource = Callable[[int], bytes]
-ANCHOR_KINDS = ("haar", "gaussian", "uniform")
-"""Those that come from a seed; a public anchor is a table of the lead's."""
 
 
 def uniform(source: ByteSource, count: int) -> Matrix64:
@@ -41,16 +40,42 @@ def permutation(source: ByteSource, count: int) -> NDArray[np.int64]:
     return np.argsort(uniform(source, count), kind="stable")
 
 
+def _haar_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
+    """Return a random orthogonal matrix: ``A.T @ A = I``.
+
+    From ``A @ F_i`` the analyst learns the bases up to one unknown rotation common to all, nothing else.
+    """
+    if rows != features:
+        raise ValueError(f"a haar anchor is square, got {rows} x {features}")
+    return haar(source, features)
+
+
+def _gaussian_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
+    """Return standard normal entries, as in Nosaka and Yoshise, "Data collaboration analysis over matrix
+    manifolds", section 4."""
+    return gaussian(source, rows * features).reshape(rows, features)
+
+
+def _uniform_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
+    """Return entries in [0, 1), as in the ODC paper (arXiv:2403.02780v5, section V)."""
+    return uniform(source, rows * features).reshape(rows, features)
+
+
+EXPANSIONS: Final[Mapping[str, Callable[[ByteSource, int, int], Matrix64]]] = {
+    "haar": _haar_anchor,
+    "gaussian": _gaussian_anchor,
+    "uniform": _uniform_anchor,
+}
+"""How each kind of anchor in the terms is made from its key stream, unless it travels as a matrix."""
+
+
 def expand_anchor(kind: str, source: ByteSource, *, rows: int, features: int) -> Matrix64:
     """Return the anchor of a kind from its key stream.
 
     Parameters
     ----------
-    kind : {"haar", "gaussian", "uniform"}
-        "haar" is a random orthogonal matrix, so that ``A.T @ A = I`` and nothing but the bases up to
-        one common unknown rotation follows from ``A @ F_i``; "gaussian" has standard normal entries
-        (Nosaka and Yoshise, "Data collaboration analysis over matrix manifolds", section 4); "uniform"
-        is the ODC paper's, entries in [0, 1) (arXiv:2403.02780v5, section V).
+    kind : str
+        A key of `EXPANSIONS`.
     source : callable
         Returns the next bytes of the key stream.
     rows, features : int
@@ -65,12 +90,6 @@ def expand_anchor(kind: str, source: ByteSource, *, rows: int, features: int) ->
     ValueError
         If the kind is unknown, or a Haar anchor is not square.
     """
-    if kind == "gaussian":
-        return gaussian(source, rows * features).reshape(rows, features)
-    if kind == "uniform":
-        return uniform(source, rows * features).reshape(rows, features)
-    if kind != "haar":
+    if kind not in EXPANSIONS:
         raise ValueError(f"unknown anchor kind {kind!r}")
-    if rows != features:
-        raise ValueError(f"a haar anchor is square, got {rows} x {features}")
-    return haar(source, features)
+    return EXPANSIONS[kind](source, rows, features)

@@ -16,6 +16,7 @@ from protocol.codec import Message
 from protocol.errors import all_errors
 from protocol.messages import DTYPE_BYTES
 from protocol.states import TRANSITIONS, State
+from protocol.terms import ANCHORS
 from tests.vectors import generate
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
@@ -102,6 +103,11 @@ def test_the_table_of_limits_is_the_module() -> None:
 def test_every_number_type_is_in_the_document() -> None:
     row = next(line for line in section("ArraySpec").splitlines() if line.startswith("| `dtype`"))
     assert re.findall(r"`([fui]\d)`", row) == list(DTYPE_BYTES)
+
+
+def test_every_kind_of_anchor_is_in_the_document() -> None:
+    row = next(line for line in section("AnchorTerms").splitlines() if line.startswith("| `kind`"))
+    assert re.findall(r"`(\w+)`", row) == ["kind", *ANCHORS]
 
 
 def test_the_media_types_are_in_the_document() -> None:

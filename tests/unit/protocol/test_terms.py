@@ -6,10 +6,13 @@ import pytest
 from pydantic import ValidationError
 
 from protocol.codec import decode, encode
+from protocol.consent import plain_words
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
 from protocol.terms import (
+    ANCHORS,
     LEAST_SQUARES_METHODS,
     AlignmentTerms,
+    AnchorKind,
     AnchorTerms,
     CategoricalColumn,
     Label,
@@ -166,6 +169,41 @@ def predicted(kind: str = "gaussian", rows: int = 8) -> Terms:
 def test_anchor_predictions_go_with_a_gaussian_anchor() -> None:
     assert predicted().returns_anchor_predictions
     assert not make().returns_anchor_predictions
+
+
+def test_every_kind_of_anchor_has_its_traits() -> None:
+    assert get_args(AnchorKind) == tuple(ANCHORS)
+
+
+@pytest.mark.parametrize("kind", ANCHORS)
+def test_only_a_square_anchor_is_held_to_the_number_of_features(kind: Any) -> None:
+    if ANCHORS[kind].is_square:
+        with pytest.raises(ValidationError, match=f"a {kind} anchor has as many rows .*: 4"):
+            make(anchor=AnchorTerms(kind=kind, rows=5))
+    else:
+        assert make(anchor=AnchorTerms(kind=kind, rows=5)).anchor.rows == 5
+
+
+@pytest.mark.parametrize("kind", ANCHORS)
+def test_only_an_anchor_that_travels_has_bytes(kind: Any) -> None:
+    found = make(anchor=AnchorTerms(kind=kind, rows=4))
+    assert found.anchor_matrix_bytes == (4 * 4 * 4 if ANCHORS[kind].travels_as_matrix else 0)
+
+
+@pytest.mark.parametrize("kind", ANCHORS)
+def test_the_plain_words_warn_of_an_anchor_as_its_traits_say(kind: Any) -> None:
+    lines = plain_words(make(anchor=AnchorTerms(kind=kind, rows=4))).splitlines()
+    said = {other for other, traits in ANCHORS.items() if f"Warning: {traits.warning}" in lines}
+    assert said == ({kind} if ANCHORS[kind].warning else set())
+
+
+@pytest.mark.parametrize("kind", ANCHORS)
+def test_anchor_predictions_go_with_anchors_a_model_can_learn_from(kind: Any) -> None:
+    if ANCHORS[kind].unfit_to_learn_from:
+        with pytest.raises(ValidationError, match=f"a {kind} anchor has .*: take "):
+            predicted(kind, 4 if ANCHORS[kind].is_square else 80)
+    else:
+        assert predicted(kind, 80).returns_anchor_predictions
 
 
 @pytest.mark.parametrize(

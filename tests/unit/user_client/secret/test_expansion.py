@@ -4,17 +4,17 @@ import json
 import math
 import struct
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 
 import tests.vectors
-from protocol.terms import AnchorTerms
+from protocol.terms import ANCHORS
 from tests.unit.user_client.secret.streams import stream
 from user_client.custody.keystream import KeyStream
-from user_client.secret.expansion import ANCHOR_KINDS, expand_anchor, gaussian, haar, permutation, uniform
+from user_client.secret.expansion import EXPANSIONS, expand_anchor, gaussian, haar, permutation, uniform
 
 SEEDS = range(5)
 VECTORS = json.loads((Path(tests.vectors.__file__).parent / "anchors.json").read_text())
@@ -123,8 +123,29 @@ def test_the_published_key_streams_are_read(vector: dict[str, Any]) -> None:
     assert key_stream(vector).read(len(start)) == start
 
 
-def test_the_terms_offer_exactly_these_kinds_and_the_public_one() -> None:
-    assert get_args(AnchorTerms.model_fields["kind"].annotation) == (*ANCHOR_KINDS, "public")
+def test_every_kind_in_the_terms_is_expanded_unless_it_travels_as_a_matrix() -> None:
+    assert list(EXPANSIONS) == [kind for kind, traits in ANCHORS.items() if not traits.travels_as_matrix]
+
+
+@pytest.mark.parametrize("kind", EXPANSIONS)
+def test_an_anchor_is_isotropic_where_the_terms_say_so(kind: str) -> None:
+    anchor = expand_anchor(kind, stream(0), rows=20, features=20)
+    distance = np.abs(anchor.T @ anchor - np.eye(20)).max()
+    assert (distance < 1e-12) == ANCHORS[kind].is_isotropic
+
+
+@pytest.mark.parametrize("kind", EXPANSIONS)
+def test_an_anchor_has_to_be_square_where_the_terms_say_so(kind: str) -> None:
+    if ANCHORS[kind].is_square:
+        with pytest.raises(ValueError, match="square, got 5 x 4"):
+            expand_anchor(kind, stream(0), rows=5, features=4)
+    else:
+        assert expand_anchor(kind, stream(0), rows=5, features=4).shape == (5, 4)
+
+
+@pytest.mark.parametrize("kind", EXPANSIONS)
+def test_the_published_anchors_have_every_kind(kind: str) -> None:
+    assert kind in {vector["kind"] for vector in VECTORS}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -148,15 +169,10 @@ def test_a_gaussian_anchor_has_its_shape_and_moments(seed: int) -> None:
     np.testing.assert_allclose(np.cov(anchor.T), np.eye(3), atol=5 * np.sqrt(2 / 4000))
 
 
-@pytest.mark.parametrize("kind", ANCHOR_KINDS)
+@pytest.mark.parametrize("kind", EXPANSIONS)
 def test_the_same_seed_gives_the_same_anchor(kind: str) -> None:
     one, other = (expand_anchor(kind, stream(1), rows=6, features=6) for _ in range(2))
     np.testing.assert_array_equal(one, other)
-
-
-def test_a_haar_anchor_is_square() -> None:
-    with pytest.raises(ValueError, match="square, got 5 x 4"):
-        expand_anchor("haar", stream(0), rows=5, features=4)
 
 
 def test_an_unknown_kind_is_refused() -> None:
