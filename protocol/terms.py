@@ -42,8 +42,6 @@ RowType = Literal["f2", "f4", "f8", "i1"]
 """Number types of the representations: floats, or 8-bit integers with a scale for each column."""
 ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset({"svm"})
 """Model kinds that carry training rows inside them."""
-LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
-"""Alignments that do not keep lengths, so that any invertible factor is as good as another."""
 PREDICTED_ROWS_PER_FEATURE: Final = 2
 """Fewest anchor rows per encoded feature from which a party's own model can learn (NRI-DC)."""
 WELL_PREDICTED_ROWS: Final = 20
@@ -201,10 +199,15 @@ class AnchorTerms(Message):
         return ANCHORS[self.kind]
 
 
+AlignmentMethod = Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"]
+LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
+"""Methods that do not keep lengths, so that any invertible right factor is as good as another."""
+
+
 class AlignmentTerms(Message):
     """How the analyst computes G_i."""
 
-    method: Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"] = "isotropic"
+    method: AlignmentMethod = "isotropic"
     target: Literal["identity", "haar", "invertible"] = "identity"
     """The right factor of the target Z: the identity, a random orthogonal O or a random invertible R."""
     seed: int = Field(default=0, ge=0, lt=2**63)
@@ -212,7 +215,8 @@ class AlignmentTerms(Message):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.target == "invertible" and self.method not in LEAST_SQUARES_METHODS:
-            raise ValueError("an invertible target goes with imakura or kawakami: other methods keep lengths")
+            fitting = " or ".join(sorted(LEAST_SQUARES_METHODS))
+            raise ValueError(f"an invertible target goes with {fitting}: other methods keep lengths")
         return self
 
 

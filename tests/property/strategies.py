@@ -28,6 +28,7 @@ from protocol.states import Event, State
 from protocol.terms import (
     ANCHORS,
     LEAST_SQUARES_METHODS,
+    AlignmentMethod,
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
@@ -109,7 +110,7 @@ models = st.builds(
 
 @st.composite
 def alignments(draw: st.DrawFn) -> AlignmentTerms:
-    method = draw(st.sampled_from(get_args(AlignmentTerms.model_fields["method"].annotation)))
+    method = draw(st.sampled_from(get_args(AlignmentMethod)))
     keeps_lengths = method not in LEAST_SQUARES_METHODS
     targets = ["identity", "haar"] if keeps_lengths else ["identity", "haar", "invertible"]
     return AlignmentTerms(

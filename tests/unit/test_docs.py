@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 import typer.main
@@ -17,6 +17,7 @@ from analyst_server import cli as analyst_cli
 from analyst_server.api import routes
 from analyst_server.settings import Settings
 from protocol.errors import all_errors
+from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from user_client.cli import main as client_cli
 from user_client.sdk import PrivacyOptions
 
@@ -78,6 +79,18 @@ def test_every_slug_belongs_to_one_class() -> None:
 @pytest.mark.parametrize("code", sorted({cls.exit_code for cls in all_errors()} | {0, 2}))
 def test_exit_code_is_documented(code: int) -> None:
     assert f"| {code} |" in (DOCS / "cli.md").read_text()
+
+
+def test_every_alignment_method_is_described() -> None:
+    text = (DOCS / "methods.md").read_text()
+    described = {
+        name: matrices
+        for name, matrices in re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| ([^|]+) \|", text, re.MULTILINE)
+        if f"\n## {name}\n" in text
+    }
+    assert set(described) == set(get_args(AlignmentMethod))
+    fitted = {name for name, matrices in described.items() if matrices == "all matrices"}
+    assert fitted == LEAST_SQUARES_METHODS  # docs/protocol.md leaves it to this table
 
 
 def endpoints() -> list[tuple[str, str]]:

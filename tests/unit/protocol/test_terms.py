@@ -11,6 +11,7 @@ from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
 from protocol.terms import (
     ANCHORS,
     LEAST_SQUARES_METHODS,
+    AlignmentMethod,
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
@@ -46,7 +47,7 @@ def test_a_numeric_column_is_one_feature_and_a_categorical_one_per_level() -> No
     assert (AGE.width, SITE.width, SCHEMA.width) == (1, 3, 4)
 
 
-@pytest.mark.parametrize("method", get_args(AlignmentTerms.model_fields["method"].annotation))
+@pytest.mark.parametrize("method", get_args(AlignmentMethod))
 def test_an_invertible_target_goes_with_least_squares_alone(method: Any) -> None:
     if method in LEAST_SQUARES_METHODS:
         assert AlignmentTerms(method=method, target="invertible").target == "invertible"

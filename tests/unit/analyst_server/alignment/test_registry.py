@@ -12,7 +12,7 @@ from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.registry import METHODS, TARGETS
 from protocol.arrays import dequantise, quantise
-from protocol.terms import AlignmentTerms
+from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from tests.unit.analyst_server.alignment.parties import Matrix, shared_span, worst_disagreement
 
 PAIRS = [
@@ -38,6 +38,10 @@ def run(method: str = "odc", anchor_reps: Any = None, **options: Any) -> Any:
 def test_the_terms_offer_exactly_the_registered_names(name: str) -> None:
     registered = {"method": tuple(METHODS), "target": tuple(TARGETS)}[name]
     assert AlignmentTerms.model_fields[name].annotation.__args__ == registered  # type: ignore[union-attr]
+
+
+def test_the_terms_know_the_methods_of_least_squares() -> None:
+    assert {name for name, method in METHODS.items() if method.is_least_squares} == LEAST_SQUARES_METHODS
 
 
 def test_odc_by_name_is_odc() -> None:

@@ -26,7 +26,7 @@ from protocol.errors import (
 )
 from protocol.lists import pack_list
 from protocol.messages import Acceptance, SealedAnchor
-from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
+from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium, rows
 from user_client.custody.inventory import (
     ACCEPTANCE_FILE,
@@ -462,7 +462,7 @@ def test_a_table_without_rows_makes_a_consumer(consortium: Consortium) -> None:
 # the downlink
 
 
-@pytest.mark.parametrize("method", get_args(AlignmentTerms.model_fields["method"].annotation))
+@pytest.mark.parametrize("method", get_args(AlignmentMethod))
 def test_all_members_predict_the_same(method: str, consortium: Consortium) -> None:
     """With a full basis all spans are one, so F_i G_i is the same for every party, orthogonal or not."""
     target = "invertible" if method in LEAST_SQUARES_METHODS else "haar"
