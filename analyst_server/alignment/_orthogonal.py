@@ -16,28 +16,30 @@ from analyst_server.alignment._threads import in_parts, own_threads
 Matrix64 = NDArray[np.float64]
 
 EXTRA_STEPS: Final = 2
-"""For matrices that are conditioned worse than was expected; what takes longer is left to singular values."""
+"""Steps beyond the expected number, for matrices conditioned worse than expected. Those that need more are
+left to the singular value decomposition."""
 
 LARGE_ORDER: Final = 128
-"""Up to it a product is so much cheaper than a factorisation that the iteration is worth many steps."""
+"""Up to this order products are so much cheaper than a factorisation that many steps are worth taking."""
 
 CUBES: Final = 20
-"""Multiplications over ``l**3``: ten steps of two products, and a decomposition takes about as many."""
+"""Multiplications per factor, divided by ``l**3``: ten steps of two products. A decomposition takes about as
+many."""
 
 PORTION_BYTES: Final = 2**18
-"""What is iterated at a time; three arrays of it stay in the cache of one core."""
+"""Bytes of matrices iterated at a time: three arrays of this size stay in the cache of one core."""
 
 
 def orthogonal_factor(cross_products: Matrix) -> Matrix:
     """Return the orthogonal ``G`` that maximises ``tr(G.T @ M)`` for each matrix ``M``.
 
-    With ``M = U S V.T`` it is ``U V.T`` [1]_; sign flips and rotations inside equal singular
-    values cancel in the product, so no sign convention is needed.
+    With ``M = U S V.T`` it is ``U V.T`` [1]_. Sign flips, and rotations among equal singular
+    values, cancel in the product, so no sign convention is needed.
 
     Parameters
     ----------
     cross_products : (..., l, l) ndarray of float32 or float64
-        For alignment ``A_i.T @ Z``. Not modified.
+        For an alignment, ``A_i.T @ Z``. Not modified.
 
     Returns
     -------
@@ -53,17 +55,18 @@ def orthogonal_factor(cross_products: Matrix) -> Matrix:
 
 
 def haar_orthogonal(order: int, rng: np.random.Generator) -> Matrix64:
-    """Draw from O(order) with the Haar measure: QR of a Gaussian matrix, signs of R made positive."""
+    """Draw from O(order) by the Haar measure: the Q of a Gaussian matrix, with diag(R) made positive."""
     q, r = np.linalg.qr(rng.standard_normal((order, order)))
     return np.asarray(q * np.sign(np.diagonal(r)))
 
 
 def polar_factors(matrices: Matrix) -> Matrix:
-    """Return ``U V.T`` of each matrix ``U S V.T`` of a stack.
+    """Return ``U V.T`` for each matrix ``U S V.T`` of a stack.
 
-    Where the matrices are conditioned well, the scaled Newton-Schulz iteration of [1]_: two products a
-    step. Its every result is checked; what has not become orthogonal, and all of a stack that two of its
-    matrices show to be conditioned badly, comes from the singular value decomposition.
+    A well-conditioned stack goes through the scaled Newton-Schulz iteration of [1]_, two products per
+    step, and every result is checked. Matrices whose result is not orthogonal are computed again by a
+    singular value decomposition. So is the whole stack, without iterating, if a sample of two matrices
+    is badly conditioned.
 
     Parameters
     ----------
@@ -73,7 +76,7 @@ def polar_factors(matrices: Matrix) -> Matrix:
     Returns
     -------
     (c, l, l) ndarray of the same type
-        Orthogonal up to rounding, for singular matrices too, where it is one choice of many.
+        Orthogonal up to rounding. A singular matrix has several such factors; one of them is returned.
 
     References
     ----------
@@ -99,7 +102,10 @@ def polar_factors(matrices: Matrix) -> Matrix:
 
 
 def _max_condition(dtype: np.dtype[np.floating], order: int) -> float:
-    """Return up to which condition the iteration beats singular values, which numpy takes in double."""
+    """Return the condition number up to which the iteration is faster than a decomposition.
+
+    numpy decomposes stacks in double precision whatever their type.
+    """
     if order > LARGE_ORDER:
         return 1e3 if dtype == np.float32 else 0.0
     return 1e4 if dtype == np.float32 else 2e3
@@ -113,14 +119,14 @@ def _by_products(matrices: Matrix, condition: float) -> Matrix:
 
 
 def _newton_schulz(matrices: Matrix, lower: float) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Return the iterates, and which of them are not the answer.
+    """Return the iterates, and a mask of those that did not become orthogonal.
 
-    ``x <- r x (3 - r**2 x**2) / 2`` brings singular values in [lower, 1] as close to 1 as a cubic can.
-    Those below come as well, only later.
+    A step ``x <- r x (3 - r**2 x**2) / 2`` brings singular values in [lower, 1] as close to 1 as a cubic
+    can. Smaller ones converge as well, but need more steps.
     """
     nearly = np.sqrt(np.finfo(matrices.dtype).eps)  # one step squares the distance to orthogonality
     iterate, gram, spread = _normalised(matrices)
-    if spread < 0.5:  # as under a Haar anchor, where parties of one span are orthogonal to each other already
+    if spread < 0.5:  # nearly orthogonal already, like the products of one span under a Haar anchor
         lower = np.sqrt((1 - spread) / (1 + spread))
     other, extra = np.empty_like(iterate), 0
     while True:
@@ -140,7 +146,10 @@ def _newton_schulz(matrices: Matrix, lower: float) -> tuple[Matrix, NDArray[np.b
 
 
 def _normalised(matrices: Matrix) -> tuple[Matrix, Matrix, float]:
-    """Return the matrices over a bound of their norm, ``M.T @ M`` of that, and its distance from ``s I``."""
+    """Return the matrices divided by a bound of their norm, their Gram matrices, and a distance.
+
+    It is the largest distance of a Gram matrix, divided by its mean eigenvalue, from the identity.
+    """
     peak = np.abs(matrices).max(axis=(1, 2), keepdims=True)
     iterate = matrices / np.where(peak > 0, peak, 1)  # no square of an entry overflows or vanishes
     gram = iterate.transpose(0, 2, 1) @ iterate
@@ -148,7 +157,7 @@ def _normalised(matrices: Matrix) -> tuple[Matrix, Matrix, float]:
     size = np.trace(gram, axis1=1, axis2=2)[:, None, None] / order
     size = np.where(size > 0, size, 1)
     norm = np.sqrt(np.square(gram).sum(axis=(1, 2), keepdims=True))
-    # ||M.T M / s - I||**2 = ||M.T M / s||**2 - l, but not to rounding
+    # equal to ||M.T M / s||**2 - l, in which rounding errors would cancel everything
     spread = np.sqrt(np.square(gram / size - np.eye(order, dtype=gram.dtype)).sum(axis=(1, 2), keepdims=True))
     bound = np.where(spread < 0.5, size * (1 + spread), np.where(norm > 0, norm, 1))
     iterate /= np.sqrt(bound)
@@ -162,10 +171,10 @@ def _by_singular_values(matrices: Matrix) -> Matrix:
 
 
 def _expected_condition(matrices: Matrix) -> float:
-    """Return a bound of the condition of most matrices of a stack, from two of them.
+    """Estimate from two matrices of a stack a bound of the condition number of most of them.
 
-    Cross-products of parties of one span all have the same singular values. Those of different spans
-    have not, and few are conditioned much worse than the others.
+    Cross-products of parties of one span all have the same singular values. With different spans they
+    differ, but few are conditioned much worse than the others.
     """
     values = np.linalg.svd(matrices[[len(matrices) // 3, -1]], compute_uv=False)
     if not values[:, -1].all():

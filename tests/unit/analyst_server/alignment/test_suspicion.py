@@ -159,9 +159,9 @@ def test_the_evidence_has_the_figures() -> None:
     reps = related()
     reps[1], reps[2] = 2 * reps[1], np.random.default_rng(1).permutation(reps[2])
     first, second = suspects(reps, anchor_is_isotropic=True)
-    assert first.evidence == "has singular values from 2 to 2, all 1 expected"
+    assert first.evidence == "has singular values from 2 to 2, expected all to be 1"
     assert "who share" in second.evidence
-    assert "chance alone shares 8%" in second.evidence  # 5 of 64
+    assert "chance alone would share 8%" in second.evidence  # 5 of 64
 
 
 @pytest.mark.parametrize("factor", [0.1, 10.0])
