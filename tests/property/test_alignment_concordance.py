@@ -32,7 +32,7 @@ SAME_IN_ANY_ORDER: list[Callable[[list[Matrix]], Solution]] = [
     align_kawakami,
     align_procrustes,
     align_gopp,
-    # every step is the same; where it stops in a flat valley hangs on the last bit
+    # every step is the same; where it stops in a flat valley depends on the last bit
     partial(align_rdp, max_iterations=5),
 ]
 EXACT = 1e-9
@@ -55,7 +55,7 @@ def orthogonal(order: int, rng: np.random.Generator) -> Matrix:
 
 
 def invertible(order: int, rng: np.random.Generator) -> Matrix:
-    """Of a condition of ten at most, so that the tolerance stays a statement about the method."""
+    """Return a matrix of condition number at most ten, so that the tolerance is about the method alone."""
     return np.asarray(orthogonal(order, rng) * rng.uniform(0.2, 2, order) @ orthogonal(order, rng))
 
 
@@ -129,7 +129,7 @@ def noisy_reps(draw: st.DrawFn) -> tuple[list[Matrix], list[int]]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     latent_dim, parties = draw(st.integers(1, 5)), draw(st.integers(2, 6))
     rows = draw(st.integers(2 * latent_dim + 2, 60))
-    # apart from each other, so that what the k-th direction is does not hang on the last bit
+    # apart from each other, so that the k-th direction does not depend on the last bit
     common = np.linalg.qr(rng.standard_normal((rows, latent_dim)))[0] * 1.5 ** np.arange(latent_dim)
     noise = 0.1 / np.sqrt(rows)
     reps = [
