@@ -22,7 +22,7 @@ def uniform(source: ByteSource, count: int) -> Matrix64:
 
 
 def gaussian(source: ByteSource, count: int) -> Matrix64:
-    """Return ``count`` standard normal numbers by Box-Muller, two from each pair of uniform ones."""
+    """Return ``count`` standard normal numbers by Box-Muller, two from each pair of uniform numbers."""
     pairs = uniform(source, 2 * ((count + 1) // 2)).reshape(-1, 2)
     radius = np.sqrt(-2 * np.log1p(-pairs[:, 0]))
     angle = 2 * np.pi * pairs[:, 1]
@@ -30,20 +30,20 @@ def gaussian(source: ByteSource, count: int) -> Matrix64:
 
 
 def haar(source: ByteSource, order: int) -> Matrix64:
-    """Return a matrix of O(order) with the Haar distribution: QR of a Gaussian one, diag(R) > 0."""
+    """Return a Haar-distributed orthogonal matrix: the Q of a Gaussian matrix, with diag(R) > 0."""
     q, r = np.linalg.qr(gaussian(source, order * order).reshape(order, order))
     return np.asarray(q * np.sign(np.diagonal(r)))
 
 
 def permutation(source: ByteSource, count: int) -> NDArray[np.int64]:
-    """Return 0 to ``count - 1`` in random order: the order of as many uniform numbers."""
+    """Return 0 to ``count - 1`` in random order: the sorting order of ``count`` uniform numbers."""
     return np.argsort(uniform(source, count), kind="stable")
 
 
 def _haar_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
     """Return a random orthogonal matrix: ``A.T @ A = I``.
 
-    From ``A @ F_i`` the analyst learns the bases up to one unknown rotation common to all, nothing else.
+    The ``A @ F_i`` tell the analyst the bases up to one unknown rotation common to all, and nothing else.
     """
     if rows != features:
         raise ValueError(f"a haar anchor is square, got {rows} x {features}")
@@ -51,13 +51,15 @@ def _haar_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
 
 
 def _gaussian_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
-    """Return standard normal entries, as in Nosaka and Yoshise, "Data collaboration analysis over matrix
-    manifolds", section 4."""
+    """Return standard normal entries.
+
+    Nosaka and Yoshise, "Data collaboration analysis over matrix manifolds", section 4, use them.
+    """
     return gaussian(source, rows * features).reshape(rows, features)
 
 
 def _uniform_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
-    """Return entries in [0, 1), as in the ODC paper (arXiv:2403.02780v5, section V)."""
+    """Return entries in [0, 1), as the ODC paper uses them (arXiv:2403.02780v5, section V)."""
     return uniform(source, rows * features).reshape(rows, features)
 
 
@@ -66,11 +68,11 @@ EXPANSIONS: Final[Mapping[str, Callable[[ByteSource, int, int], Matrix64]]] = {
     "gaussian": _gaussian_anchor,
     "uniform": _uniform_anchor,
 }
-"""How each kind of anchor in the terms is made from its key stream, unless it travels as a matrix."""
+"""How each kind of anchor is expanded from its key stream. A kind that travels as a matrix is not here."""
 
 
 def expand_anchor(kind: str, source: ByteSource, *, rows: int, features: int) -> Matrix64:
-    """Return the anchor of a kind from its key stream.
+    """Return the anchor A, the matrix that all institutions share and the analyst does not know.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Key streams for tests: repeatable bytes, no secret at all."""
+"""Key streams for tests: repeatable bytes, not secret."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_the_ends_of_the_stream_give_finite_gaussian_numbers(byte: bytes) -> Non
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_uniform_numbers_are_uniform(seed: int) -> None:
-    """At 1e-5 a right generator fails one run in twenty thousand; the seeds are fixed."""
+    """With five seeds a correct generator would fail once in twenty thousand runs; the seeds are fixed."""
     assert scipy.stats.kstest(uniform(stream(seed), 20_000), "uniform").pvalue > 1e-5
 
 
