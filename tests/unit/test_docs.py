@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 import user_client.errors  # noqa: F401  # so that all_errors() knows the client's
 from analyst_server import cli as analyst_cli
-from analyst_server.api import routes
+from analyst_server.api import problems, routes
 from analyst_server.settings import Settings
 from protocol.errors import all_errors
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
@@ -62,13 +62,15 @@ def test_setting_is_documented(field: str) -> None:
 
 
 @pytest.mark.parametrize("cls", all_errors(), ids=lambda cls: cls.code)
-def test_error_has_a_title_a_hint_and_a_page_of_its_own(cls: Any) -> None:
-    text = (DOCS / "errors.md").read_text()
-    assert cls.title
-    assert cls.hint
-    section = text.split(f"\n## {cls.code}\n")
-    assert len(section) == 2
-    assert f"`{cls.__name__}`" in section[1].split("\n## ")[0]
+def test_error_has_a_section_with_its_title_docstring_status_exit_code_and_hint(cls: Any) -> None:
+    sections = (DOCS / "errors.md").read_text().split(f"\n## {cls.code}\n")
+    assert len(sections) == 2
+    docstring = (vars(cls).get("__doc__") or "").split("\n")[0]
+    about = f"{cls.title}: {docstring[:1].lower()}{docstring[1:]}" if docstring else f"{cls.title}."
+    where = f"HTTP {problems.STATUS[cls]}" if cls in problems.STATUS else "at the institution only"
+    assert sections[1].split("\n## ")[0].strip() == (
+        f"{about}\n\n`{cls.__name__}`, {where}, exit code {cls.exit_code}. What to do: {cls.hint}."
+    )
 
 
 def test_every_slug_belongs_to_one_class() -> None:

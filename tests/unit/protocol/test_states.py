@@ -72,7 +72,7 @@ def test_every_state_is_reached_and_every_event_used() -> None:
 
 
 def test_an_event_out_of_order_is_said_with_state_and_event() -> None:
-    with pytest.raises(OutOfOrderError, match="collaboration is draft; it cannot take 'seal' now") as caught:
+    with pytest.raises(OutOfOrderError, match="collaboration is draft: 'seal' is not possible now") as caught:
         advance(State.DRAFT, Event.SEAL)
     assert caught.value.context == {"state": "draft"}
     assert caught.value.__suppress_context__

@@ -525,7 +525,7 @@ def test_every_column_that_does_not_fit_the_terms_is_told_at_once(odc: Odc) -> N
     assert result.code == 3
     assert result.out.splitlines() == [
         "column 'x0', row 40: expected a number",
-        "column 'y', row 40: expected one of the 2 levels of the terms",
+        "column 'y', row 40: expected one of the 2 levels in the terms",
     ]
     assert "2 of 4 columns do not fit" in result.err
 
