@@ -190,10 +190,7 @@ class DigestMismatchError(ProtocolError):
 
     code = "digest-mismatch"
     title = "Bytes were changed on the way"
-    hint = (
-        "send again: what was already checked is kept; if the error persists, something between the two sides"
-        " changes bytes"
-    )
+    hint = "send again: what was checked is kept; if the error persists, something on the way changes bytes"
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: the digest differs from the signed one")
@@ -291,10 +288,7 @@ class SealBrokenError(TrustError):
 
     code = "seal-broken"
     title = "Sealed anchor does not open"
-    hint = (
-        "tell the lead institution; if the error persists, the analyst has to cancel this collaboration and"
-        " start another"
-    )
+    hint = "tell the lead institution; if the error persists, the collaboration has to be cancelled"
 
 
 class LedgerError(TrustError):

@@ -1,7 +1,7 @@
 """The terms of a collaboration: what every institution reads and signs before anything is sent.
 
-They fix the columns and their encoding, what is predicted, the anchor, the alignment, the model and
-what the downlink carries. Frozen, and valid once constructed.
+They fix the columns and their encoding, what is predicted, the anchor, the alignment, the model and the
+content of the downlink. Terms are frozen, and valid once constructed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from protocol.limits import (
 )
 
 _MOVES_A_TERMINAL = r"\x00-\x1f\x7f-\x9f\u{200e}\u{200f}\u{2028}-\u{202e}\u{2066}-\u{2069}"
-"""Control characters, and those that turn the direction of writing: what is read must be what is signed."""
+"""Control characters, and those that change the direction of writing: people must see what they sign."""
 _LINE = f"^[^{_MOVES_A_TERMINAL}]*$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS, pattern=_LINE)]
 FieldText = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS, pattern=_LINE)]
@@ -39,9 +39,9 @@ PartyName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}
 Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
 RowType = Literal["f2", "f4", "f8", "i1"]
-"""Number types of the representations: floats, or 8-bit integers with a scale for each column."""
+"""Number types of the representations: floats, or 8-bit integers with one scale per column."""
 ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset({"svm"})
-"""Model kinds that carry training rows inside them."""
+"""Model kinds that contain training rows."""
 PREDICTED_ROWS_PER_FEATURE: Final = 2
 """Fewest anchor rows per encoded feature from which a party's own model can learn (NRI-DC)."""
 WELL_PREDICTED_ROWS: Final = 20
@@ -56,7 +56,7 @@ class NumericColumn(Message):
     low: float
     high: float
     impute: float | None = None
-    """What an empty field becomes; None refuses empty fields."""
+    """The value an empty field gets; None means that empty fields are refused."""
     out_of_range: Literal["refuse", "clip"] = "refuse"
 
     @model_validator(mode="after")
@@ -97,7 +97,7 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 
 
 class Label(Message):
-    """The column to predict: one of a list of classes, numbered in this order on the wire."""
+    """The column to predict: one of a list of classes, which are numbered in this order on the wire."""
 
     name: Name
     classes: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_CLASSES)
@@ -110,12 +110,12 @@ class Label(Message):
 
     @property
     def wire_dtype(self) -> Literal["u1", "u2"]:
-        """The smallest integer type that numbers the classes."""
+        """The smallest integer type that can number the classes."""
         return "u1" if len(self.classes) <= 2**8 else "u2"
 
 
 class Schema(Message):
-    """How a table becomes a matrix, the same at every institution."""
+    """How a table becomes a matrix, in the same way at every institution."""
 
     columns: Annotated[tuple[Column, ...], FailFast()] = Field(min_length=1, max_length=MAX_COLUMNS)
     label_column: Label
@@ -133,13 +133,13 @@ class Schema(Message):
 
     @property
     def width(self) -> int:
-        """Encoded features: the paper's m."""
+        """Number of encoded features: the paper's m."""
         return sum(column.width for column in self.columns)
 
 
 @dataclass(frozen=True)
 class AnchorTraits:
-    """What everybody but the code that expands it has to know about one kind of anchor.
+    """What all code but its expansion has to know about one kind of anchor.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ ANCHORS: Final[Mapping[str, AnchorTraits]] = {
 
 
 class AnchorTerms(Message):
-    """Which anchor the institutions share: its kind, and how many rows it has (the paper's a)."""
+    """The kind of anchor that the institutions share, and its number of rows (the paper's a)."""
 
     kind: AnchorKind = "haar"
     rows: int = Field(ge=1, le=MAX_ROWS)
@@ -209,7 +209,7 @@ class AlignmentTerms(Message):
 
     method: AlignmentMethod = "isotropic"
     target: Literal["identity", "haar", "invertible"] = "identity"
-    """The right factor of the target Z: the identity, a random orthogonal O or a random invertible R."""
+    """Right factor of the target Z: the identity, a random orthogonal O or a random invertible R."""
     seed: int = Field(default=0, ge=0, lt=2**63)
 
     @model_validator(mode="after")
@@ -242,18 +242,18 @@ class SvmTerms(Message):
     """Kernel support vector machine, one class against the rest: row-revealing.
 
     Its support vectors are training rows. The kernel is ``exp(-gamma ||x - y||^2)`` of representations
-    brought to variance one; ``gamma`` None stands for 1 / l.
+    scaled to variance one; a ``gamma`` of None stands for 1 / l.
     """
 
     kind: Literal["svm"] = "svm"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
     gamma: float | None = Field(default=None, gt=0, le=1e6)
     seed: int = Field(default=0, ge=0, lt=2**32)
-    """Of the splits that the probabilities are calibrated on."""
+    """Seed of the splits on which the probabilities are calibrated."""
 
 
 class RandomFeatureSvmTerms(Message):
-    """Linear support vector machine on random Fourier features of that kernel: carries no rows.
+    """Linear support vector machine on random Fourier features of that kernel: it contains no rows.
 
     Rahimi and Recht, Random Features for Large-Scale Kernel Machines (NIPS 2007).
     """
@@ -264,7 +264,7 @@ class RandomFeatureSvmTerms(Message):
     gamma: float | None = Field(default=None, gt=0, le=1e6)
     epochs: int = Field(default=1000, ge=1, le=100_000)
     seed: int = Field(default=0, ge=0, lt=2**32)
-    """Of the random features, and of the splits that the probabilities are calibrated on."""
+    """Seed of the random features, and of the splits on which the probabilities are calibrated."""
 
 
 ModelTerms = Annotated[
@@ -273,7 +273,7 @@ ModelTerms = Annotated[
 
 
 class Terms(Message):
-    """What the analyst publishes and every institution signs."""
+    """The document that the analyst publishes and every institution signs."""
 
     signing_label: ClassVar[str] = "odc/v1/terms"
 
@@ -331,7 +331,7 @@ class Terms(Message):
 
     @property
     def returns_anchor_predictions(self) -> bool:
-        """Whether this is the NRI-DC mode: predictions for the anchor come back, neither G_i nor h."""
+        """Whether predictions for the anchor come back instead of G_i and h: the NRI-DC mode."""
         return self.downlink == "anchor-predictions"
 
     @property
@@ -341,5 +341,5 @@ class Terms(Message):
 
     @property
     def is_row_revealing(self) -> bool:
-        """Whether what comes back lets a member map rows of another member back."""
+        """Whether the model that comes back lets a member reconstruct projected rows of other members."""
         return self.model.kind in ROW_REVEALING_MODELS and not self.returns_anchor_predictions

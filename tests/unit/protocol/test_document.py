@@ -95,9 +95,12 @@ def test_the_table_of_errors_is_the_classes_with_their_statuses() -> None:
 
 
 def test_the_table_of_limits_is_the_module() -> None:
-    rows = re.findall(r"^\| `([A-Z_]+)` \| (\d+) \| .+ \|$", text(), re.MULTILINE)
-    expected = {name: str(value) for name, value in vars(limits).items() if name.isupper()}
-    assert dict(rows) == expected
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (\d+) \| (.+) \|$", text(), re.MULTILINE)
+    source = Path(limits.__file__).read_text()
+    reasons = re.findall(r'^([A-Z_]+): Final = [^\n]*\n"""(.+?)"""$', source, re.MULTILINE | re.DOTALL)
+    expected = [(name, str(getattr(limits, name)), reason.replace("\n", " ")) for name, reason in reasons]
+    assert rows == expected
+    assert {name for name, _ in reasons} == {name for name in vars(limits) if name.isupper()}
 
 
 def test_every_number_type_is_in_the_document() -> None:

@@ -80,7 +80,7 @@ def test_a_ledger_fits_no_other_collaboration() -> None:
 
 def test_a_number_out_of_order_is_named() -> None:
     entries = chain(ROUND)
-    with pytest.raises(LedgerError, match="entry 1: is numbered 2"):
+    with pytest.raises(LedgerError, match="entry 1: has the number 2"):
         check_chain(ID, [entries[0], *entries[2:]])
 
 
