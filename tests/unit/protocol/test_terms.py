@@ -74,7 +74,7 @@ def test_more_classes_than_two_bytes_number_are_refused() -> None:
         Label(name="y", classes=tuple(map(str, range(65537))))
 
 
-def test_categories_count_against_the_most_columns() -> None:
+def test_levels_count_towards_the_limit_of_columns() -> None:
     half = tuple(map(str, range(MAX_COLUMNS // 2 + 1)))
     columns = tuple(CategoricalColumn(name=name, levels=half) for name in ("a", "b"))
     with pytest.raises(ValidationError, match="at most 65536 encoded features"):
@@ -146,7 +146,7 @@ def test_a_dns_label_names_a_party(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a.b", "a/b", "a\n", "ä", "a" * 64])
-def test_anything_else_does_not(name: str) -> None:
+def test_anything_but_a_dns_label_is_refused_as_a_party(name: str) -> None:
     with pytest.raises(ValidationError):
         make(parties=(name,), lead=name)
 
