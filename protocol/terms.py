@@ -157,7 +157,7 @@ class AnchorTraits:
         With fewer anchor rows per encoded feature the plain words warn that a party's own model may
         predict badly; 0 for a kind that needs no such warning.
     warning : str
-        What the plain words say of every such anchor; empty if there is nothing to warn of.
+        What the plain words warn of under every such anchor; empty if there is nothing to warn of.
     """
 
     is_square: bool = False
@@ -174,13 +174,13 @@ ANCHORS: Final[Mapping[str, AnchorTraits]] = {
     "gaussian": AnchorTraits(few_rows_per_feature=WELL_PREDICTED_ROWS),
     "uniform": AnchorTraits(
         unfit_to_learn_from="no row where the features are below the middle of their range",
-        warning="a uniform anchor tells the analyst more than a haar anchor would.",
+        warning="uniform anchor: it tells the analyst more about each secret basis than a haar anchor would.",
     ),
     "public": AnchorTraits(
         travels_as_matrix=True,
         warning=(
-            "a public anchor is rows of a table: whoever has that table has a better guess at the"
-            " anchor than at a random one, and with the anchor the analyst could rebuild the projected part"
+            "public anchor: its rows come from a table. Whoever has that table can guess the anchor better"
+            " than a random one, and an analyst that has the anchor could rebuild what the projection keeps"
             " of your rows."
         ),
     ),

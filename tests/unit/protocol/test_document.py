@@ -68,6 +68,17 @@ def test_every_example_in_bytes_stands_in_the_vectors() -> None:
         assert any(example in each for each in stored), example[:40]
 
 
+def test_every_line_in_plain_words_stands_in_the_vectors() -> None:
+    shown, *others = blocks("text")
+    texts = [case["text"] for case in generate.deterministic()["plain_words.json"]]
+    assert shown == texts[0]
+    lines = {line for text in texts for line in text.splitlines()}
+    assert {line for block in others for line in block.splitlines()} <= lines
+    warnings = {line for line in lines if line.startswith("Warning: ")}
+    assert warnings <= {line for block in blocks("text") for line in block.splitlines()}
+    assert {f"Warning: {traits.warning}" for traits in ANCHORS.values() if traits.warning} <= warnings
+
+
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_message_has_a_section_that_names_its_fields(kind: type[Message]) -> None:
     rows = [line for line in section(kind.__name__).splitlines() if line.startswith("| `")]
