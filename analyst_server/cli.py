@@ -25,7 +25,7 @@ from protocol import __version__
 from protocol.codec import explain
 from protocol.errors import InputError, UnreadableFileError
 from protocol.invitation import Invitation
-from protocol.terms import RowType
+from protocol.terms import ANCHORS, RowType
 from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
 from runtime.files import read_text
 from runtime.start_up import loading
@@ -182,9 +182,7 @@ def plan(
         int | None, typer.Option(help="federated rounds to compare with, R [default: twice the break-even]")
     ] = None,
     rep_dtype: Annotated[str, typer.Option(help="number type of our terms: f2, f4, f8 or i1")] = "f4",
-    anchor_kind: Annotated[
-        str, typer.Option(help="anchor of our terms: haar, gaussian, uniform or public")
-    ] = "haar",
+    anchor_kind: Annotated[str, typer.Option(help=f"anchor of our terms: {', '.join(ANCHORS)}")] = "haar",
     classes: Annotated[int, typer.Option(help="classes of the label")] = 2,
     html: HtmlFile = None,
     as_json: AsJson = False,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.accuracy.bases import principal_directions
 from user_client.privacy.noise import add_noise, clip_rows, gaussian_sigma
 from user_client.privacy.reduction import hidden_share
-from user_client.secret.numbers import haar
+from user_client.secret.expansion import haar
 
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.intp]

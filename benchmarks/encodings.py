@@ -28,8 +28,8 @@ from metering.formulas import FORMULA_BITS, uplink
 from protocol.arrays import dequantise, quantise
 from protocol.terms import RowType
 from user_client.custody.keystream import KeyStream
-from user_client.secret.anchor import expand_anchor
 from user_client.secret.basis import draw_secret_basis
+from user_client.secret.expansion import expand_anchor
 
 Matrix = NDArray[Any]
 NUMBER_TYPES: Final = get_args(RowType)

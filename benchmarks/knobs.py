@@ -16,7 +16,7 @@ from benchmarks.report import Options, Report, main
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.reduction import hidden_share
 from user_client.sdk.privacy import PrivacyOptions, treat
-from user_client.secret.anchor import expand_anchor
+from user_client.secret.expansion import expand_anchor
 
 SEEDS, FULL_SEEDS = 3, 10
 PARTIES, ROWS, LATENT_DIM = 10, 100, 20

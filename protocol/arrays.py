@@ -1,10 +1,10 @@
-"""Arrays <-> a byte stream in chunks, each checked as it arrives.
+"""Arrays as a stream of chunks, each of which is checked as it arrives.
 
-The stream of a transfer is the arrays of its manifest one after another, each cut into chunks of
-``chunk_bytes`` (the last may be shorter), each chunk preceded by its SHA-256. An array's digest is
-the SHA-256 of its chunk digests behind a label, so it is known without a second pass and a receiver
-that resumes needs the chunk digests alone. Values are little-endian in C order; sender and receiver
-hold one chunk, never a matrix (docs/protocol.md, "Array stream").
+The stream of a transfer consists of the arrays of its manifest, one after another. Each array is cut into
+chunks of ``chunk_bytes`` (the last may be shorter), and each chunk is preceded by its SHA-256. The digest of
+an array is the SHA-256 of a label and its chunk digests, so that it needs no second pass over the data, and a
+receiver that resumes needs only the chunk digests. Values are little-endian in C order. Sender and receiver
+hold one chunk in memory, never a matrix (docs/protocol.md, "Array stream").
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ArrayDigest:
 
 
 def little_endian(array: NDArray[np.generic], dtype: Dtype) -> NDArray[np.generic]:
-    """Return ``array`` as the wire has it; a copy only where order or type differ."""
+    """Return ``array`` in the form of the wire; it is copied only where order or type differ."""
     return np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<"))
 
 
@@ -53,26 +53,27 @@ def quantise(matrix: NDArray[np.floating]) -> tuple[NDArray[np.int8], NDArray[np
     Parameters
     ----------
     matrix : (n, l) ndarray of float
-        Finite. Not modified; worked on in blocks of rows, so that no second matrix of floats is held.
+        Finite. Not modified; processed in blocks of rows, so that no second matrix of floats is held.
 
     Returns
     -------
     values : (n, l) ndarray of int8
-        The nearest of -127 to 127 to each entry over its scale; ties to even.
+        Each entry divided by its column's scale, rounded to the nearest integer, ties to even. All lie
+        between -127 and 127.
     scale : (l,) ndarray of float32
-        The largest magnitude of a column over 127, so that no entry is off by more than half of it;
-        0 for a column of zeros.
+        The largest magnitude in the column divided by 127, so that no entry is off by more than half a
+        scale; 0 for a column of zeros.
 
     Raises
     ------
     ValueError
-        If an entry is not finite, or too large for a scale.
+        If an entry is not finite, or too large to have a scale.
     """
     largest = np.maximum(matrix.max(axis=0, initial=0), -matrix.min(axis=0, initial=0))
     if not (largest <= float(_LARGEST_I1 * MAX_SCALE)).all():
         raise ValueError("an entry is not finite or too large")
     scale = (largest / _LARGEST_I1).astype("<f4")
-    scale[scale < _SMALLEST_SCALE] = 0  # a subnormal one would be too coarse itself
+    scale[scale < _SMALLEST_SCALE] = 0  # a subnormal scale would itself be too coarse
     divisor = np.where(scale > 0, scale, np.inf)  # a column without a scale becomes zeros
     values = np.empty(matrix.shape, dtype=np.int8)
     for start in range(0, len(matrix), _BLOCK_ROWS):
@@ -82,23 +83,23 @@ def quantise(matrix: NDArray[np.floating]) -> tuple[NDArray[np.int8], NDArray[np
 
 
 def dequantise(values: NDArray[np.int8], scale: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the float32 matrix that `quantise` has rounded; it is the only memory taken."""
+    """Return the float32 matrix that `quantise` has rounded; no other memory is allocated."""
     return np.multiply(values, scale, dtype=np.float32)
 
 
 def chunks_of(data: memoryview, chunk_bytes: int) -> Iterator[memoryview]:
-    """Cut one array's bytes into its chunks, without copying."""
+    """Yield the chunks of one array's bytes, without copying."""
     for start in range(0, len(data), chunk_bytes):
         yield data[start : start + chunk_bytes]
 
 
 def raw_bytes(array: NDArray[np.generic]) -> memoryview:
-    """The bytes of a C-ordered array, without copying; an empty array has none."""
+    """Return the bytes of a C-ordered array, without copying."""
     return array.reshape(-1).view(np.uint8).data
 
 
 def specify(name: str, array: NDArray[np.generic], dtype: Dtype, chunk_bytes: int) -> ArraySpec:
-    """Return the manifest's line for ``array``, which must be as `little_endian` returns it."""
+    """Return the manifest's entry for ``array``, which must have the form that `little_endian` returns."""
     running = ArrayDigest()
     for chunk in chunks_of(raw_bytes(array), chunk_bytes):
         running.update(hashlib.sha256(chunk).digest())
@@ -119,7 +120,7 @@ def whole_digest(array_digests: Iterable[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one chunk stands: in the stream with its digest, and in the concatenated arrays."""
+    """The place of one chunk: with its digest in the stream, and in the concatenated arrays."""
 
     array: int
     stream_offset: int
@@ -144,7 +145,7 @@ class Layout:
         self.stream_bytes = self.payload_bytes + DIGEST_BYTES * self.chunk_count
 
     def payload_start(self, array: int) -> int:
-        """Where an array begins in the concatenation of all arrays."""
+        """Return the offset at which an array begins in the concatenation of all arrays."""
         return sum(spec.payload_bytes for spec in self.specs[:array])
 
     def slot(self, index: int) -> Slot:
@@ -166,7 +167,7 @@ class Layout:
         raise IndexError(index)
 
     def stream_offset(self, chunks_done: int) -> int:
-        """Where the stream goes on after so many whole chunks."""
+        """Return the offset in the stream after ``chunks_done`` whole chunks."""
         return self.stream_bytes if chunks_done == self.chunk_count else self.slot(chunks_done).stream_offset
 
     def chunks_before(self, stream_offset: int) -> int | None:
@@ -185,7 +186,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk that has the digest its sender gave it."""
+    """A chunk that has the digest that was sent with it."""
 
     slot: Slot
     digest: bytes
@@ -193,9 +194,9 @@ class Chunk:
 
 
 class StreamReader:
-    """Turns the bytes of a transfer, in pieces of any size, into checked chunks.
+    """Turns the bytes of a transfer, which may come in pieces of any size, into checked chunks.
 
-    Start it at ``chunks_done`` to resume; it holds at most one chunk.
+    With ``chunks_done`` it resumes after that many chunks. It holds at most one chunk in memory.
     """
 
     def __init__(self, layout: Layout, chunks_done: int = 0) -> None:
@@ -209,9 +210,9 @@ class StreamReader:
         Raises
         ------
         DigestMismatchError
-            If a chunk is not what its digest says. Chunks before it stay good.
+            If a chunk does not have the digest sent with it. Earlier chunks stay valid.
         LimitExceededError
-            If there is more data than the manifest promises.
+            If there is more data than the manifest announces.
         """
         rest = memoryview(data)
         while len(rest):
@@ -234,27 +235,27 @@ class StreamReader:
 
 
 def check_values(layout: Layout, chunk: Chunk, classes: int | None = None) -> None:
-    """Raise if a chunk holds a NaN, an infinity, a scale out of range, or a label that numbers no class.
+    """Check that a chunk holds neither a NaN, an infinity, a bad scale nor a label outside the classes.
 
     Parameters
     ----------
     layout : Layout
-        Of the transfer the chunk belongs to.
+        Of the transfer that the chunk belongs to.
     chunk : Chunk
-        Integer arrays are checked against ``classes``, floating ones for finiteness, scales from 0 to
-        `MAX_SCALE`, so that what they scale is finite too.
+        Integers must lie from 0 to ``classes - 1`` and floats must be finite. Scales must lie from 0 to
+        `MAX_SCALE`, so that the scaled numbers are finite too.
     classes : int, optional
-        Number of classes in the terms; None for arrays that are not labels.
+        Number of classes in the terms; None for integers that are not labels, which are not checked.
 
     Raises
     ------
     NotFiniteError, LabelOutOfRangeError
-        With the row's index, never its value.
+        Naming the row, never its value.
     """
     spec = layout.specs[chunk.slot.array]
     values = np.frombuffer(chunk.data, dtype=np.dtype(spec.dtype).newbyteorder("<"))
     if spec.name in SCALE_ARRAYS:
-        bad = ~((values >= 0) & (values <= float(MAX_SCALE)))  # a NaN is neither
+        bad = ~((values >= 0) & (values <= float(MAX_SCALE)))  # written so that a NaN is bad too
     else:
         bad = ~np.isfinite(values) if values.dtype.kind == "f" else _outside(values, classes)
     if bad.any():

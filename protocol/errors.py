@@ -1,10 +1,10 @@
-"""The error family both sides share.
+"""The errors that both sides share.
 
-One class, one slug, three faces: typed in Python, RFC 9457 problem details on the wire, a sentence
-with its fix at the terminal::
+Each class has one slug and three forms: a typed exception in Python, RFC 9457 problem details on the wire,
+and at the terminal a sentence with a hint that says what to do::
 
     OdcError
-     +- ProtocolError                    bytes or messages that break the specification
+     +- ProtocolError                    bytes or messages that violate the specification
      |   +- MalformedMessageError
      |   +- UnsupportedVersionError
      |   +- LimitExceededError
@@ -15,7 +15,7 @@ with its fix at the terminal::
      |   +- DigestMismatchError
      |   +- OffsetMismatchError
      |   +- TruncatedError
-     +- TrustError                       who says so, and may they
+     +- TrustError                       an author or a permission that is not valid
      |   +- SignatureError
      |   +- CertificateRequiredError
      |   +- CertificateRefusedError
@@ -25,9 +25,9 @@ with its fix at the terminal::
      |   +- SealBrokenError
      |   +- LedgerError
      |   +- TokenRefusedError
-     +- InputError                       a file or option of the person at the keyboard
+     +- InputError                       a file or an option that cannot be used
      |   +- UnreadableFileError
-     +- RoundError                       the right message at the wrong time
+     +- RoundError                       a valid message at the wrong time
          +- OutOfOrderError
          +- TermsNotAcceptedError
          +- TermsMismatchError
@@ -38,8 +38,8 @@ with its fix at the terminal::
          +- NotFoundError
          +- RoundFailedError
 
-A message names what was expected and what came; it never carries a value from a table, a key or a
-matrix, because it may end in a log.
+A message says what was expected and what came. It never contains a value from a table, a key or a matrix,
+because it may end up in a log.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ PROBLEM_TYPE_PREFIX = "/problems/"
 
 
 class OdcError(Exception):
-    """Base of every error that crosses a border of this project.
+    """The base of all errors, and the form in which an unknown or unexpected one is shown.
 
     Attributes
     ----------
     detail : str
-        What was expected and what came, for this occurrence.
+        What was expected and what came, in this case.
     context : dict
-        Public extension members of the problem document; JSON values only.
+        Public extension members of the problem document, JSON values only.
     """
 
     code: ClassVar[str] = "error"
@@ -82,7 +82,7 @@ class OdcError(Exception):
 
     @classmethod
     def rebuilt(cls, detail: str, hint: str, context: dict[str, Any]) -> Self:
-        """Return an instance from a received problem, past the constructor of the subclass."""
+        """Return an instance with the text of a received problem, without calling the class's constructor."""
         error = cls.__new__(cls)
         OdcError.__init__(error, detail, **context)
         error.hint = hint
@@ -90,7 +90,7 @@ class OdcError(Exception):
 
 
 class ProtocolError(OdcError):
-    """Bytes or a message that break docs/protocol.md."""
+    """Bytes or a message that violate docs/protocol.md."""
 
     code = "protocol-error"
     title = "Message breaks the protocol"
@@ -102,7 +102,7 @@ class MalformedMessageError(ProtocolError):
 
     code = "malformed-message"
     title = "Message cannot be read"
-    hint = "send it again; if it stays, the sender's software differs from docs/protocol.md"
+    hint = "send it again; if the error persists, the sender's software does not follow docs/protocol.md"
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(f"{kind}: {reason}", kind=kind)
@@ -126,7 +126,7 @@ class UnsupportedVersionError(ProtocolError):
 
 
 class LimitExceededError(ProtocolError):
-    """A size, count or time over its number in protocol/limits.py or the analyst's settings."""
+    """A size, count or time above its limit in protocol/limits.py or in the analyst's settings."""
 
     code = "limit-exceeded"
     title = "Too large"
@@ -138,7 +138,7 @@ class LimitExceededError(ProtocolError):
 
 
 class ShapeMismatchError(ProtocolError):
-    """A matrix does not have the shape the signed terms promise."""
+    """A matrix that does not have the shape that the signed terms prescribe."""
 
     code = "shape-mismatch"
     title = "Matrix has the wrong shape"
@@ -150,7 +150,7 @@ class ShapeMismatchError(ProtocolError):
 
 
 class DtypeMismatchError(ProtocolError):
-    """A matrix is not of the number type the signed terms promise."""
+    """A matrix that does not have the number type that the signed terms prescribe."""
 
     code = "dtype-mismatch"
     title = "Matrix has the wrong number type"
@@ -165,14 +165,14 @@ class NotFiniteError(ProtocolError):
 
     code = "not-finite"
     title = "Matrix has a NaN or an infinity"
-    hint = "find the row in your table: a missing value without imputation, or an overflow in float16"
+    hint = "check this row of your table: a missing value was not imputed, or a number overflows float16"
 
     def __init__(self, name: str, row: int) -> None:
         super().__init__(f"{name}: row {row} is not finite", array=name, row=row)
 
 
 class LabelOutOfRangeError(ProtocolError):
-    """A label that numbers no class of the terms."""
+    """A label that is not the number of a class in the terms."""
 
     code = "label-out-of-range"
     title = "Label outside the classes of the terms"
@@ -183,18 +183,18 @@ class LabelOutOfRangeError(ProtocolError):
 
 
 class DigestMismatchError(ProtocolError):
-    """Bytes that do not have the digest their sender signed."""
+    """Bytes that do not have the digest that their sender signed."""
 
     code = "digest-mismatch"
     title = "Bytes were changed on the way"
-    hint = "send again: what was already checked is kept; if it stays, something on the line rewrites bytes"
+    hint = "send again: what was checked is kept; if the error persists, something on the way changes bytes"
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: the digest differs from the signed one")
 
 
 class OffsetMismatchError(ProtocolError):
-    """An append that does not start where the receiver stands."""
+    """An append that does not start at the offset that the receiver has reached."""
 
     code = "offset-mismatch"
     title = "Upload continues at another offset"
@@ -205,7 +205,7 @@ class OffsetMismatchError(ProtocolError):
 
     @property
     def expected(self) -> int:
-        """Where the receiver stands; raises `MalformedMessageError` if its problem does not say so."""
+        """The receiver's offset; raises `MalformedMessageError` if its problem document has none."""
         offset = self.context.get("expected")
         if not isinstance(offset, int) or offset < 0:
             raise MalformedMessageError("problem offset-mismatch", "names no expected offset")
@@ -213,7 +213,7 @@ class OffsetMismatchError(ProtocolError):
 
 
 class TruncatedError(ProtocolError):
-    """Fewer bytes than the manifest promises."""
+    """A message with fewer bytes than announced."""
 
     code = "truncated"
     title = "Message ends too early"
@@ -224,7 +224,7 @@ class TruncatedError(ProtocolError):
 
 
 class TrustError(OdcError):
-    """A signature, certificate or permission that does not hold."""
+    """A signature, certificate or permission that is not valid."""
 
     code = "trust-error"
     title = "Not trusted"
@@ -236,7 +236,7 @@ class SignatureError(TrustError):
 
     code = "bad-signature"
     title = "Signature does not hold"
-    hint = "do not go on; compare the root fingerprint with the lead institution by telephone"
+    hint = "stop here, and compare the root fingerprint with the lead institution by telephone"
 
 
 class CertificateRequiredError(TrustError):
@@ -244,11 +244,11 @@ class CertificateRequiredError(TrustError):
 
     code = "certificate-required"
     title = "Client certificate required"
-    hint = "run `odc join INVITATION` first; a proxy that opens TLS removes the certificate"
+    hint = "run `odc join INVITATION` first; a proxy that decrypts TLS removes the certificate"
 
 
 class CertificateRefusedError(TrustError):
-    """A certificate that does not lead to the consortium's root, or is out of its time."""
+    """A certificate that does not chain to the consortium's root, has expired or is not valid yet."""
 
     code = "certificate-refused"
     title = "Certificate refused"
@@ -256,25 +256,23 @@ class CertificateRefusedError(TrustError):
 
 
 class CertificateRevokedError(TrustError):
-    """A certificate that the lead institution has taken back."""
+    """A certificate that the lead institution has revoked."""
 
     code = "certificate-revoked"
     title = "Certificate revoked"
-    hint = (
-        "ask the lead institution why, and for a new invitation; whoever held the key must not use it again"
-    )
+    hint = "ask the lead institution why, and for a new invitation; the old key must not be used again"
 
 
 class NotPermittedError(TrustError):
-    """A known party asks for what its role does not allow."""
+    """A known party that asks for something its role does not allow."""
 
     code = "not-permitted"
     title = "Not permitted"
-    hint = "the terms say which party does what; `odc status` says who you are"
+    hint = "the terms say which party does what; `odc status` shows which party you are"
 
 
 class InvitationError(TrustError):
-    """An invitation that is expired, used, or not of this consortium."""
+    """An invitation that has expired, has been used, or is of another consortium."""
 
     code = "invitation-invalid"
     title = "Invitation cannot be used"
@@ -282,15 +280,15 @@ class InvitationError(TrustError):
 
 
 class SealBrokenError(TrustError):
-    """A sealed anchor that does not open, or not to what its sender committed to."""
+    """A sealed anchor that cannot be opened, or that does not match its sender's commitment."""
 
     code = "seal-broken"
     title = "Sealed anchor does not open"
-    hint = "tell the lead institution; if it stays, the analyst cancels this collaboration and starts another"
+    hint = "tell the lead institution; if the error persists, the collaboration has to be cancelled"
 
 
 class LedgerError(TrustError):
-    """A ledger that was changed, shortened or rewritten, or that says other than we know."""
+    """A ledger that was changed, shortened or rewritten, or that contradicts our own records."""
 
     code = "ledger-broken"
     title = "Ledger does not hold"
@@ -298,15 +296,15 @@ class LedgerError(TrustError):
 
 
 class TokenRefusedError(TrustError):
-    """An API token that is unknown, revoked, or past its end."""
+    """An API token that is unknown, revoked or expired."""
 
     code = "token-refused"
     title = "API token refused"
-    hint = "make a new one: `odc token create`, or `odc-analyst token create` for the analyst's operator"
+    hint = "create a new one: `odc token create`, or `odc-analyst token create` for the analyst's operator"
 
 
 class InputError(OdcError):
-    """Something the person at the keyboard gave cannot be used."""
+    """A file or an option, given by the person at the keyboard, that cannot be used."""
 
     code = "input-error"
     title = "Input cannot be used"
@@ -314,7 +312,7 @@ class InputError(OdcError):
 
 
 class UnreadableFileError(InputError):
-    """A file that is missing, not readable, or of another kind."""
+    """A file that is missing, not readable, or not of the expected kind."""
 
     code = "unreadable-file"
     title = "File cannot be read"
@@ -325,25 +323,25 @@ class UnreadableFileError(InputError):
 
 
 class RoundError(OdcError):
-    """A request that is right in itself and wrong for the state of the collaboration."""
+    """A valid request that the collaboration does not allow in its present state."""
 
     code = "round-error"
     title = "Not now"
-    hint = "`odc status` says what the collaboration waits for"
+    hint = "`odc status` says what the collaboration is waiting for"
 
 
 class OutOfOrderError(RoundError):
-    """An event that the present state does not take."""
+    """An event that the present state does not allow."""
 
     code = "out-of-order"
     title = "Not in this state"
 
     def __init__(self, state: str, event: str) -> None:
-        super().__init__(f"the collaboration is {state}; it cannot take '{event}' now", state=state)
+        super().__init__(f"the collaboration is {state}: '{event}' is not possible now", state=state)
 
 
 class TermsNotAcceptedError(RoundError):
-    """An institution acts before it signed the terms."""
+    """An institution that acts before it has signed the terms."""
 
     code = "terms-not-accepted"
     title = "Terms are not accepted"
@@ -361,34 +359,34 @@ class TermsMismatchError(RoundError):
     hint = "fetch the terms again with `odc terms show`, accept them and prepare again"
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}: was made for other terms than the ones in force")
+        super().__init__(f"{what}: was made for other terms than those in force")
 
 
 class ConsentMissingError(RoundError):
-    """Row-revealing terms without the word of consent they ask for."""
+    """An acceptance of row-revealing terms without the separate consent that they require."""
 
     code = "consent-missing"
     title = "Consent is missing"
-    hint = "the model shows other members projected rows; consent with --accept-row-revealing-model"
+    hint = "the model shows projected rows to other members; consent with --accept-row-revealing-model"
 
 
 class DifferentUplinkError(RoundError):
-    """A second uplink of one party with other bytes than the first."""
+    """A second uplink of a party, with other bytes than the first."""
 
     code = "different-uplink"
     title = "Another uplink was already accepted"
-    hint = "one uplink per party: the accepted one stands; a correction needs a new collaboration"
+    hint = "a party has one uplink, and the accepted one is final; a correction needs a new collaboration"
 
     def __init__(self, party: str) -> None:
         super().__init__(f"{party} already sent an uplink with other bytes", party=party)
 
 
 class AlreadyExistsError(RoundError):
-    """A thing of this name exists with other content."""
+    """Something of this name that exists already, with other content."""
 
     code = "already-exists"
     title = "Exists already"
-    hint = "choose another name, or use what exists"
+    hint = "choose another name, or use the existing one"
 
 
 class UploadSupersededError(RoundError):
@@ -400,15 +398,15 @@ class UploadSupersededError(RoundError):
 
 
 class NotFoundError(RoundError):
-    """No such thing, or none that this party may know of."""
+    """Something that does not exist, or that this party may not know of."""
 
     code = "not-found"
     title = "Not found"
-    hint = "check the id; `odc status` lists the collaborations you are a member of"
+    hint = "check the id: `odc status` lists the collaborations you are a member of"
 
 
 class RoundFailedError(RoundError):
-    """The analyst could not finish the round."""
+    """A round that the analyst could not finish."""
 
     code = "round-failed"
     title = "The round failed at the analyst"
@@ -422,12 +420,12 @@ def _subclasses(cls: type[OdcError]) -> Iterator[type[OdcError]]:
 
 
 def all_errors() -> list[type[OdcError]]:
-    """Every class of the family that is loaded, the client's and server's own included."""
+    """Return all error classes that are loaded, including those of the client and the server."""
     return list(_subclasses(OdcError))
 
 
 def from_problem(problem: dict[str, Any]) -> OdcError:
-    """Rebuild the error behind a received problem document; an unknown type becomes `OdcError`."""
+    """Return the error that a received problem document describes; `OdcError` if its type is unknown."""
     kind = str(problem.get("type", "")).removeprefix(PROBLEM_TYPE_PREFIX)
     cls = next((cls for cls in all_errors() if cls.code == kind), OdcError)
     known = {"type", "title", "detail", "hint", "status", "instance"}

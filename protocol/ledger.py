@@ -1,8 +1,8 @@
-"""The ledger: every step of a collaboration, each bound to all before it.
+"""The ledger: a chain of entries, one for each step of a collaboration.
 
-An entry names what its step was about and the digest of the entry before it, so that one digest, the
-*head*, stands for the whole. The analyst signs the head whenever somebody asks for the ledger, and a
-`Receipt` names the entry of its uplink. Layout and rules: docs/protocol.md, "Ledger".
+An entry contains the digest of what its step was about and the digest of the entry before it, so that one
+digest, the *head*, stands for the whole ledger. The analyst signs the head whenever somebody asks for the
+ledger, and a `Receipt` names the entry of its uplink. Layout and rules: docs/protocol.md, "Ledger".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from protocol.terms import Identifier, PartyName
 
 
 class LedgerEntry(Message):
-    """One step of the table of states."""
+    """One event in the table of states."""
 
     signing_label: ClassVar[str] = "odc/v1/ledger-entry"
 
@@ -31,13 +31,13 @@ class LedgerEntry(Message):
     at: UnixTime
     event: Annotated[Event, Field(strict=False)]
     party: PartyName | None
-    """Whose step it was; None for the analyst's."""
+    """The party that took the step; None for the analyst."""
     state: Annotated[State, Field(strict=False)]
-    """Where the collaboration stood afterwards."""
+    """State of the collaboration after the step."""
     subject: Digest | None
     """Digest of what the step was about: a signed message, the anchor's commitment, the model."""
     previous: Digest
-    """`entry_digest` of the entry before, or `first_previous`."""
+    """`entry_digest` of the entry before; in the first entry, `first_previous`."""
 
 
 class LedgerHead(Message):
@@ -52,7 +52,7 @@ class LedgerHead(Message):
 
 
 class LedgerPage(Message):
-    """Some entries, and the head of all there are."""
+    """Some of the entries, and the head of the whole ledger."""
 
     signing_label: ClassVar[str] = "odc/v1/ledger-page"
 
@@ -62,27 +62,27 @@ class LedgerPage(Message):
 
 
 def first_previous(collaboration_id: str) -> bytes:
-    """What the first entry names as the one before it, so that it fits no other collaboration."""
+    """Return ``previous`` of the first entry, which binds the ledger to its collaboration."""
     return sha256(b"odc/v1/ledger\x00" + collaboration_id.encode()).digest()
 
 
 def entry_digest(entry: LedgerEntry) -> bytes:
-    """Return what the next entry, and the head, call this one."""
+    """Return the digest by which the next entry, or the head, refers to this one."""
     return sha256(entry.signing_label.encode() + b"\x00" + encode(entry)).digest()
 
 
 def check_chain(collaboration_id: str, entries: Sequence[LedgerEntry]) -> list[bytes]:
-    """Return the head after 0, 1, ... entries, if each follows from the one before.
+    """Return the heads after 0, 1, ... entries of a valid chain.
 
-    The rules of docs/protocol.md, "Ledger": (1) entries are numbered from 0; (2) each names the digest
-    of the one before; (3) its event leads to its state; (4) a party's uplink is accepted once.
+    It checks the rules of docs/protocol.md, "Ledger": (1) entries are numbered from 0; (2) each contains the
+    digest of the one before; (3) its event leads to its state; (4) a party's uplink is accepted only once.
 
-    Raises `LedgerError`, which names the first entry that breaks one.
+    Raises `LedgerError`, which names the first entry that breaks a rule.
     """
     heads, state, received = [first_previous(collaboration_id)], State.DRAFT, set()
     for number, entry in enumerate(entries):
         if entry.index != number:  # (1)
-            raise LedgerError(f"entry {number}: is numbered {entry.index}")
+            raise LedgerError(f"entry {number}: has the number {entry.index}")
         if entry.previous != heads[-1]:  # (2)
             before = f"entry {number - 1}" if number else f"collaboration {collaboration_id}"
             raise LedgerError(f"entry {number}: does not continue {before}; one of the two was changed")
@@ -101,7 +101,7 @@ def check_chain(collaboration_id: str, entries: Sequence[LedgerEntry]) -> list[b
 
 
 def pack_pages(pages: Iterable[bytes]) -> bytes:
-    """Return pages as they stand in a file: the length of each in four bytes, then the page."""
+    """Return pages in the format of a file: the length of each in four bytes, then the page."""
     return b"".join(struct.pack("<I", len(page)) + page for page in pages)
 
 

@@ -1,6 +1,6 @@
-"""Every number a peer can push against, with its reason.
+"""Limits on every size, count and time that a peer can influence, each with its reason.
 
-A limit is tested before memory is taken. Raising one is compatible; lowering one is not.
+A limit is checked before memory is allocated. Raising a limit is a compatible change, lowering one is not.
 """
 
 from __future__ import annotations
@@ -8,43 +8,44 @@ from __future__ import annotations
 from typing import Final
 
 MAX_MESSAGE_BYTES: Final = 4 * 2**20
-"""A control message. Terms with 20 000 columns of 100 bytes are half of this."""
+"""A control message. Terms with 20 000 columns of 100 bytes each take half of this."""
 
 MAX_NESTING: Final = 16
 """Depth of a message. The deepest we send (a column inside a schema inside terms) is 5."""
 
 MAX_CONTAINERS: Final = 2**17
-"""Maps and arrays of one message: each costs a reader some hundred bytes and a sender one. Terms with the
-most columns have half of this."""
+"""Maps and arrays in one message: each costs the sender one byte and the reader some hundred bytes of memory.
+Terms with the largest number of columns have half as many."""
 
 MAX_FIELDS: Final = 64
-"""Keys of one map. The most we send (in the terms) is 15."""
+"""Keys of one map. The largest we send (the terms) has 15."""
 
 MIN_CHUNK_BYTES: Final = 64 * 2**10
-"""Below this the 32-byte digest of each chunk is no longer small against the chunk."""
+"""In smaller chunks the 32-byte digest would no longer be small compared with the chunk."""
 
 MAX_CHUNK_BYTES: Final = 4 * 2**20
 """The receiver holds one chunk in memory per upload."""
 
 DEFAULT_CHUNK_BYTES: Final = 2**20
+"""The chunk size of a sender that has no reason to choose another one."""
 
 MAX_ROWS: Final = 2**31 - 1
 """Rows of one array: the largest count a 32-bit reader can hold."""
 
 MAX_LATENT_DIM: Final = 2**14
-"""An l x l float64 matrix of this size is 2 GiB, the most one alignment step should take."""
+"""An l x l float64 matrix of this size has 2 GiB, the most memory one alignment step should take."""
 
 MAX_ARRAY_BYTES: Final = 2**40
 """One array of an uplink: 1 TiB. An analyst may set less (see its settings)."""
 
 MAX_SCALE: Final = 2**120
-"""A scale of 8-bit integers: 128 times it is still a float32."""
+"""A scale of 8-bit integers, 2^120: 128 times as much is still a float32."""
 
 MAX_MODEL_BYTES: Final = 2**31 - 1
-"""A model: what one ONNX file can hold, and an institution keeps in memory to predict."""
+"""A model: the largest size of one ONNX file, which an institution keeps in memory to predict."""
 
 MAX_ANSWER_BYTES: Final = 64 * 2**20
-"""Any other answer of the analyst: the report and status of thousands of parties."""
+"""Any other answer of the analyst, for example the report or status of thousands of parties."""
 
 MAX_COLUMNS: Final = 2**16
 """Columns of a schema, and levels of one categorical column."""
@@ -56,19 +57,19 @@ MAX_PARTIES: Final = 2**14
 """Parties of one collaboration."""
 
 MAX_LEDGER_PAGE: Final = 2**14
-"""Entries of one page of a ledger. Each has 230 bytes at most, so that a full page is a message."""
+"""Entries of one page of a ledger. Each has at most 230 bytes, so that a full page fits into a message."""
 
 MAX_STEPS_OF_A_PARTY: Final = 1000
-"""Entries one party may cause in a ledger, which nobody can shorten; an honest one causes four."""
+"""Entries that one party may add to a ledger, since none is ever removed; an honest party adds four."""
 
 MAX_LEDGER_BYTES: Final = 2**28
-"""A ledger as a file. Of the most parties, each with four steps, it has 15 MiB."""
+"""A ledger as a file. With the largest number of parties and four steps of each it has 15 MiB."""
 
 MAX_TOKENS_OF_A_PARTY: Final = 1000
-"""API tokens one party may have that have not ended, revoked ones too."""
+"""API tokens of one party that have not expired, including revoked ones."""
 
 MAX_TOKEN_S: Final = 366 * 86400
-"""How long an API token may hold: whoever leaves takes none along for longer."""
+"""Lifetime of an API token, so that a token that somebody leaves with expires within a year."""
 
 MAX_TOKEN_REQUEST_BYTES: Final = 4096
 """A digest, a label of 200 characters, an id and a time."""
@@ -80,13 +81,13 @@ MAX_TEXT_CHARS: Final = 20_000
 """Free text for people: the purpose in the terms."""
 
 MAX_ENROLMENT_BYTES: Final = 256 * 2**10
-"""A request for a certificate: the one message that strangers may send. Its parts make 192 KiB at most."""
+"""A request for a certificate, the one message that strangers may send. Its parts have at most 192 KiB."""
 
 MAX_CHAIN_CERTIFICATES: Final = 4
-"""A party's certificate of its own PKI and the intermediates below its CA."""
+"""A party's certificate from its own PKI, and the intermediate certificates up to its CA."""
 
 MAX_CHAIN_CERTIFICATE_BYTES: Final = 16 * 2**10
-"""One of them; they have 1 to 4 KiB."""
+"""One of these certificates; they usually have 1 to 4 KiB."""
 
 MAX_CERTIFICATE_BYTES: Final = 64 * 2**10
 """A certificate as PEM; ours have about 1 KiB."""
@@ -95,22 +96,22 @@ MAX_REVOCATION_LIST_BYTES: Final = 4 * 2**20
 """A revocation list: some 100 000 certificates."""
 
 MAX_HEAD_BYTES: Final = 64 * 2**10
-"""Request line and headers, which anybody may send; ours take less than 1 KiB."""
+"""Request line and headers, which anybody may send; ours have less than 1 KiB."""
 
 MAX_HEAD_S: Final = 60
-"""From a connection to its first whole head."""
+"""From the start of a connection to the end of its first request's headers."""
 
 MAX_BODY_S: Final = 60
-"""For a message of a few megabytes at most; uploads have a limit of their own."""
+"""For the body of a message, which has a few megabytes at most; uploads have a limit of their own."""
 
 MAX_PENDING_ENROLMENTS: Final = 10_000
-"""Join requests an analyst keeps unanswered."""
+"""Join requests that the analyst stores until the lead answers them."""
 
 SEED_BYTES: Final = 32
 """The anchor's seed: a ChaCha20 key."""
 
 MAX_ANCHOR_MATRIX_BYTES: Final = 256 * 2**20
-"""A public anchor as float32: 80 000 rows of 784 features. Every member keeps it in memory to contribute."""
+"""An anchor that travels, as float32: 80 000 rows of 784 features. Every member holds it in memory."""
 
 MAX_KEY_STREAM_BYTES: Final = 2**38
-"""ChaCha20 counts 64-byte blocks in 32 bits."""
+"""ChaCha20 counts its 64-byte blocks in 32 bits."""

@@ -1,7 +1,7 @@
-"""The states a collaboration passes through, as one table.
+"""The states of a collaboration and the events that change them, as one table.
 
-Everything that changes a state goes through `advance`; the picture in docs/protocol.md is drawn
-from `TRANSITIONS` by a test.
+Every change of state goes through `advance`. A test checks that the picture in docs/protocol.md is drawn from
+`TRANSITIONS`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from protocol.errors import OutOfOrderError
 
 
 class State(StrEnum):
-    """Where a collaboration stands."""
+    """The state of a collaboration."""
 
     DRAFT = "draft"
     ENROLLING = "enrolling"
@@ -30,7 +30,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to it."""
+    """What can happen to a collaboration."""
 
     PUBLISH_TERMS = "publish terms"
     ACCEPT_TERMS = "accept terms"
@@ -61,13 +61,13 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.TRAINING, Event.RELEASE): State.RELEASED,
     (State.RELEASED, Event.FETCH_DOWNLINK): State.RELEASED,
     (State.RELEASED, Event.CLOSE): State.CLOSED,
-    # work that was cut off or went wrong starts again from what was sealed
+    # interrupted or failed work starts again from the sealed uplinks
     (State.ALIGNING, Event.FAIL): State.FAILED,
     (State.TRAINING, Event.FAIL): State.FAILED,
     (State.ALIGNING, Event.RESUME): State.SEALED,
     (State.TRAINING, Event.RESUME): State.SEALED,
     (State.FAILED, Event.RESUME): State.SEALED,
-    # nothing is taken back once the model is out
+    # once the model is released, nothing can be cancelled
     (State.DRAFT, Event.CANCEL): State.CANCELLED,
     (State.ENROLLING, Event.CANCEL): State.CANCELLED,
     (State.ANCHORED, Event.CANCEL): State.CANCELLED,

@@ -1,12 +1,14 @@
 """The terms of a collaboration: what every institution reads and signs before anything is sent.
 
-They fix the columns and their encoding, what is predicted, the anchor, the alignment, the model and
-what the downlink carries. Frozen, and valid once constructed.
+They fix the columns and their encoding, what is predicted, the anchor, the alignment, the model and the
+content of the downlink. Terms are frozen, and valid once constructed.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import FailFast, Field, StringConstraints, model_validator
@@ -25,7 +27,7 @@ from protocol.limits import (
 )
 
 _MOVES_A_TERMINAL = r"\x00-\x1f\x7f-\x9f\u{200e}\u{200f}\u{2028}-\u{202e}\u{2066}-\u{2069}"
-"""Control characters, and those that turn the direction of writing: what is read must be what is signed."""
+"""Control characters, and those that change the direction of writing: people must see what they sign."""
 _LINE = f"^[^{_MOVES_A_TERMINAL}]*$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS, pattern=_LINE)]
 FieldText = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS, pattern=_LINE)]
@@ -37,17 +39,13 @@ PartyName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}
 Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
 RowType = Literal["f2", "f4", "f8", "i1"]
-"""Number types of the representations: floats, or 8-bit integers with a scale for each column."""
+"""Number types of the representations: floats, or 8-bit integers with one scale per column."""
 ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset({"svm"})
-"""Model kinds that carry training rows inside them."""
-LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
-"""Alignments that do not keep lengths, so that any invertible factor is as good as another."""
-PREDICTED_ANCHORS: Final[frozenset[str]] = frozenset({"gaussian", "public"})
-"""Anchor kinds whose rows lie where a party's own model can learn from predictions for them."""
+"""Model kinds that contain training rows."""
 PREDICTED_ROWS_PER_FEATURE: Final = 2
-"""The fewest anchor rows a feature needs for that."""
+"""Fewest anchor rows per encoded feature from which a party's own model can learn (NRI-DC)."""
 WELL_PREDICTED_ROWS: Final = 20
-"""Below these `odc terms show` warns; docs/nri.md has the figures."""
+"""Rows per encoded feature of a random anchor from which it learns well; docs/nri.md has the figures."""
 
 
 class NumericColumn(Message):
@@ -58,7 +56,7 @@ class NumericColumn(Message):
     low: float
     high: float
     impute: float | None = None
-    """What an empty field becomes; None refuses empty fields."""
+    """The value an empty field gets; None means that empty fields are refused."""
     out_of_range: Literal["refuse", "clip"] = "refuse"
 
     @model_validator(mode="after")
@@ -99,7 +97,7 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 
 
 class Label(Message):
-    """The column to predict: one of a list of classes, numbered in this order on the wire."""
+    """The column to predict: one of a list of classes, which are numbered in this order on the wire."""
 
     name: Name
     classes: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_CLASSES)
@@ -112,12 +110,12 @@ class Label(Message):
 
     @property
     def wire_dtype(self) -> Literal["u1", "u2"]:
-        """The smallest integer type that numbers the classes."""
+        """The smallest integer type that can number the classes."""
         return "u1" if len(self.classes) <= 2**8 else "u2"
 
 
 class Schema(Message):
-    """How a table becomes a matrix, the same at every institution."""
+    """How a table becomes a matrix, in the same way at every institution."""
 
     columns: Annotated[tuple[Column, ...], FailFast()] = Field(min_length=1, max_length=MAX_COLUMNS)
     label_column: Label
@@ -135,35 +133,90 @@ class Schema(Message):
 
     @property
     def width(self) -> int:
-        """Encoded features: the paper's m."""
+        """Number of encoded features: the paper's m."""
         return sum(column.width for column in self.columns)
 
 
-class AnchorTerms(Message):
-    """Which anchor the lead institution draws, or supplies ("public"): ``rows`` is the paper's a."""
+@dataclass(frozen=True)
+class AnchorTraits:
+    """What all code but its expansion has to know about one kind of anchor.
 
-    kind: Literal["haar", "gaussian", "uniform", "public"] = "haar"
+    Attributes
+    ----------
+    is_square : bool
+        It has exactly as many rows as there are encoded features.
+    is_isotropic : bool
+        ``A.T @ A`` is the identity by construction.
+    travels_as_matrix : bool
+        The lead supplies the matrix, and the analyst relays it sealed. Every other kind is expanded
+        from its seed.
+    unfit_to_learn_from : str
+        What such an anchor has that keeps a party's own model from learning from predictions for its
+        rows (NRI-DC); empty if nothing does.
+    few_rows_per_feature : int
+        With fewer anchor rows per encoded feature the plain words warn that a party's own model may
+        predict badly; 0 for a kind that needs no such warning.
+    warning : str
+        What the plain words warn of under every such anchor; empty if there is nothing to warn of.
+    """
+
+    is_square: bool = False
+    is_isotropic: bool = False
+    travels_as_matrix: bool = False
+    unfit_to_learn_from: str = ""
+    few_rows_per_feature: int = 0
+    warning: str = ""
+
+
+AnchorKind = Literal["haar", "gaussian", "uniform", "public"]
+ANCHORS: Final[Mapping[str, AnchorTraits]] = {
+    "haar": AnchorTraits(is_square=True, is_isotropic=True, unfit_to_learn_from="no more rows than features"),
+    "gaussian": AnchorTraits(few_rows_per_feature=WELL_PREDICTED_ROWS),
+    "uniform": AnchorTraits(
+        unfit_to_learn_from="no row where the features are below the middle of their range",
+        warning="uniform anchor: it tells the analyst more about each secret basis than a haar anchor would.",
+    ),
+    "public": AnchorTraits(
+        travels_as_matrix=True,
+        warning=(
+            "public anchor: its rows come from a table. Whoever has that table can guess the anchor better"
+            " than a random one, and an analyst that has the anchor could rebuild what the projection keeps"
+            " of your rows."
+        ),
+    ),
+}
+"""Every `AnchorKind` with its traits. The institutions expand it: `user_client.secret.expansion`."""
+
+
+class AnchorTerms(Message):
+    """The kind of anchor that the institutions share, and its number of rows (the paper's a)."""
+
+    kind: AnchorKind = "haar"
     rows: int = Field(ge=1, le=MAX_ROWS)
 
+    @property
+    def traits(self) -> AnchorTraits:
+        return ANCHORS[self.kind]
 
-_UNFIT_TO_TRAIN_ON: Final = {
-    "haar": "no more rows than features",
-    "uniform": "no row where the features are below the middle of their range",
-}
+
+AlignmentMethod = Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"]
+LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
+"""Methods that do not keep lengths, so that any invertible right factor is as good as another."""
 
 
 class AlignmentTerms(Message):
     """How the analyst computes G_i."""
 
-    method: Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"] = "isotropic"
+    method: AlignmentMethod = "isotropic"
     target: Literal["identity", "haar", "invertible"] = "identity"
-    """The right factor of the target Z: the identity, a random orthogonal O or a random invertible R."""
+    """Right factor of the target Z: the identity, a random orthogonal O or a random invertible R."""
     seed: int = Field(default=0, ge=0, lt=2**63)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.target == "invertible" and self.method not in LEAST_SQUARES_METHODS:
-            raise ValueError("an invertible target goes with imakura or kawakami: other methods keep lengths")
+            fitting = " or ".join(sorted(LEAST_SQUARES_METHODS))
+            raise ValueError(f"an invertible target goes with {fitting}: other methods keep lengths")
         return self
 
 
@@ -189,18 +242,18 @@ class SvmTerms(Message):
     """Kernel support vector machine, one class against the rest: row-revealing.
 
     Its support vectors are training rows. The kernel is ``exp(-gamma ||x - y||^2)`` of representations
-    brought to variance one; ``gamma`` None stands for 1 / l.
+    scaled to variance one; a ``gamma`` of None stands for 1 / l.
     """
 
     kind: Literal["svm"] = "svm"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
     gamma: float | None = Field(default=None, gt=0, le=1e6)
     seed: int = Field(default=0, ge=0, lt=2**32)
-    """Of the splits that the probabilities are calibrated on."""
+    """Seed of the splits on which the probabilities are calibrated."""
 
 
 class RandomFeatureSvmTerms(Message):
-    """Linear support vector machine on random Fourier features of that kernel: carries no rows.
+    """Linear support vector machine on random Fourier features of that kernel: it contains no rows.
 
     Rahimi and Recht, Random Features for Large-Scale Kernel Machines (NIPS 2007).
     """
@@ -211,7 +264,7 @@ class RandomFeatureSvmTerms(Message):
     gamma: float | None = Field(default=None, gt=0, le=1e6)
     epochs: int = Field(default=1000, ge=1, le=100_000)
     seed: int = Field(default=0, ge=0, lt=2**32)
-    """Of the random features, and of the splits that the probabilities are calibrated on."""
+    """Seed of the random features, and of the splits on which the probabilities are calibrated."""
 
 
 ModelTerms = Annotated[
@@ -220,7 +273,7 @@ ModelTerms = Annotated[
 
 
 class Terms(Message):
-    """What the analyst publishes and every institution signs."""
+    """The document that the analyst publishes and every institution signs."""
 
     signing_label: ClassVar[str] = "odc/v1/terms"
 
@@ -250,21 +303,23 @@ class Terms(Message):
             raise ValueError(f"latent_dim must be at most the {width} encoded features")
         if self.anchor.rows < width:
             raise ValueError(f"the anchor needs at least as many rows as the {width} encoded features")
-        if self.anchor.kind == "haar" and self.anchor.rows != width:
-            raise ValueError(f"a haar anchor has as many rows as encoded features: {width}")
+        if self.anchor.traits.is_square and self.anchor.rows != width:
+            raise ValueError(f"a {self.anchor.kind} anchor has as many rows as encoded features: {width}")
         if self.anchor_matrix_bytes > MAX_ANCHOR_MATRIX_BYTES:
-            raise ValueError(f"a public anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)")
+            raise ValueError(
+                f"a {self.anchor.kind} anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)"
+            )
         if self.returns_anchor_predictions:
             self._check_anchor_predictions()
         return self
 
     def _check_anchor_predictions(self) -> None:
         kind, rows, width = self.anchor.kind, self.anchor.rows, self.table_schema.width
-        if kind not in PREDICTED_ANCHORS:
-            fit = " or ".join(sorted(PREDICTED_ANCHORS))
+        if unfit := self.anchor.traits.unfit_to_learn_from:
+            fit = " or ".join(name for name, traits in ANCHORS.items() if not traits.unfit_to_learn_from)
             raise ValueError(
                 "under anchor-predictions each party trains a model of its own on the anchor's rows, and"
-                f" a {kind} anchor has {_UNFIT_TO_TRAIN_ON[kind]}: take {fit}"
+                f" a {kind} anchor has {unfit}: take {fit}"
             )
         if rows < PREDICTED_ROWS_PER_FEATURE * width:
             raise ValueError(
@@ -276,15 +331,15 @@ class Terms(Message):
 
     @property
     def returns_anchor_predictions(self) -> bool:
-        """Whether this is the NRI-DC mode: predictions for the anchor come back, neither G_i nor h."""
+        """Whether predictions for the anchor come back instead of G_i and h: the NRI-DC mode."""
         return self.downlink == "anchor-predictions"
 
     @property
     def anchor_matrix_bytes(self) -> int:
-        """Bytes of the matrix that travels for a public anchor, as float32; 0 for one from a seed."""
-        return 4 * self.anchor.rows * self.table_schema.width if self.anchor.kind == "public" else 0
+        """Bytes of an anchor that travels as a matrix of float32; 0 for one that is expanded from a seed."""
+        return 4 * self.anchor.rows * self.table_schema.width if self.anchor.traits.travels_as_matrix else 0
 
     @property
     def is_row_revealing(self) -> bool:
-        """Whether what comes back lets a member map rows of another member back."""
+        """Whether the model that comes back lets a member reconstruct projected rows of other members."""
         return self.model.kind in ROW_REVEALING_MODELS and not self.returns_anchor_predictions

@@ -1,10 +1,10 @@
-"""What goes wrong at an institution, beside the family both sides share.
+"""Errors of an institution's software, in addition to those that both sides share.
 
 ::
 
     OdcError
      +- ConnectionFailedError      the analyst cannot be reached
-     |   +- TlsFailedError         reached, but not believed
+     |   +- TlsFailedError         it was reached, but TLS failed
      +- NotJoinedError
      +- NotPreparedError
      +- NotForgottenError
@@ -15,7 +15,7 @@
      +- ConfirmationNeededError
      +- PassphraseError
      +- PassphraseNeededError
-     +- TableError                 always a row or a column, never a value
+     +- TableError                 names a row or a column, never a value
          +- MissingColumnError
          +- EmptyFieldError
          +- NotANumberError
@@ -30,33 +30,36 @@ from runtime.terminal import LocalError
 
 
 class ConnectionFailedError(LocalError, OdcError):
-    """No connection to the analyst, or it broke and did not come back."""
+    """A connection to the analyst that could not be made, or broke and could not be restored."""
 
     code = "connection-failed"
     title = "The analyst cannot be reached"
     exit_code = 7
-    hint = "check address, firewall and proxy (HTTPS_PROXY); run the command again, it continues"
+    hint = "check address, firewall and proxy (HTTPS_PROXY), then run the command again: it continues"
 
 
 class TlsFailedError(ConnectionFailedError):
-    """The server's certificate is not of this consortium, or ours was refused in the handshake."""
+    """A TLS handshake in which the server's certificate is not of this consortium, or ours was refused."""
 
     code = "tls-failed"
     title = "TLS with the analyst failed"
-    hint = "check the clock, and that no proxy or antivirus opens TLS to this address; else ask the lead"
+    hint = (
+        "check the clock, and that no proxy or virus scanner decrypts TLS to this address; if neither is the"
+        " cause, ask the lead institution"
+    )
 
 
 class NotJoinedError(LocalError, OdcError):
-    """No certificate in the state directory."""
+    """A state directory without a certificate."""
 
     code = "not-joined"
     title = "This institution has not joined"
     exit_code = 5
-    hint = "run `odc join INVITATION`, or point --home (ODC_HOME) to the right directory"
+    hint = "run `odc join INVITATION`, or name the right directory with --home (ODC_HOME)"
 
 
 class NotPreparedError(LocalError, OdcError):
-    """A step that needs an earlier one on this machine."""
+    """A step that needs an earlier step on this machine."""
 
     code = "not-prepared"
     title = "An earlier step is missing"
@@ -65,37 +68,37 @@ class NotPreparedError(LocalError, OdcError):
 
 
 class NotForgottenError(LocalError, OdcError):
-    """The secret basis, or what leads to it, is or may be on this machine."""
+    """A machine that holds, or may hold, the secret basis or something it can be computed from."""
 
     code = "not-forgotten"
     title = "Not forgotten"
     exit_code = 6
-    hint = "run `odc forget`; look at files of unknown content yourself, and remove them"
+    hint = "run `odc forget`; inspect files of unknown content yourself and remove them"
 
 
 class BusyError(LocalError, OdcError):
-    """Two commands at once on one state directory."""
+    """A state directory that another command is using."""
 
     code = "busy"
-    title = "Another command is at work"
+    title = "Another command is running"
     exit_code = 6
-    hint = "wait for it to end, or stop it; then run this one again"
+    hint = "wait for it to end or stop it, then run this one again"
 
 
 class ChoiceNeededError(InputError):
-    """More than one thing fits."""
+    """A command that could be about more than one collaboration."""
 
     code = "choice-needed"
-    title = "Which one?"
-    hint = "name it with --collaboration ID"
+    title = "More than one collaboration"
+    hint = "name one of them with --collaboration ID"
 
 
 class ConfirmationNeededError(InputError):
-    """Something would be lost that nobody has given up in as many words."""
+    """A command that would erase something for good, and was not confirmed."""
 
     code = "confirmation-needed"
-    title = "Say so again"
-    hint = "run the command again with --yes if that is meant"
+    title = "Confirmation is needed"
+    hint = "run the command again with --yes to confirm"
 
 
 class PassphraseError(InputError):
@@ -103,15 +106,18 @@ class PassphraseError(InputError):
 
     code = "wrong-passphrase"
     title = "Passphrase does not open the file"
-    hint = "try again; without it what it locks is lost: a member joins anew, a lead founds a new consortium"
+    hint = (
+        "try again; without it the secrets are lost: a member has to join again, and a lead has to create a"
+        " new consortium"
+    )
 
 
 class PassphraseNeededError(InputError):
-    """A secret under a passphrase, and nobody to ask for it."""
+    """A secret that is protected by a passphrase, and no terminal to ask for it."""
 
     code = "passphrase-needed"
     title = "Passphrase is needed"
-    hint = "name a file that holds it: `odc --passphrase-file FILE ...`, or ODC_PASSPHRASE_FILE"
+    hint = "name a file that contains it: `odc --passphrase-file FILE ...`, or ODC_PASSPHRASE_FILE"
 
 
 class TableError(InputError):
@@ -133,7 +139,7 @@ class MissingColumnError(TableError):
 class EmptyFieldError(TableError):
     code = "empty-field"
     title = "Field is empty"
-    hint = "fill the field or drop the row; the terms give no imputation value for this column"
+    hint = "fill in the field or drop the row: the terms have no value to impute in this column"
 
     def __init__(self, column: str, row: int) -> None:
         super().__init__(f"column '{column}', row {row}: the field is empty")
@@ -150,7 +156,7 @@ class NotANumberError(TableError):
 class OutOfRangeError(TableError):
     code = "out-of-range"
     title = "Number out of range"
-    hint = 'check the unit of the column; the terms may also say out_of_range = "clip"'
+    hint = 'check the unit of the column; terms with out_of_range = "clip" would accept the number'
 
     def __init__(self, column: str, row: int, low: float, high: float) -> None:
         super().__init__(f"column '{column}', row {row}: expected a number from {low:g} to {high:g}")
@@ -161,4 +167,4 @@ class UnknownLevelError(TableError):
     title = "Unknown level"
 
     def __init__(self, column: str, row: int, levels: int) -> None:
-        super().__init__(f"column '{column}', row {row}: expected one of the {levels} levels of the terms")
+        super().__init__(f"column '{column}', row {row}: expected one of the {levels} levels in the terms")

@@ -1,6 +1,7 @@
-"""What G_i is: functions on arrays, one module per method, one registry.
+"""Alignment: from the anchor representations A_i to the change-of-basis matrices G_i.
 
-Numpy, SciPy and threadpoolctl only (docs/adr/0011).
+Functions on arrays: one module per method, and a registry of all methods. Only numpy, SciPy and threadpoolctl
+are imported here (docs/adr/0011).
 """
 
 from analyst_server.alignment.diagnostics import Diagnostics

@@ -1,4 +1,4 @@
-"""What every alignment method takes and gives."""
+"""What every alignment method takes and returns."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ AnchorReps = Sequence[Matrix]
 
 
 def orthonormality_tolerance(dtype: np.dtype[Any]) -> float:
-    """Return how far entries of ``A_i.T @ A_i`` may lie from those of I for rounding alone.
+    """Return how far rounding alone may move the entries of ``A_i.T @ A_i`` away from those of I.
 
-    float32 is good to 1e-6 here, but carries what was rounded to float16 (some 1e-3) or to 8-bit integers
-    (1e-2, worst where m is about 8) on the wire. A scaled or wrong basis is off by far more.
+    float32 arithmetic is accurate to 1e-6 here, but a float32 matrix may hold values that were rounded for
+    the wire: to float16 (errors of about 1e-3) or to 8-bit integers (1e-2, largest where m is about 8). A
+    scaled or wrong basis is off by far more.
     """
     return 1e-6 if dtype == np.float64 else 2e-2
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What a method found.
+    """What a method returns.
 
-    Every method also takes ``trusted``: the indices of the parties that shape the target, all of them if
-    None. The others are mapped onto it all the same.
+    Every method also takes ``trusted``: the indices of the parties that shape the target; None stands for
+    all of them. The other parties are mapped onto that target too.
 
     Attributes
     ----------
     changes_of_basis : list of (l_i, l) ndarrays
         G_i in the order of the parties.
     target : (a, l) ndarray
-        Z, what ``A_i @ G_i`` was brought to.
+        Z, which every ``A_i @ G_i`` approximates.
     description : str
         The target in words for a report, for example ``"A_1 O"``.
     """

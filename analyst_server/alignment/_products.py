@@ -1,4 +1,4 @@
-"""The products of all parties with one target, and their mean: where an alignment spends its flops."""
+"""Products of all parties with one target, and their mean: where an alignment spends most of its time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from analyst_server.alignment._contract import AnchorReps, Matrix
 from analyst_server.alignment._threads import in_parts, multiplies_unpacked, own_threads
 
 BLOCK_ROWS: Final = 2048
-"""Rows of the anchor taken at a time. What all parties share of them stays in the cache of a core."""
+"""Rows of the anchor per block. Those of the target, which every party needs, stay in the cache of a core."""
 
 SMALL_PRODUCT: Final = 10**6
-"""Multiplications up to which a product is taken from where its factors lie, by a BLAS that can do so."""
+"""Multiplications up to which some BLAS libraries skip packing the factors (`multiplies_unpacked`)."""
 
 MIN_BLOCK_ROWS: Final = 200
-"""Of fewer the calls cost more than is gained."""
+"""With fewer rows the calls cost more than is gained."""
 
 
 def cross_products(anchor_reps: AnchorReps, target: Matrix) -> Matrix:
     """Return ``A_i.T @ Z`` of every party as one (c, l, l) array; ``2 a l**2`` flops per party.
 
-    In the precision of the wider of the two. No copy is made of an ``A_i``.
+    The result has the wider type of the two factors. No ``A_i`` is copied.
     """
     count, (rows, latent_dim) = len(anchor_reps), target.shape
     dtype = np.result_type(*anchor_reps, target)
@@ -34,7 +34,7 @@ def cross_products(anchor_reps: AnchorReps, target: Matrix) -> Matrix:
         part = np.empty_like(turned[0])
         for start in range(0, rows, block_rows):
             block = slice(start, start + block_rows)
-            for index in range(first, last):  # the other way round, A_i.T @ Z, took up to twice as long
+            for index in range(first, last):  # A_i.T @ Z itself took up to twice as long as Z.T @ A_i
                 turned[index] += np.matmul(target[block].T, anchor_reps[index][block], out=part)
 
     with own_threads(float(rows) * latent_dim**2 * count) as threads:
@@ -43,10 +43,10 @@ def cross_products(anchor_reps: AnchorReps, target: Matrix) -> Matrix:
 
 
 def _rows_at_a_time(latent_dim: int, dtype: np.dtype[np.floating]) -> int:
-    """Return how many rows make the fastest products of order ``latent_dim``.
+    """Return how many rows at a time make products of order ``latent_dim`` fastest.
 
-    Small products of doubles are taken without packing, which would pack the target anew for each party:
-    for l = 50 in 0.75 of the time. In single precision nothing was gained.
+    Small products of doubles need no packing. Larger ones would pack the target again for each party: for
+    l = 50 the small ones took 0.75 of the time. In single precision nothing was gained.
     """
     small = SMALL_PRODUCT // latent_dim**2
     if dtype == np.float64 and small >= MIN_BLOCK_ROWS and multiplies_unpacked():

@@ -1,6 +1,6 @@
 """The leading directions of all anchor representations together, and the span of a single one.
 
-Products are made block by block: the a x (c l) matrix of all parties never exists.
+Products are computed block by block: the a x (c l) matrix of all parties is never formed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ Matrix64 = NDArray[np.float64]
 Svd = Literal["exact", "randomized"]
 
 BLOCK_BYTES = 2**24
-"""Enough columns or rows at a time for the product to run at full speed, little enough to stay near."""
+"""Bytes of columns or rows per block: enough for products to run at full speed, few enough for a cache."""
 SAFE_GAP = 1e-7
-"""A Gram matrix of float64 finds a space to some 1e-16 over its relative gap: here to 1e-9."""
+"""Relative gap above which a Gram matrix is used: it finds a space to about 1e-16 over the gap, here 1e-9."""
 SAFE_CONDITION = 1e3
-"""The Cholesky factor of a Gram matrix orthonormalises to some 1e-16 times the square of this: to 1e-10."""
+"""Condition number up to which a Cholesky factor is used: it orthonormalises to about 1e-16 times its square,
+here 1e-10."""
 OVERSAMPLING = 10
+"""Columns of a sketch beyond the directions asked for."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Stack:
 
     @property
     def widths(self) -> list[int]:
-        """Columns of each party."""
+        """Number of columns of each party."""
         return [matrix.shape[1] for matrix in (self.reps if self.weights is None else self.weights)]
 
     @property
@@ -44,7 +46,7 @@ class Stack:
         return self.reps[0].shape[0], sum(self.widths)
 
     def by_columns(self, at_least: int = 1) -> Iterator[Matrix64]:
-        """Yield all columns, some parties at a time."""
+        """Yield all columns in blocks of whole parties, each but the last of ``at_least`` columns or more."""
         enough = max(at_least, BLOCK_BYTES // (8 * self.shape[0]))
         block: list[Matrix64] = []
         for index in range(len(self.reps)):
@@ -56,7 +58,7 @@ class Stack:
             yield np.hstack(block)
 
     def by_rows(self, at_least: int = 1) -> Iterator[Matrix64]:
-        """Yield all rows, some at a time."""
+        """Yield all rows in blocks, each but the last of ``at_least`` rows or more."""
         rows, columns = self.shape
         height = max(at_least, BLOCK_BYTES // (8 * columns))
         for start in range(0, rows, height):
@@ -64,7 +66,7 @@ class Stack:
             yield np.hstack([self._columns_of(index, chosen) for index in range(len(self.reps))])
 
     def times(self, right: Matrix) -> Matrix64:
-        """Return ``M @ right``; the products in the wider of the types, their sum in float64."""
+        """Return ``M @ right``: products in the wider type of their factors, their sum in float64."""
         total, start = np.zeros((self.shape[0], right.shape[1])), 0
         for index, (rep, width) in enumerate(zip(self.reps, self.widths, strict=True)):
             part = right[start : start + width]
@@ -75,7 +77,7 @@ class Stack:
         return total
 
     def transposed_times(self, left: Matrix) -> Matrix64:
-        """Return ``M.T @ left``; the products in the wider of the types."""
+        """Return ``M.T @ left`` in float64: products in the wider type of their factors."""
         parts = [rep.T @ left for rep in self.reps]
         if self.weights is not None:
             parts = [weight.T @ part for weight, part in zip(self.weights, parts, strict=True)]
@@ -91,11 +93,11 @@ def leading_directions(
 ) -> tuple[Matrix64, Matrix64]:
     """Return the ``count`` leading left singular vectors of a stack and their singular values.
 
-    "exact" takes them from the smaller Gram matrix, ``min(a n**2, a**2 n)`` flops for ``n`` columns in
-    all, if the gap behind the last of them is wide enough for that, and otherwise from a QR
-    factorisation, which does not square the condition. "randomized" is the subspace iteration of [1]_
-    with the defaults of scikit-learn: ten more columns than asked for and four sweeps, or seven for less
-    than a tenth of all directions.
+    "exact" computes them from the smaller Gram matrix, ``min(a n**2, a**2 n)`` flops for ``n`` columns in
+    all, if the gap after the last singular value is wide enough. Otherwise it uses a QR factorisation,
+    which does not square the condition number. "randomized" is the subspace iteration of [1]_ with the
+    defaults of scikit-learn: ten columns more than asked for, and four sweeps, or seven if less than a
+    tenth of all directions is asked for.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def leading_directions(
         Orthonormal columns; the entry of largest size in each is positive. They span the same space
         for every order of the parties if singular value ``count`` is larger than the next.
     (count,) ndarray of float64
-        Falling.
+        In descending order.
 
     Raises
     ------
@@ -134,7 +136,7 @@ def leading_directions(
 
 
 def _from_gram(stack: Stack, count: int) -> tuple[Matrix64, Matrix64] | None:
-    """Return None where the Gram matrix cannot tell the leading directions from the others."""
+    """Return the directions from the smaller Gram matrix, or None if it cannot tell them from the others."""
     is_wide = stack.shape[0] <= stack.shape[1]
     order = min(stack.shape)
     gram = np.zeros((order, order))
@@ -153,24 +155,24 @@ def _from_gram(stack: Stack, count: int) -> tuple[Matrix64, Matrix64] | None:
 
 
 def _from_qr(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:
-    """Return the singular vectors of the triangular factor, which is updated block by block."""
+    """Return the directions from a triangular factor, which is updated block by block."""
     is_wide = stack.shape[0] <= stack.shape[1]
     order = min(stack.shape)
     triangle = np.zeros((0, order))
-    # the triangle is factorised again with every block: few blocks, each twice its size
+    # every block factorises the triangle again, so blocks are few: each has twice its size
     for block in stack.by_columns(2 * order) if is_wide else stack.by_rows(2 * order):
         (triangle,) = linalg.qr(np.vstack([triangle, block.T if is_wide else block]), mode="r")
         triangle = triangle[:order]
     _, values, right = linalg.svd(triangle)
     if is_wide:
         return right[:count].T, values[:count]
-    # directions that nobody has get orthonormal vectors from the QR factorisation all the same
+    # the QR factorisation gives orthonormal vectors even for directions that nobody has
     directions, _ = linalg.qr(stack.times(right[:count].T), mode="economic")
     return directions, values[:count]
 
 
 def _from_sketch(stack: Stack, count: int, rng: np.random.Generator) -> tuple[Matrix64, Matrix64]:
-    dtype = np.result_type(*stack.reps)  # an approximation need not be made in double precision
+    dtype = np.result_type(*stack.reps)  # an approximation does not need double precision
     size = min(count + OVERSAMPLING, *stack.shape)
     sketch = stack.times(rng.standard_normal((stack.shape[1], size)).astype(dtype))
     for _ in range(7 if count < 0.1 * min(stack.shape) else 4):
@@ -183,10 +185,11 @@ def _from_sketch(stack: Stack, count: int, rng: np.random.Generator) -> tuple[Ma
 
 
 def whiten(rep: Matrix) -> Matrix64:
-    """Return ``W`` with ``A_i @ W`` an orthonormal basis of the span of ``A_i``; ``W @ (A_i @ W).T = A_i^+``.
+    """Return ``W`` such that ``A_i @ W`` is an orthonormal basis of the span of ``A_i``.
 
-    The inverse triangular factor of ``A_i`` where its Gram matrix is conditioned well enough to give it,
-    ``a l**2`` flops; otherwise from the singular values, without those that rounding alone explains.
+    Then ``W @ (A_i @ W).T = A_i^+``. If the Gram matrix of ``A_i`` is conditioned well enough, ``W`` is its
+    inverse Cholesky factor, ``a l**2`` flops. Otherwise it comes from a singular value decomposition,
+    without the singular values that may be rounding alone.
 
     Parameters
     ----------
@@ -196,7 +199,7 @@ def whiten(rep: Matrix) -> Matrix64:
     Returns
     -------
     (l_i, r) ndarray of float64
-        ``r`` is the rank of ``A_i`` to the precision of its type: l_i unless the party lost a direction.
+        ``r`` is the rank of ``A_i`` in the precision of its type: l_i unless the party lost a direction.
     """
     matrix = rep.astype(np.float64, copy=False)
     factor, failed = linalg.lapack.dpotrf(matrix.T @ matrix)
@@ -206,6 +209,6 @@ def whiten(rep: Matrix) -> Matrix64:
             return np.asarray(inverse)
     (triangle,) = linalg.qr(matrix, mode="r")
     _, values, right = linalg.svd(triangle[: rep.shape[1]], full_matrices=False)
-    # storing a matrix moves its singular values by at most eps / 2 of its Frobenius norm
+    # rounding the entries moves singular values by at most eps / 2 of the Frobenius norm
     kept = values > np.finfo(rep.dtype).eps * max(rep.shape[1], 8) * values[0]
     return np.asarray(right[kept].T / values[kept])

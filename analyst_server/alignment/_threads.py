@@ -1,7 +1,7 @@
-"""Parties spread over the cores, one thread of the BLAS each.
+"""Distribute parties over the cores: threads of our own, each calling a single-threaded BLAS.
 
-Measured on two cores: a thread of our own on each core, with a BLAS kept to one thread below it, took 0.5 to
-0.8 of the time of one product or factorisation after another on all threads of the BLAS.
+Measured on two cores: one thread of our own per core, with the BLAS limited to one thread, took 0.5 to 0.8 of
+the time of one product or factorisation after another, each on all threads of the BLAS.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from typing import Any, Final
 from threadpoolctl import ThreadpoolController
 
 WORTH_A_THREAD: Final = 2**24
-"""Multiplications before which a second thread would hardly have started."""
+"""Multiplications below which the work is done before a second thread has started."""
 _LIMITING: Final = threading.Lock()
-"""The threads of a BLAS are counted for the whole process: one alignment at a time may change that."""
+"""The number of BLAS threads is set for the whole process, so only one alignment at a time may change it."""
 
 
 @cache
 def _blas() -> Any:
-    """Return what counts the threads of the BLAS below numpy and of the one below SciPy."""
+    """Return the controller of the thread counts of both BLAS libraries, numpy's and SciPy's."""
     return ThreadpoolController().select(user_api="blas")
 
 
 def thread_count() -> int:
-    """Return how many threads the BLAS takes: the cores of this process, or what its settings allow."""
+    """Return how many threads the BLAS uses: one per core of this process, or what its settings allow."""
     return max((library.num_threads for library in _blas().lib_controllers), default=1)
 
 
 @cache
 def multiplies_unpacked() -> bool:
-    """Whether the BLAS has kernels for small products that leave the factors where they lie.
+    """Return whether the BLAS can multiply small matrices without packing them first.
 
-    OpenBLAS has them for processors with AVX-512, by these names.
+    OpenBLAS has such kernels for processors with AVX-512, which it calls by these names.
     """
     names = {library.get("architecture") for library in _blas().info()}
     return bool(names & {"SkylakeX", "Cooperlake", "SapphireRapids"})
@@ -46,9 +46,10 @@ def multiplies_unpacked() -> bool:
 
 @contextmanager
 def own_threads(multiplications: float) -> Iterator[int]:
-    """Keep the BLAS to one thread, and say how many threads of our own may take its place.
+    """Limit the BLAS to one thread, and yield how many threads of our own may run instead.
 
-    One for little work, and while another alignment of this process has them.
+    For little work, and while another alignment of this process holds the limit, this yields 1 and changes
+    nothing.
     """
     if multiplications < WORTH_A_THREAD or not _LIMITING.acquire(blocking=False):
         yield 1
@@ -62,14 +63,14 @@ def own_threads(multiplications: float) -> Iterator[int]:
 
 
 def in_parts(work: Callable[[int, int], None], count: int, threads: int) -> None:
-    """Call ``work(first, last)`` for equal parts of ``range(count)``, each in a thread of its own.
+    """Call ``work(first, last)`` for equal parts of ``range(count)``, each in its own thread.
 
-    The last part is the caller's: a thread that only waits has to be woken.
+    The calling thread does the last part: if it only waited, it would have to be woken.
 
     Raises
     ------
     Exception
-        What a part that failed raised, after all of them have ended.
+        Whatever a part raised, after all parts have ended.
     """
     threads = max(1, min(threads, count))
     if threads == 1:
@@ -89,14 +90,15 @@ def in_parts(work: Callable[[int, int], None], count: int, threads: int) -> None
 
 
 def _move_to_core(number: int) -> None:
-    """Move this thread to one core, and leave it to the system from there on.
+    """Move this thread to one core, then let the system schedule it freely again.
 
-    A thread begins beside the one that started it, and little work is done before the system moves it:
-    on two cores, fifty products and decompositions of order 50 took 1.2 to 1.6 times as long.
+    A new thread starts on the core of the thread that created it, and short work is over before the system
+    moves it: without this, fifty products and decompositions of order 50 took 1.2 to 1.6 times as long on
+    two cores.
     """
     if sys.platform != "linux":
         return
-    with suppress(OSError):  # where that is forbidden we are only slower
+    with suppress(OSError):  # some systems forbid it; then we are only slower
         cores = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {sorted(cores)[number % len(cores)]})
         os.sched_setaffinity(0, cores)

@@ -1,6 +1,6 @@
 """How well an alignment brought the parties together, from the anchor representations alone.
 
-Who is to blame where it did not is told by `consensus`.
+`suspicion` finds the parties to blame where it did not.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from analyst_server.alignment._products import mean_aligned
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Measured on the anchor.
+    """Figures measured on the anchor.
 
     Attributes
     ----------
     concordance_gap : float
-        The largest of the ``party_gaps`` of trusted parties: 0 when all their bases share a span.
+        The largest of the trusted parties' ``party_gaps``: 0 if all their bases share a span.
     party_gaps : tuple of float
-        ``||A_i G_i - Z||_F / ||Z||_F`` for each party, with ``Z`` the mean of the trusted parties.
+        ``||A_i G_i - Z||_F / ||Z||_F`` for each party, where ``Z`` is the mean of the trusted parties.
     spectrum_spread : tuple of float
         ``max_k |s_k(A_i) - median_k| / median_1`` for each party. Orthonormal bases of one span give
-        equal singular values, so a party that stands out here broke an assumption or sees another span.
-        With a Haar anchor they are all 1 for every orthonormal basis, whatever its span.
+        equal singular values, so a party that stands out here broke an assumption or has another span.
+        With a Haar anchor the singular values of every orthonormal basis are 1, whatever its span.
     singular_values : tuple of (float, float)
         The largest and the smallest ``s_k(A_i)`` for each party.
     span_angles : tuple of (float, float)
         The median and the largest principal angle between the spans of ``A_i`` and of ``Z``, in degrees,
-        for each party: 0 where it has the others' directions, 90 where it has none of them.
+        for each party: 0 for a direction it shares with the others, 90 for one that it lacks.
     """
 
     concordance_gap: float
@@ -52,7 +52,7 @@ def diagnose(
     anchor_reps : sequence of c (a, l_i) ndarrays
     changes_of_basis : sequence of c (l_i, l) ndarrays
     trusted : sequence of int, optional
-        The parties that make up ``Z``; all if not given.
+        The parties whose mean is ``Z``; all if not given.
 
     Returns
     -------
@@ -60,8 +60,8 @@ def diagnose(
 
     Notes
     -----
-    ``8 a l**2`` flops, one symmetric eigenproblem and one SVD of order l per party: singular values come
-    from ``A_i.T @ A_i`` and are good to the square root of the rounding, relative to the largest.
+    ``8 a l**2`` flops, one symmetric eigenproblem and one SVD of order l per party. Singular values come
+    from ``A_i.T @ A_i``: relative to the largest they are accurate to the square root of the rounding.
     """
     chosen = range(len(anchor_reps)) if trusted is None else trusted
     target = mean_aligned(anchor_reps, changes_of_basis, trusted).astype(np.float64)

@@ -30,7 +30,7 @@ def align_gopp(
     Solves ``min sum_i ||A_i G_i - Z||_F**2`` over orthogonal ``G_i`` and ``Z`` [1]_, [2]_ by block
     coordinate descent: given ``Z`` one orthogonal Procrustes problem per party, given the ``G_i`` their
     mean. Each sweep costs ``4 a l**2`` flops and one ``l x l`` factorisation per party. The problem is not
-    convex: what is found is a point from which no step of either kind leads down.
+    convex: the descent ends at a point that no step of either kind improves.
 
     Parameters
     ----------
@@ -39,16 +39,16 @@ def align_gopp(
     target_factor : (l, l) ndarray of float64, optional
         The orthogonal ``O`` of the start ``Z O``; the identity if not given.
     trusted : sequence of int, optional
-        The start and the means are taken over these parties alone.
+        The start and the means are computed from these parties alone.
     start : {"spectral", "odc"}
         The top ``l`` left singular vectors of ``[A_1 .. A_c]``, or the first party's ``A_i``.
     tolerance : float
-        Ends when a sweep would move ``Z`` by no more than this fraction of its norm.
+        The descent ends when a sweep would move ``Z`` by no more than this fraction of its norm.
     max_sweeps : int
-        Ends after so many sweeps at the latest; 0 leaves the solution of the start.
+        Largest number of sweeps; with 0 the answer is the best one for the start.
     centred : bool
-        Subtract the column means of every ``A_i`` first. No copy is made of them: with a centred ``Z``
-        the product ``A_i.T @ Z`` is the same.
+        Subtract the column means of every ``A_i`` first. The ``A_i`` are not copied for that: with a
+        centred ``Z`` the product ``A_i.T @ Z`` is the same.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def align_gopp(
     while sweeps < max_sweeps:
         mean = _mean(anchor_reps, changes, trusted, centred)
         if _norm(mean - target) <= tolerance * _norm(mean):
-            break  # the changes of basis are the best for this target already
+            break  # `changes` are already the best for this target
         target, sweeps = mean, sweeps + 1
         changes = orthogonal_factor(cross_products(anchor_reps, target))
     return Solution(list(changes), target, _description(start, sweeps, centred))
@@ -91,7 +91,7 @@ def _mean(anchor_reps: AnchorReps, changes: Matrix, trusted: Sequence[int] | Non
 
 
 def _norm(matrix: Matrix) -> float:
-    """Return the Frobenius norm without the BLAS, whose threads would stay on our cores for a while."""
+    """Return the Frobenius norm without the BLAS, whose threads would occupy our cores for a while."""
     return float(np.sqrt(np.square(matrix).sum()))
 
 

@@ -21,19 +21,19 @@ def align_imakura(
     """Return the change-of-basis matrices of Imakura's Data Collaboration.
 
     Solves ``min ||A_i G_i - U||_F`` for each party, where ``U`` holds the top ``l`` left singular
-    vectors of ``[A_1 .. A_c]`` [1]_, [2]_: ``G_i = A_i^+ U``. Any invertible ``R`` may stand behind
-    ``U``; it turns ``G_i`` into ``G_i R``, which is left to the caller.
+    vectors of ``[A_1 .. A_c]`` [1]_, [2]_: ``G_i = A_i^+ U``. ``U R`` with any invertible ``R`` is as good
+    a target; it turns ``G_i`` into ``G_i R``, which is left to the caller.
 
     Parameters
     ----------
     anchor_reps : sequence of c (a, l_i) ndarrays
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     trusted : sequence of int, optional
-        ``U`` is taken from these parties alone.
+        ``U`` is computed from these parties alone.
     latent_dim : int, optional
         ``l``; the smallest l_i if not given.
     svd : {"exact", "randomized"}
-        How ``U`` is found, see `_spectral.leading_directions`. Its ``min{a (c l)**2, a**2 c l}``
+        How ``U`` is computed, see `_spectral.leading_directions`. Its ``min{a (c l)**2, a**2 c l}``
         flops are nearly all of the cost.
     rng : numpy.random.Generator, optional
         For "randomized".

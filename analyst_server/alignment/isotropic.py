@@ -11,13 +11,15 @@ from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
 from analyst_server.alignment.gopp import align_gopp
 
 SWEEPS: Final = 3
-"""More did not help where it was measured; the target has settled by then."""
+"""More sweeps did not help where it was measured: the target has settled by then."""
 
 SETTLED: Final = 16
-"""A mean that differs from the target by so many roundings is the target: parties of one span are done."""
+"""A mean that differs from the target by so few roundings counts as equal to it, so that parties of one span
+need no sweep."""
 
 SETTLED_PER_PARTY: Final = 0.125
-"""The sum over parties rounds once for each: 36 roundings were measured for 600 parties that agree."""
+"""Further roundings per party, since a sum over parties rounds once for each: 36 were measured for 600
+parties that agree."""
 
 
 def align_isotropic(
@@ -32,9 +34,9 @@ def align_isotropic(
 
     Starts from `align_odc` and alternates the mean target ``Z = mean_i A_i G_i`` with one orthogonal
     Procrustes problem per party, the block coordinate descent of generalised orthogonal Procrustes
-    [1]_. With a Haar anchor ``A.T @ A = I``, so the errors it weighs are those of the bases
-    themselves; any other anchor is centred first, which removes the one direction in which a uniform
-    anchor is far longer than in all others.
+    [1]_. With a Haar anchor ``A.T @ A = I``, so that it minimises the errors of the bases themselves.
+    Any other anchor is centred first, which removes the one direction in which a uniform anchor is far
+    longer than in all others.
 
     Parameters
     ----------
@@ -43,18 +45,20 @@ def align_isotropic(
     target_factor : (l, l) ndarray of float64, optional
         The orthogonal ``O`` of the start ``A_1 O``; the identity if not given.
     trusted : sequence of int, optional
-        The start is the first of these parties, the means are taken over them alone.
+        The start is the first of these parties, and the means are computed from them alone.
     anchor_is_isotropic : bool
-        True for a Haar anchor. It is not centred: with a = m rows that would delete a direction, and
-        neither is any other of no more than ``l`` rows.
+        Whether ``A.T @ A = I`` by construction, as for a Haar anchor. Such an anchor is not centred,
+        because with a = m rows that would delete a direction. For the same reason no anchor of at most
+        ``l`` rows is centred.
     sweeps : int
-        Number of alternations, each as expensive as `align_odc` plus one pass for the mean. None is
-        made where the parties agree to rounding already.
+        Largest number of alternations, each as expensive as `align_odc` plus one pass for the mean. There
+        is none if the parties already agree up to rounding.
 
     Returns
     -------
     Solution
-        ``G_i`` orthogonal up to rounding; the same as `align_odc`'s, up to rounding, where its premises hold.
+        ``G_i`` orthogonal up to rounding. Where the premises of `align_odc` hold, they equal its ``G_i``
+        up to rounding.
 
     References
     ----------

@@ -10,7 +10,8 @@ from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
 from analyst_server.alignment._spectral import Stack, Svd, leading_directions, whiten
 
 NO_DIRECTION = 1e-8
-"""A singular value of [Q_1 .. Q_c] is at least 1 in any direction that some party has."""
+"""A singular value of [Q_1 .. Q_c] below this means that no party has the direction: if one has it, the value
+is at least 1."""
 
 
 def align_kawakami(
@@ -35,14 +36,14 @@ def align_kawakami(
     anchor_reps : sequence of c (a, l_i) ndarrays
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     trusted : sequence of int, optional
-        The problem is posed for these parties alone; the others solve least squares onto its answer.
+        The problem is solved for these parties alone; the others are fitted to its answer by least squares.
     latent_dim : int, optional
         ``l``; the smallest l_i if not given.
     feature_scaled : bool
         Multiply column ``k`` by ``s_k**2 / c``, the share of the parties that have its direction: from
-        1 where all agree down to 1 / c, so that what few have counts little in a distance.
+        1 where all agree down to 1 / c, so that a direction of few parties counts little in a distance.
     svd : {"exact", "randomized"}
-        How the singular vectors are found, see `_spectral.leading_directions`. Its
+        How the singular vectors are computed, see `_spectral.leading_directions`. Its
         ``min{a (c l)**2, a**2 c l}`` flops are nearly all of the cost.
     rng : numpy.random.Generator, optional
         For "randomized".

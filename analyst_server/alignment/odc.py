@@ -24,7 +24,7 @@ def align_odc(
     target_factor : (l, l) ndarray of float64, optional
         The orthogonal ``O``; the identity if not given. It turns all aligned representations alike.
     trusted : sequence of int, optional
-        The first of them takes the place of party 1.
+        The first of these parties takes the place of party 1.
 
     Returns
     -------

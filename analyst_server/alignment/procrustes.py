@@ -22,16 +22,17 @@ def align_procrustes(
     """Return the orthogonal change-of-basis matrices closest to Imakura's target.
 
     Solves ``min ||A_i G_i - U||_F`` over orthogonal ``G_i``, where ``U`` holds the top ``l`` left
-    singular vectors of ``[A_1 .. A_c]`` [1]_. Costs what Imakura's target costs.
+    singular vectors of ``[A_1 .. A_c]`` [1]_. Computing ``U``, as in Imakura's method, is nearly all of
+    the cost.
 
     Parameters
     ----------
     anchor_reps : sequence of c (a, l) ndarrays
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     trusted : sequence of int, optional
-        ``U`` is taken from these parties alone.
+        ``U`` is computed from these parties alone.
     svd : {"exact", "randomized"}
-        How ``U`` is found, see `_spectral.leading_directions`.
+        How ``U`` is computed, see `_spectral.leading_directions`.
     rng : numpy.random.Generator, optional
         For "randomized".
 

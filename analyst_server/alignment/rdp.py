@@ -1,4 +1,4 @@
-"""The rank-deficiency penalty: invertible matrices that pay for every change of volume."""
+"""The rank-deficiency penalty: invertible matrices that are penalised for every change of volume."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def align_rdp(
 
     Minimises ``1/2 sum_ij ||A_i G_i - A_j G_j||_F**2 + eta sum_i log(det(G_i.T @ G_i))**2`` over
     invertible ``G_i`` [1]_ by limited-memory BFGS with the analytic gradient. The problem is not convex,
-    and what is found depends on the start. If all parties agree exactly in some direction but not in
-    all, it has no minimum at all: stretching that direction lets the others shrink at no price, and the
-    limits below end the descent. Each iteration costs ``4 a l**2`` flops and one inverse of
+    and the answer depends on the start. If all parties agree exactly in some direction but not in all,
+    there is no minimum: stretching that direction lets the others shrink without a penalty, and the
+    descent ends at the limits below. Each iteration costs ``4 a l**2`` flops and one inverse of
     order ``l`` per party; there may be hundreds.
 
     Parameters
@@ -41,13 +41,14 @@ def align_rdp(
     trusted : sequence of int, optional
         The problem is solved for these parties alone; the others are then fitted to their mean.
     start : {"procrustes", "least-squares"}
-        Where the descent begins: `align_procrustes` or `align_imakura`.
+        The answer the descent starts from: that of `align_procrustes` or of `align_imakura`.
     penalty : float
         ``eta`` as a multiple of the trusted parties' mean ``||A_i||_F**2``, so that the answer does not
         change with the unit of the anchor.
     tolerance : float
-        Ends when an iteration lowers the objective by less than this fraction.
+        The descent ends when an iteration lowers the objective by less than this fraction.
     max_iterations : int
+        Largest number of iterations.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def align_rdp(
     Raises
     ------
     ValueError
-        If a start from least squares is singular, because some ``A_i`` has lost a direction.
+        If the least-squares start is singular because some ``A_i`` has lost a direction.
 
     References
     ----------
@@ -86,8 +87,8 @@ def align_rdp(
 class _Objective:
     """``c sum_i ||A_i G_i - Z||_F**2 + eta sum_i log(det(G_i.T @ G_i))**2`` and its gradient.
 
-    With ``Z`` the mean of the ``A_i G_i`` the first term is half the sum over all pairs, and the mean
-    does not move to first order, so the gradient is that for a fixed ``Z``.
+    If ``Z`` is the mean of the ``A_i G_i``, the first term is half the sum over all pairs. The mean is the
+    best ``Z``, so its own change does not count to first order, and the gradient is that for a fixed ``Z``.
     """
 
     def __init__(self, reps: Matrix64, penalty: float, parties: int, target: Matrix64 | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The methods by the names the terms use, behind one function."""
+"""All alignment methods by their names in the terms, and `align`, which runs one of them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from analyst_server.alignment.rdp import align_rdp
 
 @dataclass(frozen=True)
 class Method:
-    """One method, and what it allows.
+    """One method and its properties.
 
     Attributes
     ----------
     solve : callable
-        See `_contract`.
+        Takes the anchor representations and ``trusted``, returns a `Solution`.
     is_orthogonal : bool
-        Every G_i is orthogonal: lengths stay as they are, so the bases have to be orthonormal.
+        Every G_i is orthogonal and keeps lengths, so the bases have to be orthonormal.
     is_least_squares : bool
         G_i is ``A_i^+ Z`` for a ``Z`` of unit size: it undoes the scale of ``A_i``, the l_i may differ,
         and any invertible right factor is as good as another.
     options : tuple of str
-        What else it wants to know about the anchor.
+        Further arguments of `align` that ``solve`` takes, by name.
     """
 
     solve: Callable[..., Solution]
@@ -67,7 +67,7 @@ TARGETS: Final[Mapping[str, Callable[[int, np.random.Generator], Matrix] | None]
 
 
 class AnchorRepError(ValueError):
-    """One party's anchor representation cannot be aligned."""
+    """The anchor representation of one party cannot be aligned."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"anchor representation {index} {reason}")
@@ -76,16 +76,16 @@ class AnchorRepError(ValueError):
 
 @dataclass(frozen=True)
 class Alignment:
-    """What came of an alignment.
+    """The result of an alignment.
 
     Attributes
     ----------
     changes_of_basis : list of (l_i, l) ndarrays
         G_i in the order of the parties.
     target : str
-        What they were brought to, in words.
+        The common target of the parties, in words.
     seconds : float
-        How long the method took, without diagnostics.
+        Time the method took, without the diagnostics.
     diagnostics : Diagnostics
         How well the parties agree.
     """
@@ -112,26 +112,26 @@ def align(
     method : str
         One of `METHODS`.
     anchor_reps : sequence of c (a, l_i) ndarrays
-        Finite, not zero, all l_i the same except for a method of least squares; at least one party.
+        At least one; finite and not zero. The l_i are equal, unless the method is one of least squares.
     target : {"identity", "haar", "invertible"}
-        The right factor ``O`` or ``R`` of the target, drawn from ``rng`` but for the identity. It turns
-        all aligned representations alike. "invertible" is for the methods of least squares alone: there
-        it stretches some directions against others.
+        The right factor ``O`` or ``R`` of the target; "haar" and "invertible" are drawn from ``rng``. It
+        transforms all aligned representations in the same way. "invertible" stretches some directions
+        against others and is allowed for methods of least squares alone.
     trusted : sequence of int, optional
         The parties that shape the target; all of them if not given.
     anchor_is_isotropic : bool
         Whether ``A.T @ A`` is a multiple of the identity by construction.
     rng : numpy.random.Generator
-        Repeatable randomness; its seed stands in the terms.
+        Repeatable randomness; its seed is in the terms.
 
     Raises
     ------
     ValueError
-        If a name is unknown, the method does not go with the target, or there is no (trusted) party.
+        If a name is unknown, the method does not allow the target, or there is no (trusted) party.
     AnchorRepError
-        If a party's anchor representation has the wrong shape, is zero or not finite, is so much larger
-        or smaller than the others that nothing can be said of both, or if that of a trusted party
-        is not orthonormal where an isotropic anchor and an orthonormal basis would make it so.
+        If a party's anchor representation has the wrong shape, is zero or not finite, or is so much larger
+        or smaller than the others that rounding would hide one or the other. Also if that of a trusted
+        party is not orthonormal, although an orthonormal basis and an isotropic anchor would make it so.
     """
     chosen = _look_up(method, target)
     if not anchor_reps or (trusted is not None and not len(trusted)):
@@ -159,7 +159,7 @@ def _look_up(method: str, target: str) -> Method:
     if method not in METHODS or target not in TARGETS:
         raise ValueError(f"unknown alignment {method!r} with target {target!r}")
     if target == "invertible" and not METHODS[method].is_least_squares:
-        raise ValueError(f"an invertible target would undo what {method!r} keeps")
+        raise ValueError(f"an invertible target would undo the lengths that {method!r} keeps")
     return METHODS[method]
 
 
@@ -175,8 +175,8 @@ def _check_shapes(anchor_reps: AnchorReps, *, may_differ: bool) -> None:
 
 
 def _common_exponent(anchor_reps: AnchorReps) -> int:
-    """Return the power of two to take out before squares overflow or vanish; 0 if they do not."""
-    # without a temporary array of the same size, unlike abs
+    """Return the power of two to divide by lest squares overflow or vanish; 0 if none is needed."""
+    # unlike abs, max and min need no temporary array of the same size
     peaks = [max(float(rep.max()), -float(rep.min())) for rep in anchor_reps]
     for index, peak in enumerate(peaks):
         if not (np.isfinite(peak) and peak > 0):
@@ -185,7 +185,7 @@ def _common_exponent(anchor_reps: AnchorReps) -> int:
     precision = np.finfo(np.result_type(*anchor_reps))
     for index, peak in enumerate(peaks):
         if not precision.eps < peak / usual < 1 / precision.eps:
-            # rounding would hide the smaller ones altogether
+            # rounding would hide the smaller ones entirely
             raise AnchorRepError(index, f"is {peak / usual:.0e} times as large as the others")
     exponent = int(np.frexp(usual)[1])
     return exponent if abs(exponent) > -precision.minexp // 4 else 0
@@ -194,12 +194,10 @@ def _common_exponent(anchor_reps: AnchorReps) -> int:
 def _check_orthonormal(anchor_reps: AnchorReps, trusted: Sequence[int]) -> None:
     for index in trusted:
         if not _is_orthonormal(anchor_reps[index]):
-            raise AnchorRepError(
-                index, "is not orthonormal: its basis or its anchor is not what it should be"
-            )
+            raise AnchorRepError(index, "is not orthonormal, so its basis or its anchor is wrong")
 
 
 def _is_orthonormal(rep: Matrix) -> bool:
-    """Whether ``A_i.T @ A_i = I`` up to the rounding of the type that came over the wire."""
+    """Return whether ``A_i.T @ A_i = I`` up to the rounding of the type that came over the wire."""
     gram = rep.T @ rep
     return bool(np.abs(gram - np.eye(rep.shape[1])).max() <= orthonormality_tolerance(rep.dtype))

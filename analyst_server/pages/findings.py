@@ -12,7 +12,7 @@ BROKEN: Final[Mapping[str, str]] = {
     "same-anchor-or-related-span": "it used another anchor or its rows are out of order,"
     " unless its records are unlike everybody else's",
 }
-"""What may be wrong where `analyst_server.alignment.consensus.Assumption` does not hold."""
+"""What may be wrong where `analyst_server.alignment.suspicion.Assumption` does not hold."""
 
 
 def in_words(alignment: Mapping[str, Any]) -> list[str]:

@@ -34,9 +34,8 @@ from protocol.messages import (
     SealedAnchor,
     UplinkManifest,
 )
-from protocol.terms import AnchorTerms, RowType
+from protocol.terms import ANCHORS, RowType
 
-ANCHOR_KINDS: Final = get_args(AnchorTerms.model_fields["kind"].annotation)
 _ID, _DIGEST, _PARTY, _EXTENT = "0" * 32, bytes(32), "hospital-000", 1000
 _CERTIFICATE_BYTES: Final = 600
 """A member's certificate has 550 to 600 bytes, its signature 70 to 72."""
@@ -63,7 +62,7 @@ class Scenario:
     rounds : int or None
         R of federated averaging; by default twice the largest R*, and at least 10.
     rep_dtype, anchor_kind, classes : str, str, int
-        As in the terms. A haar anchor has m rows, whatever ``anchor_rows`` says.
+        As in the terms. A square anchor has m rows, whatever ``anchor_rows`` says.
     """
 
     parties: int
@@ -94,12 +93,12 @@ class Scenario:
             raise ValueError("participation must lie above 0 and be at most 1")
         if self.rep_dtype not in get_args(RowType):
             raise ValueError(f"number type must be one of {', '.join(get_args(RowType))}")
-        if self.anchor_kind not in ANCHOR_KINDS:
-            raise ValueError(f"anchor must be one of {', '.join(ANCHOR_KINDS)}")
+        if self.anchor_kind not in ANCHORS:
+            raise ValueError(f"anchor must be one of {', '.join(ANCHORS)}")
 
     @property
     def our_anchor_rows(self) -> int:
-        return self.features if self.anchor_kind == "haar" else self.anchor_rows
+        return self.features if ANCHORS[self.anchor_kind].is_square else self.anchor_rows
 
 
 def _between(name: str, value: int, low: int, high: int) -> None:
@@ -152,8 +151,8 @@ def _rows(scenario: Scenario) -> list[dict[str, Any]]:
 def _anchor_bytes(scenario: Scenario) -> int:
     """Return the bytes of the seeds, up and down for each; of a matrix, up once and down to all others."""
     c = scenario.parties
-    matrix = 4 * scenario.anchor_rows * scenario.features if scenario.anchor_kind == "public" else 0
-    return 2 * c * SEED_BYTES + c * matrix
+    is_matrix = ANCHORS[scenario.anchor_kind].travels_as_matrix
+    return 2 * c * SEED_BYTES + (c * 4 * scenario.anchor_rows * scenario.features if is_matrix else 0)
 
 
 def _payload_bytes(scenario: Scenario) -> list[int]:

@@ -98,7 +98,7 @@ def align_parties(spec: RoundSpec) -> dict[str, Any]:
     """
     # loaded in the compute process alone: SciPy takes as long to load as the rest of the server
     from analyst_server.alignment import AnchorRepError, align
-    from analyst_server.alignment.consensus import suspects, trusted_parties
+    from analyst_server.alignment.suspicion import suspects, trusted_parties
 
     anchor_reps = [_at_least_single(party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     row_counts = [party.rep.shape[0] for party in spec.parties]

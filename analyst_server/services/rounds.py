@@ -110,7 +110,7 @@ def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
         method=terms.alignment.method,
         target=terms.alignment.target,
         alignment_seed=terms.alignment.seed,
-        anchor_is_isotropic=terms.anchor.kind == "haar",
+        anchor_is_isotropic=terms.anchor.traits.is_isotropic,
         model=ModelSpec(**terms.model.model_dump()),  # the fields of each kind are the spec's own
         changes_path=str(directory / "changes_of_basis.npy"),
         model_path=str(directory / "model.onnx"),

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from analyst_server.alignment.consensus import suspects
-from benchmarks.accuracy.bases import AnchorKind, Condition, draw_anchor, principal_directions, turn
+from analyst_server.alignment.suspicion import suspects
+from benchmarks.accuracy.bases import Condition, draw_anchor, principal_directions, turn
 from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Setup, Split, deal, load
 from benchmarks.data import Matrix
+from protocol.terms import ANCHORS, AnchorKind
 
 ROUNDS: Final = 100
 ROUND: Final = Setup(
@@ -121,7 +122,7 @@ def _play(
         planted = (bad,)
     found = suspects(
         [_as_sent(rep, dtype) for rep in reps],
-        anchor_is_isotropic=kind == "haar",
+        anchor_is_isotropic=ANCHORS[kind].is_isotropic,
         row_counts=[len(party.rows) for party in parties],
     )
     named = tuple(sorted({suspicion.index for suspicion in found}))

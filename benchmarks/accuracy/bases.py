@@ -9,22 +9,20 @@ import numpy as np
 import scipy.linalg
 
 from benchmarks.data import Matrix
-from user_client.secret.anchor import expand_anchor
+from protocol.terms import ANCHORS, AnchorKind
 from user_client.secret.basis import draw_secret_basis
-from user_client.secret.numbers import haar, uniform
+from user_client.secret.expansion import expand_anchor, haar, uniform
 
 Condition = Literal["SameSpan-Orth", "SameSpan", "DiffSpan-Orth", "DiffSpan"]
 CONDITIONS: Final[tuple[Condition, ...]] = ("SameSpan-Orth", "SameSpan", "DiffSpan-Orth", "DiffSpan")
 ORTHONORMAL: Final[tuple[Condition, ...]] = ("SameSpan-Orth", "DiffSpan-Orth")
-AnchorKind = Literal["uniform", "gaussian", "haar", "public"]
-"""``public`` is a matrix that everybody has: rows of another data set."""
 
 
 def draw_anchor(kind: AnchorKind, anchor_rows: int, features: int, rng: np.random.Generator) -> Matrix:
-    """Return a random anchor; "haar" has as many rows as features and ignores ``anchor_rows``."""
-    if kind == "public":
-        raise ValueError("a public anchor is not drawn")
-    rows = features if kind == "haar" else anchor_rows
+    """Return an anchor; a square one has as many rows as features, whatever ``anchor_rows`` says."""
+    if ANCHORS[kind].travels_as_matrix:
+        raise ValueError(f"a {kind} anchor is not drawn")
+    rows = features if ANCHORS[kind].is_square else anchor_rows
     return expand_anchor(kind, rng.bytes, rows=rows, features=features)
 
 

@@ -10,10 +10,11 @@ from typing import Final, Literal
 import numpy as np
 
 from benchmarks import data
-from benchmarks.accuracy.bases import AnchorKind, Condition, draw_anchor, principal_directions, turn
+from benchmarks.accuracy.bases import Condition, draw_anchor, principal_directions, turn
 from benchmarks.accuracy.methods import Way
 from benchmarks.accuracy.models import Kind, Metric, scores
 from benchmarks.data import Dataset, Labels, Matrix
+from protocol.terms import ANCHORS, AnchorKind
 
 Split = Literal["iid", "five classes", "two classes", "one class", "hospitals"]
 CLASSES_PER_PARTY: Final[Mapping[Split, int]] = {"five classes": 5, "two classes": 2, "one class": 1}
@@ -169,7 +170,8 @@ def _scored(blank: Cell, parties: list[Party], seed: int) -> Iterator[tuple[Cell
 def _anchor(
     kind: AnchorKind, setup: Setup, features: int, rng: np.random.Generator, directory: Path | None
 ) -> Matrix:
-    if kind != "public":
+    """Return a drawn anchor, or in place of a public one rows of another data set."""
+    if not ANCHORS[kind].travels_as_matrix:
         return draw_anchor(kind, setup.anchor_rows, features, rng)
     other = load("AMES" if setup.dataset != "AMES" else "CYP3A4", directory, 0)
     return other.train[rng.permutation(len(other.train))[: setup.anchor_rows]]

@@ -17,7 +17,7 @@ from analyst_server.alignment.kawakami import align_kawakami
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.procrustes import align_procrustes
 from analyst_server.alignment.rdp import align_rdp
-from benchmarks.accuracy.bases import AnchorKind
+from protocol.terms import ANCHORS, AnchorKind
 
 Reps = Sequence[Matrix]
 SETTLED: Final = 1e-4
@@ -34,7 +34,8 @@ class Way:
     ----------
     method : str
         A key of `METHODS`.
-    anchor : {"uniform", "gaussian", "haar", "public"}
+    anchor : AnchorKind
+        "public" stands for a matrix that everybody has: rows of another data set.
     centred : bool
         Subtract the column means of every A_i before alignment. `isotropic` decides this itself.
     """
@@ -46,7 +47,8 @@ class Way:
     def align(self, anchor_reps: Reps, rng: np.random.Generator) -> list[Matrix]:
         """Return the change-of-basis matrices; ``rng`` is for methods that use random numbers."""
         if self.method == "isotropic":
-            return align_isotropic(anchor_reps, anchor_is_isotropic=self.anchor == "haar").changes_of_basis
+            is_isotropic = ANCHORS[self.anchor].is_isotropic
+            return align_isotropic(anchor_reps, anchor_is_isotropic=is_isotropic).changes_of_basis
         if self.centred:
             anchor_reps = [rep - rep.mean(axis=0) for rep in anchor_reps]
         return METHODS[self.method](anchor_reps, rng)

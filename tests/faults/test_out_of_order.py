@@ -58,12 +58,12 @@ def test_an_uplink_before_the_anchor_is_refused(made: Consortium) -> None:
     other, found = made.anchored(), made.publish()
     b = made.sessions["hospital-b"]
     sdk.accept_terms(b, found)
-    with refused(made, OutOfOrderError, exit_code=6, says="it cannot take 'fetch anchor'"):
+    with refused(made, OutOfOrderError, exit_code=6, says="'fetch anchor' is not possible now"):
         sdk.prepare(b, found, rows(1, 40))
     sdk.prepare(b, other, rows(1, 40))
     manifest, _ = b.stored(other, UplinkManifest, "uplink.odc", "")
     body = b.sign(manifest.model_copy(update={"collaboration_id": found}))
-    with refused(made, OutOfOrderError, exit_code=6, says="it cannot take 'begin uplink'"):
+    with refused(made, OutOfOrderError, exit_code=6, says="'begin uplink' is not possible now"):
         b.connection.ask(BEGIN_UPLINK, body, collaboration_id=found)
     # and the round goes on as if nothing had been
     sdk.accept_terms(made.lead, found)

@@ -30,7 +30,7 @@ TABLES: dict[str, tuple[bytes, str]] = {
     "missing column": (b"age,outcome\n40,4711-Jane-Doe\n", "column 'smoker' is not in the table"),
     "ragged": (
         HEADER + b"40,never\n4711-Jane-Doe,4711-Jane-Doe,ill,x\n",
-        "line 3 has 2 fields, the header 3",
+        "line 3 has 2 fields, the header has 3",
     ),
     "not text": (HEADER + b"40,\xff4711-Jane-Doe\xfe,ill\n", "its text is not UTF-8"),
     "no header": (b"", "not a table"),

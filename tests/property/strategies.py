@@ -26,8 +26,11 @@ from protocol.messages import (
 )
 from protocol.states import Event, State
 from protocol.terms import (
+    ANCHORS,
     LEAST_SQUARES_METHODS,
+    AlignmentMethod,
     AlignmentTerms,
+    AnchorKind,
     AnchorTerms,
     CategoricalColumn,
     Column,
@@ -107,7 +110,7 @@ models = st.builds(
 
 @st.composite
 def alignments(draw: st.DrawFn) -> AlignmentTerms:
-    method = draw(st.sampled_from(get_args(AlignmentTerms.model_fields["method"].annotation)))
+    method = draw(st.sampled_from(get_args(AlignmentMethod)))
     keeps_lengths = method not in LEAST_SQUARES_METHODS
     targets = ["identity", "haar"] if keeps_lengths else ["identity", "haar", "invertible"]
     return AlignmentTerms(
@@ -116,14 +119,19 @@ def alignments(draw: st.DrawFn) -> AlignmentTerms:
 
 
 @st.composite
+def anchors(draw: st.DrawFn, width: int) -> AnchorTerms:
+    kind = draw(st.sampled_from(get_args(AnchorKind)))
+    rows = width if ANCHORS[kind].is_square else draw(st.integers(width, 10_000))
+    return AnchorTerms(kind=kind, rows=rows)
+
+
+@st.composite
 def terms(draw: st.DrawFn) -> Terms:
     schema = draw(schemas())
     parties = draw(st.lists(party_names, min_size=1, max_size=4, unique=True))
-    haar = AnchorTerms(kind="haar", rows=schema.width)
-    uniform = AnchorTerms(kind="uniform", rows=draw(st.integers(schema.width, 5000)))
-    gaussian = AnchorTerms(kind="gaussian", rows=draw(st.integers(2 * schema.width, 10_000)))
-    anchor = draw(st.sampled_from([haar, uniform, gaussian, AnchorTerms(kind="public", rows=gaussian.rows)]))
-    predicted = anchor.kind in ("gaussian", "public") and draw(st.booleans())
+    anchor = draw(anchors(schema.width))
+    may_be_predicted = anchor.rows >= 2 * schema.width and not anchor.traits.unfit_to_learn_from
+    predicted = may_be_predicted and draw(st.booleans())
     return Terms(
         consortium_id=draw(identifiers),
         collaboration_id=draw(identifiers),

@@ -26,12 +26,13 @@ from analyst_server.alignment.registry import METHODS, TARGETS
 Matrix = NDArray[Any]
 
 LEAST_SQUARES = [name for name, method in METHODS.items() if method.is_least_squares]
+ORTHOGONAL = [name for name, method in METHODS.items() if method.is_orthogonal]
 SAME_IN_ANY_ORDER: list[Callable[[list[Matrix]], Solution]] = [
     align_imakura,
     align_kawakami,
     align_procrustes,
     align_gopp,
-    # every step is the same; where it stops in a flat valley hangs on the last bit
+    # every step is the same; where it stops in a flat valley depends on the last bit
     partial(align_rdp, max_iterations=5),
 ]
 EXACT = 1e-9
@@ -54,7 +55,7 @@ def orthogonal(order: int, rng: np.random.Generator) -> Matrix:
 
 
 def invertible(order: int, rng: np.random.Generator) -> Matrix:
-    """Of a condition of ten at most, so that the tolerance stays a statement about the method."""
+    """Return a matrix of condition number at most ten, so that the tolerance is about the method alone."""
     return np.asarray(orthogonal(order, rng) * rng.uniform(0.2, 2, order) @ orthogonal(order, rng))
 
 
@@ -110,7 +111,7 @@ def test_odc_turns_every_basis_back_by_its_own_turn(scene: Scene) -> None:
         np.testing.assert_allclose(change, from_first.T @ factor, rtol=0, atol=1e-10)
 
 
-@given(scenes(), st.sampled_from(["odc", "isotropic", "procrustes", "gopp"]))
+@given(scenes(), st.sampled_from(ORTHOGONAL))
 def test_the_collaborative_rows_are_the_projected_rows_up_to_a_turn(scene: Scene, method: str) -> None:
     """Inner products of X_i F_i G_i, across parties, are those of X F whatever was chosen for O."""
     rows = [scene.rng.standard_normal((3, len(basis))) for basis in scene.bases]
@@ -128,7 +129,7 @@ def noisy_reps(draw: st.DrawFn) -> tuple[list[Matrix], list[int]]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     latent_dim, parties = draw(st.integers(1, 5)), draw(st.integers(2, 6))
     rows = draw(st.integers(2 * latent_dim + 2, 60))
-    # apart from each other, so that what the k-th direction is does not hang on the last bit
+    # apart from each other, so that the k-th direction does not depend on the last bit
     common = np.linalg.qr(rng.standard_normal((rows, latent_dim)))[0] * 1.5 ** np.arange(latent_dim)
     noise = 0.1 / np.sqrt(rows)
     reps = [

@@ -1,4 +1,4 @@
-"""A stream gives the same chunks however it is cut, and no flipped byte passes."""
+"""A stream gives the same chunks however it is cut, and no flipped byte is accepted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from protocol.messages import DTYPE_BYTES
 
 @dataclass(frozen=True)
 class Transfer:
-    """Some arrays, their layout and their stream."""
+    """Arrays with their layout and their stream."""
 
     layout: Layout
     payload: bytes
@@ -59,7 +59,7 @@ def transfers(draw: st.DrawFn, *, empty: bool = True) -> Transfer:
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    """``data`` cut at the places in ``cuts``."""
+    """Return ``data`` cut at the offsets in ``cuts``."""
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     return [data[start:end] for start, end in pairwise(places)]
 
@@ -88,7 +88,7 @@ def test_a_stream_cut_anywhere_gives_the_same_chunks(transfer: Transfer, cuts: l
 
 
 @given(transfers())
-def test_a_stream_goes_on_at_the_end_of_every_chunk(transfer: Transfer) -> None:
+def test_a_stream_can_be_resumed_after_every_chunk(transfer: Transfer) -> None:
     layout, whole = transfer.layout, read(transfer.layout, [transfer.stream])
     for done in range(layout.chunk_count + 1):
         offset = layout.stream_offset(done)
@@ -105,7 +105,7 @@ def test_no_other_offset_is_the_end_of_a_chunk(transfer: Transfer) -> None:
 
 
 @given(transfers())
-def test_the_layout_says_where_every_chunk_stands(transfer: Transfer) -> None:
+def test_the_layout_says_where_every_chunk_is(transfer: Transfer) -> None:
     layout = transfer.layout
     assert (layout.payload_bytes, layout.stream_bytes) == (len(transfer.payload), len(transfer.stream))
     end = 0
@@ -165,7 +165,7 @@ def test_no_scaled_entry_is_off_by_more_than_half_its_scale(numbers: list[float]
     assert (scale >= 0).all()
     assert (scale <= MAX_SCALE).all()
     off = np.abs(dequantise(values, scale).astype(np.float64) - matrix)
-    # beside half a step: float32 rounds scale and product, and columns below its range become zeros
+    # in addition to half a step: float32 rounds scale and product, and columns below its range become zeros
     rounding = 2.0**-22 * np.abs(matrix) + 127 * float(np.finfo(np.float32).tiny)
     assert (off <= 0.5 * scale.astype(np.float64) + rounding).all()
 

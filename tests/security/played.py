@@ -25,7 +25,7 @@ from user_client.custody.authority import Authority
 from user_client.sdk import Session
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.terms import stored_terms
-from user_client.secret.numbers import Matrix64
+from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows
 
 FEATURES, LATENT_DIM, ROWS = 8, 5, 24

@@ -16,8 +16,8 @@ import pytest
 from analyst_server.training import ModelSpec
 from analyst_server.training.models import fit
 from benchmarks import attacks, defences, privacy
-from benchmarks.accuracy.bases import AnchorKind
 from benchmarks.data import breast_cancer
+from protocol.terms import AnchorKind
 from tests.security.printing import got
 
 Switch = Literal["on", "off"]
@@ -53,7 +53,7 @@ def test_the_analyst_does_not_find_the_sums_of_a_basis_unless_the_anchor_is_unif
         assert min(leak, sums) > 0.95
 
 
-@pytest.mark.parametrize("kind", privacy.ANCHORS)
+@pytest.mark.parametrize("kind", privacy.COMPARED_ANCHORS)
 def test_the_analyst_reads_the_spectrum_of_the_rows_under_every_anchor(kind: AnchorKind) -> None:
     """No defence: orthonormal bases keep it, and docs/threat-model.md says so."""
     error = privacy.analyst_alone(played(kind))["spectrum_error"]

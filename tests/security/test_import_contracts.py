@@ -46,10 +46,10 @@ def test_the_contracts_hold(copy: Path) -> None:
 def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
     """One forbidden import for each wall, all at once: each run takes seconds."""
     planted = {
-        "analyst_server/services/rounds.py": "import user_client.secret.anchor",
+        "analyst_server/services/rounds.py": "import user_client.secret.expansion",
         "analyst_server/alignment/odc.py": "import protocol.messages",
         "analyst_server/training/models.py": "import analyst_server.store",
-        "user_client/secret/anchor.py": "import httpx",
+        "user_client/secret/expansion.py": "import httpx",
         "user_client/transport/upload.py": "import user_client.sdk.anchor",
         "protocol/states.py": "import scipy",
         "analyst_server/store/blobs.py": "import analyst_server.services",
@@ -72,14 +72,14 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "inside the server imports point down",
         "inside the client imports point down",
     }
-    assert "user_client.secret.anchor" in said
+    assert "user_client.secret.expansion" in said
 
 
 def test_one_import_of_the_anchor_at_the_analyst_is_enough(copy: Path) -> None:
-    (copy / "analyst_server" / "peek.py").write_text("import user_client.secret.anchor\n")
+    (copy / "analyst_server" / "peek.py").write_text("import user_client.secret.expansion\n")
     exit_code, said = lint(copy)
     assert exit_code == 1
-    assert "analyst_server.peek -> user_client.secret.anchor" in said
+    assert "analyst_server.peek -> user_client.secret.expansion" in said
 
 
 def test_the_analyst_cannot_be_made_to_load_what_builds_an_anchor(tmp_path: Path) -> None:

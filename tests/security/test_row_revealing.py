@@ -15,7 +15,7 @@ from tests.security.printing import got
 from user_client import sdk
 from user_client.errors import NotPreparedError
 from user_client.sdk.terms import stored_terms
-from user_client.secret.numbers import Matrix64
+from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows
 
 ROWS, LATENT_DIM = 40, 3

@@ -33,7 +33,7 @@ from user_client.sdk import Session
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.session import unix_now
 from user_client.sdk.terms import stored_terms
-from user_client.secret.numbers import Matrix64
+from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows
 
 ROWS, FEATURES, LATENT_DIM = 40, 4, 3

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 import typer.main
@@ -14,9 +14,10 @@ from fastapi import FastAPI
 
 import user_client.errors  # noqa: F401  # so that all_errors() knows the client's
 from analyst_server import cli as analyst_cli
-from analyst_server.api import routes
+from analyst_server.api import problems, routes
 from analyst_server.settings import Settings
 from protocol.errors import all_errors
+from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from runtime.terminal import exit_code
 from user_client.cli import main as client_cli
 from user_client.sdk import PrivacyOptions
@@ -62,13 +63,15 @@ def test_setting_is_documented(field: str) -> None:
 
 
 @pytest.mark.parametrize("cls", all_errors(), ids=lambda cls: cls.code)
-def test_error_has_a_title_a_hint_and_a_page_of_its_own(cls: Any) -> None:
-    text = (DOCS / "errors.md").read_text()
-    assert cls.title
-    assert cls.hint
-    section = text.split(f"\n## {cls.code}\n")
-    assert len(section) == 2
-    assert f"`{cls.__name__}`" in section[1].split("\n## ")[0]
+def test_error_has_a_section_with_its_title_docstring_status_exit_code_and_hint(cls: Any) -> None:
+    sections = (DOCS / "errors.md").read_text().split(f"\n## {cls.code}\n")
+    assert len(sections) == 2
+    docstring = (vars(cls).get("__doc__") or "").split("\n")[0]
+    about = f"{cls.title}: {docstring[:1].lower()}{docstring[1:]}" if docstring else f"{cls.title}."
+    where = f"HTTP {problems.STATUS[cls]}" if cls in problems.STATUS else "at the institution only"
+    assert sections[1].split("\n## ")[0].strip() == (
+        f"{about}\n\n`{cls.__name__}`, {where}, exit code {cls.exit_code}. What to do: {cls.hint}."
+    )
 
 
 def test_every_slug_belongs_to_one_class() -> None:
@@ -79,6 +82,18 @@ def test_every_slug_belongs_to_one_class() -> None:
 @pytest.mark.parametrize("code", sorted({exit_code(cls) for cls in all_errors()} | {0, 2}))
 def test_exit_code_is_documented(code: int) -> None:
     assert f"| {code} |" in (DOCS / "cli.md").read_text()
+
+
+def test_every_alignment_method_is_described() -> None:
+    text = (DOCS / "methods.md").read_text()
+    described = {
+        name: matrices
+        for name, matrices in re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| ([^|]+) \|", text, re.MULTILINE)
+        if f"\n## {name}\n" in text
+    }
+    assert set(described) == set(get_args(AlignmentMethod))
+    fitted = {name for name, matrices in described.items() if matrices == "all matrices"}
+    assert fitted == LEAST_SQUARES_METHODS  # docs/protocol.md leaves it to this table
 
 
 def endpoints() -> list[tuple[str, str]]:

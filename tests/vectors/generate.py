@@ -175,32 +175,33 @@ TERMS: dict[str, Any] = {
 }
 TERMS_DIGEST = hashlib.sha256(pack(TERMS)).digest()
 SHOWN = """\
-Terms in plain words, version 1
+Terms in plain words, version 2
 Readmission within 30 days
 Étude pilote
 
-Parties: hospital-a, hospital-b (lead: hospital-a).
-Predicted: readmitted, one of no, yes.
+Institutions: hospital-a, hospital-b. Lead institution: hospital-a.
+The model predicts the column readmitted, which is one of: no, yes.
 
-What leaves this institution, once:
-- each row as 2 numbers instead of its 3 encoded features, 8 bytes; the secret basis that makes them stays here;
-- the anchor under the same basis, 24 bytes;
-- both rounded to 32-bit floats: about seven digits;
-- the label of each row, as it is, and with it how many rows there are.
-What comes back: a change-of-basis matrix for this institution alone and one model for all (mlp).
-Who sees it: the analyst sees what leaves; other institutions see the model, and how many rows each institution sent.
+This institution sends to the analyst, once:
+- the projection of each row: 2 numbers (8 bytes) in place of its 3 encoded features, computed with a secret basis that stays here;
+- the projection of the anchor with the same basis (24 bytes); the anchor is a matrix that the institutions share and the analyst does not receive;
+- the label of each row, unchanged, and with it the number of rows.
+Projections are rounded to 32-bit floats (about seven digits).
 
-Warning: shared representation: the rows of all institutions are brought into one representation. The analyst and one member together could rebuild the projected part of your rows; `odc prepare` measures how much that is. An analyst that has other rows of the same population could estimate it alone.
-Warning: no noise is added by these terms (no differential privacy).
+The analyst sends back: one model for all institutions (mlp), and for this institution alone the change-of-basis matrix that it needs to use the model.
+Who sees what: the analyst sees everything that this institution sends. Other institutions see the model, and how many rows each institution sent.
+
+Warning: shared representation: the analyst brings the rows of all institutions into one common representation. The analyst and one member together could rebuild what the projection keeps of your rows; `odc prepare` measures how much that is. An analyst that has other rows of the same population could estimate it alone.
+Warning: no differential privacy: these terms do not require noise to be added to anything that is sent.
 
 Columns:
-- age: number from 0 to 120, outside it moved to the nearer end, empty counts as 40
-- site: one of north, south; no empty fields
+- age: from 0 to 120; a number outside is moved to the nearer end; an empty field counts as 40
+- site: one of north, south; an empty field is refused
 """  # noqa: E501  # lines as they are shown
 ROW_REVEALING_WARNING = (
-    "Warning: row-revealing model: a model of the kind svm carries training rows inside it. Every other"
-    " institution can map them back, also yours, to all that the projection kept of them."
-    " Signing takes a consent of its own.\n"
+    "Warning: row-revealing model: a model of the kind svm contains training rows. From it every other"
+    " institution can rebuild what the projection keeps of these rows, including yours. Signing these terms"
+    " needs a separate consent.\n"
 )
 REVEALED = SHOWN.replace("(mlp)", "(svm)").replace(
     "Warning: shared", f"{ROW_REVEALING_WARNING}Warning: shared"
@@ -208,22 +209,29 @@ REVEALED = SHOWN.replace("(mlp)", "(svm)").replace(
 FORGOTTEN = (
     SHOWN.replace("24 bytes", "48 bytes")
     .replace(
-        "a change-of-basis matrix for this institution alone and one model for all (mlp).\n",
-        "what the model for all (mlp) says of each of the 6 anchor rows, 48 bytes, for this institution"
-        " alone; neither the model nor a change-of-basis matrix. A model of our own is trained on it here.\n"
-        "What is erased: rows are sent in random order under a perturbed basis; the basis is erased here"
-        " right after the analyst's receipt, the anchor when our own model is trained (NRI-DC).\n",
+        "sends back: one model for all institutions (mlp), and for this institution alone the change-of-basis"
+        " matrix that it needs to use the model.\n",
+        "sends back, for this institution alone: what the model for all institutions (mlp) predicts for each"
+        " of the 6 anchor rows (48 bytes). It sends neither the model nor a change-of-basis matrix. From"
+        " these predictions this institution trains a model of its own.\n"
+        "Precautions (NRI-DC): this institution sends its rows in random order, and computes the basis from"
+        " perturbed rows. It erases the basis right after the analyst's receipt, and the anchor once its own"
+        " model is trained.\n",
     )
-    .replace("other institutions see the model, and how many", "other institutions see how many")
+    .replace("Other institutions see the model, and how many", "Other institutions see how many")
 )
 PREDICTED_TERMS = {**TERMS, "anchor": {"kind": "gaussian", "rows": 6}, "downlink": "anchor-predictions"}
 FEW_ROWS_WARNING = (
-    "Warning: 6 anchor rows are few to train our own model on: below 60 it may predict much worse than the"
-    " model for all.\n"
+    "Warning: few anchor rows: this institution's own model is trained on 6 anchor rows. With fewer than 60"
+    " it may predict much worse than the model for all institutions.\n"
 )
 PUBLIC_WARNING = (
-    "Warning: a public anchor is rows of a table: whoever has that table has a better guess at the anchor"
-    " than at a random one, and with the anchor the analyst could rebuild the projected part of your rows.\n"
+    "Warning: public anchor: its rows come from a table. Whoever has that table can guess the anchor better"
+    " than a random one, and an analyst that has the anchor could rebuild what the projection keeps of your"
+    " rows.\n"
+)
+UNIFORM_WARNING = (
+    "Warning: uniform anchor: it tells the analyst more about each secret basis than a haar anchor would.\n"
 )
 SVM: dict[str, Any] = {"kind": "svm", "inverse_penalty": 1.0, "gamma": None, "seed": 0}
 
@@ -721,38 +729,46 @@ def _too_much() -> Iterator[Case]:
 # --- uplinks.json: manifests against terms ------------------------------------------------------------
 
 
+def warned(text: str, warning: str) -> str:
+    """Return a text with one more warning, which follows those that every text has."""
+    return text.replace("\n\nColumns:", f"\n{warning}\nColumns:")
+
+
 def shown_texts() -> Iterator[Case]:
     """Terms, and what their reader is shown and signs the digest of."""
     awkward = {**NUMERIC, "low": -1e-7, "high": 1.5e22, "impute": None, "out_of_range": "refuse"}
-    numbers = "from -0.0000001 to 15000000000000000000000, outside it refused, no empty fields"
+    numbers = (
+        "from -0.0000001 to 15000000000000000000000; a number outside is refused; an empty field is refused"
+    )
+    mapped = "from 0 to 120; a number outside is moved to the nearer end; an empty field counts as 40"
     for name, terms, text in [
         ("a default model", TERMS, SHOWN),
         ("a row-revealing model", {**TERMS, "model": SVM}, REVEALED),
         (
             "anchor predictions for few rows; a kernel that does not come back reveals none",
             {**PREDICTED_TERMS, "model": SVM},
-            FORGOTTEN.replace("(mlp)", "(svm)").replace("privacy).\n", f"privacy).\n{FEW_ROWS_WARNING}"),
+            warned(FORGOTTEN.replace("(mlp)", "(svm)"), FEW_ROWS_WARNING),
         ),
         (
             "anchor predictions for a public anchor",
             {**PREDICTED_TERMS, "anchor": {"kind": "public", "rows": 6}},
-            FORGOTTEN.replace("privacy).\n", f"privacy).\n{PUBLIC_WARNING}"),
+            warned(FORGOTTEN, PUBLIC_WARNING),
         ),
         (
             "a uniform anchor and 8-bit integers",
             {**TERMS, "anchor": {"kind": "uniform", "rows": 100}, "rep_dtype": "i1"},
-            SHOWN.replace("8 bytes", "2 bytes").replace("24 bytes", "200 bytes").replace(
-                "32-bit floats: about seven digits",
-                "8-bit integers with a scale for each column: to within 1/254 of the largest in the column",
-            ).replace(
-                "privacy).\n",
-                "privacy).\nWarning: a uniform anchor tells the analyst more than a haar anchor would.\n",
+            warned(SHOWN, UNIFORM_WARNING)
+            .replace("(8 bytes)", "(2 bytes)")
+            .replace("(24 bytes)", "(200 bytes)")
+            .replace(
+                "32-bit floats (about seven digits)",
+                "8-bit integers (to within 1/254 of the largest value of the same dimension)",
             ),
         ),
         (
             "numbers without an exponent",
             changed(TERMS, "table_schema", "columns", 0, to=awkward),
-            SHOWN.replace("from 0 to 120, outside it moved to the nearer end, empty counts as 40", numbers),
+            SHOWN.replace(mapped, numbers),
         ),
     ]:  # fmt: skip
         yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}

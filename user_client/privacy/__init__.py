@@ -1,1 +1,4 @@
-"""What a party can say about its risk before anything is sent, and what lowers it. Numpy only."""
+"""Measures of a party's risk before it sends anything, and ways to lower it.
+
+Only numpy is imported here.
+"""

@@ -1,4 +1,4 @@
-"""Gaussian noise on a party's rows, calibrated so that the stated (epsilon, delta) is what it gives."""
+"""Gaussian noise on a party's rows, calibrated to give exactly the stated (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from numpy.typing import NDArray
 
 Matrix64 = NDArray[np.float64]
 _NUMBERS_AT_ONCE = 2**20
+"""Normal numbers drawn at a time, because drawing them takes several times their own memory."""
 _ROOT = math.sqrt(2)
 
 
 def clip_rows(rows: Matrix64, norm: float) -> Matrix64:
-    """Return the rows, each shortened to Euclidean length ``norm`` if it is longer.
+    """Return the rows, each scaled down to Euclidean length ``norm`` if it is longer.
 
-    Replacing one row then moves it by at most ``2 * norm``: the sensitivity for `gaussian_sigma`.
+    Replacing one row by another then changes it by at most ``2 * norm``, which is the sensitivity for
+    `gaussian_sigma`.
 
     Parameters
     ----------
     rows : (n, m) ndarray of float64
         Not modified.
     norm : float
-        Above 0.
+        Positive.
     """
     if not 0 < norm < math.inf:
         raise ValueError(f"the norm must be positive, got {norm}")
@@ -43,7 +45,7 @@ def gaussian_delta(epsilon: float, sigma: float, *, sensitivity: float) -> float
     """
     scaled = sensitivity / sigma
     upper, lower = scaled / 2 - epsilon / scaled, -scaled / 2 - epsilon / scaled
-    if upper > 0:  # nothing cancels here, and exp(epsilon) Phi(lower) is at most 1/2
+    if upper > 0:  # no cancellation here, and exp(epsilon) Phi(lower) is at most 1/2
         return math.erfc(-upper / _ROOT) / 2 - math.exp(-upper * upper / 2) * erfcx(-lower / _ROOT) / 2
     # exp(epsilon) phi(lower) = phi(upper), so both terms share the factor exp(-upper^2 / 2)
     return math.exp(-upper * upper / 2) * (erfcx(-upper / _ROOT) - erfcx(-lower / _ROOT)) / 2
@@ -52,7 +54,8 @@ def gaussian_delta(epsilon: float, sigma: float, *, sensitivity: float) -> float
 def erfcx(x: float) -> float:
     """Return ``exp(x**2) erfc(x)`` for x >= 0, the scaled complementary error function.
 
-    From 5 on by its continued fraction [1]_. It would be all that an institution needs SciPy for.
+    For x >= 5 it is computed by its continued fraction [1]_. SciPy has this function, but an institution
+    would need nothing else of SciPy.
 
     References
     ----------
@@ -69,23 +72,23 @@ def erfcx(x: float) -> float:
 def gaussian_sigma(epsilon: float, delta: float, *, sensitivity: float) -> float:
     """Return the least standard deviation that makes Gaussian noise (epsilon, delta)-private.
 
-    The analytic Gaussian mechanism [1]_: the exact condition `gaussian_delta` ``<= delta`` is solved for
-    sigma by bisection, and the end that fulfils it is returned. Unlike the classical formula it holds
-    for every epsilon, above 1 as well.
+    This is the analytic Gaussian mechanism [1]_: the exact condition `gaussian_delta` ``<= delta`` is
+    solved for sigma by bisection, and the end of the last interval that meets it is returned. Unlike the
+    classical formula it holds for every epsilon, also above 1.
 
     Parameters
     ----------
     epsilon : float
-        Above 0.
+        Positive.
     delta : float
-        Between 0 and 1, neither included.
+        Between 0 and 1, both excluded.
     sensitivity : float
-        The farthest that what is released moves between adjacent inputs, in Euclidean distance.
+        The largest Euclidean distance between what is released for two adjacent inputs.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of range.
 
     References
     ----------
@@ -117,12 +120,12 @@ def add_noise(rows: Matrix64, sigma: float, standard_normal: Callable[[int], Mat
     sigma : float
         Standard deviation of the noise.
     standard_normal : callable
-        Returns as many standard normal numbers as it is asked for, from a cryptographic source that
-        is kept nowhere: ``partial(gaussian, KeyStream.fresh(purpose).read)``.
+        Returns as many standard normal numbers as it is asked for, from a cryptographic source that is
+        stored nowhere: ``partial(gaussian, KeyStream.fresh(purpose).read)``.
     """
     noisy = np.array(rows, dtype=np.float64, order="C")
     flat = noisy.reshape(-1)  # a view
-    for start in range(0, flat.size, _NUMBERS_AT_ONCE):  # what normal numbers are made of takes memory too
+    for start in range(0, flat.size, _NUMBERS_AT_ONCE):
         part = flat[start : start + _NUMBERS_AT_ONCE]
         part += sigma * standard_normal(part.size)
     return noisy

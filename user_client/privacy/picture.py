@@ -1,4 +1,4 @@
-"""What a projection does to image-shaped rows, as a picture for people."""
+"""A picture that shows people what the projection does to image-shaped rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _WHITE = 255
 
 
 def side_by_side(original: Matrix64, rep: Matrix64, rebuilt: Matrix64, shape: tuple[int, int]) -> Pixels:
-    """Return one line of tiles for each row: the row, what leaves of it, what collusion brings back [1]_.
+    """Return one line of tiles for each row: the row, what is sent, and what colluders can rebuild [1]_.
 
     Parameters
     ----------
     original, rebuilt : (n, h * w) ndarrays of float64
         ``x`` and ``x F F^+``; entries from -1, black, to 1, white.
     rep : (n, l) ndarray of float64
-        ``x F``, drawn as a square, the largest entry of each row black or white. It has no shape of its own.
+        ``x F``, which has no image shape and is shown as a square. The largest entry of each row is black
+        or white.
     shape : (h, w)
 
     References
@@ -42,7 +43,7 @@ def side_by_side(original: Matrix64, rep: Matrix64, rebuilt: Matrix64, shape: tu
 
 
 def _square(values: Matrix64) -> Matrix64:
-    """Return the numbers in a square, line by line, filled up with zeros."""
+    """Return the numbers line by line in a square, padded with zeros."""
     side = int(np.ceil(np.sqrt(len(values))))
     filled = np.zeros(side * side)
     filled[: len(values)] = values / (np.abs(values).max() or 1)
@@ -50,16 +51,16 @@ def _square(values: Matrix64) -> Matrix64:
 
 
 def _tile(values: Matrix64, size: tuple[int, int]) -> Pixels:
-    """Return the nearest values at the size asked for, in shades of grey, with a gap after it and below."""
+    """Return an image of the size asked for, in shades of grey, with a gap to the right and below."""
     down, right = (np.arange(new) * old // new for new, old in zip(size, values.shape, strict=True))
     grey = np.round(127.5 * (1 + np.clip(values[np.ix_(down, right)], -1, 1))).astype(np.uint8)
     return np.pad(grey, ((0, _GAP), (0, _GAP)), constant_values=_WHITE)
 
 
 def png(pixels: Pixels) -> bytes:
-    """Return a grey image as a PNG file (ISO/IEC 15948): three chunks, no filter.
+    """Return a greyscale image as a PNG file (ISO/IEC 15948): three chunks, no filter.
 
-    Ten lines, so that an institution need not install an imaging library for one picture.
+    With these ten lines an institution needs no imaging library for one picture.
     """
     height, width = pixels.shape
     lines = np.pad(pixels, ((0, 0), (1, 0)))  # each line begins with the number of its filter

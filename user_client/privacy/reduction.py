@@ -1,4 +1,4 @@
-"""How much of each row a projection hides: the risk if the analyst and one member collude."""
+"""How much of each row the projection hides: the risk if the analyst and one member collude."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class ReductionRisk:
-    """Quantiles over the rows of the share of a row that its projection loses (0 = nothing hidden)."""
+    """Quantiles, over the rows, of the share of a row that the projection hides (0: nothing is hidden)."""
 
     minimum: float
     first_percent: float
@@ -22,22 +22,23 @@ class ReductionRisk:
 
 @dataclass(frozen=True)
 class ThresholdRisk:
-    """Which latent dimensions would hide at least a chosen share of the rows."""
+    """Rows of which less than a chosen share is hidden, and the latent dimensions that would hide it."""
 
     threshold: float
     rows_below: int
-    """How many rows keep less than the threshold hidden, as things are."""
+    """Number of rows of which the present basis hides less than the threshold."""
     largest_latent_dim: int
-    """With which every row keeps the threshold hidden; 0 if there is none. A smaller one hides more."""
+    """Largest latent dimension that hides at least the threshold of every row; 0 if there is none. Every
+    smaller dimension hides more."""
     largest_latent_dim_for_99_percent: int
-    """With which 99 of 100 rows do."""
+    """The same for 99 of 100 rows."""
 
 
 def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, seen: Matrix64 | None = None) -> Matrix64:
     """Return ``||x - x F F^+|| / ||x||`` for each row: the epsilon of epsilon-DR privacy.
 
-    Analyst and one member together know ``F_i = A^+ A_i`` and with it ``x F F^+`` [1]_, but nothing
-    of the rest.
+    The analyst and one member together know ``F_i = A^+ A_i``, and with it ``x F F^+`` [1]_, but nothing
+    of the rest of the row.
 
     Parameters
     ----------
@@ -45,12 +46,12 @@ def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, seen: Matrix64 | Non
     secret_basis : (m, l) ndarray of float64
         With orthonormal columns, so that ``F^+ = F.T``.
     seen : (n, m) ndarray of float64, optional
-        The rows y as they were projected, where noise changed them: then ``||x - y F F^+|| / ||x||``.
+        The rows y that were projected, if noise changed them. The share is then ``||x - y F F^+|| / ||x||``.
 
     Returns
     -------
     (n,) ndarray of float64
-        Between 0 and 1, with noise also above; a zero row counts as 0, it hides nothing.
+        Between 0 and 1, or above 1 with noise. It is 0 for a zero row, of which nothing can be hidden.
 
     References
     ----------
@@ -74,28 +75,28 @@ def reduction_risk(
 
 
 def rows_below(rows: Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.int64]:
-    """Return how many rows keep less than ``threshold`` hidden, for each latent dimension 1 to m.
+    """Return, for each latent dimension 1 to m, of how many rows less than ``threshold`` is hidden.
 
-    A basis spans the first l axes, so what it hides of a row is the length in all others: one product
-    with the axes and a cumulative sum from the last, ``2 n m**2`` flops for all l together.
+    A basis spans the first l axes, so it hides a row's components along all other axes. One product with
+    the axes and a cumulative sum from the last one give every l at once, in ``2 n m**2`` flops.
 
     Parameters
     ----------
     rows : (n, m) ndarray of float64
     axes : (m, m) ndarray of float64
-        Orthonormal columns, in the order in which a larger basis takes them.
+        Orthonormal columns, in the order in which a larger basis includes them.
     threshold : float
         Between 0 and 1, compared with `hidden_share`.
 
     Returns
     -------
     (m,) ndarray of int64
-        Never falling: every further dimension hides less.
+        Never decreasing: every further dimension hides less.
     """
     counts = np.zeros(len(axes), dtype=np.int64)
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         energy = np.square(rows[start : start + _ROWS_AT_ONCE] @ axes)
-        left = np.cumsum(energy[:, ::-1], axis=1)[:, ::-1]  # column k: what the axes from k on hold
+        left = np.cumsum(energy[:, ::-1], axis=1)[:, ::-1]  # column k: energy along axis k and all later ones
         hidden = np.concatenate([left[:, 1:], np.zeros((len(left), 1))], axis=1)
         counts += (hidden < threshold**2 * left[:, :1]).sum(axis=0)
         if threshold > 0:
@@ -106,7 +107,7 @@ def rows_below(rows: Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.i
 def threshold_risk(
     rows: Matrix64, secret_basis: Matrix64, axes: Matrix64, threshold: float
 ) -> ThresholdRisk | None:
-    """Return the risk at a threshold of epsilon-DR, or None if there are no rows."""
+    """Return the risk at a threshold of epsilon-DR privacy, or None if there are no rows."""
     if len(rows) == 0:
         return None
     below = rows_below(rows, axes, threshold)

@@ -42,8 +42,7 @@ from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError
 from user_client.sdk.session import Session, require_role
 from user_client.sdk.terms import stored_terms
-from user_client.secret.anchor import expand_anchor
-from user_client.secret.numbers import Matrix64
+from user_client.secret.expansion import Matrix64, expand_anchor
 from user_client.tables import encode_rows, table_from
 
 
@@ -123,7 +122,7 @@ def _sealed(
 
 def _public_matrix(terms: Terms, table: Any) -> bytes:
     """Return the matrix of a public anchor as it travels: float32, little-endian, by rows. Else nothing."""
-    if terms.anchor.kind != "public":
+    if not terms.anchor.traits.travels_as_matrix:
         if table is not None:
             raise InputError(f"a {terms.anchor.kind} anchor comes from a seed: leave the table away")
         return b""

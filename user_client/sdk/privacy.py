@@ -17,7 +17,7 @@ from user_client.custody.keystream import KeyStream
 from user_client.privacy.noise import add_noise, clip_rows, gaussian_sigma
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
-from user_client.secret.numbers import ByteSource, Matrix64, gaussian, permutation
+from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
 
 NRI_PERTURBATION = 0.05
 """Of the basis, where nothing else is asked for: Nosaka and Yoshise, Algorithm 2, step 3."""

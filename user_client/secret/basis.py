@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from user_client.secret.numbers import ByteSource, Matrix64, haar, uniform
+from user_client.secret.expansion import ByteSource, Matrix64, haar, uniform
 
 
 def principal_axes(rows: Matrix64) -> tuple[Matrix64, Matrix64]:
-    """Return the singular values of the rows, falling, and all their right singular vectors.
+    """Return the singular values of the rows in descending order, and all their right singular vectors.
 
-    Of many rows from the m x m Gram matrix, which gives orthonormal vectors whatever the rank; its square
-    root makes singular values below 1e-8 of the largest meaningless.
+    For many rows they come from the m x m Gram matrix, which gives orthonormal vectors whatever the rank.
+    Singular values below 1e-8 of the largest are then meaningless, because they are square roots of its
+    eigenvalues.
 
     Parameters
     ----------
@@ -22,10 +23,10 @@ def principal_axes(rows: Matrix64) -> tuple[Matrix64, Matrix64]:
     -------
     singular_values : (m,) ndarray of float64
     axes : (m, m) ndarray of float64
-        The vectors as columns.
+        The right singular vectors as columns.
     """
     count, features = rows.shape
-    if 0 < 2 * count < features:  # several times faster, and more exact
+    if 0 < 2 * count < features:  # several times faster than the Gram matrix, and more accurate
         _, few, vectors = np.linalg.svd(rows, full_matrices=True)
         return np.concatenate([few, np.zeros(features - count)]), vectors.T
     energies, vectors = np.linalg.eigh(rows.T @ rows)
@@ -33,9 +34,9 @@ def principal_axes(rows: Matrix64) -> tuple[Matrix64, Matrix64]:
 
 
 def perturbed(rows: Matrix64, strength: float, source: ByteSource) -> Matrix64:
-    """Return ``X + delta E`` with the entries of E uniform in [-1, 1], to draw a basis from.
+    """Return ``X + delta E`` with the entries of E uniform in [-1, 1], to draw a basis from [1]_.
 
-    Whoever has the rows cannot make the basis again, for nobody has E [1]_.
+    E is stored nowhere, so nobody can compute the basis again from the rows.
 
     References
     ----------
@@ -47,11 +48,11 @@ def perturbed(rows: Matrix64, strength: float, source: ByteSource) -> Matrix64:
 def draw_secret_basis(
     rows: Matrix64, latent_dim: int, source: ByteSource, *, axes: Matrix64 | None = None
 ) -> Matrix64:
-    """Return an orthonormal basis of the space the party's rows fill best, turned at random.
+    """Return a randomly rotated orthonormal basis of the space that fits the party's rows best.
 
     ``F_i = V_i E_i`` with the top-l right singular vectors ``V_i`` of the encoded rows and a Haar
-    orthogonal ``E_i`` [1]_. The columns are orthonormal whatever the rank, also for a party with fewer
-    rows than l; a party without rows gets random directions.
+    orthogonal ``E_i`` [1]_. The columns are orthonormal even if the party has fewer rows than l. A party
+    without rows gets random directions.
 
     Parameters
     ----------
@@ -60,9 +61,9 @@ def draw_secret_basis(
     latent_dim : int
         l, at most m.
     source : callable
-        Returns secret bytes; a fresh key stream that is kept nowhere.
+        Returns secret bytes, from a fresh key stream that is stored nowhere.
     axes : (m, m) ndarray of float64, optional
-        The `principal_axes` of the rows, if they are known already.
+        The `principal_axes` of the rows, if the caller has computed them already.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""The minimum of a smooth function by L-BFGS.
+"""Minimise a smooth function by L-BFGS.
 
-SciPy has it too, and nothing else of SciPy is used at an institution: a hundred megabytes for this page.
+SciPy has this algorithm too, but an institution would need nothing else of SciPy's hundred megabytes.
 """
 
 from __future__ import annotations
@@ -11,31 +11,32 @@ from typing import Final
 
 import numpy as np
 
-from user_client.secret.numbers import Matrix64
+from user_client.secret.expansion import Matrix64
 
 Loss = Callable[[Matrix64], tuple[float, Matrix64]]
 MEMORY: Final = 10
-"""Steps whose curvature is remembered."""
+"""Number of past steps whose curvature is kept."""
 FLAT: Final = 1e-5
-"""Largest entry of a gradient that counts as zero."""
+"""A gradient whose entries are all at most this large counts as zero."""
 STILL: Final = 2.2e-9
-"""Relative decrease below which nothing is gained any more."""
+"""Relative decrease at or below which the search ends."""
 _ENOUGH: Final = 1e-4
-"""Share of the decrease the slope promises that a step must bring (Armijo)."""
+"""Share of the decrease predicted by the slope that a step must achieve (Armijo's condition)."""
 _HALVINGS: Final = 30
+"""Number of step lengths that are tried, each half of the one before."""
 
 
 def minimise(loss: Loss, start: Matrix64, *, iterations: int) -> Matrix64:
-    """Return where limited-memory BFGS [1]_ with backtracking comes to.
+    """Return the point that limited-memory BFGS [1]_ with backtracking arrives at.
 
     Parameters
     ----------
     loss : callable
-        Returns the value at a point and the gradient there.
+        Returns the value and the gradient at a point.
     start : (n,) ndarray of float64
         Not modified.
     iterations : int
-        Steps at most; fewer where the gradient vanishes or a step brings nothing.
+        Largest number of steps. The search ends earlier where the gradient vanishes or a step gains nothing.
 
     References
     ----------
@@ -47,7 +48,7 @@ def minimise(loss: Loss, start: Matrix64, *, iterations: int) -> Matrix64:
         if np.abs(gradient).max() <= FLAT:
             break
         direction = -_times_inverse_hessian(gradient, curvature)
-        # before the curvature is known a step of length one could lead anywhere
+        # while the curvature is unknown, a step of length one could be far too long
         step = 1.0 if curvature else min(1.0, 1 / float(np.abs(gradient).sum()))
         slope = float(gradient @ direction)
         for _ in range(_HALVINGS):
@@ -59,7 +60,9 @@ def minimise(loss: Loss, start: Matrix64, *, iterations: int) -> Matrix64:
         else:
             break
         moved, turned = reached - point, its_gradient - gradient
-        if moved @ turned > np.finfo(np.float64).eps * (turned @ turned):  # keeps the Hessian positive
+        if moved @ turned > np.finfo(np.float64).eps * (
+            turned @ turned
+        ):  # keeps the Hessian positive definite
             curvature.append((moved, turned))
         is_still = value - lower <= STILL * max(abs(value), abs(lower), 1)
         point, value, gradient = reached, lower, its_gradient
@@ -69,7 +72,7 @@ def minimise(loss: Loss, start: Matrix64, *, iterations: int) -> Matrix64:
 
 
 def _times_inverse_hessian(gradient: Matrix64, curvature: deque[tuple[Matrix64, Matrix64]]) -> Matrix64:
-    """Multiply by the inverse Hessian that the remembered steps tell of: the two-loop recursion."""
+    """Multiply by the inverse Hessian estimated from the past steps: the two-loop recursion."""
     found, shares = gradient.copy(), []
     for moved, turned in reversed(curvature):
         shares.append((moved @ found) / (moved @ turned))

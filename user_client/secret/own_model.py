@@ -1,7 +1,7 @@
-"""The party's own model t_i of NRI-DC: what h says of the anchor's rows, learnt from the features.
+"""The party's own model t_i of NRI-DC: it learns to predict what h predicts for the anchor's rows.
 
-Nosaka and Yoshise, "Data collaboration analysis over matrix manifolds", Algorithm 1, steps 14 to 16: t_i
-predicts from encoded rows, so neither F_i nor G_i is needed any more.
+Nosaka and Yoshise, "Data collaboration analysis over matrix manifolds", Algorithm 1, steps 14 to 16. t_i
+predicts from encoded rows, so that neither F_i nor G_i is needed any more.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.secret.expansion import Matrix64
 from user_client.secret.minimise import minimise
-from user_client.secret.numbers import Matrix64
 
 Layer = tuple[Matrix64, Matrix64]
 """Weights (inputs, outputs) and shifts (outputs,)."""
 HIDDEN_UNITS: Final = 64
 HELD_OUT: Final = 0.2
-"""Share of the anchor's rows that choose between the candidates and measure the choice."""
+"""Share of the anchor's rows on which the candidates are compared and the better one is measured."""
 _CANDIDATES: Final[tuple[tuple[int, float], ...]] = ((0, 1e-6), (HIDDEN_UNITS, 1e-4))
-"""Hidden units and L2 penalty of each; docs/nri.md has what they reach."""
+"""Hidden units and L2 penalty of each candidate; docs/nri.md has their accuracy."""
 _CHOSEN_ON_ROWS: Final = 5000
-"""Anchor rows that choose between them, at most."""
+"""Largest number of anchor rows used to choose between the candidates."""
 _ITERATIONS: Final = 150
 
 
 @dataclass(frozen=True)
 class OwnModel:
-    """A network of one or two layers, ReLU between them, softmax behind.
+    """A network of one or two layers, with ReLU between them and softmax at the end.
 
     Attributes
     ----------
     layers : sequence of (weights, shifts)
     held_out_agreement : float
-        Share of the anchor rows kept aside for which t_i and h name the same class.
+        Share of the held-out anchor rows for which t_i and h predict the same class.
     """
 
     layers: Sequence[Layer]
@@ -47,16 +47,16 @@ class OwnModel:
         return f"<OwnModel of {len(self.layers)} layers>"
 
     def probabilities(self, rows: Matrix64) -> Matrix64:
-        """Return (n, classes) probabilities for encoded rows (n, m)."""
+        """Return the probabilities, (n, classes), for encoded rows, (n, m)."""
         return np.exp(_log_softmax(_forward(self.layers, rows)[-1]))
 
 
 def train_own_model(anchor: Matrix64, predictions: NDArray[np.floating]) -> OwnModel:
     """Return the better of multinomial logistic regression and a small network, fitted on all rows.
 
-    Both minimise the cross entropy to h's probabilities with L-BFGS. Which one is better is asked of a
-    fifth of the rows that neither has seen; it then goes on with all of them. The same input gives the
-    same model.
+    Both minimise the cross entropy to h's probabilities by L-BFGS. They are compared on a fifth of the
+    rows, which neither has seen; the better one is then trained further on all rows. The same input gives
+    the same model.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def train_own_model(anchor: Matrix64, predictions: NDArray[np.floating]) -> OwnM
     Raises
     ------
     ValueError
-        If the numbers of rows differ, there are fewer than two, or a row of predictions is no
-        distribution.
+        If the numbers of rows differ, there are fewer than two rows, or a row of predictions is not a
+        probability distribution.
     """
     targets = _distributions(anchor, predictions)
-    rng = np.random.default_rng(0)  # no secret: which rows are kept aside, and where a fit starts
+    rng = np.random.default_rng(0)  # not secret: which rows are held out, and where a fit starts
     order = rng.permutation(len(anchor))[:_CHOSEN_ON_ROWS]
     aside, seen = np.split(order, [max(1, round(HELD_OUT * len(order)))])
     tried = []
@@ -103,16 +103,16 @@ def train_own_model(anchor: Matrix64, predictions: NDArray[np.floating]) -> OwnM
 def _distributions(anchor: Matrix64, predictions: NDArray[np.floating]) -> Matrix64:
     targets = np.asarray(predictions, dtype=np.float64)
     if len(anchor) != len(targets) or len(anchor) < 2:
-        raise ValueError(f"expected predictions for {len(anchor)} rows, two at least, got {len(targets)}")
+        raise ValueError(f"expected predictions for {len(anchor)} rows, at least two, got {len(targets)}")
     total = targets.sum(axis=1, keepdims=True)
-    # float32 probabilities of many classes do not add up to 1 exactly
+    # float32 probabilities of many classes do not add up to exactly 1
     if not (np.all(targets >= 0) and np.all(np.abs(total - 1) < 1e-2)):
         raise ValueError("the predictions of a row must be probabilities that add up to 1")
     return np.asarray(targets / total)
 
 
 def _improved(start: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float) -> list[Layer]:
-    """Return the layers L-BFGS comes to."""
+    """Return the layers that L-BFGS arrives at."""
     found = minimise(
         lambda flat: _loss(_layers(flat, start), rows, targets, penalty),
         _flat(start),
@@ -140,7 +140,7 @@ def _loss(
 
 
 def _forward(layers: Sequence[Layer], rows: Matrix64) -> list[Matrix64]:
-    """Return the rows, what each layer makes of them, and last the outputs before the softmax."""
+    """Return the rows, the output of each layer, and last the outputs before the softmax."""
     reached = [rows]
     for weights, shifts in layers[:-1]:
         reached.append(np.maximum(reached[-1] @ weights + shifts, 0))
@@ -158,7 +158,7 @@ def _flat(layers: Sequence[Layer]) -> Matrix64:
 
 
 def _layers(flat: Matrix64, like: Sequence[Layer]) -> list[Layer]:
-    """Cut a vector into layers of the shapes of others."""
+    """Cut a vector into layers that have the shapes of ``like``."""
     layers, start = [], 0
     for weights, shifts in like:
         middle, end = start + weights.size, start + weights.size + shifts.size

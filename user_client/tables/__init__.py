@@ -1,4 +1,4 @@
-"""CSV and Parquet -> matrix, by the schema in the signed terms."""
+"""From CSV and Parquet files to matrices, by the schema in the signed terms."""
 
 from user_client.tables.draft import draft_schema
 from user_client.tables.encode import encode_labels, encode_rows, misfits, text_of

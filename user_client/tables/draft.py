@@ -1,7 +1,7 @@
-"""A first draft of the schema, read off one table, for people to discuss and correct.
+"""A first draft of the schema, derived from one table, for people to discuss and correct.
 
-Ranges are widened and rounded, so that they hold at other institutions and do not show this table's
-exact extremes; medians stand in for empty fields.
+Ranges are widened and rounded, so that they fit other institutions too and do not reveal the exact extremes
+of this table. Empty fields are imputed by medians and by the most frequent levels.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from user_client.tables.encode import Matrix64, as_numbers, as_text
 
 MISSING_TEXTS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "None")
 MAX_DRAFT_LEVELS = 50
-"""A text column with more distinct values is a name or a comment, not a category."""
+"""Largest number of distinct values of a categorical column; with more it holds names or comments."""
 MARGIN = 0.1
-"""By how much of its width a range is widened on each side."""
+"""Fraction of its width by which a range is widened on each side."""
 
 
 def draft_schema(
@@ -30,7 +30,7 @@ def draft_schema(
 ) -> dict[str, Any]:
     """Return the ``table_schema`` part of the terms for ``table``.
 
-    Raises `TableError` or `InputError` when a column cannot be a feature.
+    Raises `TableError` or `InputError` if the label column is missing or a column cannot be used.
     """
     if label not in table.column_names:
         raise MissingColumnError(label)

@@ -1,6 +1,6 @@
-"""A table and the schema of the terms -> the matrix X_i and the label numbers.
+"""From a table and the schema of the terms to the matrix X_i and the class numbers.
 
-Errors name row and column, never a value. Rows are counted from 1, as a person does below the header.
+Errors name a row and a column, never a value. Rows are counted from 1, as people count below the header.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Matrix64 = NDArray[np.float64]
 def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
     """Return the encoded features.
 
-    A numeric column is mapped linearly so that its range becomes [-1, 1]; a categorical one becomes
-    one 0/1 feature per level. Columns the schema does not name are left out.
+    A numeric column is mapped linearly from its range to [-1, 1]; a categorical one becomes one 0/1
+    feature per level. Columns that the schema does not name are ignored.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
     Raises
     ------
     TableError
-        Which column and row does not fit the schema, and how.
+        If a field does not fit the schema; it names the column and the row.
     """
     encoded = np.empty((table.num_rows, schema.width))
     start = 0
@@ -66,7 +66,7 @@ def _encode_column(
 
 
 def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the class numbers, (n,), in the label type of the wire; raises `TableError`."""
+    """Return the class numbers, (n,), in the number type of labels on the wire; raises `TableError`."""
     label = schema.label_column
     values = _column(table, label.name)
     with _readable(label.name):
@@ -75,7 +75,7 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger
 
 
 def misfits(table: pa.Table, schema: Schema) -> list[TableError]:
-    """Return what keeps a table from being encoded: the first reason of each column, the label's last."""
+    """Return the first error of each column that cannot be encoded, that of the label column last."""
     found = []
     for column in schema.columns:
         try:
@@ -91,7 +91,7 @@ def misfits(table: pa.Table, schema: Schema) -> list[TableError]:
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Turn what Arrow says of a column it cannot read into our words; its own may quote a value."""
+    """Turn Arrow's errors about a column into a `TableError`, because their text may quote a value."""
     try:
         yield
     except (pa.ArrowException, UnicodeDecodeError):
@@ -115,7 +115,7 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Every value as text, without the spaces around it; nulls stay."""
+    """Return every value as text without surrounding spaces; nulls stay nulls."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     return pc.utf8_trim_whitespace(values.cast(pa.string()))
@@ -147,9 +147,9 @@ def _numeric(values: pa.ChunkedArray, column: NumericColumn, missing: Sequence[s
 
 
 def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix64, NDArray[np.bool_]]:
-    """Return a column as float64, and which fields are empty: a null, a NaN or a missing code.
+    """Return a column as float64, and a mask of its empty fields: a null, a NaN or a code for missing.
 
-    An empty field is NaN among the numbers; so is one that is no number and not empty either.
+    Both an empty field and a field that is not a number are NaN in the result.
     """
     codes = [code for code in map(_number, missing) if not math.isnan(code)]
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
@@ -169,7 +169,7 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
 
 
 def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
-    """Return a text column that is finite numbers and nothing else, as most are, without a second look."""
+    """Return a text column as numbers if all its fields are finite numbers, which is the usual case."""
     if not pa.types.is_string(values.type):
         return None
     try:
@@ -180,7 +180,7 @@ def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
 
 
 def _number(text: str | None) -> float:
-    """Return the number a text is, NaN if it is none; Python alone would read 1_000."""
+    """Return a text as a number, NaN if it is none. Unlike `float`, this refuses 1_000."""
     try:
         return float(text) if text is not None and "_" not in text else math.nan
     except ValueError:
@@ -194,7 +194,7 @@ def _levels(
     impute: str | None,
     missing: Sequence[str],
 ) -> NDArray[np.int64]:
-    """Return which level each value is; raises `EmptyFieldError` or `UnknownLevelError`."""
+    """Return the index of each value's level; raises `EmptyFieldError` or `UnknownLevelError`."""
     text = as_text(values)
     found = pc.fill_null(pc.index_in(text, value_set=pa.array(list(levels), pa.string())), -1)
     numbers = np.array(found.to_numpy(), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Tables from files: CSV (also compressed) and Parquet, or anything that speaks Arrow."""
+"""Read tables from CSV files (also compressed), Parquet files, or anything that offers Arrow data."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ import pyarrow.csv
 from protocol.errors import UnreadableFileError
 
 _HEADER_BYTES: Final = 2**16
-"""As much of a file as is looked at for its separator."""
+"""Bytes at the beginning of a file in which its separator is looked for."""
 _OTHER_SEPARATORS: Final = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a table; the columns of a CSV file stay text, so that the schema alone says what they mean.
+    """Return the table in a file.
 
-    Raises `UnreadableFileError`; the message never repeats what is in the file.
+    Columns of a CSV file stay text, so that the schema alone decides what they mean. Raises
+    `UnreadableFileError`, whose message never quotes the file.
     """
     if not path.exists():
         raise UnreadableFileError(path, "no such file")
-    if not path.is_file():  # a pipe too: it is looked at before it is read
+    if not path.is_file():  # a pipe too, because a CSV file is opened more than once
         raise UnreadableFileError(path, "not a regular file")
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
-            from pyarrow import parquet  # here, because most tables are CSV
+            from pyarrow import parquet  # imported late, because most tables are CSV
 
             table: pa.Table = parquet.read_table(path)
             return table
         return _read_csv(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Arrow quotes the offending line, which is a patient's
+        # Arrow's message quotes the offending line, which may be a patient's record
         raise UnreadableFileError(path, f"not a table ({type(error).__name__})") from None
 
 
@@ -43,24 +44,24 @@ def _read_csv(path: Path) -> pa.Table:
     separators = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
     if b"," not in header and separators:
         reason = f"its columns are separated by {separators[0]}"
-        raise _of_another_kind(path, reason, "write it with commas between columns, and decimal points")
+        raise _unreadable(path, reason, "save it with commas between columns and with decimal points")
     refused: list[pyarrow.csv.InvalidRow] = []
     try:
         return _parse_csv(path, refused, use_threads=True)
     except pa.ArrowInvalid as error:
         if "invalid UTF8" in str(error):
-            hint = "convert it, as with iconv -f WINDOWS-1252 -t UTF-8"
-            raise _of_another_kind(path, "its text is not UTF-8", hint) from None
+            hint = "convert it to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
+            raise _unreadable(path, "its text is not UTF-8", hint) from None
         if not refused:
             raise
     with suppress(pa.ArrowInvalid):
-        _parse_csv(path, refused, use_threads=False)  # only this way a line is told its number
+        _parse_csv(path, refused, use_threads=False)  # only a single thread reports line numbers
     row = refused[-1]
-    reason = f"line {row.number} has {row.actual_columns} fields, the header {row.expected_columns}"
-    raise _of_another_kind(path, reason, "correct the line; a field that holds a comma stands in quotes")
+    reason = f"line {row.number} has {row.actual_columns} fields, the header has {row.expected_columns}"
+    raise _unreadable(path, reason, "correct the line; a field that contains a comma needs quotes around it")
 
 
-def _of_another_kind(path: Path, reason: str, hint: str) -> UnreadableFileError:
+def _unreadable(path: Path, reason: str, hint: str) -> UnreadableFileError:
     error = UnreadableFileError(path, reason)
     error.hint = hint
     return error
@@ -88,7 +89,7 @@ def _opened(path: Path) -> pa.NativeFile:
 
 
 def table_from(data: Any) -> pa.Table:
-    """Return a table for a path, an Arrow table, or a data frame (pandas, polars) in memory."""
+    """Return the table at a path, or the Arrow table or data frame (pandas, polars) in memory as a table."""
     if isinstance(data, str | Path):
         return read_table(Path(data))
     table: pa.Table = data if isinstance(data, pa.Table) else pa.table(data)

@@ -174,7 +174,7 @@ def test_a_matrix_of_many_blocks_is_rounded_like_one() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e40])
-def test_what_no_scale_can_hold_is_not_rounded(bad: float) -> None:
+def test_a_number_that_no_scale_can_hold_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="not finite or too large"):
         quantise(np.array([[1.0, bad]]))
 

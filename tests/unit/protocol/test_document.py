@@ -16,6 +16,7 @@ from protocol.codec import Message
 from protocol.errors import all_errors
 from protocol.messages import DTYPE_BYTES
 from protocol.states import TRANSITIONS, State
+from protocol.terms import ANCHORS
 from tests.vectors import generate
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
@@ -67,6 +68,17 @@ def test_every_example_in_bytes_stands_in_the_vectors() -> None:
         assert any(example in each for each in stored), example[:40]
 
 
+def test_every_line_in_plain_words_stands_in_the_vectors() -> None:
+    shown, *others = blocks("text")
+    texts = [case["text"] for case in generate.deterministic()["plain_words.json"]]
+    assert shown == texts[0]
+    lines = {line for text in texts for line in text.splitlines()}
+    assert {line for block in others for line in block.splitlines()} <= lines
+    warnings = {line for line in lines if line.startswith("Warning: ")}
+    assert warnings <= {line for block in blocks("text") for line in block.splitlines()}
+    assert {f"Warning: {traits.warning}" for traits in ANCHORS.values() if traits.warning} <= warnings
+
+
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_message_has_a_section_that_names_its_fields(kind: type[Message]) -> None:
     rows = [line for line in section(kind.__name__).splitlines() if line.startswith("| `")]
@@ -94,14 +106,22 @@ def test_the_table_of_errors_is_the_classes_with_their_statuses() -> None:
 
 
 def test_the_table_of_limits_is_the_module() -> None:
-    rows = re.findall(r"^\| `([A-Z_]+)` \| (\d+) \| .+ \|$", text(), re.MULTILINE)
-    expected = {name: str(value) for name, value in vars(limits).items() if name.isupper()}
-    assert dict(rows) == expected
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (\d+) \| (.+) \|$", text(), re.MULTILINE)
+    source = Path(limits.__file__).read_text()
+    reasons = re.findall(r'^([A-Z_]+): Final = [^\n]*\n"""(.+?)"""$', source, re.MULTILINE | re.DOTALL)
+    expected = [(name, str(getattr(limits, name)), reason.replace("\n", " ")) for name, reason in reasons]
+    assert rows == expected
+    assert {name for name, _ in reasons} == {name for name in vars(limits) if name.isupper()}
 
 
 def test_every_number_type_is_in_the_document() -> None:
     row = next(line for line in section("ArraySpec").splitlines() if line.startswith("| `dtype`"))
     assert re.findall(r"`([fui]\d)`", row) == list(DTYPE_BYTES)
+
+
+def test_every_kind_of_anchor_is_in_the_document() -> None:
+    row = next(line for line in section("AnchorTerms").splitlines() if line.startswith("| `kind`"))
+    assert re.findall(r"`(\w+)`", row) == ["kind", *ANCHORS]
 
 
 def test_the_media_types_are_in_the_document() -> None:

@@ -119,12 +119,12 @@ def test_extension_members_of_any_name_are_kept(name: str) -> None:
     assert from_problem({"type": "/problems/not-found", name: 1}).context == {name: 1}
 
 
-def test_a_hint_of_its_own_stays_with_its_error() -> None:
+def test_the_hint_of_one_error_does_not_change_its_class() -> None:
     errors.UnsupportedVersionError([1], [2], "this program")
     assert errors.UnsupportedVersionError.hint == "upgrade the older side"
 
 
-def test_an_offset_mismatch_says_where_to_go_on() -> None:
+def test_an_offset_mismatch_says_where_to_continue() -> None:
     assert OffsetMismatchError(10, 20).expected == 10
     again = from_problem(OffsetMismatchError(10, 20).to_problem())
     assert isinstance(again, OffsetMismatchError)

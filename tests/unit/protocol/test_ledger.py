@@ -80,7 +80,7 @@ def test_a_ledger_fits_no_other_collaboration() -> None:
 
 def test_a_number_out_of_order_is_named() -> None:
     entries = chain(ROUND)
-    with pytest.raises(LedgerError, match="entry 1: is numbered 2"):
+    with pytest.raises(LedgerError, match="entry 1: has the number 2"):
         check_chain(ID, [entries[0], *entries[2:]])
 
 
@@ -96,7 +96,7 @@ def test_a_number_out_of_order_is_named() -> None:
         ([*ROUND[:5], ROUND[4]], "entry 5: a second uplink of a"),
     ],
 )
-def test_what_no_round_does_is_named(steps: list[tuple[Event, str | None, State]], says: str) -> None:
+def test_a_step_that_no_round_takes_is_named(steps: list[tuple[Event, str | None, State]], says: str) -> None:
     with pytest.raises(LedgerError, match=f"^{says}$"):
         check_chain(ID, chain(steps))
 
@@ -115,7 +115,7 @@ def test_a_file_that_ends_early_is_truncated(cut: int) -> None:
         unpack_pages(data[:cut])
 
 
-def test_a_length_beyond_a_message_takes_no_memory() -> None:
+def test_a_length_beyond_a_message_allocates_no_memory() -> None:
     with pytest.raises(TruncatedError):
         unpack_pages(struct.pack("<I", 2**32 - 1) + b"x")
     with pytest.raises(LimitExceededError):
@@ -138,6 +138,6 @@ def test_a_full_page_is_a_message() -> None:
     assert MAX_LEDGER_PAGE * 230 + 2**10 < MAX_MESSAGE_BYTES
 
 
-def test_a_head_says_of_what_it_is() -> None:
+def test_a_head_is_not_signed_as_an_entry() -> None:
     head = LedgerHead(collaboration_id=ID, length=6, digest=bytes(32), at=1)
     assert head.signing_label != LedgerEntry.signing_label

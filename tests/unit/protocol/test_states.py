@@ -21,7 +21,7 @@ HAPPY_PATH = [
 
 
 def reachable(start: State) -> set[State]:
-    """Every state that some history leads to from ``start``, itself only if it comes back."""
+    """Return the states that can follow ``start``, which is itself among them only if it can come again."""
     found: set[State] = set()
     edge = {start}
     while edge:
@@ -57,7 +57,7 @@ def test_only_work_of_the_analyst_fails() -> None:
     assert failing == {State.ALIGNING, State.TRAINING}
 
 
-def test_what_failed_or_was_cut_off_starts_again_from_the_seal() -> None:
+def test_failed_or_interrupted_work_starts_again_from_the_seal() -> None:
     resumed = {before: after for (before, event), after in TRANSITIONS.items() if event is Event.RESUME}
     assert resumed == dict.fromkeys([State.FAILED, State.ALIGNING, State.TRAINING], State.SEALED)
 
@@ -71,8 +71,8 @@ def test_every_state_is_reached_and_every_event_used() -> None:
     assert {event for _, event in TRANSITIONS} == set(Event)
 
 
-def test_an_event_out_of_order_is_said_with_state_and_event() -> None:
-    with pytest.raises(OutOfOrderError, match="collaboration is draft; it cannot take 'seal' now") as caught:
+def test_an_event_out_of_order_is_refused_with_state_and_event() -> None:
+    with pytest.raises(OutOfOrderError, match="collaboration is draft: 'seal' is not possible now") as caught:
         advance(State.DRAFT, Event.SEAL)
     assert caught.value.context == {"state": "draft"}
     assert caught.value.__suppress_context__

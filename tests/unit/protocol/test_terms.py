@@ -6,10 +6,14 @@ import pytest
 from pydantic import ValidationError
 
 from protocol.codec import decode, encode
+from protocol.consent import plain_words
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
 from protocol.terms import (
+    ANCHORS,
     LEAST_SQUARES_METHODS,
+    AlignmentMethod,
     AlignmentTerms,
+    AnchorKind,
     AnchorTerms,
     CategoricalColumn,
     Label,
@@ -43,7 +47,7 @@ def test_a_numeric_column_is_one_feature_and_a_categorical_one_per_level() -> No
     assert (AGE.width, SITE.width, SCHEMA.width) == (1, 3, 4)
 
 
-@pytest.mark.parametrize("method", get_args(AlignmentTerms.model_fields["method"].annotation))
+@pytest.mark.parametrize("method", get_args(AlignmentMethod))
 def test_an_invertible_target_goes_with_least_squares_alone(method: Any) -> None:
     if method in LEAST_SQUARES_METHODS:
         assert AlignmentTerms(method=method, target="invertible").target == "invertible"
@@ -70,7 +74,7 @@ def test_more_classes_than_two_bytes_number_are_refused() -> None:
         Label(name="y", classes=tuple(map(str, range(65537))))
 
 
-def test_categories_count_against_the_most_columns() -> None:
+def test_levels_count_towards_the_limit_of_columns() -> None:
     half = tuple(map(str, range(MAX_COLUMNS // 2 + 1)))
     columns = tuple(CategoricalColumn(name=name, levels=half) for name in ("a", "b"))
     with pytest.raises(ValidationError, match="at most 65536 encoded features"):
@@ -142,7 +146,7 @@ def test_a_dns_label_names_a_party(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a.b", "a/b", "a\n", "ä", "a" * 64])
-def test_anything_else_does_not(name: str) -> None:
+def test_anything_but_a_dns_label_is_refused_as_a_party(name: str) -> None:
     with pytest.raises(ValidationError):
         make(parties=(name,), lead=name)
 
@@ -166,6 +170,41 @@ def predicted(kind: str = "gaussian", rows: int = 8) -> Terms:
 def test_anchor_predictions_go_with_a_gaussian_anchor() -> None:
     assert predicted().returns_anchor_predictions
     assert not make().returns_anchor_predictions
+
+
+def test_every_kind_of_anchor_has_its_traits() -> None:
+    assert get_args(AnchorKind) == tuple(ANCHORS)
+
+
+@pytest.mark.parametrize("kind", ANCHORS)
+def test_only_a_square_anchor_is_held_to_the_number_of_features(kind: Any) -> None:
+    if ANCHORS[kind].is_square:
+        with pytest.raises(ValidationError, match=f"a {kind} anchor has as many rows .*: 4"):
+            make(anchor=AnchorTerms(kind=kind, rows=5))
+    else:
+        assert make(anchor=AnchorTerms(kind=kind, rows=5)).anchor.rows == 5
+
+
+@pytest.mark.parametrize("kind", ANCHORS)
+def test_only_an_anchor_that_travels_has_bytes(kind: Any) -> None:
+    found = make(anchor=AnchorTerms(kind=kind, rows=4))
+    assert found.anchor_matrix_bytes == (4 * 4 * 4 if ANCHORS[kind].travels_as_matrix else 0)
+
+
+@pytest.mark.parametrize("kind", ANCHORS)
+def test_the_plain_words_warn_of_an_anchor_as_its_traits_say(kind: Any) -> None:
+    lines = plain_words(make(anchor=AnchorTerms(kind=kind, rows=4))).splitlines()
+    said = {other for other, traits in ANCHORS.items() if f"Warning: {traits.warning}" in lines}
+    assert said == ({kind} if ANCHORS[kind].warning else set())
+
+
+@pytest.mark.parametrize("kind", ANCHORS)
+def test_anchor_predictions_go_with_anchors_a_model_can_learn_from(kind: Any) -> None:
+    if ANCHORS[kind].unfit_to_learn_from:
+        with pytest.raises(ValidationError, match=f"a {kind} anchor has .*: take "):
+            predicted(kind, 4 if ANCHORS[kind].is_square else 80)
+    else:
+        assert predicted(kind, 80).returns_anchor_predictions
 
 
 @pytest.mark.parametrize(

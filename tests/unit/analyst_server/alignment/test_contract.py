@@ -1,4 +1,4 @@
-"""What every method owes its caller, whichever it is: each through `align`, under each awkward input."""
+"""What every method guarantees: each is called through `align` with each awkward input."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_unit_of_the_anchor_does_not_matter(method: str, dtype: str, unit: f
     _, reps = scene()
     plain = run(method, reps).changes_of_basis
     scaled = run(method, [(rep * unit).astype(dtype) for rep in reps]).changes_of_basis
-    # a least-squares answer undoes the unit, the others do not see it
+    # a least-squares answer undoes the unit, the others do not depend on it
     back = unit if METHODS[method].is_least_squares else 1.0
     for one, other in zip(plain, scaled, strict=True):
         # up to one common turn, for all directions of one span agree equally well
@@ -111,7 +111,7 @@ def test_the_same_input_gives_the_same_bytes(method: str) -> None:
 
 
 @every_method
-def test_a_party_that_is_there_twice_gets_the_same_answer_twice(method: str) -> None:
+def test_a_party_listed_twice_gets_the_same_answer_twice(method: str) -> None:
     _, reps = scene()
     changes = run(method, [*reps, reps[1]]).changes_of_basis
     np.testing.assert_allclose(changes[1], changes[-1], rtol=0, atol=1e-10)
@@ -119,7 +119,7 @@ def test_a_party_that_is_there_twice_gets_the_same_answer_twice(method: str) -> 
 
 @every_method
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_party_that_lost_a_direction_does_not_bend_the_others(method: str, dtype: Any) -> None:
+def test_a_party_that_lost_a_direction_does_not_change_the_others(method: str, dtype: Any) -> None:
     bases, reps = scene(parties=5)
     direction = haar(4, np.random.default_rng(1))[:, :1]
     lost = (reps[2] - reps[2] @ direction @ direction.T).astype(dtype)
@@ -129,7 +129,7 @@ def test_a_party_that_lost_a_direction_does_not_bend_the_others(method: str, dty
     tolerance = 1e-9 if dtype == np.float64 else 1e-4
     assert worst_disagreement([bases[i] for i in kept], [changes[i] for i in kept]) < tolerance
     assert np.isfinite(changes[2]).all()
-    # what it still has is brought to where the others have it
+    # the directions it still has are mapped to where the others have them
     there = lost @ changes[2]
     common = reps[0] @ changes[0]
     if METHODS[method].is_least_squares:
@@ -175,7 +175,9 @@ def test_a_party_whose_size_would_hide_the_others_is_named(method: str, factor: 
 @every_method
 @pytest.mark.parametrize("shape", [(40,), (40, 0), (0, 4), (2, 20, 4)])
 @pytest.mark.parametrize("place", [0, 1])
-def test_what_is_no_matrix_is_refused_with_its_place(method: str, shape: tuple[int, ...], place: int) -> None:
+def test_anything_but_a_matrix_is_refused_with_its_index(
+    method: str, shape: tuple[int, ...], place: int
+) -> None:
     _, reps = scene()
     reps[place] = np.ones(shape)
     with pytest.raises(AnchorRepError, match=rf"representation {place} has shape .* expected a matrix"):
@@ -199,7 +201,7 @@ def test_untrusted_parties_do_not_change_the_answer_of_the_others(method: str) -
 
 
 @every_method
-def test_an_untrusted_party_of_the_same_span_is_aligned_all_the_same(method: str) -> None:
+def test_an_untrusted_party_of_the_same_span_is_aligned_too(method: str) -> None:
     bases, reps = scene(parties=5)
     found = run(method, reps, trusted=[1, 3])
     assert worst_disagreement(bases, found.changes_of_basis) < 1e-6

@@ -24,7 +24,7 @@ def test_parties_of_one_span_show_no_gap_and_no_spread(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_gap_is_the_plain_definition(seed: int) -> None:
+def test_the_gap_agrees_with_its_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     reps = [rng.random((100, 64)) @ basis for basis in own_span(rng, parties=4)]
     changes = align_odc(reps).changes_of_basis

@@ -41,7 +41,7 @@ def error(reps: list[Matrix], changes: list[Matrix]) -> float:
 
 @pytest.mark.parametrize("sweeps", [0, 1, 5])
 @pytest.mark.parametrize("seed", range(3))
-def test_from_the_spectral_start_it_is_the_plain_algorithm(seed: int, sweeps: int) -> None:
+def test_the_spectral_start_leads_where_the_plain_algorithm_does(seed: int, sweeps: int) -> None:
     reps = different_spans(seed)
     left, _, _ = np.linalg.svd(np.hstack(reps), full_matrices=False)
     expected = plain(reps, left[:, :5], sweeps)
@@ -52,7 +52,7 @@ def test_from_the_spectral_start_it_is_the_plain_algorithm(seed: int, sweeps: in
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_from_one_party_it_is_the_plain_algorithm(seed: int) -> None:
+def test_the_start_from_one_party_leads_where_the_plain_algorithm_does(seed: int) -> None:
     reps = different_spans(seed)
     found = align_gopp(reps, start="odc", tolerance=0, max_sweeps=4).changes_of_basis
     for one, other in zip(found, plain(reps, reps[0], 4), strict=True):
@@ -80,7 +80,7 @@ def test_when_it_has_settled_another_sweep_changes_nothing(seed: int, start: Sta
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_ends_nearer_to_agreement_than_its_start(seed: int) -> None:
+def test_the_parties_agree_better_at_the_end_than_at_the_start(seed: int) -> None:
     reps = different_spans(seed)
     assert error(reps, align_gopp(reps).changes_of_basis) < error(reps, align_odc(reps).changes_of_basis)
 
@@ -102,7 +102,7 @@ def test_a_looser_tolerance_takes_fewer_sweeps_and_says_how_many() -> None:
 
 
 @pytest.mark.parametrize("start", ["spectral", "odc"])
-def test_those_who_are_not_trusted_do_not_shape_the_target(start: Start) -> None:
+def test_untrusted_parties_do_not_shape_the_target(start: Start) -> None:
     reps = different_spans(0, parties=5)
     wild = [100 * np.random.default_rng(9).standard_normal(reps[0].shape), *reps]
     found = align_gopp(wild, start=start, trusted=range(1, 6))

@@ -35,7 +35,7 @@ def plain(reps: list[Matrix], *, centre: bool, sweeps: int) -> list[Matrix]:
 @pytest.mark.parametrize("is_isotropic", [True, False])
 @pytest.mark.parametrize("sweeps", [0, 1, 3])
 @pytest.mark.parametrize("seed", range(3))
-def test_it_is_the_plain_definition(seed: int, sweeps: int, is_isotropic: bool) -> None:
+def test_the_answer_agrees_with_the_definition(seed: int, sweeps: int, is_isotropic: bool) -> None:
     rng = np.random.default_rng(seed)
     matrix = anchor("uniform", 64, rng)
     reps = [matrix @ basis for basis in own_span(rng, parties=3)]
@@ -69,7 +69,7 @@ def test_bases_of_one_span_agree_after_single_precision_on_the_wire(seed: int, k
 
 @pytest.mark.parametrize("kind", ["haar", "uniform"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_is_odc_where_the_premises_of_odc_hold(seed: int, kind: str) -> None:
+def test_the_answer_is_that_of_odc_where_its_premises_hold(seed: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     bases, _ = shared_span(rng)
     matrix, factor = anchor(kind, 30, rng), haar(8, rng)
@@ -159,7 +159,7 @@ def test_no_sweep_is_made_where_the_parties_agree_already(dtype: type, parties: 
     assert found.description == "mean of A_i G_i after 0 sweeps from odc"
 
 
-def test_those_who_are_not_trusted_do_not_shape_the_target() -> None:
+def test_untrusted_parties_do_not_shape_the_target() -> None:
     rng = np.random.default_rng(0)
     matrix = anchor("uniform", 64, rng)
     reps = [matrix @ basis for basis in own_span(rng, parties=5)]

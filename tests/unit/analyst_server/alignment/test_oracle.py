@@ -31,7 +31,7 @@ SHAPES = {
 
 @pytest.fixture(params=SHAPES, ids=list(SHAPES))
 def reps(request: pytest.FixtureRequest) -> list[Matrix]:
-    """Bases near one span, none orthonormal: a gap behind the leading directions, nothing exact."""
+    """Return anchor representations near one span: a gap after the leading directions, nothing exact."""
     rows, latent_dim, parties = SHAPES[request.param]
     rng = np.random.default_rng(rows)
     common = rng.random((rows, latent_dim))
@@ -42,7 +42,7 @@ def reps(request: pytest.FixtureRequest) -> list[Matrix]:
 
 
 def hard(condition: float, *, spread: float = 0.1, parties: int = 6, rows: int = 60) -> list[Matrix]:
-    """Anchor representations of a given condition each, their common directions equally long."""
+    """Return anchor representations of a given condition number, their common directions equally long."""
     rng = np.random.default_rng(int(condition))
     common = np.linalg.qr(rng.standard_normal((rows, 4)))[0]
     return [
@@ -190,20 +190,20 @@ def test_badly_conditioned_parties_are_solved_as_well_as_their_condition_allows(
 
 
 def slow_kawakami_by_qr(reps: list[Matrix]) -> list[Matrix]:
-    """The QR form, which the condition of D does not spoil, by Householder QR and a full SVD."""
+    """The QR form, which is accurate whatever the condition of D, by Householder QR and a full SVD."""
     pairs = [np.linalg.qr(rep) for rep in reps]
     right = np.linalg.svd(np.hstack([q for q, _ in pairs]))[2][: reps[0].shape[1]].T
     parts = right.reshape(len(reps), *[reps[0].shape[1]] * 2)
     return [linalg.solve_triangular(r, part) for (_, r), part in zip(pairs, parts, strict=True)]
 
 
-def test_the_general_eigenvalue_routine_says_the_same_of_kawakami(reps: list[Matrix]) -> None:
+def test_the_general_eigenvalue_routine_agrees_on_kawakami(reps: list[Matrix]) -> None:
     one, other = slow_kawakami(reps), slow_kawakami(reps, general=True)
     assert difference(one, other, common_turn(reps, one, other)) < AGREEMENT
 
 
 def test_kawakami_columns_are_the_eigenvectors_themselves(reps: list[Matrix]) -> None:
-    """Not only their span: each column is found to its sign."""
+    """Not only their span is found, but each column up to its sign."""
     found, expected = align_kawakami(reps).changes_of_basis, slow_kawakami(reps)
     signs = common_turn(reps, found, expected)
     np.testing.assert_allclose(np.abs(signs), np.eye(len(signs)), rtol=0, atol=AGREEMENT)

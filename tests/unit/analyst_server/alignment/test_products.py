@@ -109,7 +109,7 @@ def test_no_thread_is_kept_on_a_core() -> None:
     assert os.sched_getaffinity(0) == allowed
 
 
-def test_the_blas_is_kept_to_one_thread_meanwhile_and_has_its_own_back() -> None:
+def test_the_blas_has_one_thread_meanwhile_and_all_of_its_own_afterwards() -> None:
     with threadpool_limits(3, user_api="blas"):
         before = thread_count()
         with own_threads(WORTH_A_THREAD) as threads:
@@ -123,7 +123,7 @@ def test_little_work_changes_no_threads() -> None:
         assert thread_count() > 1
 
 
-def test_a_second_alignment_leaves_the_threads_to_the_first() -> None:
+def test_a_second_alignment_leaves_the_thread_limit_to_the_first() -> None:
     with threadpool_limits(3, user_api="blas"):
         before = thread_count()
         with own_threads(WORTH_A_THREAD):
@@ -133,7 +133,7 @@ def test_a_second_alignment_leaves_the_threads_to_the_first() -> None:
         assert thread_count() == before
 
 
-def test_an_error_gives_the_threads_back() -> None:
+def test_an_error_restores_the_threads() -> None:
     with threadpool_limits(3, user_api="blas"):
         before = thread_count()
         with pytest.raises(ValueError, match="no"), own_threads(WORTH_A_THREAD):
@@ -173,7 +173,7 @@ def test_the_products_do_not_depend_on_how_many_rows_are_taken_at_a_time(
         (70, np.float64, True, 204),
         (50, np.float64, False, _products.BLOCK_ROWS),  # no kernels for small products
         (50, np.float32, True, _products.BLOCK_ROWS),  # nothing to gain
-        (300, np.float64, True, _products.BLOCK_ROWS),  # 11 rows would be all calls
+        (300, np.float64, True, _products.BLOCK_ROWS),  # blocks of 11 rows would cost more in calls
         (10, np.float64, True, _products.BLOCK_ROWS),  # all of a block is a small product
     ],
 )
@@ -188,7 +188,7 @@ def test_a_block_is_a_small_product_where_those_are_faster(
     ("architectures", "is_unpacked"),
     [(["SkylakeX"], True), (["Haswell", "Cooperlake"], True), (["Haswell", "Zen"], False), ([None], False)],
 )
-def test_whether_small_products_are_unpacked_is_known_by_the_kernels_of_openblas(
+def test_the_kernels_of_openblas_tell_whether_small_products_are_unpacked(
     architectures: list[str | None], is_unpacked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     libraries = [{"internal_api": "openblas", "architecture": name} for name in architectures]

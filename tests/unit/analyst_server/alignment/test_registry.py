@@ -12,7 +12,7 @@ from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.registry import METHODS, TARGETS
 from protocol.arrays import dequantise, quantise
-from protocol.terms import AlignmentTerms
+from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from tests.unit.analyst_server.alignment.parties import Matrix, shared_span, worst_disagreement
 
 PAIRS = [
@@ -38,6 +38,10 @@ def run(method: str = "odc", anchor_reps: Any = None, **options: Any) -> Any:
 def test_the_terms_offer_exactly_the_registered_names(name: str) -> None:
     registered = {"method": tuple(METHODS), "target": tuple(TARGETS)}[name]
     assert AlignmentTerms.model_fields[name].annotation.__args__ == registered  # type: ignore[union-attr]
+
+
+def test_the_terms_know_the_methods_of_least_squares() -> None:
+    assert {name for name, method in METHODS.items() if method.is_least_squares} == LEAST_SQUARES_METHODS
 
 
 def test_odc_by_name_is_odc() -> None:
@@ -73,7 +77,7 @@ def test_a_haar_target_turns_all_parties_alike(method: str) -> None:
         ("procrustes", "identity", "U"),
     ],
 )
-def test_what_the_parties_were_brought_to_is_said_in_words(method: str, target: str, words: str) -> None:
+def test_the_target_is_described_in_words(method: str, target: str, words: str) -> None:
     found = run(method, target=target)
     assert found.target == words
     assert found.seconds > 0
@@ -113,13 +117,13 @@ def test_no_party_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shape", [(40, 4), (39, 3)])
-def test_another_shape_is_refused_with_its_place(shape: tuple[int, ...]) -> None:
+def test_another_shape_is_refused_with_its_index(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"representation 3 has shape .* expected \(40, 3\)"):
         run(anchor_reps=[*reps(), np.ones(shape)])
 
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
-def test_a_zero_or_not_finite_representation_is_refused_with_its_place(bad: float) -> None:
+def test_a_zero_or_not_finite_representation_is_refused_with_its_index(bad: float) -> None:
     with pytest.raises(ValueError, match="representation 3 is zero or not finite"):
         run(anchor_reps=[*reps(), np.full((40, 3), bad)])
 
@@ -150,7 +154,9 @@ def test_drawn_targets_prefer_no_direction() -> None:
 
 @pytest.mark.parametrize("spoil", [lambda rep: 2 * rep, lambda rep: rep + 0.1], ids=["scaled", "shifted"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_under_a_haar_anchor_what_is_not_orthonormal_is_named_by_its_place(spoil: Any, dtype: type) -> None:
+def test_under_a_haar_anchor_a_basis_that_is_not_orthonormal_is_named_by_its_index(
+    spoil: Any, dtype: type
+) -> None:
     given: list[Matrix] = [np.linalg.qr(rep)[0].astype(dtype) for rep in reps()]
     given[1] = spoil(given[1])
     with pytest.raises(AnchorRepError, match="representation 1 is not orthonormal"):

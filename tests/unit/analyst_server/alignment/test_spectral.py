@@ -55,8 +55,8 @@ def test_weights_are_as_good_as_weighted_blocks(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
 @pytest.mark.parametrize("last", [1e-2, 1e-7])
-def test_both_sides_of_the_switch_find_the_same_space(shape: tuple[int, int], last: float) -> None:
-    """Behind singular values of 1 and 1e-2 a Gram matrix still sees, behind 1e-7 it does not."""
+def test_gram_matrix_and_qr_find_the_same_space(shape: tuple[int, int], last: float) -> None:
+    """A Gram matrix still resolves a last singular value of 1e-2, but not one of 1e-7."""
     stack = Stack(matrix_with([1.0, 0.5, last], *shape))
     assert (_spectral._from_gram(stack, 3) is None) == (last < 1e-5)
     found, values = leading_directions(stack, 3)
@@ -92,7 +92,7 @@ def test_few_directions_of_many_are_found_from_a_sketch() -> None:
     np.testing.assert_allclose(values, [1.0, 0.9], rtol=1e-10)
 
 
-def test_the_sign_of_a_direction_does_not_hang_on_the_routine() -> None:
+def test_the_sign_of_a_direction_does_not_depend_on_the_routine() -> None:
     reps = matrix_with([3.0, 2.0, 1.0, 0.5], 30, 3)
     exact, _ = leading_directions(Stack(reps), 4)
     sketched, _ = leading_directions(Stack(reps), 4, "randomized")

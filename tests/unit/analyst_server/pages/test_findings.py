@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from analyst_server.alignment.consensus import Assumption
+from analyst_server.alignment.suspicion import Assumption
 from analyst_server.pages.findings import BROKEN, in_words
 
 ALIGNMENT: dict[str, Any] = {

@@ -489,13 +489,13 @@ def test_a_draft_can_leave_a_column_out_and_clip_and_round(odc: Odc) -> None:
 
 def test_terms_are_shown_in_words_and_for_machines(odc: Odc) -> None:
     joined(odc).consortium.publish()
-    assert "What leaves this institution, once:" in odc("terms", "show").out
+    assert "This institution sends to the analyst, once:" in odc("terms", "show").out
     assert odc("terms", "show", "--json").json["collaboration_id"] == odc.consortium.id
 
 
 def test_whoever_signs_unread_terms_is_shown_them_meanwhile(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
-    assert "What leaves this institution, once:" in odc("terms", "accept").err
+    assert "This institution sends to the analyst, once:" in odc("terms", "accept").err
     assert odc("terms", "accept").err == ""  # again: nothing new
 
 
@@ -516,7 +516,8 @@ def test_a_table_is_held_to_the_terms_before_they_are_signed(odc: Odc) -> None:
     found = odc("terms", "check", odc.consortium.table(1), "--json").json
     assert found == {"rows": 40, "features": 3, "misfits": []}
     assert "the table fits: 40 rows of 3" in odc("terms", "check", odc.consortium.table(1)).out
-    assert "What leaves this institution, once:" in odc("terms", "accept").err  # nobody has read them yet
+    accepted = odc("terms", "accept")  # nobody has read them yet
+    assert "This institution sends to the analyst, once:" in accepted.err
 
 
 def test_every_column_that_does_not_fit_the_terms_is_told_at_once(odc: Odc) -> None:
@@ -526,7 +527,7 @@ def test_every_column_that_does_not_fit_the_terms_is_told_at_once(odc: Odc) -> N
     assert result.code == 3
     assert result.out.splitlines() == [
         "column 'x0', row 40: expected a number",
-        "column 'y', row 40: expected one of the 2 levels of the terms",
+        "column 'y', row 40: expected one of the 2 levels in the terms",
     ]
     assert "2 of 4 columns do not fit" in result.err
 

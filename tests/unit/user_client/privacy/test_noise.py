@@ -11,7 +11,7 @@ from scipy import integrate, special, stats
 
 from tests.unit.user_client.secret.streams import stream
 from user_client.privacy.noise import add_noise, clip_rows, erfcx, gaussian_delta, gaussian_sigma
-from user_client.secret.numbers import gaussian
+from user_client.secret.expansion import gaussian
 
 PAIRS = [(0.1, 1e-6), (0.5, 1e-5), (1.0, 1e-5), (1.0, 0.05), (4.0, 1e-6), (10.0, 1e-8)]
 epsilons = st.floats(1e-3, 100)
@@ -30,7 +30,7 @@ def closed_form(epsilon: float, sigma: float, sensitivity: float) -> float:
 
 
 def by_definition(epsilon: float, sigma: float, sensitivity: float) -> float:
-    """Theorem 5: the integral of ``max(0, p - e^epsilon q)`` over the two densities a distance apart."""
+    """Theorem 5: the integral of ``max(0, p - e^epsilon q)`` over two densities at that distance."""
 
     def excess(x: float) -> float:
         p, q = stats.norm.pdf(x, sensitivity, sigma), stats.norm.pdf(x, 0, sigma)
@@ -41,7 +41,7 @@ def by_definition(epsilon: float, sigma: float, sensitivity: float) -> float:
     return float(found)
 
 
-# the stated epsilon is what the noise gives
+# the noise gives the stated epsilon
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), PAIRS)
@@ -58,12 +58,12 @@ def test_the_noise_is_enough_and_one_percent_less_is_not(
     epsilon: float, delta: float, sensitivity: float
 ) -> None:
     sigma = gaussian_sigma(epsilon, delta, sensitivity=sensitivity)
-    assert closed_form(epsilon, sigma, sensitivity) <= delta * (1 + 1e-6)  # what cancels in the printed form
+    assert closed_form(epsilon, sigma, sensitivity) <= delta * (1 + 1e-6)  # the printed form loses digits
     assert closed_form(epsilon, 0.99 * sigma, sensitivity) > delta
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), PAIRS)
-def test_the_delta_of_a_noise_is_the_one_of_theorem_8(epsilon: float, delta: float) -> None:
+def test_the_delta_of_the_noise_is_that_of_theorem_8(epsilon: float, delta: float) -> None:
     for sigma in (0.2, 1.0, 3.0):
         assert gaussian_delta(epsilon, sigma, sensitivity=1) == pytest.approx(
             closed_form(epsilon, sigma, 1), rel=1e-6
@@ -76,13 +76,13 @@ def test_the_scaled_error_function_is_that_of_scipy(x: float) -> None:
 
 
 @given(st.floats(1e-6, 1e6), st.floats(1e-100, 1 - 1e-9))
-def test_noise_for_the_ends_of_the_scale_is_found(epsilon: float, delta: float) -> None:
+def test_noise_for_extreme_parameters_is_found(epsilon: float, delta: float) -> None:
     sigma = gaussian_sigma(epsilon, delta, sensitivity=1)
     assert gaussian_delta(epsilon, sigma, sensitivity=1) <= delta
     assert gaussian_delta(epsilon, 0.99 * sigma, sensitivity=1) > delta
 
 
-def test_less_is_needed_than_the_classical_formula_asks_for() -> None:
+def test_less_noise_is_needed_than_by_the_classical_formula() -> None:
     """sqrt(2 ln(1.25 / delta)) / epsilon, proven for epsilon below 1 only."""
     for epsilon, delta in [(0.1, 1e-6), (0.5, 1e-5), (0.9, 1e-3)]:
         classical = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
@@ -99,7 +99,7 @@ def test_parameters_out_of_range_are_refused(epsilon: float, delta: float, sensi
 
 
 def test_the_privacy_loss_of_drawn_noise_is_the_stated_one() -> None:
-    """A row is replaced by the one farthest away; what was drawn must not tell them apart better."""
+    """A row is replaced by the one farthest away; the noise must hide which it was as well as stated."""
     epsilon, delta, clip, draws = 1.0, 0.05, 1.5, 200_000
     sigma = gaussian_sigma(epsilon, delta, sensitivity=2 * clip)
     one, other = clip_rows(np.array([[3.0, -4, 12], [-3, 4, -12]]), clip)
@@ -107,14 +107,14 @@ def test_the_privacy_loss_of_drawn_noise_is_the_stated_one() -> None:
     loss = (np.square(seen - other).sum(axis=1) - np.square(seen - one).sum(axis=1)) / (2 * sigma**2)
     excess = np.maximum(0, 1 - np.exp(epsilon - loss))  # its mean is delta
     assert excess.mean() == pytest.approx(delta, abs=5 * excess.std() / math.sqrt(draws))
-    assert 5 * excess.std() / math.sqrt(draws) < 0.1 * delta  # so that 3 % less noise would be seen
+    assert 5 * excess.std() / math.sqrt(draws) < 0.1 * delta  # precise enough to notice 3 % less noise
 
 
 # drawn noise
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_drawn_noise_has_the_deviation_asked_for_and_is_normal(seed: int) -> None:
+def test_drawn_noise_is_normal_with_the_given_deviation(seed: int) -> None:
     rows = np.random.default_rng(seed).uniform(-1, 1, (500, 40))
     drawn = (add_noise(rows, 2.5, normals(seed)) - rows).ravel() / 2.5
     spread = math.sqrt(2 / drawn.size)  # of the mean of squares of standard normal numbers
@@ -129,7 +129,7 @@ def test_the_noise_of_two_entries_is_unrelated() -> None:
     assert np.abs(correlations).max() < 5 / math.sqrt(20_000)
 
 
-def test_more_rows_than_are_drawn_at_once_get_noise_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_does_not_repeat_beyond_the_numbers_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("user_client.privacy.noise._NUMBERS_AT_ONCE", 7)
     drawn = add_noise(np.zeros((10, 3)), 1, normals(0))
     assert len(np.unique(drawn)) == 30
@@ -163,6 +163,6 @@ def test_a_long_row_keeps_its_direction_and_a_short_one_stays() -> None:
 
 
 @pytest.mark.parametrize("norm", [0, -1, math.inf, math.nan])
-def test_a_norm_that_clips_nothing_or_all_is_refused(norm: float) -> None:
+def test_a_norm_that_is_not_positive_and_finite_is_refused(norm: float) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         clip_rows(np.ones((1, 2)), norm)

@@ -13,7 +13,7 @@ TILE, GAP = 112, 8
 
 
 def decoded(data: bytes) -> np.ndarray:
-    """Read a grey PNG without filters by its specification, checksums too."""
+    """Read a greyscale PNG without filters by its specification, and check its checksums."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     chunks, at = {}, 8
     while at < len(data):
@@ -42,7 +42,7 @@ def test_an_imaging_library_reads_the_same_pixels() -> None:
 
 
 def tiles(pixels: np.ndarray, rows: int) -> np.ndarray:
-    """The tiles of a picture, (rows, 3, 112, 112), and white around them."""
+    """Return the tiles of a picture, (rows, 3, 112, 112), after checking the white around them."""
     step = TILE + GAP
     assert pixels.shape == (rows * step + GAP, 3 * step + GAP)
     framed = pixels[GAP:, GAP:].reshape(rows, step, 3, step).transpose(0, 2, 1, 3)
@@ -52,7 +52,7 @@ def tiles(pixels: np.ndarray, rows: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("side", [2, 7, 28, 112])
-def test_rows_stand_beside_what_leaves_and_what_is_rebuilt(side: int) -> None:
+def test_rows_are_shown_beside_what_is_sent_and_what_can_be_rebuilt(side: int) -> None:
     rng = np.random.default_rng(side)
     original, rebuilt = rng.uniform(-1, 1, (2, 3, side * side))
     rep = rng.standard_normal((3, 3))
@@ -68,7 +68,7 @@ def test_rows_stand_beside_what_leaves_and_what_is_rebuilt(side: int) -> None:
     )
 
 
-def test_what_is_off_the_scale_is_black_or_white() -> None:
+def test_values_beyond_the_scale_are_black_or_white() -> None:
     found = tiles(side_by_side(np.array([[-3.0, 3, 0, 0]]), np.zeros((1, 4)), np.zeros((1, 4)), (2, 2)), 1)
     assert (found[0, 0, 0, 0], found[0, 0, 0, -1]) == (0, 255)
     assert (found[0, 1] == 128).all()

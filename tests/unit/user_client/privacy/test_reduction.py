@@ -13,7 +13,7 @@ def case(seed: int, rows: int = 40, features: int = 9, latent_dim: int = 4) -> t
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_hidden_share_is_what_the_pseudo_inverse_cannot_bring_back(seed: int) -> None:
+def test_the_hidden_share_is_what_the_pseudo_inverse_cannot_rebuild(seed: int) -> None:
     rows, basis = case(seed)
     back = rows @ basis @ np.linalg.pinv(basis)
     plain = [np.linalg.norm(row - found) / np.linalg.norm(row) for row, found in zip(rows, back, strict=True)]
@@ -26,7 +26,7 @@ def test_a_full_basis_hides_nothing(seed: int) -> None:
     np.testing.assert_allclose(hidden_share(rows, basis), 0, rtol=0, atol=1e-12)
 
 
-def test_a_row_outside_the_basis_is_hidden_whole() -> None:
+def test_a_row_outside_the_basis_is_hidden_completely() -> None:
     basis = np.eye(3)[:, :1]
     np.testing.assert_array_equal(hidden_share(np.array([[0.0, 3, 4], [2, 0, 0]]), basis), [1, 0])
 
@@ -41,7 +41,7 @@ def test_the_length_of_a_row_does_not_matter(seed: int) -> None:
     np.testing.assert_allclose(hidden_share(1e6 * rows, basis), hidden_share(rows, basis), atol=1e-12)
 
 
-def test_the_risk_is_told_in_quantiles() -> None:
+def test_the_risk_is_given_in_quantiles() -> None:
     basis = np.eye(2)[:, :1]
     angles = np.linspace(0, np.pi / 2, 201)
     risk = reduction_risk(np.stack([np.cos(angles), np.sin(angles)], axis=1), basis)
@@ -84,7 +84,7 @@ def test_the_rows_below_a_threshold_are_those_a_basis_of_each_size_would_find(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_one_dimension_more_than_the_largest_would_not_do(seed: int) -> None:
+def test_one_dimension_more_than_the_largest_hides_too_little(seed: int) -> None:
     rows, _ = case(seed, rows=300, features=12)
     axes = axes_of(rows)
     found = threshold_risk(rows, axes[:, :6], axes, 0.3)
@@ -97,7 +97,7 @@ def test_one_dimension_more_than_the_largest_would_not_do(seed: int) -> None:
     assert found.rows_below == (hidden_share(rows, axes[:, :6]) < 0.3).sum()
 
 
-def test_where_no_dimension_would_do_the_largest_is_none() -> None:
+def test_where_every_dimension_hides_too_little_the_largest_is_zero() -> None:
     rows = np.eye(3)[[0, 0, 1, 2, 0]]
     found = threshold_risk(rows, np.eye(3)[:, :1], np.eye(3), 0.5)
     assert found is not None
@@ -108,5 +108,5 @@ def test_a_zero_row_is_below_every_threshold() -> None:
     np.testing.assert_array_equal(rows_below(np.zeros((2, 3)), np.eye(3), 0.01), [2, 2, 2])
 
 
-def test_without_rows_no_threshold_is_missed() -> None:
+def test_without_rows_none_is_below_a_threshold() -> None:
     assert threshold_risk(np.empty((0, 3)), np.eye(3)[:, :1], np.eye(3), 0.5) is None

@@ -256,18 +256,18 @@ def test_predictions_that_are_no_probabilities_are_refused(
 def test_the_terms_say_what_comes_back_and_what_is_erased(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
     text = plain_words(terms.stored_terms(consortium.hospital, consortium.id))
-    assert f"{ANCHOR_ROWS} anchor rows, {ANCHOR_ROWS * 2 * 4:,} bytes" in text
-    assert "other institutions see the model" not in text
-    assert "erased" in text
+    assert f"{ANCHOR_ROWS} anchor rows ({ANCHOR_ROWS * 2 * 4} bytes)" in text
+    assert "Other institutions see the model" not in text
+    assert "It erases the basis" in text
     assert "uniform anchor" not in text
 
 
 def test_few_anchor_rows_are_warned_of(consortium: Consortium) -> None:
     consortium.until_accepted(**{**NRI, "anchor": {"kind": "gaussian", "rows": 59}})
     found = terms.stored_terms(consortium.hospital, consortium.id)
-    assert "59 anchor rows are few" in plain_words(found)
+    assert "trained on 59 anchor rows" in plain_words(found)
     enough = found.model_copy(update={"anchor": found.anchor.model_copy(update={"rows": 60})})
-    assert "are few" not in plain_words(enough)
+    assert "few anchor rows" not in plain_words(enough)
 
 
 @pytest.mark.parametrize("given", [{}, NRI])

@@ -28,7 +28,7 @@ from protocol.errors import (
 )
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.operations import ACCEPT_TERMS, FETCH_DOWNLINK, Operation
-from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
+from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium, rows
 from user_client.custody.inventory import (
     ACCEPTANCE_FILE,
@@ -188,11 +188,11 @@ def test_terms_that_changed_before_they_were_signed_are_told(
 def test_the_plain_words_say_what_leaves_and_who_sees_it(consortium: Consortium) -> None:
     consortium.until_joined().publish()
     words = plain_words(fetch_terms(consortium.hospital, consortium.id))
-    assert f"Parties: {LEAD}, {HOSPITAL} (lead: {LEAD})." in words
-    assert "each row as 3 numbers instead of its 3 encoded features, 12 bytes" in words
-    assert "the anchor under the same basis, 36 bytes" in words
-    assert "- x0: number from -4 to 4, outside it refused, no empty fields" in words
-    assert "no noise is added" in words
+    assert f"Institutions: {LEAD}, {HOSPITAL}. Lead institution: {LEAD}." in words
+    assert "the projection of each row: 3 numbers (12 bytes) in place of its 3 encoded features" in words
+    assert "the projection of the anchor with the same basis (36 bytes)" in words
+    assert "- x0: from -4 to 4; a number outside is refused; an empty field is refused" in words
+    assert "Warning: no differential privacy" in words
     assert "uniform" not in words
 
 
@@ -219,10 +219,10 @@ def test_the_plain_words_warn_of_what_the_terms_chose(consortium: Consortium) ->
     }
     consortium.until_joined().publish(anchor={"kind": "uniform", "rows": 9}, table_schema=schema, model=SVM)
     words = plain_words(fetch_terms(consortium.hospital, consortium.id))
-    assert "uniform anchor tells the analyst more" in words
+    assert "Warning: uniform anchor: it tells the analyst more" in words
     assert "row-revealing model" in words
-    assert "- ward: one of a, b; no empty fields" in words
-    assert "- age: number from 0 to 9, outside it refused, empty counts as 4" in words
+    assert "- ward: one of a, b; an empty field is refused" in words
+    assert "- age: from 0 to 9; a number outside is refused; an empty field counts as 4" in words
 
 
 # the anchor
@@ -464,7 +464,7 @@ def test_a_table_without_rows_makes_a_consumer(consortium: Consortium) -> None:
 # the downlink
 
 
-@pytest.mark.parametrize("method", get_args(AlignmentTerms.model_fields["method"].annotation))
+@pytest.mark.parametrize("method", get_args(AlignmentMethod))
 def test_all_members_predict_the_same(method: str, consortium: Consortium) -> None:
     """With a full basis all spans are one, so F_i G_i is the same for every party, orthogonal or not."""
     target = "invertible" if method in LEAST_SQUARES_METHODS else "haar"

@@ -1,10 +1,10 @@
-"""Key streams for tests: repeatable bytes, no secret at all."""
+"""Key streams for tests: repeatable bytes, not secret."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from user_client.secret.numbers import ByteSource
+from user_client.secret.expansion import ByteSource
 
 
 def stream(seed: int) -> ByteSource:

@@ -55,8 +55,8 @@ def test_the_same_rows_get_another_basis_of_the_same_span_each_time() -> None:
     np.testing.assert_allclose(one @ one.T, other @ other.T, rtol=0, atol=1e-12)
 
 
-def test_the_turn_inside_the_span_prefers_no_direction() -> None:
-    """Else the analyst could tell the leading singular vector from the representation."""
+def test_the_rotation_within_the_span_prefers_no_direction() -> None:
+    """Otherwise the analyst could find the leading singular vector in the representation."""
     source, data = stream(0), rows(0)
     first = np.linalg.svd(data)[2][0]
     weights = np.stack([first @ draw_secret_basis(data, 3, source) for _ in range(2000)])
@@ -84,7 +84,7 @@ def test_more_dimensions_than_features_or_none_are_refused(latent_dim: int) -> N
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("count", [0, 3, 50])
-def test_the_axes_are_the_right_singular_vectors_in_falling_order(seed: int, count: int) -> None:
+def test_the_axes_are_the_right_singular_vectors_in_descending_order(seed: int, count: int) -> None:
     data = rows(seed, count)
     values, axes = principal_axes(data)
     expected = np.zeros(12)
@@ -95,14 +95,14 @@ def test_the_axes_are_the_right_singular_vectors_in_falling_order(seed: int, cou
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_basis_of_known_axes_spans_the_same(seed: int) -> None:
+def test_a_basis_of_known_axes_spans_the_same_space(seed: int) -> None:
     data = rows(seed)
     basis = draw_secret_basis(data, 4, stream(seed), axes=principal_axes(data)[1])
     own = draw_secret_basis(data, 4, stream(seed))
     np.testing.assert_allclose(basis @ basis.T, own @ own.T, rtol=0, atol=1e-9)
 
 
-def test_perturbed_rows_are_off_by_uniform_numbers_of_the_strength_asked_for() -> None:
+def test_perturbed_rows_differ_by_uniform_numbers_of_the_given_strength() -> None:
     data = rows(0, 2000)
     noise = (perturbed(data, 0.05, stream(1)) - data) / 0.05
     assert np.abs(noise).max() <= 1 + 1e-12
@@ -110,7 +110,7 @@ def test_perturbed_rows_are_off_by_uniform_numbers_of_the_strength_asked_for() -
     assert np.square(noise).mean() == pytest.approx(1 / 3, abs=0.01)
 
 
-def test_a_perturbed_basis_spans_something_else_each_time() -> None:
+def test_a_perturbed_basis_spans_another_space_each_time() -> None:
     data = rows(0)
     one, other = (draw_secret_basis(perturbed(data, 0.3, stream(seed)), 4, stream(seed)) for seed in (1, 2))
     assert np.abs(one @ one.T - other @ other.T).max() > 1e-3

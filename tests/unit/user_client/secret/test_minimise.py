@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
+from user_client.secret.expansion import Matrix64
 from user_client.secret.minimise import minimise
-from user_client.secret.numbers import Matrix64
 
 
 def rosenbrock(point: Matrix64) -> tuple[float, Matrix64]:
@@ -13,7 +13,7 @@ def rosenbrock(point: Matrix64) -> tuple[float, Matrix64]:
 
 
 @pytest.mark.parametrize("size", [2, 5, 20])
-def test_the_bottom_of_a_bent_valley_is_found(size: int) -> None:
+def test_the_minimum_of_a_curved_valley_is_found(size: int) -> None:
     start = np.random.default_rng(size).uniform(0, 2, size)
     found = minimise(rosenbrock, start, iterations=500)
     np.testing.assert_allclose(found, np.ones(size), rtol=0, atol=1e-3)
@@ -57,7 +57,7 @@ def test_no_more_steps_are_taken_than_allowed() -> None:
     assert rosen(minimise(rosenbrock, start, iterations=3)) < rosen(start)
 
 
-def test_a_slope_without_a_bottom_ends_all_the_same() -> None:
+def test_a_descent_without_a_minimum_still_ends() -> None:
     def loss(point: Matrix64) -> tuple[float, Matrix64]:
         return -float(point.sum()), -np.ones_like(point)
 

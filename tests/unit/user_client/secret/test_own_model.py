@@ -19,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def line(seed: int, rows: int, features: int = 6) -> tuple[Array, Array]:
-    """Gaussian rows, and what a logistic model says of them."""
+    """Return Gaussian rows and what a logistic model predicts for them."""
     rng = np.random.default_rng(seed)
     anchor = rng.standard_normal((rows, features))
     probability = 1 / (1 + np.exp(-3 * anchor @ rng.standard_normal(features)))
@@ -35,7 +35,7 @@ def test_a_logistic_model_is_found_again(seed: int) -> None:
     assert model.held_out_agreement > 0.95
 
 
-def test_what_no_line_can_tell_apart_gets_a_hidden_layer() -> None:
+def test_classes_no_line_separates_get_a_hidden_layer() -> None:
     rng = np.random.default_rng(0)
     anchor = rng.standard_normal((600, 2))
     inside = (np.sum(anchor**2, axis=1) < 1).astype(float)
@@ -69,7 +69,7 @@ def test_the_same_input_gives_the_same_model() -> None:
         np.testing.assert_array_equal(mine[0], theirs[0])
 
 
-def test_probabilities_add_up_to_one_however_far_the_rows() -> None:
+def test_probabilities_add_up_to_one_however_distant_the_rows() -> None:
     model = train_own_model(*line(0, 100))
     found = model.probabilities(np.full((3, 6), 1e6))
     np.testing.assert_allclose(found.sum(axis=1), 1)
@@ -84,23 +84,23 @@ def test_a_class_that_is_never_predicted_is_learnt_as_such() -> None:
 @pytest.mark.parametrize(
     "predictions", [[[0.5, 0.6], [0.5, 0.5]], [[-0.5, 1.5], [0.5, 0.5]], [[np.nan, 1.0], [0.5, 0.5]]]
 )
-def test_what_is_no_distribution_is_refused(predictions: list[list[float]]) -> None:
+def test_predictions_that_are_no_distribution_are_refused(predictions: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="add up to 1"):
         train_own_model(np.eye(2), np.array(predictions))
 
 
 @pytest.mark.parametrize(("rows", "predictions"), [(3, 2), (1, 1)])
-def test_there_is_a_prediction_for_each_row_and_two_rows_at_least(rows: int, predictions: int) -> None:
+def test_one_prediction_per_row_and_at_least_two_rows_are_needed(rows: int, predictions: int) -> None:
     with pytest.raises(ValueError, match="expected predictions"):
         train_own_model(np.ones((rows, 2)), np.full((predictions, 2), 0.5))
 
 
-def test_a_model_shows_nothing_of_itself() -> None:
+def test_the_repr_of_a_model_shows_no_weights() -> None:
     assert repr(train_own_model(*line(0, 50))).startswith("<OwnModel of ")
 
 
 def test_twenty_gaussian_anchor_rows_a_feature_are_enough_for_breast_cancer() -> None:
-    """What docs/nri.md says: agreement with h on rows nobody trained on, the default model, l = m / 2."""
+    """docs/nri.md says so: agreement with h on rows nobody trained on, the default model, l = m / 2."""
     data = load_breast_cancer()
     low, high = data.data.min(axis=0), data.data.max(axis=0)
     rows = (data.data - low) / (high - low) * 2 - 1

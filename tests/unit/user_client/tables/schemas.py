@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from protocol.terms import CategoricalColumn, Label, NumericColumn, Schema
 
-SECRET = "patient-4711"  # a value that must never be seen in a message
+SECRET = "patient-4711"  # a value that no message may contain
 
 
 def number(name: str = "age", low: float = 0, high: float = 10, **changed: Any) -> NumericColumn:

@@ -28,7 +28,7 @@ def test_a_column_of_numbers_is_numeric() -> None:
     assert draft(["2", "4", "12"]) == {
         "kind": "numeric",
         "name": "x",
-        "low": 1.0,  # a tenth of the width of 10 below, in whole steps of the second digit
+        "low": 1.0,  # lower by a tenth of the width of 10, rounded to the second digit
         "high": 13.0,
         "impute": 4.0,
         "out_of_range": "refuse",
@@ -69,7 +69,7 @@ def test_numbers_in_a_parquet_column_with_gaps_are_numeric() -> None:
     assert draft(pa.array([1.0, float("nan"), None, 3.0]))["kind"] == "numeric"
 
 
-def test_the_word_for_numbers_out_of_range_is_passed_on() -> None:
+def test_the_choice_for_numbers_out_of_range_is_passed_on() -> None:
     assert draft([1, 2], out_of_range="clip")["out_of_range"] == "clip"
 
 
@@ -82,12 +82,12 @@ def test_a_column_of_words_is_categorical() -> None:
     }
 
 
-def test_words_among_numbers_make_a_category_with_numbers_first_in_order() -> None:
+def test_words_among_numbers_make_a_category_that_lists_numbers_first() -> None:
     assert draft(["10", "9", "other"])["levels"] == ["9", "10", "other"]
 
 
 @pytest.mark.parametrize("count", [1, MAX_DRAFT_LEVELS + 1])
-def test_a_column_that_is_no_feature_is_refused_with_the_way_out(count: int) -> None:
+def test_a_column_that_is_no_feature_is_refused_with_a_hint(count: int) -> None:
     values = [f"name {index}" for index in range(count)] * 2
     with pytest.raises(InputError, match="--exclude x"):
         draft(values)
@@ -97,7 +97,7 @@ def test_as_many_levels_as_allowed_are_drafted() -> None:
     assert len(draft([f"name {index}" for index in range(MAX_DRAFT_LEVELS)])["levels"]) == MAX_DRAFT_LEVELS
 
 
-def test_a_column_of_nothing_is_refused() -> None:
+def test_a_column_of_empty_fields_is_refused() -> None:
     with pytest.raises(InputError, match="0 distinct"):
         draft(["", "", ""])
 
@@ -108,7 +108,7 @@ def test_an_excluded_column_is_left_out() -> None:
     assert [column["name"] for column in found["columns"]] == ["x"]
 
 
-def test_the_classes_are_those_of_the_label_without_gaps() -> None:
+def test_the_classes_are_the_labels_that_are_not_empty() -> None:
     found = draft_schema(pa.table({"x": [1, 2, 3], "y": ["2", "10", ""]}), "y")
     assert found["label_column"] == {"name": "y", "classes": ["2", "10"]}
 
@@ -118,7 +118,7 @@ def test_a_label_of_one_class_is_refused() -> None:
         draft_schema(pa.table({"x": [1, 2], "y": ["a", "a"]}), "y")
 
 
-def test_a_label_that_is_not_there_is_refused() -> None:
+def test_a_missing_label_column_is_refused() -> None:
     with pytest.raises(MissingColumnError):
         draft_schema(pa.table({"x": [1]}), "y")
 

@@ -69,7 +69,7 @@ def test_an_empty_number_is_imputed_or_refused_by_its_row(values: Any) -> None:
         encode_rows(table(age=values), schema(number()))
 
 
-def test_a_column_of_nothing_but_nulls_is_empty() -> None:
+def test_a_column_of_nulls_is_empty() -> None:
     values = pa.nulls(2)
     np.testing.assert_array_equal(encode_rows(table(age=values), schema(number(impute=0))), [[-1], [-1]])
 
@@ -113,7 +113,7 @@ def test_a_number_out_of_its_range_can_be_clipped(value: float, expected: float)
     assert found[0, 0] == expected
 
 
-def test_the_value_that_is_out_of_range_is_not_told() -> None:
+def test_the_value_that_is_out_of_range_is_not_shown() -> None:
     with pytest.raises(OutOfRangeError) as caught:
         encode_rows(table(age=["4711"]), schema(number()))
     assert "4711" not in str(caught.value.to_problem())
@@ -181,13 +181,13 @@ def test_an_empty_category_is_imputed_or_refused_by_its_row(values: list[Any]) -
 
 
 @pytest.mark.parametrize("impute", [None, "a"])
-def test_an_unknown_level_is_refused_by_its_row_and_not_told(impute: str | None) -> None:
+def test_an_unknown_level_is_refused_by_its_row_and_not_shown(impute: str | None) -> None:
     with pytest.raises(UnknownLevelError, match="column 'ward', row 3") as caught:
         encode_rows(table(ward=["a", "", SECRET]), schema(category(impute=impute)))
     assert SECRET not in str(caught.value.to_problem())
 
 
-def test_a_level_may_be_a_text_that_elsewhere_means_missing() -> None:
+def test_a_level_may_be_a_text_that_means_missing_elsewhere() -> None:
     found = encode_rows(table(ward=["NA", "a"]), schema(category(levels=("a", "NA"))))
     np.testing.assert_array_equal(found, [[0, 1], [1, 0]])
 
@@ -195,7 +195,7 @@ def test_a_level_may_be_a_text_that_elsewhere_means_missing() -> None:
 # whole tables
 
 
-def test_features_stand_in_the_order_of_the_terms_not_of_the_table() -> None:
+def test_features_are_in_the_order_of_the_terms_not_of_the_table() -> None:
     columns = schema(category("ward"), number("age"))
     found = encode_rows(table(age=["10"], ward=["c"]), columns)
     np.testing.assert_array_equal(found, [[0, 0, 1, 1]])
@@ -211,7 +211,7 @@ def test_a_column_that_is_missing_is_refused_by_name() -> None:
         encode_rows(table(weight=["5"]), schema())
 
 
-def test_a_column_that_is_there_twice_is_refused_by_name() -> None:
+def test_a_column_that_occurs_twice_is_refused_by_name() -> None:
     twice = pa.Table.from_arrays([pa.array(["1"]), pa.array(["2"])], names=["age", "age"])
     with pytest.raises(TableError, match="column 'age' is in the table more than once"):
         encode_rows(twice, schema())
@@ -240,7 +240,7 @@ def test_an_empty_label_is_refused_by_its_row(value: str | None) -> None:
         encode_labels(table(y=["no", value]), schema())
 
 
-def test_an_unknown_label_is_refused_by_its_row_and_not_told() -> None:
+def test_an_unknown_label_is_refused_by_its_row_and_not_shown() -> None:
     with pytest.raises(UnknownLevelError, match="column 'y', row 2: expected one of the 2 levels") as caught:
         encode_labels(table(y=["no", SECRET]), schema())
     assert SECRET not in str(caught.value.to_problem())

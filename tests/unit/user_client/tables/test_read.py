@@ -71,13 +71,13 @@ def test_a_parquet_file_is_read(tmp_path: Path, name: str) -> None:
         (b"age;ward\n1,5;a\n", "separated by semicolons"),
         (b"age\tward\n1\ta\n", "separated by tabs"),
         ("age,ward\n1,Müller\n".encode("latin-1"), "not UTF-8"),
-        (f"age,ward\n1,a\n2,{SECRET},c\n3,b\n".encode(), "line 3 has 3 fields, the header 2"),
-        (b"age,ward\n1\n", "line 2 has 1 fields, the header 2"),
+        (f"age,ward\n1,a\n2,{SECRET},c\n3,b\n".encode(), "line 3 has 3 fields, the header has 2"),
+        (b"age,ward\n1\n", "line 2 has 1 fields, the header has 2"),
         (b"age,ward\n" + b"1,a\n" * 400_000 + b"2\n", "line 400002 has 1 fields"),
     ],
 )
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
-def test_a_csv_file_of_another_kind_is_told_from_ours(
+def test_a_csv_file_of_another_dialect_is_refused_with_a_hint(
     tmp_path: Path, name: str, data: bytes, why: str
 ) -> None:
     path = write(tmp_path / name, gzip.compress(data) if name.endswith(".gz") else data)
@@ -100,7 +100,7 @@ def test_a_csv_file_of_another_kind_is_told_from_ours(
         ("rows.parquet", b"PAR1" + bytes(50) + b"PAR1"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused_without_a_word_of_it(
+def test_a_file_that_is_no_table_is_refused_without_quoting_it(
     tmp_path: Path, name: str, data: bytes
 ) -> None:
     with pytest.raises(UnreadableFileError) as caught:
@@ -108,12 +108,12 @@ def test_a_file_that_is_no_table_is_refused_without_a_word_of_it(
     assert SECRET not in str(caught.value.to_problem())
 
 
-def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_as_missing(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match="no such file"):
         read_table(tmp_path / "rows.csv")
 
 
-def test_a_pipe_is_told_from_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_pipe_is_told_from_a_missing_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "rows.csv")
     with pytest.raises(UnreadableFileError, match="not a regular file"):
         read_table(tmp_path / "rows.csv")

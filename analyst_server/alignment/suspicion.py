@@ -1,19 +1,22 @@
-"""Who breaks an assumption, told from the anchor representations alone.
+"""Find the parties that break an assumption, from the anchor representations alone.
 
-An honest party sends ``A_i = A F_i``: the consortium's anchor and an orthonormal basis. Three laws follow
-whatever the data are; the levels below are probabilities under them, but for `ROOM` and `UNDECIDED`, which
-are judgements:
+An honest party sends ``A_i = A F_i``: the consortium's anchor times an orthonormal basis. Three laws follow,
+whatever the data are:
 
-1. With an isotropic anchor ``A_i.T @ A_i = I``, up to rounding.
-2. With an anchor of independent entries of one distribution the columns of ``A_i``, centred, scatter alike
-   in every direction: John's statistic of their covariance is a chi-square, and the ratio of the sizes of
-   two parties follows an F distribution.
-3. What has nothing to do with the others - the rows of another anchor, shuffled rows, noise - spans a random
-   subspace, and the overlap of a random subspace with a given one has a known mean and variance.
+1. With an isotropic anchor, ``A_i.T @ A_i = I`` up to rounding.
+2. With an anchor of independent entries from one distribution, the centred columns of ``A_i`` vary equally in
+   every direction: John's statistic of their covariance follows a chi-square distribution, and the ratio of
+   the sizes of two parties follows an F distribution.
+3. A matrix that has nothing to do with the others (rows of another anchor, shuffled rows, noise) spans a
+   random subspace, and the overlap of a random subspace with a given one has a known mean and variance.
 
-The third finds who agrees with the others no better than chance does, while they agree with each other. Such
-a party may be honest and see what nobody else sees: with an isotropic anchor every orthonormal matrix is the
-anchor representation of some basis. So the finding reads "another anchor, or an unrelated span".
+The levels below are probabilities under these laws, except for `MAX_THRESHOLD_FRACTION` and
+`MAX_UNDECIDED_SHARE`, which are judgements.
+
+Law 3 finds the parties that overlap with the others no more than chance explains, while the others overlap
+with each other. Such a party may still be honest, with rows unlike anybody else's: under an isotropic anchor
+every orthonormal matrix is the anchor representation of some basis. The broken assumption is therefore called
+"same anchor or related span".
 """
 
 from __future__ import annotations
@@ -29,26 +32,27 @@ from scipy.special import betainc, fdtrc, gammaincc
 from analyst_server.alignment._contract import AnchorReps, Matrix, orthonormality_tolerance
 
 Assumption = Literal["full-rank", "orthonormal", "same-scale", "same-anchor-or-related-span"]
-"""What holds for an honest party; a suspicion names what does not."""
+"""What holds for an honest party. A suspicion names the assumption that is broken."""
 
-CERTAIN: Final = 1e-9
-"""How often an honest party may break law 2: in one of a million rounds of a thousand parties."""
-STRANGE: Final = 1e-4
-"""One stranger in ten thousand overlaps with the others by more than the limit this sets."""
-RELATED: Final = 1e-6
-"""Parties are related if one stranger in a million would overlap with the others as much."""
-UNDECIDED: Final = 0.05
-"""With more than this share of parties between the two, there is no gap to tell strangers by."""
-ROOM: Final = 0.4
-"""How far from chance towards what the others share the limit for strangers may lie. Nearer to the others,
-as with an isotropic anchor of a dozen columns, honest parties would fall below it."""
-REFERENCES: Final = 8
-"""A party is compared with so many others at most, each as expensive as one pass of `odc`."""
+FALSE_ALARM_LEVEL: Final = 1e-9
+"""Probability that an honest party breaks law 2: one party in a million rounds of a thousand parties."""
+STRANGER_LEVEL: Final = 1e-4
+"""A party is a stranger if a random span overlaps as much as it does with more than this probability."""
+RELATED_LEVEL: Final = 1e-6
+"""A party is related to the others if a random span overlaps as much with at most this probability."""
+MAX_UNDECIDED_SHARE: Final = 0.05
+"""Largest share of the parties that may lie between these two levels. With more of them there is no gap that
+separates strangers from the others, and nobody is suspected."""
+MAX_THRESHOLD_FRACTION: Final = 0.4
+"""Upper bound of the suspicion threshold, as a fraction of the way from chance overlap to typical overlap. A
+higher threshold, which an isotropic anchor of a dozen columns would need, would catch honest parties."""
+MAX_REFERENCES: Final = 8
+"""Largest number of parties that every party is compared with; each costs as much as one pass of `odc`."""
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """One party, the assumption it seems to break, and what was seen.
+    """One party, the assumption it seems to break, and the evidence.
 
     Attributes
     ----------
@@ -56,7 +60,7 @@ class Suspicion:
         The party's place in the order given.
     assumption : {"full-rank", "orthonormal", "same-scale", "same-anchor-or-related-span"}
     evidence : str
-        What was measured and what was to be expected, a clause without a subject.
+        What was measured and what was expected, as a clause that begins with its verb.
     """
 
     index: int
@@ -66,7 +70,17 @@ class Suspicion:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What is kept of one anchor representation: its Gram matrix, divided by its mean eigenvalue."""
+    """What laws 1 and 2 need of one anchor representation.
+
+    Attributes
+    ----------
+    gram : (l_i, l_i) ndarray
+        Its Gram matrix, divided by the mean eigenvalue.
+    log_mean : float
+        Logarithm of that eigenvalue.
+    dtype : dtype
+        Of the anchor representation.
+    """
 
     gram: Matrix
     log_mean: float
@@ -86,29 +100,31 @@ def suspects(
 ) -> list[Suspicion]:
     """Return the parties that break an assumption, in their order, each with the first one it breaks.
 
+    The assumptions are checked in the order of `Assumption`.
+
     Parameters
     ----------
     anchor_reps : sequence of c (a, l_i) ndarrays
         ``A_i``. Not modified; at most one at a time is copied.
     anchor_is_isotropic : bool
-        Whether ``A.T @ A = I`` by construction. If not, its entries are taken to be independent draws from
-        one distribution without heavy tails, as those of a uniform or a Gaussian anchor are; where most
-        parties contradict that, law 2 is not applied.
+        Whether ``A.T @ A = I`` by construction. If not, the entries of the anchor are taken to be
+        independent draws from one distribution without heavy tails, like those of a uniform or a Gaussian
+        anchor. Where most parties contradict that, law 2 is not applied.
     row_counts : sequence of int, optional
-        n_i. The basis of a party with fewer rows than l_i is partly arbitrary, that of a party without rows
-        wholly: such a span is not judged, nor a standard for others. All are judged if not given.
+        n_i. The basis of a party with fewer rows than l_i is partly arbitrary, and entirely so without
+        rows: such a span is neither judged nor used to judge others. If not given, every span is judged.
 
     Returns
     -------
     list of Suspicion
-        Laws 2 and 3 need three parties: of two that disagree, nobody can say which is wrong. Law 3 finds
-        nobody where most parties are strangers to each other, nor where `_tells_strangers` or the little room
-        between chance and what the others share (`ROOM`) denies it.
+        Laws 2 and 3 need three parties: if two disagree, nobody can say which one is wrong. Law 3 suspects
+        nobody where most parties are strangers to each other, where the latent dimension makes it unfair
+        (`_may_judge_span`), or where the typical overlap is too close to chance (`MAX_THRESHOLD_FRACTION`).
 
     Notes
     -----
-    ``2 (R + 1) a l**2`` flops per party with ``R <= 8``, and factors of order l: on one core one to three
-    times as long as `align_isotropic`.
+    ``2 (R + 1) a l**2`` flops per party with ``R <= 8`` references, and factorisations of order l: on one
+    core this takes one to three times as long as `align_isotropic`.
     """
     is_centred = not anchor_is_isotropic
     dimension = anchor_reps[0].shape[0] - is_centred
@@ -116,14 +132,14 @@ def suspects(
     found: dict[int, Suspicion] = {}
     _note(found, _without_full_rank(shapes, dimension))
     if anchor_is_isotropic:
-        _note(found, _not_orthonormal(_left(shapes, found)))
+        _note(found, _not_orthonormal(_remaining(shapes, found)))
     else:
-        _note(found, _not_spherical(_left(shapes, found), dimension))
-        _note(found, _out_of_scale(_left(shapes, found), dimension))
+        _note(found, _not_spherical(_remaining(shapes, found), dimension))
+        _note(found, _out_of_scale(_remaining(shapes, found), dimension))
     judged = {
         index: shape
-        for index, shape in _left(shapes, found).items()
-        if _tells_strangers(shape.latent_dim, dimension)
+        for index, shape in _remaining(shapes, found).items()
+        if _may_judge_span(shape.latent_dim, dimension)
         and (row_counts is None or row_counts[index] >= shape.latent_dim)
     }
     _note(found, _strangers(anchor_reps, judged, dimension))
@@ -133,9 +149,9 @@ def suspects(
 def trusted_parties(
     count: int, suspicions: Iterable[Suspicion], row_counts: Sequence[int] | None = None
 ) -> list[int]:
-    """Return the parties that may shape the target: those with rows that nobody suspects.
+    """Return the parties that may shape the target: those that have rows and are not suspected.
 
-    If there is none with rows, all that are not suspected; if there is none either, all.
+    If there is none, all parties that are not suspected; if every party is suspected, all parties.
     """
     suspected = {suspicion.index for suspicion in suspicions}
     clear = [index for index in range(count) if index not in suspected]
@@ -147,15 +163,15 @@ def _note(found: dict[int, Suspicion], suspicions: Iterable[Suspicion]) -> None:
     found.update((suspicion.index, suspicion) for suspicion in suspicions)
 
 
-def _left(shapes: Sequence[_Shape], found: dict[int, Suspicion]) -> dict[int, _Shape]:
+def _remaining(shapes: Sequence[_Shape], found: dict[int, Suspicion]) -> dict[int, _Shape]:
     return {index: shape for index, shape in enumerate(shapes) if index not in found}
 
 
 def _shape(rep: Matrix, *, is_centred: bool) -> _Shape:
-    """Reduce one anchor representation, whatever its size, to what laws 1 and 2 speak of."""
+    """Return what laws 1 and 2 need of one anchor representation, whatever its unit."""
     peak = max(float(rep.max()), -float(rep.min()))
     exponent = int(np.frexp(peak)[1]) if np.isfinite(peak) else 0
-    if abs(exponent) > 20:  # squares stay clear of overflow and underflow
+    if abs(exponent) > 20:  # otherwise squares might overflow or vanish
         rep = np.ldexp(rep, -exponent)
     else:
         exponent = 0
@@ -169,7 +185,7 @@ def _shape(rep: Matrix, *, is_centred: bool) -> _Shape:
 
 
 def _without_full_rank(shapes: Sequence[_Shape], dimension: int) -> list[Suspicion]:
-    """Whoever sent zeros, numbers that are none, or columns that depend on each other."""
+    """Suspect the parties that sent zeros, NaN or infinity, or linearly dependent columns."""
     found = []
     for index, shape in enumerate(shapes):
         eigenvalues = np.linalg.eigvalsh(shape.gram)
@@ -182,33 +198,36 @@ def _without_full_rank(shapes: Sequence[_Shape], dimension: int) -> list[Suspici
 
 
 def _not_orthonormal(shapes: dict[int, _Shape]) -> list[Suspicion]:
-    """Law 1."""
+    """Suspect the parties that break law 1."""
     found = []
     for index, shape in shapes.items():
         tolerance = orthonormality_tolerance(shape.dtype)
         stretch = abs(np.expm1(shape.log_mean))
         uneven = float(np.abs(shape.gram - np.eye(shape.latent_dim)).max())
         if uneven > tolerance or stretch > tolerance:
-            found.append(Suspicion(index, "orthonormal", f"has {_range(shape)}, all 1 expected"))
+            found.append(Suspicion(index, "orthonormal", f"has {_range(shape)}, expected all to be 1"))
     return found
 
 
 def _not_spherical(shapes: dict[int, _Shape], dimension: int) -> list[Suspicion]:
-    """Law 2: John, Biometrika 59 (1972) 169-173; valid for l of the order of a as well (Ledoit, Wolf,
-    Annals of Statistics 30 (2002) 1081-1102)."""
+    """Suspect the parties that break law 2 by their singular values.
+
+    The statistic is that of John, Biometrika 59 (1972) 169-173. It is valid for l of the order of a as well
+    (Ledoit, Wolf, Annals of Statistics 30 (2002) 1081-1102).
+    """
     found = []
     for index, shape in shapes.items():
         order = shape.latent_dim
         unevenness = float(np.square(shape.gram).sum()) / order - 1
         freedom = (order - 1) * (order + 2) / 2
-        if freedom and gammaincc(freedom / 2, dimension * order * unevenness / 4) < CERTAIN:
-            evidence = f"has {_range(shape)}, further apart than an orthonormal basis makes them"
+        if freedom and gammaincc(freedom / 2, dimension * order * unevenness / 4) < FALSE_ALARM_LEVEL:
+            evidence = f"has {_range(shape)}, further apart than with an orthonormal basis"
             found.append(Suspicion(index, "orthonormal", evidence))
     return found if 2 * len(found) < len(shapes) and len(shapes) > 2 else []
 
 
 def _out_of_scale(shapes: dict[int, _Shape], dimension: int) -> list[Suspicion]:
-    """Law 2: the sizes of two parties, sums of ``dimension * l`` squares, differ by an F ratio."""
+    """Suspect the parties that break law 2 by their size, a sum of ``dimension * l`` squares."""
     if len(shapes) < 3:
         return []
     usual = float(np.median([shape.log_mean for shape in shapes.values()]))
@@ -216,7 +235,7 @@ def _out_of_scale(shapes: dict[int, _Shape], dimension: int) -> list[Suspicion]:
     for index, shape in shapes.items():
         distance = shape.log_mean - usual
         freedom = dimension * shape.latent_dim
-        if fdtrc(freedom, freedom, np.exp(min(abs(distance), 500.0))) < CERTAIN:
+        if fdtrc(freedom, freedom, np.exp(min(abs(distance), 500.0))) < FALSE_ALARM_LEVEL:
             evidence = f"is {np.exp(distance / 2):.2g} times as large as the median party's"
             found.append(Suspicion(index, "same-scale", evidence))
     return found if 2 * len(found) < len(shapes) else []
@@ -228,35 +247,46 @@ def _range(shape: _Shape) -> str:
 
 
 def _strangers(anchor_reps: AnchorReps, shapes: dict[int, _Shape], dimension: int) -> list[Suspicion]:
-    """Law 3: those that overlap with the others as a random span would, if the others are related.
+    """Suspect the parties that break law 3, if the others are related to each other.
 
-    Twice: first all are compared with the first parties, whoever they are, then with those that passed.
+    There are two passes: all parties are compared with the first few, whoever these are, and then with the
+    first few that passed.
     """
     if len(shapes) < 3:
         return []
     overlaps = _Overlaps(anchor_reps, shapes, dimension)
-    references = list(shapes)[:REFERENCES]
+    references = list(shapes)[:MAX_REFERENCES]
     for _ in range(2):
         found = {index: overlaps.compare(index, references) for index in shapes}
-        passed = [index for index in shapes if found[index].chance() <= STRANGE]
+        passed = [index for index in shapes if found[index].chance() <= STRANGER_LEVEL]
         if 2 * len(passed) <= len(shapes):
             return []
-        references = passed[:REFERENCES]
-    related = [index for index in passed if found[index].chance() <= RELATED]
-    if len(passed) - len(related) > UNDECIDED * len(passed):
+        references = passed[:MAX_REFERENCES]
+    related = [index for index in passed if found[index].chance() <= RELATED_LEVEL]
+    if len(passed) - len(related) > MAX_UNDECIDED_SHARE * len(passed):
         return []
     usual = float(np.median([found[index].share for index in passed]))
     return [
         Suspicion(index, "same-anchor-or-related-span", found[index].describe(usual))
         for index in shapes
-        if index not in passed and found[index].is_told_from(usual)
+        if index not in passed and found[index].is_distinguishable(usual)
     ]
 
 
 @dataclass(frozen=True)
 class _Overlap:
-    """What a party's span has in common with the references': the mean of ``||Q_i.T @ Q_j||_F ** 2``, the
-    sum of the squared cosines of their principal angles, and the law it follows for a random span."""
+    """The overlap of a party's span with the references, and its distribution for a random span.
+
+    Attributes
+    ----------
+    value : float
+        Mean over the references of ``||Q_i.T @ Q_j||_F ** 2``, the sum of the squared cosines of the
+        principal angles.
+    order : int
+        l_i, the number of these angles if no reference has fewer columns.
+    mean, variance, most : float
+        Of that value for a random span; ``most`` is its largest possible value.
+    """
 
     value: float
     order: int
@@ -266,27 +296,31 @@ class _Overlap:
 
     @property
     def share(self) -> float:
-        """The mean squared cosine."""
+        """Mean squared cosine of the principal angles."""
         return self.value / self.order
 
     def chance(self) -> float:
-        """Return how often a random span would overlap at least as much."""
+        """Return the probability that a random span overlaps at least as much."""
         return _beta_tail(self.value, self.mean, self.variance, self.most)
 
-    def is_told_from(self, usual: float) -> bool:
-        """Whether a random span stays well below the share that is usual among the others."""
-        limit = self.mean + ROOM * (usual * self.order - self.mean)
-        return _beta_tail(limit, self.mean, self.variance, self.most) <= STRANGE
+    def is_distinguishable(self, usual: float) -> bool:
+        """Return whether chance is far enough below the typical overlap to suspect this party.
+
+        With a probability of at most `STRANGER_LEVEL` may a random span come further than
+        `MAX_THRESHOLD_FRACTION` of the way to it.
+        """
+        limit = self.mean + MAX_THRESHOLD_FRACTION * (usual * self.order - self.mean)
+        return _beta_tail(limit, self.mean, self.variance, self.most) <= STRANGER_LEVEL
 
     def describe(self, usual: float) -> str:
         return (
             f"shares {self.share:.0%} of its span with the others, who share {usual:.0%} with each other; "
-            f"chance alone shares {self.mean / self.order:.0%}"
+            f"chance alone would share {self.mean / self.order:.0%}"
         )
 
 
 class _Overlaps:
-    """Compares spans by orthonormal bases ``Q_i`` of them, each pair once."""
+    """Measures the overlap of pairs of spans by orthonormal bases ``Q_i``, each pair once."""
 
     def __init__(self, anchor_reps: AnchorReps, shapes: dict[int, _Shape], dimension: int) -> None:
         self._reps, self._shapes, self._dimension = anchor_reps, shapes, dimension
@@ -294,7 +328,7 @@ class _Overlaps:
         self._known: dict[int, dict[int, float]] = {}
 
     def compare(self, index: int, references: Sequence[int]) -> _Overlap:
-        """Compare one party with the references but itself."""
+        """Return the overlap of one party with the references, leaving out the party itself."""
         others = [other for other in references if other != index]
         sizes = [self._shapes[other].latent_dim for other in others]
         squared = float(np.mean([[self._overlap(one, other) for one in others] for other in others]))
@@ -309,7 +343,7 @@ class _Overlaps:
         return self._known[reference][index]
 
     def _measure(self, reference: int) -> dict[int, float]:
-        """Compare every party with one; centring that one is enough."""
+        """Return the overlap of every party with one reference; only the reference has to be centred."""
         basis = self._reps[reference]
         if self._dimension < len(basis):
             basis = basis - basis.mean(axis=0)
@@ -326,11 +360,11 @@ class _Overlaps:
         )
 
 
-def _tells_strangers(latent_dim: int, dimension: int) -> bool:
-    """Whether law 3 is fair to honest parties.
+def _may_judge_span(latent_dim: int, dimension: int) -> bool:
+    """Return whether law 3 is fair to honest parties of this latent dimension.
 
-    With l above half the dimension spans differ by what they leave out, the directions in which a party's
-    rows vary least: noise. With l = 1 two honest parties may each see another direction first.
+    With l above half the dimension, spans differ in what they leave out: the directions in which a party's
+    rows vary least, which is noise. With l = 1, two honest parties may each have another leading direction.
     """
     return 2 <= latent_dim <= dimension / 2
 
@@ -348,7 +382,7 @@ def _chance_moments(order: int, dimension: int, trace: float, squared: float) ->
 
 
 def _beta_tail(value: float, mean: float, variance: float, most: float) -> float:
-    """Return the upper tail of the beta law on ``[0, most]`` with this mean and variance."""
+    """Return the upper tail of the beta distribution on ``[0, most]`` with this mean and variance."""
     middle, spread = mean / most, variance / most**2
     weight = middle * (1 - middle) / spread - 1
     return float(betainc((1 - middle) * weight, middle * weight, 1 - min(value / most, 1.0)))

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from analyst_server.alignment.consensus import (
+from analyst_server.alignment.suspicion import (
     Suspicion,
     _beta_tail,
     _chance_moments,
@@ -28,7 +28,7 @@ CONTRADICTIONS: dict[str, tuple[Fault, str]] = {
     "a column twice": (lambda rep, _rng: rep[:, [0, *range(rep.shape[1] - 1)]], "full-rank"),
     "zero": (lambda rep, _rng: 0 * rep, "full-rank"),
 }
-"""What no honest party can send, and the assumption it breaks (with "" it depends on the anchor)."""
+"""Faults no honest party can have, and the assumption each breaks ("" where that depends on the anchor)."""
 
 
 def draw_anchor(kind: str, rng: np.random.Generator) -> Matrix:
@@ -42,12 +42,12 @@ def draw_bases(spans: str, rng: np.random.Generator, parties: int = 6) -> list[M
 
 
 def as_sent(rep: Matrix, dtype: type) -> Matrix:
-    """Round as the wire does; what came as float16 is worked on as float32."""
+    """Round as the wire does; the analyst computes with float32 where float16 was sent."""
     return rep.astype(np.float16).astype(np.float32) if dtype is np.float16 else rep.astype(dtype)
 
 
 def play(seed: int, fault: Fault | None = None) -> tuple[int, list[Suspicion]]:
-    """One round in one of `CIRCUMSTANCES`; return who is at fault and who is suspected."""
+    """Play a round in one of `CIRCUMSTANCES`; return who is at fault and who is suspected."""
     kind, spans, dtype = CIRCUMSTANCES[seed % len(CIRCUMSTANCES)]
     rng = np.random.default_rng(seed)
     matrix = draw_anchor(kind, rng)
@@ -70,11 +70,11 @@ def named(reps: list[Matrix], kind: str = "haar", row_counts: list[int] | None =
     return [suspicion.index for suspicion in found]
 
 
-# naming
+# who is named
 
 
 @pytest.mark.parametrize("fault", CONTRADICTIONS)
-def test_whoever_contradicts_arithmetic_is_named_in_a_hundred_of_a_hundred(fault: str) -> None:
+def test_a_party_that_contradicts_arithmetic_is_named_in_each_of_a_hundred_rounds(fault: str) -> None:
     spoil, assumption = CONTRADICTIONS[fault]
     for seed in range(100):
         culprit, found = play(seed, spoil)
@@ -83,7 +83,7 @@ def test_whoever_contradicts_arithmetic_is_named_in_a_hundred_of_a_hundred(fault
 
 
 @pytest.mark.parametrize("fault", ["noise", "another uniform anchor", "shuffled rows"])
-def test_whoever_agrees_by_chance_alone_is_named_in_a_hundred_of_a_hundred(fault: str) -> None:
+def test_a_party_that_agrees_by_chance_alone_is_named_in_each_of_a_hundred_rounds(fault: str) -> None:
     def spoil(rep: Matrix, rng: np.random.Generator) -> Matrix:
         if fault == "shuffled rows":
             return rng.permutation(rep)
@@ -109,7 +109,7 @@ def test_nobody_is_named_in_a_hundred_clean_rounds() -> None:
 @pytest.mark.parametrize("kind", ANCHORS)
 @pytest.mark.parametrize("latent_dim", [1, 8, 31, 32, 33, 63, 64])
 @pytest.mark.parametrize("parties", [1, 2, 3, 9])
-def test_nobody_is_named_where_honest_parties_see_unrelated_things(
+def test_nobody_is_named_where_honest_parties_have_unrelated_spans(
     parties: int, latent_dim: int, kind: str
 ) -> None:
     for seed in range(5):
@@ -126,7 +126,7 @@ def test_two_bad_parties_of_seven_are_both_named() -> None:
     assert named(reps) == [0, 4]
 
 
-def test_bad_parties_among_those_all_are_compared_with_are_named() -> None:
+def test_bad_parties_among_the_references_are_named() -> None:
     reps = related(parties=20)
     rng = np.random.default_rng(1)
     for index in (0, 3, 7, 15):
@@ -134,7 +134,7 @@ def test_bad_parties_among_those_all_are_compared_with_are_named() -> None:
     assert named(reps) == [0, 3, 7, 15]
 
 
-def test_the_order_of_the_parties_names_nobody_else() -> None:
+def test_another_order_of_the_parties_names_the_same_party() -> None:
     reps = related()
     reps[2] = np.random.default_rng(1).permutation(reps[2])
     assert named(reps[::-1]) == [3]
@@ -159,9 +159,9 @@ def test_the_evidence_has_the_figures() -> None:
     reps = related()
     reps[1], reps[2] = 2 * reps[1], np.random.default_rng(1).permutation(reps[2])
     first, second = suspects(reps, anchor_is_isotropic=True)
-    assert first.evidence == "has singular values from 2 to 2, all 1 expected"
+    assert first.evidence == "has singular values from 2 to 2, expected all to be 1"
     assert "who share" in second.evidence
-    assert "chance alone shares 8%" in second.evidence  # 5 of 64
+    assert "chance alone would share 8%" in second.evidence  # 5 of 64
 
 
 @pytest.mark.parametrize("factor", [0.1, 10.0])
@@ -174,7 +174,7 @@ def test_the_size_of_a_scaled_party_is_told(factor: float) -> None:
     assert told == pytest.approx(factor, rel=0.1)
 
 
-# silence
+# when nobody is named
 
 
 @pytest.mark.parametrize("kind", ANCHORS)
@@ -201,7 +201,7 @@ def test_where_most_parties_are_strangers_nobody_is_named() -> None:
 
 
 def test_an_anchor_that_is_not_what_was_promised_is_no_fault_of_the_parties() -> None:
-    """Rows of a table in place of drawn numbers: no basis of it is spherical."""
+    """The anchor is rows of a table instead of random numbers, so no anchor representation is spherical."""
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((500, FEATURES)) * np.linspace(0.1, 5, FEATURES)
     found = suspects([matrix @ basis for basis in draw_bases("own", rng)], anchor_is_isotropic=False)
@@ -214,7 +214,7 @@ def test_sizes_that_differ_everywhere_are_no_fault_of_a_party() -> None:
 
 
 def test_parties_between_strange_and_related_leave_no_gap_to_judge_by() -> None:
-    """Four of one span, one at some 49 degrees to it in every direction, and a stranger."""
+    """Four parties share a span, one lies about 49 degrees from it in every direction, one is a stranger."""
     rng = np.random.default_rng(0)
     directions = haar(30, rng)
     common, stranger = directions[:, :8], haar(30, rng)[:, :8]
@@ -237,7 +237,7 @@ def test_a_party_without_rows_still_needs_an_orthonormal_basis() -> None:
     assert named(reps, row_counts=[60, 60, 0, 60, 60, 60]) == [2]
 
 
-def test_parties_without_rows_are_no_standard_for_others() -> None:
+def test_parties_without_rows_are_not_used_to_judge_others() -> None:
     rng = np.random.default_rng(0)
     consumers = [haar(FEATURES, rng)[:, :LATENT_DIM] for _ in range(12)]
     assert named([*consumers, *related()], row_counts=[0] * 12 + [60] * 6) == []
@@ -251,17 +251,19 @@ def test_spans_are_judged_up_to_half_the_dimension(latent_dim: int, judged: bool
     assert named(reps) == [4] * judged
 
 
-def test_in_few_columns_chance_is_too_near_to_judge() -> None:
+def test_with_few_columns_chance_is_too_close_to_judge() -> None:
     rng = np.random.default_rng(0)
     reps = shared_span(rng, 3, 6, 3)[0]
     assert named([haar(6, rng) @ reps[0], *reps[1:]]) == []
 
 
-# the laws
+# the distribution of overlaps by chance
 
 
 @pytest.mark.parametrize(("order", "dimension", "references"), [(1, 10, 1), (3, 12, 1), (4, 20, 3)])
-def test_chance_is_what_random_spans_do(order: int, dimension: int, references: int) -> None:
+def test_the_chance_of_an_overlap_is_that_of_random_spans(
+    order: int, dimension: int, references: int
+) -> None:
     rng = np.random.default_rng(0)
     spans = [haar(dimension, rng)[:, :order] for _ in range(references)]
     projector = np.mean([span @ span.T for span in spans], axis=0)
@@ -275,7 +277,7 @@ def test_chance_is_what_random_spans_do(order: int, dimension: int, references: 
         assert 0.4 * (1 - quantile) < tail < 2.5 * (1 - quantile)
 
 
-# trust
+# who is trusted
 
 
 @pytest.mark.parametrize(

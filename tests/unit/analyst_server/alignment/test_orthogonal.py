@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.alignment import _polar
-from analyst_server.alignment._polar import polar_factors
+from analyst_server.alignment import _orthogonal
+from analyst_server.alignment._orthogonal import polar_factors
 from tests.unit.analyst_server.alignment.parties import Matrix, haar
 
 EXACT = 1e-10
-"""What double precision leaves of singular values down to 1e-5 of the largest."""
+"""Accuracy of double precision where singular values go down to 1e-5 of the largest."""
 
 
 def conditioned(order: int, condition: float, count: int = 5, seed: int = 0) -> tuple[Matrix, Matrix]:
@@ -30,16 +30,16 @@ def assert_orthogonal(factors: Matrix, tolerance: float = 1e-12) -> None:
 
 
 @pytest.fixture
-def taken_apart(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def decomposed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many matrices went to the singular value decomposition, call by call."""
     counts: list[int] = []
-    plain = _polar._by_singular_values
+    plain = _orthogonal._by_singular_values
 
     def counting(matrices: Matrix) -> Matrix:
         counts.append(len(matrices))
         return plain(matrices)
 
-    monkeypatch.setattr(_polar, "_by_singular_values", counting)
+    monkeypatch.setattr(_orthogonal, "_by_singular_values", counting)
     return counts
 
 
@@ -65,30 +65,30 @@ def test_single_precision_stays_single_and_is_as_good_as_it_can_be(order: int, c
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("order", [2, 50])
 def test_a_well_conditioned_stack_needs_no_singular_values(
-    order: int, dtype: Any, taken_apart: list[int]
+    order: int, dtype: Any, decomposed: list[int]
 ) -> None:
     polar_factors(conditioned(order, 1e3, count=30)[0].astype(dtype))
-    assert taken_apart == []
+    assert decomposed == []
 
 
 @pytest.mark.parametrize("condition", [1e5, 1e6])
 def test_a_badly_conditioned_stack_goes_to_singular_values_at_once(
-    condition: float, taken_apart: list[int], monkeypatch: pytest.MonkeyPatch
+    condition: float, decomposed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_polar, "_newton_schulz", None)  # not even tried
+    monkeypatch.setattr(_orthogonal, "_newton_schulz", None)  # not even tried
     polar_factors(conditioned(50, condition, count=30)[0])
-    assert sum(taken_apart) == 30
+    assert sum(decomposed) == 30
 
 
 @pytest.mark.parametrize("order", [3, 50])
-def test_the_few_that_do_not_converge_are_found_and_done_again(order: int, taken_apart: list[int]) -> None:
+def test_the_few_that_do_not_converge_are_detected_and_decomposed(order: int, decomposed: list[int]) -> None:
     matrices, expected = conditioned(order, 10, count=9)
     worse, its_factor = conditioned(order, 1e9, count=1, seed=1)
     matrices[7], expected[7] = worse[0], its_factor[0]
     matrices[2] = 0
     matrices[4, :, 0] = matrices[4, :, 1]
     found = polar_factors(matrices)
-    assert sum(taken_apart) == 3
+    assert sum(decomposed) == 3
     assert_orthogonal(found)
     np.testing.assert_allclose(found[7], expected[7], rtol=0, atol=1e-6)
     good = [0, 1, 3, 5, 6, 8]
@@ -97,7 +97,7 @@ def test_the_few_that_do_not_converge_are_found_and_done_again(order: int, taken
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rank", [0, 1, 4])
-def test_a_stack_without_full_rank_gives_orthogonal_matrices_all_the_same(rank: int, dtype: Any) -> None:
+def test_a_stack_without_full_rank_still_gives_orthogonal_matrices(rank: int, dtype: Any) -> None:
     rng = np.random.default_rng(0)
     matrices = (rng.standard_normal((6, 5, rank)) @ rng.standard_normal((6, rank, 5))).astype(dtype)
     found = polar_factors(matrices)
@@ -128,9 +128,9 @@ def test_matrices_of_different_scales_share_a_stack() -> None:
 
 
 def test_multiples_of_orthogonal_matrices_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One step is enough where rounding alone separates them from it: parties of one span, Haar anchor."""
-    monkeypatch.setattr(_polar, "EXTRA_STEPS", 0)
-    monkeypatch.setattr(_polar, "_by_singular_values", None)
+    """One step is enough for them. They come from parties of one span under a Haar anchor."""
+    monkeypatch.setattr(_orthogonal, "EXTRA_STEPS", 0)
+    monkeypatch.setattr(_orthogonal, "_by_singular_values", None)
     rng = np.random.default_rng(0)
     turns = np.stack([haar(30, rng) for _ in range(20)])
     np.testing.assert_allclose(polar_factors(7 * turns), turns, rtol=0, atol=1e-13)
@@ -153,7 +153,7 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matrices, expected = conditioned(8, 100, count=7)
-    monkeypatch.setattr(_polar, "own_threads", lambda _: nullcontext(threads))
+    monkeypatch.setattr(_orthogonal, "own_threads", lambda _: nullcontext(threads))
     np.testing.assert_allclose(polar_factors(matrices), expected, rtol=0, atol=EXACT)
 
 
