@@ -24,7 +24,7 @@ from analyst_server.opening import open_analyst
 from analyst_server.services import collaborations
 from analyst_server.services.analyst import Analyst as OpenedAnalyst
 from analyst_server.settings import Settings
-from examples.demo.actors import Analyst, Institution
+from odc_demo.actors import Analyst, Institution
 from protocol.errors import OdcError
 from runtime import terminal
 from user_client import sdk

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.csv
 import pytest
 
-from examples.demo.actors import free_port
+from odc_demo.actors import free_port
 from tests.e2e.compose import Project, docker, until
 from tests.e2e.consortium import rows
 

@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 def run_demo(out: Path, *words: str) -> tuple[dict[str, Any], str]:
     """Run the demo; return its report and what it printed."""
-    command = [sys.executable, "-m", "examples.demo", "--out", str(out), *words]
+    command = [sys.executable, "-m", "odc_demo", "--out", str(out), *words]
     done = subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL
     )

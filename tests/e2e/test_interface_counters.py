@@ -25,8 +25,8 @@ from benchmarks.namespaces import (
     star,
     why_not,
 )
-from examples.demo.actors import Analyst, Institution, found_consortium, join_all
 from metering.explanation import PartyExplanation
+from odc_demo.actors import Analyst, Institution, found_consortium, join_all
 from tests.e2e.consortium import rows, terms
 from user_client.sdk import Session, explain_our_bytes
 

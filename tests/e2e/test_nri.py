@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from examples.demo.actors import CommandError
-from examples.demo.tables import breast_cancer, write_csv
+from odc_demo.actors import CommandError
+from odc_demo.tables import breast_cancer, write_csv
 from protocol.envelope import decode_stored
 from protocol.messages import DownlinkManifest
 from protocol.operations import FETCH_DOWNLINK

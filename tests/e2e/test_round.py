@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
-from examples.demo.actors import CommandError
 from metering.formulas import uplink
+from odc_demo.actors import CommandError
 from protocol.codec import decode
 from protocol.envelope import Signed, verify
 from protocol.messages import DTYPE_BYTES, PrivacyRecord, UplinkManifest

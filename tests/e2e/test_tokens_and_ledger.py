@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from analyst_server.services import report
-from examples.demo.actors import CommandError
+from odc_demo.actors import CommandError
 from tests.e2e.consortium import WAIT_S, Consortium, consortium
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-b"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.demo.tables import write_csv
+from odc_demo.tables import write_csv
 from protocol.errors import (
     DigestMismatchError,
     DtypeMismatchError,

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from examples.demo.actors import CommandError
+from odc_demo.actors import CommandError
 from protocol.errors import (
     AlreadyExistsError,
     DifferentUplinkError,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo.actors import CommandError, Institution
+from odc_demo.actors import CommandError, Institution
 from protocol.errors import CertificateRequiredError, InvitationError, NotFoundError, NotPermittedError
 from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK, LIST_ACCEPTANCES

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from examples.demo.tables import DemoTables, breast_cancer, own_table, write_csv
+from odc_demo.tables import DemoTables, breast_cancer, own_table, write_csv
 from protocol.errors import InputError, OdcError
 from runtime.terminal import exit_code, for_terminal
 
@@ -56,7 +56,7 @@ def _under_its_name(mounted: Path, name: str, directory: Path) -> Path:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m examples.demo.deal", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m odc_demo.deal", description=__doc__)
     parser.add_argument("hospitals", nargs="+", help="names, the lead first")
     parser.add_argument("--desks", type=Path, required=True, help="one directory for each hospital")
     parser.add_argument(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 import time
 import tomllib
 from collections.abc import Iterator
@@ -16,9 +15,9 @@ from typing import Any
 import tomli_w
 from rich.console import Console
 
-from examples.demo.actors import Analyst, CommandError, Institution, found_consortium, join_all
-from examples.demo.report import assemble, compare, print_tables
-from examples.demo.tables import DemoTables, breast_cancer, own_table, write_csv
+from odc_demo.actors import Analyst, CommandError, Institution, found_consortium, join_all
+from odc_demo.report import assemble, compare, print_tables
+from odc_demo.tables import DemoTables, breast_cancer, own_table, write_csv
 from protocol.errors import OdcError
 from protocol.terms import Schema
 from runtime.terminal import exit_code, for_terminal
@@ -42,7 +41,7 @@ class Stopwatch:
 
 
 def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]:
-    """Play the round and return the report."""
+    """Run the round and return the report."""
     shutil.rmtree(out, ignore_errors=True)
     watch, start = Stopwatch(), time.monotonic()
     analyst = Analyst(out / "analyst")
@@ -123,7 +122,8 @@ def _publish_terms(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
+    """Read the command line, run the demo and return the exit code."""
+    parser = argparse.ArgumentParser(prog="odc-demo", description=__doc__)
     parser.add_argument("--data", type=Path, help="your own table (CSV or Parquet) with a site column")
     parser.add_argument("--label", help="its column to predict")
     parser.add_argument("--site", help="its column that names the site")
@@ -141,15 +141,11 @@ def main() -> int:
             tables = breast_cancer()
         report = run(tables, given.out.resolve(), given.latent_dim)
     except OdcError as error:
-        console.print(for_terminal("demo", error))
+        console.print(for_terminal("odc-demo", error))
         return exit_code(error)
     except (CommandError, RuntimeError) as error:
-        console.print(f"demo: error: {error}")
+        console.print(f"odc-demo: error: {error}")
         return 1
     (given.out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print_tables(report)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

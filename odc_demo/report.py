@@ -11,8 +11,8 @@ import pyarrow.csv
 from rich.console import Console
 from rich.table import Table
 
-from examples.demo import scores
 from metering.formulas import whole_round
+from odc_demo import scores
 from protocol.messages import DTYPE_BYTES
 from protocol.terms import Schema
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from examples.demo.deal import by_name, deal
-from examples.demo.tables import DemoTables
+from odc_demo.deal import by_name, deal
+from odc_demo.tables import DemoTables
 from protocol.errors import InputError
 from user_client.tables import read_table
 

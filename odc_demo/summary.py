@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from examples.demo.report import assemble, compare, print_tables
+from odc_demo.report import assemble, compare, print_tables
 from protocol.terms import Schema
 from user_client.tables import read_table
 
@@ -42,7 +42,7 @@ def summarize(desks: Path, analyst_report: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m examples.demo.summary", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m odc_demo.summary", description=__doc__)
     parser.add_argument("--desks", type=Path, required=True, help="one directory for each hospital")
     parser.add_argument("--analyst-report", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="where to write report.json")
