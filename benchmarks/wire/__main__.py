@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import report
-from benchmarks.namespaces import why_not
+from odc_demo.namespaces import why_not
 from benchmarks.wire import flower, ours, tables
 from benchmarks.wire.claims import add_claims, our_row
 from benchmarks.wire.compare import Compared

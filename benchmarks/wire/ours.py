@@ -20,7 +20,7 @@ from typing import IO, Any, Final, cast
 
 import pyarrow.csv
 
-from benchmarks.namespaces import ANALYST_ADDRESS, Counters, Star, star
+from odc_demo.namespaces import ANALYST_ADDRESS, Counters, Star, star
 from benchmarks.wire.tables import Work
 from metering.explanation import PartyExplanation
 from odc_demo import scores

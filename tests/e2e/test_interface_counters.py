@@ -1,7 +1,7 @@
 """Our report of the bytes of a round against what the interfaces counted, with nothing else on the line.
 
 The analyst and every institution are machines of their own: network namespaces. Frames carry headers of
-Ethernet, IP and TCP, which the kernel's count of a connection does not have; `benchmarks.namespaces`
+Ethernet, IP and TCP, which the kernel's count of a connection does not have; `odc_demo.namespaces`
 says which, and taking them off leaves what TCP carried.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.csv
 import pytest
 
-from benchmarks.namespaces import (
+from odc_demo.namespaces import (
     ANALYST_ADDRESS,
     Counters,
     Machine,

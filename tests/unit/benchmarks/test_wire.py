@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.flower.fedavg import mlp
-from benchmarks.namespaces import Counters
+from odc_demo.namespaces import Counters
 from benchmarks.report import Report
 from benchmarks.wire.claims import add_claims, control_bytes, downlink_ratio, meter_gap, uplink_ratio
 from benchmarks.wire.compare import Compared
