@@ -20,7 +20,7 @@ import pyarrow.csv
 import pytest
 
 from odc_demo.actors import free_port
-from tests.e2e.compose import HOME, HOSPITALS, Project, docker, until
+from tests.harness.compose import HOME, HOSPITALS, Project, docker, until
 
 pytestmark = pytest.mark.compose
 

@@ -12,8 +12,8 @@ import pyarrow.csv
 import pytest
 
 from odc_demo.actors import free_port
-from tests.e2e.compose import Project, docker, until
-from tests.e2e.consortium import rows
+from tests.harness.compose import Project, docker, until
+from tests.harness.consortium import rows
 
 pytestmark = pytest.mark.compose
 

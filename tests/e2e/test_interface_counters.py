@@ -18,6 +18,8 @@ from typing import Any
 import pyarrow.csv
 import pytest
 
+from metering.explanation import PartyExplanation
+from odc_demo.actors import Analyst, Institution, found_consortium, join_all
 from odc_demo.namespaces import (
     ANALYST_ADDRESS,
     Counters,
@@ -25,9 +27,7 @@ from odc_demo.namespaces import (
     star,
     why_not,
 )
-from metering.explanation import PartyExplanation
-from odc_demo.actors import Analyst, Institution, found_consortium, join_all
-from tests.e2e.consortium import rows, terms
+from tests.harness.consortium import rows, terms
 from user_client.sdk import Session, explain_our_bytes
 
 NAMES = ("lead-hospital", "hospital-b")

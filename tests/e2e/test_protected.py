@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from odc_demo.actors import CommandError
 from runtime.terminal import exit_code
-from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
+from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
 from user_client.errors import PassphraseNeededError
 from user_client.sdk import Session

@@ -14,7 +14,7 @@ import pytest
 
 from analyst_server.services import report
 from odc_demo.actors import CommandError
-from tests.e2e.consortium import WAIT_S, Consortium, consortium
+from tests.harness.consortium import WAIT_S, Consortium, consortium
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-b"
 

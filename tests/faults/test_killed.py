@@ -15,8 +15,8 @@ import pytest
 
 from odc_demo.actors import CommandError
 from protocol.errors import RoundFailedError
-from tests.e2e.consortium import WAIT_S, Consortium, consortium, refused, rows
-from tests.faults.line import line
+from tests.harness.consortium import WAIT_S, Consortium, consortium, refused, rows
+from tests.harness.line import line
 from user_client import sdk
 
 MIB = 2**20

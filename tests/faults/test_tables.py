@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odc_demo.actors import CommandError
-from tests.e2e.consortium import Consortium, consortium
+from tests.harness.consortium import Consortium, consortium
 from user_client import sdk
 
 COLUMNS = [

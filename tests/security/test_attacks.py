@@ -15,10 +15,11 @@ import pytest
 
 from analyst_server.training import ModelSpec
 from analyst_server.training.models import fit
-from benchmarks import attacks, defences, privacy
+from benchmarks import defences, privacy
 from benchmarks.accuracy.bases import AnchorKind
 from benchmarks.data import breast_cancer
-from tests.security.printing import got
+from tests.harness import attacks
+from tests.harness.attacks import got
 
 Switch = Literal["on", "off"]
 SEEDS = range(8)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.analyst_server.world import World
+from tests.harness.world import World
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from analyst_server.app import create_app
 from analyst_server.opening import open_analyst, unix_now
 from analyst_server.settings import Settings
 from protocol.errors import CertificateRequiredError
-from tests.fakes.certificates import NOW, shared_member, shared_root
-from tests.unit.analyst_server.world import World
+from tests.harness.certificates import NOW, shared_member, shared_root
+from tests.harness.world import World
 
 
 @pytest.fixture

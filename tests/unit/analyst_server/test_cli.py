@@ -17,11 +17,10 @@ from analyst_server.services import downlinks, rounds, tokens
 from protocol import __version__
 from protocol.errors import CertificateRequiredError, InputError, OutOfOrderError, TokenRefusedError
 from runtime.terminal import exit_code
-from tests.fakes.certificates import NOW
-from tests.unit.analyst_server.services.test_collaborations import DRAFT
-from tests.unit.analyst_server.services.test_rounds import OWNER, claim, finish
-from tests.unit.analyst_server.test_enrolment import invitation
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_uplink
+from tests.harness.certificates import NOW
+from tests.harness.computing import OWNER, claim, finish
+from tests.harness.enrolments import invitation
+from tests.harness.world import DRAFT, HOSPITAL, LEAD, World, identity, make_uplink
 
 Run = Callable[..., Any]
 

@@ -11,29 +11,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from analyst_server import enrolment
 from protocol.codec import decode
 from protocol.errors import CertificateRefusedError, InvitationError
-from protocol.identity import Identity, fingerprint, requested_key
-from protocol.invitation import Invitation
+from protocol.identity import Identity, requested_key
 from protocol.messages import Enrolment
-from tests.fakes.certificates import CONSORTIUM_ID, NOW, issue, make_root, shared_root
+from tests.harness.certificates import CONSORTIUM_ID, NOW, issue, make_root, shared_root
+from tests.harness.enrolments import invitation
 from user_client.custody.authority import Authority
-
-
-def invitation(**changed: Any) -> Invitation:
-    root = shared_root()
-    values = {
-        "consortium": "Heart",
-        "consortium_id": CONSORTIUM_ID,
-        "role": "analyst",
-        "party": "analyst",
-        "analyst_url": "https://analyst:8443",
-        "invitation_id": "1a" * 16,
-        "join_secret": "00" * 32,
-        "expires_at": NOW + 1,
-        "root_fingerprint": fingerprint(root.certificate),
-        "root_certificate": root.pem.decode(),
-        "ticket": "AAAA",
-    }
-    return Invitation(**{**values, **changed})
 
 
 @pytest.fixture

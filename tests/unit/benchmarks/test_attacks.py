@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import attacks
+from tests.harness import attacks
 
 SEEDS = range(5)
 

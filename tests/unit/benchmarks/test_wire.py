@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from benchmarks.flower.fedavg import mlp
-from odc_demo.namespaces import Counters
 from benchmarks.report import Report
 from benchmarks.wire.claims import add_claims, control_bytes, downlink_ratio, meter_gap, uplink_ratio
 from benchmarks.wire.compare import Compared
@@ -15,6 +14,7 @@ from benchmarks.wire.flower import Federation
 from benchmarks.wire.ours import Round, typical
 from benchmarks.wire.tables import bundled, large_uplinks
 from metering.explanation import Control, Explanation, PartyExplanation
+from odc_demo.namespaces import Counters
 from protocol.terms import Terms
 
 

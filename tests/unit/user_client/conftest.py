@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.user_client.consortium import Consortium
+from tests.harness.in_process import Consortium
 
 
 @pytest.fixture

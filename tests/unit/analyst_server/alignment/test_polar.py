@@ -8,7 +8,7 @@ import pytest
 
 from analyst_server.alignment import _polar
 from analyst_server.alignment._polar import polar_factors
-from tests.unit.analyst_server.alignment.parties import Matrix, haar
+from tests.harness.problems import Matrix, haar
 
 EXACT = 1e-10
 """What double precision leaves of singular values down to 1e-5 of the largest."""

@@ -20,7 +20,7 @@ from analyst_server.alignment._threads import (
     own_threads,
     thread_count,
 )
-from tests.unit.analyst_server.alignment.parties import Matrix
+from tests.harness.problems import Matrix
 
 SIZES = [(1, 1), (7, 1), (5, 8), (104, 50), (1001, 50), (9, 3), (300, 70), (5000, 4)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from analyst_server.alignment import _spectral
 from analyst_server.alignment._spectral import Stack, leading_directions, whiten
-from tests.unit.analyst_server.alignment.parties import Matrix, haar
+from tests.harness.problems import Matrix, haar
 
 SHAPES = {"wide": (20, 12), "tall": (60, 4), "square": (24, 6)}
 """(rows, parties of four columns)"""

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.analyst_server.api.client import Api
-from tests.unit.analyst_server.world import World
+from tests.harness.app import Api
+from tests.harness.world import World
 
 
 @pytest.fixture

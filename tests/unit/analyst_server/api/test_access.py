@@ -9,9 +9,9 @@ from starlette.requests import Request
 from analyst_server.api.access import RequireIdentity, _sender, is_public
 from analyst_server.services.tokens import Grant
 from protocol.errors import CertificateRequiredError
-from tests.fakes.certificates import NOT_AFTER, NOT_BEFORE, issue, make_root, shared_root
-from tests.unit.analyst_server.api.client import Api, slug
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, Clock
+from tests.harness.app import Api, routes, slug
+from tests.harness.certificates import NOT_AFTER, NOT_BEFORE, issue, make_root, shared_root
+from tests.harness.world import HOSPITAL, LEAD, Clock
 
 PUBLIC = {("GET", "/.well-known/odc"), ("GET", "/healthz")}
 
@@ -56,19 +56,6 @@ def test_every_other_route_needs_a_certificate(api: Api) -> None:
                 answers[method, path] = api.anonymous.request(method, path)
     assert answers
     assert {answer.status_code for answer in answers.values()} == {401}
-
-
-def routes(api: Api) -> list[Any]:
-    """All routes of the application, those of its routers as well."""
-    found, stack = [], list(api.app.routes)
-    while stack:
-        route = stack.pop()
-        if hasattr(route, "methods"):
-            found.append(route)
-        else:  # a router, which FastAPI keeps as it was or behind a wrapper
-            inner: Any = getattr(route, "original_router", route)
-            stack.extend(inner.routes)
-    return found
 
 
 def test_a_request_without_certificate_is_told_to_join(api: Api) -> None:

@@ -10,8 +10,8 @@ from analyst_server.api.bodies import read_limited
 from protocol.errors import LimitExceededError
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.version import MEDIA_TYPE
-from tests.unit.analyst_server.api.client import Api, slug
-from tests.unit.analyst_server.world import HOSPITAL
+from tests.harness.app import Api, slug
+from tests.harness.world import HOSPITAL
 
 
 def send(api: Api, content_type: str | None, body: bytes = b"") -> Any:

@@ -7,8 +7,8 @@ import pytest
 from analyst_server.api.problems import STATUS, problem_response
 from protocol import errors
 from protocol.errors import OdcError, all_errors, from_problem
-from tests.unit.analyst_server.api.client import Api, slug
-from tests.unit.analyst_server.world import HOSPITAL
+from tests.harness.app import Api, slug
+from tests.harness.world import HOSPITAL
 
 SHARED = [cls for cls in all_errors() if cls.__module__ == errors.__name__]
 """The client's own errors never reach the server."""

@@ -15,12 +15,12 @@ from protocol.ledger import LedgerPage
 from protocol.messages import Receipt
 from protocol.terms import Terms
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
-from tests.fakes.certificates import NOW
-from tests.unit.analyst_server.api.client import Api, slug
-from tests.unit.analyst_server.api.test_access import routes as all_routes
-from tests.unit.analyst_server.services.test_enrol import INVITATION_ID, certificate, request
-from tests.unit.analyst_server.services.test_rounds import claim, finish
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, Uplink, World, identity, make_uplink
+from tests.harness.app import Api, slug
+from tests.harness.app import routes as all_routes
+from tests.harness.certificates import NOW
+from tests.harness.computing import claim, finish
+from tests.harness.enrolments import INVITATION_ID, certificate, request
+from tests.harness.world import HOSPITAL, LEAD, Uplink, World, identity, make_uplink
 
 MESSAGE = {"content-type": MEDIA_TYPE}
 

@@ -12,11 +12,10 @@ from analyst_server.services import tokens
 from protocol.codec import decode
 from protocol.ledger import LedgerPage
 from protocol.tokens import TokenRequest, new_token, token_digest, token_id
-from tests.fakes.certificates import NOW
-from tests.unit.analyst_server.api.client import Api, slug
-from tests.unit.analyst_server.services.test_collaborations import DRAFT
-from tests.unit.analyst_server.services.test_rounds import claim, finish
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, make_terms, make_uplink
+from tests.harness.app import Api, slug
+from tests.harness.certificates import NOW
+from tests.harness.computing import claim, finish
+from tests.harness.world import DRAFT, HOSPITAL, LEAD, make_terms, make_uplink
 
 
 @pytest.fixture

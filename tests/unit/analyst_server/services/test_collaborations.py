@@ -22,8 +22,9 @@ from protocol.errors import (
 )
 from protocol.messages import Acceptance
 from protocol.terms import SvmTerms, Terms
-from tests.fakes.certificates import NOW
-from tests.unit.analyst_server.world import (
+from tests.harness.certificates import NOW
+from tests.harness.world import (
+    DRAFT,
     HOSPITAL,
     LEAD,
     World,
@@ -32,8 +33,6 @@ from tests.unit.analyst_server.world import (
     make_uplink,
     signed,
 )
-
-DRAFT = make_terms().model_dump(mode="json", exclude={"consortium_id", "collaboration_id"})
 
 
 def status(world: World, party: str = HOSPITAL) -> dict[str, Any]:

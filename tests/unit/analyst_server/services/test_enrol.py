@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server.services import enrol
-from protocol.codec import encode
 from protocol.errors import (
     AlreadyExistsError,
     CertificateRefusedError,
@@ -21,36 +18,9 @@ from protocol.errors import (
     NotPermittedError,
 )
 from protocol.identity import Identity, load_certificate
-from protocol.messages import Enrolment, InvitationTicket
-from tests.fakes.certificates import CONSORTIUM_ID, NOW, issue_for, make_root, shared_root
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, signed
-
-INVITATION_ID = "1a" * 16
-
-
-def ticket(*, by: str = LEAD, **changed: Any) -> bytes:
-    values = {
-        "consortium_id": CONSORTIUM_ID,
-        "invitation_id": INVITATION_ID,
-        "role": "institution",
-        "party": HOSPITAL,
-        "expires_at": NOW + 100,
-    }
-    return signed(by, InvitationTicket(**{**values, **changed}))
-
-
-def request(key: ec.EllipticCurvePrivateKey | None = None, **changed: Any) -> bytes:
-    key = key or ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "anything")])
-    csr = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    return encode(Enrolment(ticket=ticket(**changed), csr=csr.public_bytes(Encoding.DER), mac=bytes(32)))
-
-
-def certificate(
-    key: ec.EllipticCurvePrivateKey, party: str = HOSPITAL, *, role: Any = "institution"
-) -> bytes:
-    names = [x509.UniformResourceIdentifier(Identity(CONSORTIUM_ID, role, party).urn)]
-    return issue_for(shared_root(), key.public_key(), names).public_bytes(Encoding.PEM)
+from tests.harness.certificates import CONSORTIUM_ID, NOW, issue_for, make_root
+from tests.harness.enrolments import INVITATION_ID, certificate, request
+from tests.harness.world import HOSPITAL, LEAD, World, identity
 
 
 def issue(world: World, pem: bytes, *, by: str = LEAD, invitation_id: str = INVITATION_ID) -> None:

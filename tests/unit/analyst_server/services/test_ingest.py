@@ -31,8 +31,8 @@ from protocol.errors import (
 )
 from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import Receipt
-from tests.fakes.certificates import NOW
-from tests.unit.analyst_server.world import (
+from tests.harness.certificates import NOW
+from tests.harness.world import (
     FEATURES,
     HOSPITAL,
     LATENT_DIM,

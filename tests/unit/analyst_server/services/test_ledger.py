@@ -12,9 +12,9 @@ from protocol.envelope import Signed, decode_stored, seed_commitment, verify
 from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundError, OutOfOrderError
 from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage, check_chain
 from protocol.messages import DownlinkManifest, Receipt
-from tests.fakes.certificates import NOW
-from tests.unit.analyst_server.services.test_rounds import claim, fetch, finish
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, SEED, World, identity, make_terms, make_uplink
+from tests.harness.certificates import NOW
+from tests.harness.computing import claim, fetch, finish
+from tests.harness.world import HOSPITAL, LEAD, SEED, World, identity, make_terms, make_uplink
 
 LIMIT_S = 30
 

@@ -5,8 +5,8 @@ import pytest
 from analyst_server.services import revoke
 from protocol.errors import CertificateRefusedError, NotFoundError, NotPermittedError
 from protocol.identity import TrustRoot
-from tests.fakes import certificates as fakes
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity
+from tests.harness import certificates as fakes
+from tests.harness.world import HOSPITAL, LEAD, World, identity
 
 
 def revocations(*, number: int = 1) -> bytes:

@@ -8,31 +8,13 @@ import pytest
 from analyst_server.services import collaborations, downlinks, report, rounds
 from analyst_server.services.round_work import StoredArray, align_parties, train_model
 from analyst_server.training import ModelSpec
-from protocol.arrays import Layout, StreamReader
 from protocol.codec import digest
-from protocol.envelope import verify
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
-from protocol.messages import DownlinkManifest, PrivacyRecord
+from protocol.messages import PrivacyRecord
 from protocol.terms import AlignmentTerms, AnchorTerms, MlpTerms
-from tests.fakes.certificates import NOW
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
-
-OWNER, OTHER, LEASE_S = "worker-1", "worker-2", 10
-
-
-def claim(world: World, owner: str = OWNER) -> str | None:
-    return rounds.claim(world.analyst, owner, LEASE_S)
-
-
-def finish(world: World, owner: str = OWNER, *, hold: bool = False) -> None:
-    """Do what the worker does, here and now."""
-    spec = rounds.spec_of(world.analyst, world.id)
-    diagnostics = align_parties(spec)
-    rounds.begin_training(world.analyst, world.id, owner)
-    results = train_model(spec)
-    rounds.finish_training(
-        world.analyst, world.id, owner, work=spec, diagnostics=diagnostics, results=results, hold=hold
-    )
+from tests.harness.certificates import NOW
+from tests.harness.computing import LEASE_S, OTHER, OWNER, claim, fetch, finish
+from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
 
 @pytest.fixture
@@ -45,20 +27,6 @@ def released(sealed: World) -> World:
     claim(sealed)
     finish(sealed)
     return sealed
-
-
-def fetch(world: World, party: str) -> tuple[DownlinkManifest, list[bytes]]:
-    """Read a downlink as docs/protocol.md has it."""
-    length, pieces = downlinks.fetch(world.analyst, identity(party), world.id)
-    data = b"".join(pieces)
-    assert len(data) == length
-    size = int.from_bytes(data[:4], "little")
-    manifest = verify(DownlinkManifest, data[4 : 4 + size], world.analyst.root, at=NOW).message
-    reader = StreamReader(Layout(manifest.arrays, manifest.chunk_bytes))
-    arrays = [bytearray(), bytearray()]
-    for chunk in reader.feed(data[4 + size :]):
-        arrays[chunk.slot.array] += chunk.data
-    return manifest, [bytes(array) for array in arrays]
 
 
 # seal

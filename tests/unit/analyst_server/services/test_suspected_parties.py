@@ -12,9 +12,8 @@ from analyst_server.pages.findings import in_words
 from analyst_server.services import collaborations, downlinks, report, rounds
 from analyst_server.services.round_work import align_parties, train_model
 from protocol.terms import AnchorTerms, Label, NumericColumn, Schema
-from tests.unit.analyst_server.services.test_rounds import claim, finish
-from tests.unit.analyst_server.services.test_worker import Watched
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
+from tests.harness.computing import Watched, claim, finish
+from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
 FEATURES, LATENT_DIM, ROWS = 30, 4, 30
 PARTIES = (LEAD, HOSPITAL, "hospital-b", "hospital-c", "hospital-d")

@@ -19,9 +19,9 @@ from protocol.errors import (
 )
 from protocol.limits import MAX_TOKEN_S
 from protocol.tokens import TokenRequest, new_token, token_digest, token_id
-from tests.fakes import certificates as fakes
-from tests.fakes.certificates import NOT_AFTER, NOW
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, role_of
+from tests.harness import certificates as fakes
+from tests.harness.certificates import NOT_AFTER, NOW
+from tests.harness.world import HOSPITAL, LEAD, World, identity, role_of
 
 
 def asked(token: str, **changed: Any) -> TokenRequest:

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -10,54 +9,8 @@ import numpy as np
 import pytest
 
 from analyst_server.services import downlinks, rounds
-from analyst_server.services.worker import Worker
-from tests.unit.analyst_server.world import HOSPITAL, World, identity
-
-LIMIT_S = 30
-"""Longer than any of this takes; it only ends a test that would hang."""
-
-
-class Pool(Executor):
-    """Runs each step in a thread, and tells when a step has begun."""
-
-    def __init__(self, step: Callable[..., Any] | None = None) -> None:
-        self._threads = ThreadPoolExecutor(1)
-        self._step = step
-        self.begun = threading.Event()
-
-    def submit(self, step: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-        self.begun.set()
-        return self._threads.submit(self._step or step, *arguments, **options)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
-
-
-class Watched(Worker):
-    """Says when it has dealt with a round."""
-
-    def __init__(self, world: World, pool: Pool | None = None, **options: Any) -> None:
-        self.done = threading.Event()
-        self.pool = pool or Pool()
-        super().__init__(
-            world.analyst,
-            lambda: self.pool,
-            lambda executor: executor.shutdown(),
-            **{"poll_s": 0.001, "lease_s": 10, "hold_release": False, **options},
-        )
-
-    def _work(self, collaboration_id: str) -> None:
-        try:
-            super()._work(collaboration_id)
-        finally:
-            self.done.set()
-
-    def run_one(self) -> None:
-        self.start()
-        try:
-            assert self.done.wait(LIMIT_S)
-        finally:
-            self.stop()
+from tests.harness.computing import LIMIT_S, Pool, Watched
+from tests.harness.world import HOSPITAL, World, identity
 
 
 def test_a_sealed_round_is_released(world: World) -> None:

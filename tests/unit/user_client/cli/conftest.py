@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.user_client.cli.runner import Odc
-from tests.unit.user_client.consortium import Consortium
+from tests.harness.in_process import Consortium
+from tests.harness.odc import Odc
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from protocol.identity import load_certificate
 from protocol.invitation import Invitation
 from protocol.messages import PrivacyRecord
 from runtime.terminal import exit_code
-from tests.unit.user_client.cli.runner import Odc
-from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL
+from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, URL
+from tests.harness.odc import Odc
 from user_client.cli import consortium as consortium_module
 from user_client.cli import main as main_module
 from user_client.cli import options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.user_client.cli.runner import Odc
+from tests.harness.odc import Odc
 
 NRI = {"downlink": "anchor-predictions", "anchor": {"kind": "gaussian", "rows": 120}, "latent_dim": 2}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.user_client.cli.runner import Odc
+from tests.harness.odc import Odc
 from user_client.transport import AnalystConnection
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.fakes.own_pki import NAME, issue, make_ca, pem
-from tests.unit.user_client.cli.runner import Odc
-from tests.unit.user_client.consortium import HOSPITAL, LEAD
+from tests.harness.in_process import HOSPITAL, LEAD
+from tests.harness.odc import Odc
+from tests.harness.own_pki import NAME, issue, make_ca, pem
 from user_client.custody.home import key_pem
 
 INVITE = ("consortium", "invite", HOSPITAL, "--replace", "--out", "i.json")

@@ -5,9 +5,9 @@ import pytest
 
 from protocol.errors import MalformedMessageError
 from protocol.tokens import new_token, token_digest, token_id
-from tests.unit.analyst_server.api.client import InProcess, WithCertificate
-from tests.unit.user_client.cli.runner import Odc
-from tests.unit.user_client.consortium import HOSPITAL
+from tests.harness.app import InProcess, WithCertificate
+from tests.harness.in_process import HOSPITAL
+from tests.harness.odc import Odc
 from user_client.sdk import list_tokens
 from user_client.transport import AnalystConnection
 

@@ -18,8 +18,8 @@ from protocol.identity import fingerprint, public_key
 from protocol.messages import Renewal
 from protocol.operations import REQUEST_RENEWAL
 from protocol.terms import Terms
-from tests.fakes.certificates import NOW
-from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, Consortium
+from tests.harness.certificates import NOW
+from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, Consortium
 from user_client.custody.authority import MEMBER_VALIDITY
 from user_client.custody.home import revocations_der
 from user_client.errors import NotJoinedError

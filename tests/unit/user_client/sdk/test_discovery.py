@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from protocol.errors import UnsupportedVersionError
-from tests.unit.user_client.consortium import Consortium
-from tests.unit.user_client.transport.server import InTurn, connect
+from tests.harness.in_process import Consortium
+from tests.harness.scripted_server import InTurn, connect
 from user_client.errors import ConnectionFailedError
 from user_client.sdk import session as session_module
 from user_client.sdk.discovery import REMEMBERED_S, meet

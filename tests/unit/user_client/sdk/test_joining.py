@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from protocol.codec import decode, encode
 from protocol.errors import AlreadyExistsError, CertificateRefusedError, InputError, InvitationError
 from protocol.messages import Enrolment, InvitationTicket
-from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, URL, Consortium
+from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, URL, Consortium
 from user_client.errors import NotJoinedError, PassphraseError
 from user_client.sdk import (
     Session,

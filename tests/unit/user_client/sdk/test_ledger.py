@@ -32,8 +32,8 @@ from protocol.ledger import (
 )
 from protocol.messages import Receipt
 from protocol.states import Event
-from tests.fakes.certificates import NOT_AFTER
-from tests.unit.user_client.consortium import HOSPITAL, LEAD, PASSPHRASE, Consortium
+from tests.harness.certificates import NOT_AFTER
+from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, Consortium
 from user_client.custody.inventory import LEDGER_FILE, REFUSED_FILE
 from user_client.errors import NotPreparedError
 from user_client.sdk import (

@@ -19,7 +19,7 @@ from protocol.envelope import Signed, decode_stored
 from protocol.errors import DifferentUplinkError, MalformedMessageError, ShapeMismatchError
 from protocol.messages import DownlinkManifest, ErasedFile, ForgettingStatement, UplinkManifest
 from protocol.terms import Terms
-from tests.unit.user_client.consortium import HOSPITAL, Consortium, rows
+from tests.harness.in_process import HOSPITAL, Consortium, rows
 from user_client.custody import inventory
 from user_client.custody.home import exclusive
 from user_client.errors import BusyError, ConfirmationNeededError, NotPreparedError

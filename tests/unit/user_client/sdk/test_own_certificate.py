@@ -22,9 +22,9 @@ from protocol.invitation import Invitation
 from protocol.messages import Enrolment
 from protocol.operations import REQUEST_CERTIFICATE
 from protocol.own_pki import NameMapping
-from tests.fakes.certificates import NOW
-from tests.fakes.own_pki import HOST, NAME, Ca, issue, make_ca, pem
-from tests.unit.user_client.consortium import HOSPITAL, PASSPHRASE, Consortium
+from tests.harness.certificates import NOW
+from tests.harness.in_process import HOSPITAL, PASSPHRASE, Consortium
+from tests.harness.own_pki import HOST, NAME, Ca, issue, make_ca, pem
 from user_client.errors import PassphraseError
 from user_client.sdk import (
     OwnCertificate,

@@ -10,7 +10,7 @@ import pytest
 from protocol.envelope import decode_stored
 from protocol.errors import DifferentUplinkError, InputError
 from protocol.messages import PrivacyRecord, UplinkManifest
-from tests.unit.user_client.consortium import Consortium, csv, rows
+from tests.harness.in_process import Consortium, csv, rows
 from user_client.custody.inventory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE
 from user_client.custody.keystream import KeyStream
 from user_client.errors import NotPreparedError

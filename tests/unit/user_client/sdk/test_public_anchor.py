@@ -33,8 +33,8 @@ from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.operations import FETCH_ANCHOR_MATRIX, PUBLISH_ANCHOR, Operation
 from protocol.version import STREAM_MEDIA_TYPE
-from tests.fakes import AS_MESSAGE
-from tests.unit.user_client.consortium import LEAD, Consortium, rows
+from tests.harness import AS_MESSAGE
+from tests.harness.in_process import LEAD, Consortium, rows
 from user_client.custody.inventory import ANCHOR_FILE, MATRIX_FILE
 from user_client.errors import ConnectionFailedError
 from user_client.sdk import contribute as send

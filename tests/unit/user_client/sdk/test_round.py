@@ -29,7 +29,7 @@ from protocol.errors import (
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.operations import ACCEPT_TERMS, FETCH_DOWNLINK, Operation
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
-from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium, rows
+from tests.harness.in_process import HOSPITAL, LEAD, Consortium, rows
 from user_client.custody.inventory import (
     ACCEPTANCE_FILE,
     ANCHOR_FILE,

@@ -9,7 +9,7 @@ import pytest
 
 import tests.vectors
 from protocol.terms import AnchorTerms
-from tests.unit.user_client.secret.streams import stream
+from tests.harness.problems import stream
 from user_client.custody.keystream import KeyStream
 from user_client.secret.anchor import ANCHOR_KINDS, expand_anchor
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.unit.user_client.secret.streams import stream
+from tests.harness.problems import stream
 from user_client.secret.numbers import gaussian, haar, permutation, uniform
 
 SEEDS = range(5)

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from protocol.envelope import SealingKey, anchor_info, derive
 from protocol.messages import SealedAnchor
-from tests.e2e.consortium import PASSPHRASE, Consortium, consortium
-from tests.security.needles import Needles, of_matrix
+from tests.harness.consortium import PASSPHRASE, Consortium, consortium
+from tests.harness.needles import Needles, of_matrix
 from user_client.custody.authority import Authority
 from user_client.sdk import Session
 from user_client.sdk.anchor import open_anchor

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.fakes.certificates import shared_root
+from tests.harness.certificates import shared_root
 from user_client.transport import AnalystConnection, Traffic
 
 Handler = Callable[[httpx.Request], httpx.Response]

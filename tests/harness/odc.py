@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.user_client.consortium import PASSPHRASE, Consortium
+from tests.harness.in_process import PASSPHRASE, Consortium
 from user_client import __main__ as command
 from user_client.cli import options
 from user_client.sdk import Session

@@ -157,3 +157,12 @@ def membership_advantage(inside: NDArray[np.float64], outside: NDArray[np.float6
     order = np.argsort(-scores, kind="stable")
     ends = np.append(np.diff(scores[order]) != 0, True)  # equal scores fall on one side together
     return float(max(0.0, np.cumsum(steps[order])[ends].max()))
+
+
+def got(attacker: str, **figures: float | int | str) -> None:
+    """Print what an attacker got, in one line of figures: `pytest -rP` shows it."""
+    told = ", ".join(
+        f"{name} {value:.3f}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in figures.items()
+    )
+    print(f"{attacker}: {told}")  # noqa: T201  # what these tests are read for

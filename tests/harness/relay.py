@@ -15,7 +15,7 @@ from protocol.codec import M, Message
 from protocol.envelope import decode_stored, sign
 from protocol.errors import CertificateRefusedError, NotPermittedError, SignatureError
 from protocol.identity import Identity, load_certificate
-from tests.e2e.consortium import Consortium
+from tests.harness.consortium import Consortium
 from user_client.custody.authority import Authority
 from user_client.sdk.session import unix_now
 

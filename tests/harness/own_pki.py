@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tests.fakes.certificates import NOT_AFTER, NOT_BEFORE
+from tests.harness.certificates import NOT_AFTER, NOT_BEFORE
 
 HOST = "gateway.hospital.example"
 NAME = f"dns:{HOST}"

@@ -18,9 +18,9 @@ from analyst_server.services import collaborations, rounds
 from analyst_server.services.round_work import align_parties, train_model
 from analyst_server.settings import Settings
 from protocol.invitation import Invitation
-from tests.fakes.certificates import NOW
-from tests.unit.analyst_server.api.client import InProcess, WithCertificate
-from tests.unit.analyst_server.world import Clock
+from tests.harness.app import InProcess, WithCertificate
+from tests.harness.certificates import NOW
+from tests.harness.world import Clock
 from user_client.custody import authority as authority_module
 from user_client.custody.passphrase import lock
 from user_client.sdk import (

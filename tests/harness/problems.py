@@ -1,4 +1,4 @@
-"""Parties for alignment: anchors, bases that share a span, and bases of real rows that do not."""
+"""Numeric problems: parties to align, classes to tell apart, and key streams that can be repeated."""
 
 from __future__ import annotations
 
@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from analyst_server.training import ModelSpec
+from user_client.secret.numbers import ByteSource
+
 Matrix = NDArray[Any]
 SEEDS = range(20)
+SPECS = {
+    "mlp": ModelSpec("mlp", hidden_units=12, learning_rate=0.01, epochs=40, seed=3),
+    "logistic": ModelSpec("logistic", epochs=500),
+    "svm": ModelSpec("svm", seed=3),
+    "random-feature-svm": ModelSpec("random-feature-svm", random_features=60, epochs=500, seed=3),
+}
+"""One model of each kind, small enough to train in a test."""
 
 
 def haar(order: int, rng: np.random.Generator) -> Matrix:
@@ -63,3 +73,18 @@ def mean_disagreement(bases: list[Matrix], changes: list[Matrix]) -> float:
     return float(
         np.mean([np.linalg.norm(one - other) for i, one in enumerate(mapped) for other in mapped[:i]])
     )
+
+
+def blobs(
+    classes: int, rows: int = 150, latent_dim: int = 5, seed: int = 0
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return rows around one centre for each class, overlapping a little, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(rows) % classes
+    centres = 2 * rng.standard_normal((classes, latent_dim))
+    return (centres[labels] + rng.standard_normal((rows, latent_dim))).astype(np.float32), labels
+
+
+def stream(seed: int) -> ByteSource:
+    """Return a key stream of repeatable bytes; nothing about it is secret."""
+    return np.random.default_rng(seed).bytes

@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from analyst_server.app import create_app
 from analyst_server.settings import Settings
-from tests.fakes.certificates import shared_member
-from tests.unit.analyst_server.world import World, role_of
+from tests.harness.certificates import shared_member
+from tests.harness.world import World, role_of
 
 
 class WithCertificate:
@@ -74,6 +74,19 @@ class Api:
     @property
     def anonymous(self) -> httpx.Client:
         return self.with_pem(None)
+
+
+def routes(api: Api) -> list[Any]:
+    """Return all routes of the application, those of its routers as well."""
+    found, stack = [], list(api.app.routes)
+    while stack:
+        route = stack.pop()
+        if hasattr(route, "methods"):
+            found.append(route)
+        else:  # a router, which FastAPI keeps as it was or behind a wrapper
+            inner: Any = getattr(route, "original_router", route)
+            stack.extend(inner.routes)
+    return found
 
 
 def slug(answer: Any) -> str:

@@ -22,7 +22,7 @@ from protocol.identity import Identity
 from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import Acceptance, Role, SealedAnchor, UplinkManifest
 from protocol.terms import AlignmentTerms, AnchorTerms, Label, LogisticTerms, NumericColumn, Schema, Terms
-from tests.fakes.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
+from tests.harness.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-a"
 SEED = bytes(range(32))
@@ -72,6 +72,10 @@ def make_terms(**changed: Any) -> Terms:
         "model": LogisticTerms(),
     }
     return Terms(**{**values, **changed})
+
+
+DRAFT = make_terms().model_dump(mode="json", exclude={"consortium_id", "collaboration_id"})
+"""Terms as the operator hands them in: without the ids the analyst gives them."""
 
 
 @dataclass
