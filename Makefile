@@ -1,7 +1,7 @@
 # Everything a person or CI runs. Each target sets itself up; nothing else has to be installed.
 PYTHON ?= python3
 VENV ?= .venv
-TESTS ?= tests
+TESTS ?= tests benchmarks/tests
 BIN := $(VENV)/bin
 
 .PHONY: setup demo compose test bench wheel check format lock images sbom clean help

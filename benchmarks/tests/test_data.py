@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import data
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "benchmarks.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 HEART = "heart/heart_uci_4site.csv.gz"
 STROKE = "ist_stroke/ist.csv.gz"
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from benchmarks import alignment
+from benchmarks import alignment, timing
 from benchmarks.alignment import Kind, Size, parties
 from benchmarks.plots import write_log_log
 from benchmarks.report import Options, Report
@@ -15,6 +15,12 @@ from benchmarks.timing import slope, take_turns
 
 SMALL = Size(60, 5, 4)
 NAMED = {"c1000": (SMALL, 1.0), "a20000": (SMALL, 1.0)}
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here reads the seconds, so no call waits until the machine has settled."""
+    monkeypatch.setattr(timing, "SETTLE_S", 0)
 
 
 @pytest.fixture

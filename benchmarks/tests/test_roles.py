@@ -1,7 +1,7 @@
 """What each role gets out of one round with what it holds: with the defence, and with it taken away.
 
 Every attack runs twice, so a defence that does nothing fails the test like one that is missing. What the
-attacker got is printed (`pytest -rP tests/security/test_attacks.py`); `python -m benchmarks.privacy`
+attacker got is printed (`pytest -rP benchmarks/tests/test_roles.py`); `python -m benchmarks.privacy`
 measures the same on more data and seeds.
 """
 
