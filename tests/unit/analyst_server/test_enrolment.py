@@ -5,8 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from analyst_server import enrolment
 from protocol.codec import decode
@@ -39,7 +44,8 @@ def test_the_key_is_made_where_it_is_used_and_only_its_owner_can_read_it(directo
 
 def test_the_key_is_not_in_the_request(directory: Path) -> None:
     request = enrolment.join(directory, invitation(), now=NOW)
-    key = enrolment._load(directory / "key.pem")
+    key = load_pem_private_key((directory / "key.pem").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
     private = key.private_numbers().private_value.to_bytes(32, "big")
     assert private not in request
 

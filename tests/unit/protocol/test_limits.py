@@ -1,20 +1,7 @@
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 from protocol import limits
 from protocol.messages import DTYPE_BYTES
-
-
-def test_every_limit_stands_with_its_reason() -> None:
-    body = ast.parse(Path(limits.__file__).read_text()).body
-    for node, after in zip(body, [*body[1:], None], strict=True):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            if node.target.id == "DEFAULT_CHUNK_BYTES":
-                continue  # a choice between two limits, not a limit
-            assert isinstance(after, ast.Expr), node.target.id
-            assert isinstance(after.value, ast.Constant), node.target.id
 
 
 def test_a_chunk_holds_whole_numbers_of_every_type() -> None:

@@ -167,24 +167,6 @@ def test_the_products_do_not_depend_on_how_many_rows_are_taken_at_a_time(
 
 
 @pytest.mark.parametrize(
-    ("latent_dim", "dtype", "is_unpacked", "rows"),
-    [
-        (50, np.float64, True, 400),
-        (70, np.float64, True, 204),
-        (50, np.float64, False, _products.BLOCK_ROWS),  # no kernels for small products
-        (50, np.float32, True, _products.BLOCK_ROWS),  # nothing to gain
-        (300, np.float64, True, _products.BLOCK_ROWS),  # 11 rows would be all calls
-        (10, np.float64, True, _products.BLOCK_ROWS),  # all of a block is a small product
-    ],
-)
-def test_a_block_is_a_small_product_where_those_are_faster(
-    latent_dim: int, dtype: Any, is_unpacked: bool, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_products, "multiplies_unpacked", lambda: is_unpacked)
-    assert _products._rows_at_a_time(latent_dim, np.dtype(dtype)) == rows
-
-
-@pytest.mark.parametrize(
     ("architectures", "is_unpacked"),
     [(["SkylakeX"], True), (["Haswell", "Cooperlake"], True), (["Haswell", "Zen"], False), ([None], False)],
 )

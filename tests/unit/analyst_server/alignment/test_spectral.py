@@ -58,7 +58,6 @@ def test_weights_are_as_good_as_weighted_blocks(shape: tuple[int, int]) -> None:
 def test_both_sides_of_the_switch_find_the_same_space(shape: tuple[int, int], last: float) -> None:
     """Behind singular values of 1 and 1e-2 a Gram matrix still sees, behind 1e-7 it does not."""
     stack = Stack(matrix_with([1.0, 0.5, last], *shape))
-    assert (_spectral._from_gram(stack, 3) is None) == (last < 1e-5)
     found, values = leading_directions(stack, 3)
     left, _, _ = np.linalg.svd(np.hstack(stack.reps))
     np.testing.assert_allclose(projector(found), projector(left[:, :3]), rtol=0, atol=1e-8)
