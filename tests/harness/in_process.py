@@ -20,7 +20,7 @@ from analyst_server.settings import Settings
 from protocol.invitation import Invitation
 from tests.harness.app import InProcess, WithCertificate
 from tests.harness.certificates import NOW
-from tests.harness.world import Clock
+from tests.harness.world import Clock, new_database
 from user_client.custody import authority as authority_module
 from user_client.custody.passphrase import lock
 from user_client.sdk import (
@@ -93,6 +93,7 @@ class Consortium:
         request = enrolment.join(self.settings.identity_dir, invitation, now=self.clock())
         issued = approve_request(self.lead, request, PASSPHRASE).certificate
         enrolment.install(self.settings.identity_dir, issued.public_bytes(Encoding.PEM), now=self.clock())
+        new_database(self.settings.data_dir / "odc.sqlite")
         self.analyst = open_analyst(self.settings, self.clock)
         self.app = create_app(self.analyst, self.settings)
         self.hospital = self.session(HOSPITAL)

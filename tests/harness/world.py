@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -152,14 +154,32 @@ def make_uplink(
     return Uplink(party, manifest, on_wire)
 
 
+def new_database(path: Path) -> str:
+    """Write an empty database with the tables of this version to ``path``, and return its URL.
+
+    The tables are made once per run and copied, because making them takes longer than most tests.
+    """
+    path.write_bytes(_empty_database())
+    return f"sqlite:///{path}"
+
+
+@cache
+def _empty_database() -> bytes:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "odc.sqlite"
+        records = Records(f"sqlite:///{path}")
+        records.migrate()
+        records.dispose()
+        return path.read_bytes()
+
+
 class World:
     """The analyst of a consortium, and short words for what parties do to it."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         self.directory = directory
         self.clock = Clock()
-        self.records = Records(f"sqlite:///{directory / 'odc.sqlite'}")
-        self.records.migrate()
+        self.records = Records(new_database(directory / "odc.sqlite"))
         me = shared_member("analyst", "analyst")
         self.analyst = Analyst(
             records=self.records,
