@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,8 @@ from analyst_server.opening import open_analyst
 from analyst_server.services import collaborations
 from analyst_server.services.analyst import Analyst as OpenedAnalyst
 from analyst_server.settings import Settings
-from odc_demo.actors import Analyst, Institution
+from odc_demo.actors import Analyst, Institution, found_consortium, join_all
+from odc_demo.namespaces import ANALYST_ADDRESS, Star
 from protocol.errors import OdcError
 from runtime import terminal
 from user_client import sdk
@@ -67,6 +68,8 @@ class Consortium:
 
     analyst: Analyst
     sessions: dict[str, Session]
+    prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """How a command gets onto the machine of an institution that has one of its own."""
     join_secrets: list[str] = field(default_factory=list, repr=False)
 
     @property
@@ -78,8 +81,8 @@ class Consortium:
         return self.sessions[self.names[0]]
 
     def institution(self, name: str) -> Institution:
-        """The same institution, by its command."""
-        return Institution(name, self.sessions[name].home.path)
+        """Return the same institution, to be driven by its command."""
+        return Institution(name, self.sessions[name].home.path, self.prefixes.get(name, ()))
 
     def go_through(self, name: str, port: int) -> None:
         """Let an institution reach the analyst by another port of this machine."""
@@ -129,6 +132,32 @@ class Consortium:
             right = np.array(found.labels) == rows(99, 60).column("label").to_numpy()
             assert right.mean() > 0.5
 
+    def run_all(self, names: Sequence[str], *words: str) -> list[Any]:
+        """Run the same command at several institutions, all at once; return their answers."""
+        running = [(one, one.start(*words)) for one in map(self.institution, names)]
+        return [one.finish(words, process) for one, process in running]
+
+    def play_by_command(
+        self, collaboration_id: str, table: str, run: Callable[..., Any] | None = None
+    ) -> None:
+        """Take published terms to predictions by the commands that people type.
+
+        Parameters
+        ----------
+        table : str
+            The file with an institution's rows, from its own directory.
+        run : callable, optional
+            Runs a command at some institutions: `run_all`, or something that listens to it as well.
+        """
+        run = run or self.run_all
+        run(self.names, "terms", "accept")
+        run(self.names[:1], "anchor", "create")
+        run(self.names, "contribute", table)
+        self.wait_for(collaboration_id, "released")
+        run(self.names, "receive")
+        run(self.names, "predict", table)
+        run(self.names, "status")
+
     def _ask(self, question: str, *values: str) -> list[sqlite3.Row]:
         with closing(
             sqlite3.connect(f"file:{self.analyst.data_dir}/odc.sqlite?mode=ro", uri=True)
@@ -174,19 +203,45 @@ def consortium(directory: Path, *names: str, passphrase: str = "", **settings: s
 
     With a passphrase, which has to be `PASSPHRASE`, every state directory is protected by it.
     """
+    made = _unfounded(directory, names, settings)
+    for session in made.sessions.values() if passphrase else ():
+        protect(session.home, passphrase)
+    with _taken_down(made):
+        _found(made)
+        yield made
+
+
+@contextmanager
+def consortium_on_machines(directory: Path, net: Star) -> Iterator[Consortium]:
+    """Do the same with everybody on a machine of their own, where only commands reach the analyst."""
+    made = _unfounded(directory, list(net.parties), {})
+    made.analyst.host, made.analyst.port, made.analyst.prefix = ANALYST_ADDRESS, 8443, net.analyst.prefix
+    made.prefixes = {name: machine.prefix for name, machine in net.parties.items()}
+    passphrase = directory / "passphrase"
+    passphrase.write_text(PASSPHRASE)
+    lead, *others = map(made.institution, made.names)
+    with _taken_down(made):
+        found_consortium(made.analyst, lead, passphrase)
+        join_all(lead, others, passphrase)
+        yield made
+
+
+def _unfounded(directory: Path, names: Sequence[str], settings: Mapping[str, str]) -> Consortium:
     quick = {"ODC_ANALYST_POLL_S": "0.1", "ODC_ANALYST_LEASE_S": "2"}
     analyst = Analyst(directory / "analyst", settings={**quick, **settings})
-    sessions = {name: Session(directory / name, passphrase=lambda: PASSPHRASE) for name in names}
-    for session in sessions.values() if passphrase else ():
-        protect(session.home, passphrase)
-    found = Consortium(analyst, sessions)
+    return Consortium(
+        analyst, {name: Session(directory / name, passphrase=lambda: PASSPHRASE) for name in names}
+    )
+
+
+@contextmanager
+def _taken_down(made: Consortium) -> Iterator[None]:
     try:
-        _found(found)
-        yield found
+        yield
     finally:
-        for session in sessions.values():
+        for session in made.sessions.values():
             session.close()
-        analyst.stop()
+        made.analyst.stop()
 
 
 def _found(made: Consortium) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,15 +98,10 @@ def whole_round(directory: Path) -> Iterator[Played]:
             played.tables[name] = distinctive(seed)
             pyarrow.csv.write_csv(played.tables[name], made.sessions[name].home.path / "rows.csv")
 
-        def everybody(*words: str) -> None:
+        def listen(names: Sequence[str], *words: str) -> None:
             played.said += talk(made, *((name, *words) for name in names))
 
-        everybody("terms", "accept")
-        played.said += talk(made, (names[0], "anchor", "create"))
-        everybody("contribute", "rows.csv")
-        made.wait_for(found, "released")
-        everybody("receive")
-        played.said += talk(made, (names[0], "status"), (names[1], "predict", "rows.csv"))
+        made.play_by_command(found, "rows.csv", listen)
         yield played
 
 
