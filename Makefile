@@ -1,10 +1,10 @@
 # The commands a person or CI runs. Each target installs what it needs into the virtual environment.
 PYTHON ?= python3
 VENV ?= .venv
-TESTS ?= tests
+TESTS ?= tests benchmarks/tests
 BIN := $(VENV)/bin
 
-.PHONY: setup demo compose test bench check format lock images sbom clean help
+.PHONY: setup demo compose test bench wheel check format lock images sbom clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -21,7 +21,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	@touch $@
 
 demo: setup  ## run a whole round; with your own table: make demo DATA=t.csv LABEL=col SITE=col
-	$(BIN)/python -m examples.demo \
+	$(BIN)/python -m odc_demo \
 	  $(if $(DATA),--data '$(DATA)' --label '$(LABEL)' --site '$(SITE)') \
 	  $(if $(EXCLUDE),--exclude '$(EXCLUDE)') $(if $(LATENT_DIM),--latent-dim $(LATENT_DIM))
 
@@ -34,6 +34,9 @@ test: setup  ## run the whole test suite
 
 bench: setup  ## measure every published claim; on real data: make bench DATA_DIR=dir FULL=1
 	$(BIN)/python -m benchmarks $(if $(DATA_DIR),--data '$(DATA_DIR)') $(if $(FULL),--full)
+
+wheel: setup  ## build the distribution, in build/wheel
+	$(BIN)/python -m hatchling build -t wheel -d build/wheel
 
 check: setup  ## check lint, types and import contracts, as CI does before the tests
 	$(BIN)/ruff check .

@@ -14,12 +14,13 @@ from threadpoolctl import threadpool_limits
 from analyst_server.alignment import align
 from analyst_server.training import ModelSpec
 from analyst_server.training.models import FittedModel, fit
-from benchmarks import attacks, defences
+from benchmarks import defences
 from benchmarks.accuracy.bases import draw_anchor
 from benchmarks.data import Dataset, Labels, Matrix, breast_cancer, digits, mnist
 from benchmarks.defences import Defence, Sent
 from benchmarks.report import Options, Report, main
 from protocol.terms import ANCHORS, AnchorKind
+from tests.harness import attacks
 from user_client.privacy.reduction import hidden_share
 
 PARTIES: Final = 10

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import report
-from benchmarks.namespaces import why_not
 from benchmarks.wire import flower, ours, tables
 from benchmarks.wire.claims import add_claims, our_row
 from benchmarks.wire.compare import Compared
+from odc_demo.namespaces import why_not
 
 BUILD: Final = Path("build").resolve()
 OUR_ROUNDS: Final = 3

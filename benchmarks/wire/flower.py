@@ -24,8 +24,8 @@ from typing import Any, Final
 import numpy as np
 
 from analyst_server.training.metrics import score
-from benchmarks.namespaces import ANALYST_ADDRESS, Counters, Machine, Star, star
 from benchmarks.wire.tables import Work
+from odc_demo.namespaces import ANALYST_ADDRESS, Counters, Machine, Star, star
 from protocol.terms import Schema
 from user_client.tables import encode_labels, encode_rows
 

@@ -20,12 +20,12 @@ from typing import IO, Any, Final, cast
 
 import pyarrow.csv
 
-from benchmarks.namespaces import ANALYST_ADDRESS, Counters, Star, star
 from benchmarks.wire.tables import Work
-from examples.demo import scores
-from examples.demo.actors import Analyst, clean_environment
-from examples.demo.tables import write_csv
 from metering.explanation import PartyExplanation
+from odc_demo import scores
+from odc_demo.actors import Analyst, clean_environment
+from odc_demo.namespaces import ANALYST_ADDRESS, Counters, Star, star
+from odc_demo.tables import write_csv
 from protocol.terms import Schema
 from user_client.sdk import Session, explain_our_bytes
 

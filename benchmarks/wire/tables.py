@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from examples.demo.tables import HOLD_OUT, breast_cancer, own_table
+from odc_demo.tables import HOLD_OUT, breast_cancer, own_table
 from user_client.tables.draft import draft_schema
 
 EPOCHS = 40

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.e2e.compose import Project, missing_engine
+from tests.harness.compose import Project, missing_engine
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from examples.demo.actors import free_port
-from tests.e2e.compose import HOME, HOSPITALS, Project, docker, until
+from odc_demo.actors import free_port
+from tests.harness.compose import HOME, HOSPITALS, Project, docker, until
 
 pytestmark = pytest.mark.compose
 
@@ -254,8 +254,8 @@ def test_inspection_shows_no_secret(demo: Project) -> None:
 @pytest.mark.parametrize(
     ("service", "has", "has_not"),
     [
-        ("hospital-b", "user_client", ["analyst_server", "sklearn", "fastapi", "examples", "pip"]),
-        ("analyst", "analyst_server", ["user_client", "httpx", "pyarrow", "examples", "pip"]),
+        ("hospital-b", "user_client", ["analyst_server", "sklearn", "fastapi", "odc_demo", "pip"]),
+        ("analyst", "analyst_server", ["user_client", "httpx", "pyarrow", "odc_demo", "pip"]),
     ],
 )
 def test_an_image_holds_its_role_alone(demo: Project, service: str, has: str, has_not: list[str]) -> None:

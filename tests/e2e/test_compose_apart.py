@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.csv
 import pytest
 
-from examples.demo.actors import free_port
-from tests.e2e.compose import Project, docker, until
-from tests.e2e.consortium import rows
+from odc_demo.actors import free_port
+from tests.harness.compose import Project, docker, until
+from tests.harness.consortium import rows
 
 pytestmark = pytest.mark.compose
 

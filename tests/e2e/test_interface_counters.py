@@ -1,7 +1,7 @@
 """Our report of the bytes of a round against what the interfaces counted, with nothing else on the line.
 
 The analyst and every institution are machines of their own: network namespaces. Frames carry headers of
-Ethernet, IP and TCP, which the kernel's count of a connection does not have; `benchmarks.namespaces`
+Ethernet, IP and TCP, which the kernel's count of a connection does not have; `odc_demo.namespaces`
 says which, and taking them off leaves what TCP carried.
 """
 
@@ -12,22 +12,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow.csv
 import pytest
 
-from benchmarks.namespaces import (
+from metering.explanation import PartyExplanation
+from odc_demo.namespaces import (
     ANALYST_ADDRESS,
     Counters,
     Machine,
     star,
     why_not,
 )
-from examples.demo.actors import Analyst, Institution, found_consortium, join_all
-from metering.explanation import PartyExplanation
-from tests.e2e.consortium import rows, terms
+from tests.harness.consortium import consortium_on_machines, rows
 from user_client.sdk import Session, explain_our_bytes
 
 NAMES = ("lead-hospital", "hospital-b")
@@ -58,57 +56,22 @@ class Measured:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     skip_without_namespaces()
     directory = tmp_path_factory.mktemp("lines")
-    with star(NAMES) as net:
-        analyst = Analyst(directory / "analyst", port=8443, host=ANALYST_ADDRESS, prefix=net.analyst.prefix)
-        hospitals = [Institution(name, directory / name, net.parties[name].prefix) for name in NAMES]
-        try:
-            collaboration_id = _round(analyst, hospitals, directory)
-        finally:
-            analyst.stop()  # it writes the last of its count
-        report = json.loads(analyst.run("collaboration", "report", collaboration_id, "--json"))
+    with star(NAMES) as net, consortium_on_machines(directory, net) as made:
+        found = made.publish(features=FEATURES, latent_dim=LATENT_DIM)
+        for seed, session in enumerate(made.sessions.values()):
+            pyarrow.csv.write_csv(rows(seed, ROWS, features=FEATURES), session.home.path / "rows.csv")
+        made.play_by_command(found, "rows.csv")
+        made.analyst.stop()  # it writes the last of its count
+        report = json.loads(made.analyst.run("collaboration", "report", found, "--json"))
         yield Measured(
             {name: machine.counters() for name, machine in net.parties.items()},
-            {hospital.name: _own_count(hospital, collaboration_id) for hospital in hospitals},
+            {name: _own_count(session, found) for name, session in made.sessions.items()},
             {row["party"]: row for row in report["wire"]["parties"]},
         )
 
 
-def _round(analyst: Analyst, hospitals: list[Institution], directory: Path) -> str:
-    """Everything from founding the consortium to predictions, by the commands a person types."""
-    secret = directory / "passphrase"
-    secret.write_text("only a test has this one")
-    found_consortium(analyst, hospitals[0], secret)
-    join_all(hospitals[0], hospitals[1:], secret)
-    draft = directory / "terms.json"
-    draft.write_text(json.dumps(terms(NAMES, features=FEATURES, latent_dim=LATENT_DIM)))
-    created = json.loads(analyst.run("collaboration", "create", str(draft), "--json"))
-    for hospital in hospitals:
-        hospital.odc("terms", "accept")
-    hospitals[0].odc("anchor", "create")
-    for seed, hospital in enumerate(hospitals):
-        table = directory / f"{hospital.name}.csv"
-        pyarrow.csv.write_csv(rows(seed, ROWS, features=FEATURES), table)
-        hospital.odc("contribute", str(table))
-    _wait_for_release(hospitals[0])
-    for hospital in hospitals:
-        hospital.odc("receive")
-        hospital.odc("predict", str(directory / f"{hospital.name}.csv"))
-    return str(created["collaboration_id"])
-
-
-def _wait_for_release(lead: Institution) -> None:
-    """Ask as a person would; a command takes long enough to pause no further."""
-    for _ in range(200):
-        (found,) = lead.odc("status")["collaborations"]
-        assert found["state"] != "failed", found["failure"]
-        if found["state"] == "released":
-            return
-    raise AssertionError(f"still {found['state']}")
-
-
-def _own_count(hospital: Institution, collaboration_id: str) -> PartyExplanation:
-    with Session(hospital.home) as session:
-        found = explain_our_bytes(session, collaboration_id)
+def _own_count(session: Session, collaboration_id: str) -> PartyExplanation:
+    found = explain_our_bytes(session, collaboration_id)
     assert found is not None
     assert found.counter == "kernel"
     return found.parties[0]

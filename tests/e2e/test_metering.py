@@ -14,8 +14,8 @@ from metering.counts import Counts
 from metering.explanation import TERMS, PartyExplanation, RoundExplanation
 from metering.kernel import kernel_counts
 from protocol.operations import Kind
-from tests.e2e.consortium import Consortium, consortium
-from tests.fakes.certificates import shared_root
+from tests.harness.certificates import shared_root
+from tests.harness.consortium import Consortium, consortium
 from user_client import sdk
 from user_client.errors import TlsFailedError
 from user_client.transport import AnalystConnection, Traffic

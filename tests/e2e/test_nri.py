@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from examples.demo.actors import CommandError
-from examples.demo.tables import breast_cancer, write_csv
+from odc_demo.actors import CommandError
+from odc_demo.tables import breast_cancer, write_csv
 from protocol.envelope import decode_stored
 from protocol.messages import DownlinkManifest
 from protocol.operations import FETCH_DOWNLINK
-from tests.e2e.consortium import Consortium, consortium, rows
+from tests.harness.consortium import Consortium, consortium, rows
 from user_client import sdk
 from user_client.custody.inventory import ANCHOR_FILES, BASIS_FILES
 from user_client.tables import draft_schema

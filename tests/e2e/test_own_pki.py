@@ -10,9 +10,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
-from examples.demo.actors import CommandError, Institution
-from tests.e2e.consortium import PASSPHRASE, Consortium, consortium
-from tests.fakes.own_pki import NAME, issue, make_ca, pem
+from odc_demo.actors import CommandError, Institution
+from tests.harness.consortium import PASSPHRASE, Consortium, consortium
+from tests.harness.own_pki import NAME, issue, make_ca, pem
 from user_client.sdk import Session
 
 HOSPITAL = "hospital-b"

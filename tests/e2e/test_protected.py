@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from examples.demo.actors import CommandError
+from odc_demo.actors import CommandError
 from runtime.terminal import exit_code
-from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
+from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
 from user_client.errors import PassphraseNeededError
 from user_client.sdk import Session

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from protocol.version import MEDIA_TYPE
-from tests.e2e.consortium import Consortium, consortium
+from tests.harness.consortium import Consortium, consortium
 from user_client.sdk import Session
 
 

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
-from examples.demo.actors import CommandError
 from metering.formulas import uplink
+from odc_demo.actors import CommandError
 from protocol.codec import decode
 from protocol.envelope import Signed, verify
 from protocol.messages import DTYPE_BYTES, PrivacyRecord, UplinkManifest
-from tests.e2e.consortium import Consortium, consortium, rows
+from tests.harness.consortium import Consortium, consortium, rows
 from user_client import sdk
 
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from analyst_server.services import report
-from examples.demo.actors import CommandError
-from tests.e2e.consortium import WAIT_S, Consortium, consortium
+from odc_demo.actors import CommandError
+from tests.harness.consortium import WAIT_S, Consortium, consortium
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-b"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.demo.tables import write_csv
+from odc_demo.tables import write_csv
 from protocol.errors import (
     DigestMismatchError,
     DtypeMismatchError,
@@ -22,8 +22,8 @@ from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK
 from protocol.terms import Terms
 from runtime.terminal import exit_code
-from tests.e2e.consortium import Consortium, consortium, refused, rows
-from tests.faults import crafted
+from tests.harness import crafted
+from tests.harness.consortium import Consortium, consortium, refused, rows
 from user_client import sdk
 from user_client.errors import NotPreparedError
 from user_client.sdk import Session

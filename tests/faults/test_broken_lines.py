@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from runtime.terminal import exit_code
-from tests.e2e.consortium import Consortium, consortium, rows
-from tests.faults.line import line
+from tests.harness.consortium import Consortium, consortium, rows
+from tests.harness.line import line
 from user_client import sdk
 from user_client.custody.inventory import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
 from user_client.errors import ConnectionFailedError

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from examples.demo.actors import CommandError
+from odc_demo.actors import CommandError
 from protocol.errors import RoundFailedError
-from tests.e2e.consortium import WAIT_S, Consortium, consortium, refused, rows
-from tests.faults.line import line
+from tests.harness.consortium import WAIT_S, Consortium, consortium, refused, rows
+from tests.harness.line import line
 from user_client import sdk
 
 MIB = 2**20

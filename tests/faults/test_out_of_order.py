@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from examples.demo.actors import CommandError
+from odc_demo.actors import CommandError
 from protocol.errors import (
     AlreadyExistsError,
     DifferentUplinkError,
@@ -21,8 +21,8 @@ from protocol.errors import (
 from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK
 from runtime.terminal import exit_code
-from tests.e2e.consortium import Consortium, consortium, refused, rows
-from tests.faults import crafted
+from tests.harness import crafted
+from tests.harness.consortium import Consortium, consortium, refused, rows
 from user_client import sdk
 from user_client.errors import MissingColumnError, NotPreparedError
 from user_client.sdk.terms import stored_terms

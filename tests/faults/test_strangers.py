@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo.actors import CommandError, Institution
+from odc_demo.actors import CommandError, Institution
 from protocol.errors import CertificateRequiredError, InvitationError, NotFoundError, NotPermittedError
 from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK, LIST_ACCEPTANCES
 from runtime.terminal import exit_code
-from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, refused, rows
-from tests.fakes import AS_MESSAGE
+from tests.harness import AS_MESSAGE
+from tests.harness.consortium import PASSPHRASE, Consortium, consortium, refused, rows
 from user_client import sdk
 from user_client.custody.inventory import ACCEPTANCE_FILE
 from user_client.errors import NotJoinedError, TlsFailedError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo.actors import CommandError
-from tests.e2e.consortium import Consortium, consortium
+from odc_demo.actors import CommandError
+from tests.harness.consortium import Consortium, consortium
 from user_client import sdk
 
 COLUMNS = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol.codec import Message, decode, digest, encode
 from protocol.errors import ProtocolError
 from protocol.ledger import LedgerPage, pack_pages, unpack_pages
-from tests.property.strategies import any_message, messages
+from tests.harness.strategies import any_message, messages
 
 KINDS = sorted(messages, key=lambda kind: kind.__name__)
 

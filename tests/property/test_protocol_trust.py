@@ -20,7 +20,7 @@ from protocol.errors import (
 )
 from protocol.identity import Identity, load_certificate, load_der_certificate
 from protocol.messages import Receipt
-from tests.fakes import certificates as fakes
+from tests.harness import certificates as fakes
 
 # a spoilt serial number can come out negative, which the parser still reads, with a warning
 pytestmark = pytest.mark.filterwarnings("ignore:Parsed a serial number")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.security.needles import Needles
-from tests.security.played import Played, needles_of, whole_round
+from tests.harness.needles import Needles
+from tests.harness.played import Played, needles_of, whole_round
 
 
 @pytest.fixture(scope="package")

@@ -23,11 +23,10 @@ from protocol.identity import certificate_request
 from protocol.messages import Enrolment, InvitationTicket, Renewal
 from protocol.tokens import Scope, TokenRequest, new_token, token_digest, token_id
 from protocol.version import MEDIA_TYPE, UPLOAD_MEDIA_TYPE
-from tests.fakes import certificates as fakes
-from tests.unit.analyst_server.api.client import Api
-from tests.unit.analyst_server.services.test_collaborations import DRAFT
-from tests.unit.analyst_server.services.test_rounds import claim, finish
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink, signed
+from tests.harness import certificates as fakes
+from tests.harness.app import Api
+from tests.harness.computing import claim, finish
+from tests.harness.world import DRAFT, HOSPITAL, LEAD, World, identity, make_terms, make_uplink, signed
 
 STRANGER: Final = "hospital-z"
 """Holds a certificate of the consortium, but the terms do not name it."""

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tests.security.needles import Needles, blocks_of_files, blocks_of_memory
-from tests.security.played import FEATURES, LATENT_DIM, ROWS, Played, scalar, spellings
-from tests.security.printing import got
+from tests.harness.attacks import got
+from tests.harness.needles import Needles, blocks_of_files, blocks_of_memory
+from tests.harness.played import FEATURES, LATENT_DIM, ROWS, Played, scalar, spellings
 from user_client import sdk
 
 HOLD_STILL = "this system does not let one process read the memory of another"

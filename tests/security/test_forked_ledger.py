@@ -13,7 +13,7 @@ import pytest
 from protocol.errors import LedgerError
 from protocol.ledger import LedgerEntry, entry_digest
 from protocol.states import Event
-from tests.unit.user_client.consortium import HOSPITAL, LEAD, Consortium
+from tests.harness.in_process import HOSPITAL, LEAD, Consortium
 from user_client.sdk import fetch_ledger, receive, verify_ledger
 
 

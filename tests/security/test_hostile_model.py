@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from protocol.errors import MalformedMessageError
-from tests.security.printing import got
+from tests.harness.attacks import got
 from user_client.sdk.downlink import _run_model
 
 ROWS = np.zeros((2, 3), dtype=np.float32)

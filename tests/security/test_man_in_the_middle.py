@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from protocol.errors import InputError
 from protocol.identity import Identity
-from tests.fakes import AS_MESSAGE
-from tests.security.printing import got
+from tests.harness import AS_MESSAGE
+from tests.harness.attacks import got
 from user_client import sdk
 from user_client.custody.authority import Authority
 from user_client.errors import TlsFailedError

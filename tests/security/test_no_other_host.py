@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.printing import got
+from tests.harness.attacks import got
 
 IMPORTS = {
     "institution": "import user_client.sdk.downlink, onnxruntime",

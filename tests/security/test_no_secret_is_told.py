@@ -22,9 +22,10 @@ from analyst_server.pages.report_text import report_text
 from protocol.envelope import SealingKey
 from protocol.errors import InputError
 from protocol.messages import Receipt
-from tests.e2e.consortium import PASSPHRASE
-from tests.security.needles import Needles
-from tests.security.played import (
+from tests.harness.attacks import got
+from tests.harness.consortium import PASSPHRASE
+from tests.harness.needles import Needles
+from tests.harness.played import (
     FEATURES,
     LATENT_DIM,
     Played,
@@ -37,7 +38,6 @@ from tests.security.played import (
     talk,
     talkative,
 )
-from tests.security.printing import got
 from user_client import sdk
 from user_client.custody.authority import Authority
 from user_client.custody.keystream import KeyStream

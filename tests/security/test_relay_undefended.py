@@ -8,7 +8,6 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from benchmarks.attacks import colluders_basis
 from protocol.codec import M, decode, digest, unpack_list
 from protocol.envelope import SealingKey, Signed, Verified, anchor_info, seal, seed_commitment
 from protocol.errors import NotPermittedError, TermsMismatchError
@@ -16,9 +15,9 @@ from protocol.identity import Identity
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.states import State
 from protocol.terms import Terms
-from tests.e2e.consortium import Consortium, consortium, rows
-from tests.security.printing import got
-from tests.security.relay import FORGERS, Signer, content, signed_by_the_analyst, tampering, the
+from tests.harness.attacks import colluders_basis, got
+from tests.harness.consortium import Consortium, consortium, rows
+from tests.harness.relay import FORGERS, Signer, content, signed_by_the_analyst, tampering, the
 from user_client import sdk
 from user_client.custody.keystream import KeyStream
 from user_client.sdk import Session

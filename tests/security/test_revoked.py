@@ -10,8 +10,8 @@ import pytest
 
 from protocol.errors import CertificateRevokedError
 from protocol.identity import RevocationList
-from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
-from tests.security.printing import got
+from tests.harness.attacks import got
+from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
 from user_client.errors import TlsFailedError
 from user_client.transport import AnalystConnection

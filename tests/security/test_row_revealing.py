@@ -8,10 +8,9 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks.attacks import mapped_back
 from protocol.errors import ConsentMissingError
-from tests.e2e.consortium import Consortium, consortium, rows
-from tests.security.printing import got
+from tests.harness.attacks import got, mapped_back
+from tests.harness.consortium import Consortium, consortium, rows
 from user_client import sdk
 from user_client.errors import NotPreparedError
 from user_client.sdk.terms import stored_terms

@@ -25,8 +25,8 @@ from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAncho
 from protocol.operations import LIST_CERTIFICATE_REQUESTS
 from protocol.terms import Terms
 from runtime.terminal import exit_code
-from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
-from tests.security.relay import (
+from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
+from tests.harness.relay import (
     FORGERS,
     Signer,
     content,

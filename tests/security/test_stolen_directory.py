@@ -19,11 +19,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from benchmarks.attacks import colluders_basis, reconstruction_error
 from protocol.errors import OdcError
 from protocol.identity import Identity
-from tests.e2e.consortium import PASSPHRASE, Consortium, consortium, rows
-from tests.security.printing import got
+from tests.harness.attacks import colluders_basis, got, reconstruction_error
+from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
 from user_client.custody.authority import Authority
 from user_client.custody.home import Home

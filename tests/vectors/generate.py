@@ -1090,7 +1090,7 @@ def anchors() -> Iterator[Case]:
 def signed_messages() -> dict[str, Any]:
     """Messages signed under a root made here, and certificates that do not hold."""
     from protocol.identity import Identity
-    from tests.fakes import certificates as fakes
+    from tests.harness import certificates as fakes
 
     root = fakes.make_root(CONSORTIUM)
     member = fakes.issue(root, "institution", "hospital-b", consortium_id=CONSORTIUM)

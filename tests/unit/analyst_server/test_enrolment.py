@@ -5,35 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from analyst_server import enrolment
 from protocol.codec import decode
 from protocol.errors import CertificateRefusedError, InvitationError
-from protocol.identity import Identity, fingerprint, requested_key
-from protocol.invitation import Invitation
+from protocol.identity import Identity, requested_key
 from protocol.messages import Enrolment
-from tests.fakes.certificates import CONSORTIUM_ID, NOW, issue, make_root, shared_root
+from tests.harness.certificates import CONSORTIUM_ID, NOW, issue, make_root, shared_root
+from tests.harness.enrolments import invitation
 from user_client.custody.authority import Authority
-
-
-def invitation(**changed: Any) -> Invitation:
-    root = shared_root()
-    values = {
-        "consortium": "Heart",
-        "consortium_id": CONSORTIUM_ID,
-        "role": "analyst",
-        "party": "analyst",
-        "analyst_url": "https://analyst:8443",
-        "invitation_id": "1a" * 16,
-        "join_secret": "00" * 32,
-        "expires_at": NOW + 1,
-        "root_fingerprint": fingerprint(root.certificate),
-        "root_certificate": root.pem.decode(),
-        "ticket": "AAAA",
-    }
-    return Invitation(**{**values, **changed})
 
 
 @pytest.fixture
@@ -57,7 +44,8 @@ def test_the_key_is_made_where_it_is_used_and_only_its_owner_can_read_it(directo
 
 def test_the_key_is_not_in_the_request(directory: Path) -> None:
     request = enrolment.join(directory, invitation(), now=NOW)
-    key = enrolment._load(directory / "key.pem")
+    key = load_pem_private_key((directory / "key.pem").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
     private = key.private_numbers().private_value.to_bytes(32, "big")
     assert private not in request
 

@@ -30,7 +30,7 @@ from protocol.errors import (
 )
 from protocol.identity import Identity
 from protocol.messages import InvitationTicket, Receipt
-from tests.fakes import certificates as fakes
+from tests.harness import certificates as fakes
 
 RECEIPT = Receipt(
     collaboration_id="0" * 32,

@@ -12,7 +12,7 @@ from protocol.errors import CertificateRefusedError, CertificateRevokedError, Li
 from protocol.identity import Identity, TrustRoot, certified_name, fingerprint, load_certificate
 from protocol.limits import MAX_REVOCATION_LIST_BYTES
 from protocol.messages import Role
-from tests.fakes import certificates as fakes
+from tests.harness import certificates as fakes
 
 URN = f"urn:odc:{fakes.CONSORTIUM_ID}:institution:hospital-a"
 SUBJECT_ALTERNATIVE_NAME = ObjectIdentifier("2.5.29.17")

@@ -14,7 +14,7 @@ from protocol.identity import fingerprint
 from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import InvitationTicket
-from tests.fakes import certificates as fakes
+from tests.harness import certificates as fakes
 
 TICKET = InvitationTicket(
     consortium_id=fakes.CONSORTIUM_ID,

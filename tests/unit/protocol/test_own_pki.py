@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from protocol.errors import CertificateRefusedError, InputError
 from protocol.identity import load_der_certificate
 from protocol.own_pki import NameMapping, carries_name
-from tests.fakes.certificates import NOT_AFTER, NOT_BEFORE, NOW
-from tests.fakes.own_pki import HOST, NAME, Ca, issue, make_ca
+from tests.harness.certificates import NOT_AFTER, NOT_BEFORE, NOW
+from tests.harness.own_pki import HOST, NAME, Ca, issue, make_ca
 
 KEY = ec.generate_private_key(ec.SECP256R1()).public_key()
 SUBJECT = "subject:CN=hospital gateway,O=Hospital"

@@ -10,7 +10,7 @@ import pytest
 
 from analyst_server.alignment import Alignment, AnchorRepError, align
 from analyst_server.alignment.registry import METHODS
-from tests.unit.analyst_server.alignment.parties import Matrix, anchor, haar, shared_span, worst_disagreement
+from tests.harness.problems import Matrix, anchor, haar, shared_span, worst_disagreement
 
 LEAST_SQUARES = [name for name, method in METHODS.items() if method.is_least_squares]
 ORTHOGONAL = [name for name, method in METHODS.items() if method.is_orthogonal]

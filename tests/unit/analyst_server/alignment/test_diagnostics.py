@@ -5,7 +5,7 @@ import pytest
 
 from analyst_server.alignment.diagnostics import diagnose
 from analyst_server.alignment.odc import align_odc
-from tests.unit.analyst_server.alignment.parties import SEEDS, Matrix, anchor, haar, own_span, shared_span
+from tests.harness.problems import SEEDS, Matrix, anchor, haar, own_span, shared_span
 
 
 def of_shared_span(seed: int) -> list[Matrix]:

@@ -5,7 +5,7 @@ import pytest
 
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.odc import align_odc
-from tests.unit.analyst_server.alignment.parties import (
+from tests.harness.problems import (
     SEEDS,
     Matrix,
     anchor,

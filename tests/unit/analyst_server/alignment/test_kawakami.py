@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analyst_server.alignment.kawakami import align_kawakami
-from tests.unit.analyst_server.alignment.parties import (
+from tests.harness.problems import (
     SEEDS,
     Matrix,
     anchor,

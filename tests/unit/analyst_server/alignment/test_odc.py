@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.svm import SVC
 
 from analyst_server.alignment.odc import align_odc
-from tests.unit.analyst_server.alignment.parties import (
+from tests.harness.problems import (
     SEEDS,
     Matrix,
     anchor,

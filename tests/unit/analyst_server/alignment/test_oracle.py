@@ -16,7 +16,7 @@ from analyst_server.alignment.kawakami import align_kawakami
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.procrustes import align_procrustes
 from analyst_server.alignment.rdp import align_rdp
-from tests.unit.analyst_server.alignment.parties import Matrix, haar
+from tests.harness.problems import Matrix, haar
 
 AGREEMENT = 1e-8
 SHAPES = {

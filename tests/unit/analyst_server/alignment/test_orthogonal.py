@@ -8,7 +8,7 @@ import pytest
 
 from analyst_server.alignment import _orthogonal
 from analyst_server.alignment._orthogonal import polar_factors
-from tests.unit.analyst_server.alignment.parties import Matrix, haar
+from tests.harness.problems import Matrix, haar
 
 EXACT = 1e-10
 """Accuracy of double precision where singular values go down to 1e-5 of the largest."""
@@ -29,21 +29,7 @@ def assert_orthogonal(factors: Matrix, tolerance: float = 1e-12) -> None:
     np.testing.assert_allclose(grams, np.broadcast_to(np.eye(order), grams.shape), rtol=0, atol=tolerance)
 
 
-@pytest.fixture
-def decomposed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many matrices went to the singular value decomposition, call by call."""
-    counts: list[int] = []
-    plain = _orthogonal._by_singular_values
-
-    def counting(matrices: Matrix) -> Matrix:
-        counts.append(len(matrices))
-        return plain(matrices)
-
-    monkeypatch.setattr(_orthogonal, "_by_singular_values", counting)
-    return counts
-
-
-@pytest.mark.parametrize("condition", [1, 2, 30, 1e3, 1e5])
+@pytest.mark.parametrize("condition", [1, 2, 30, 1e3, 1e5, 1e6])
 @pytest.mark.parametrize("order", [2, 3, 20, 50, 140])
 def test_the_known_factor_is_found(order: int, condition: float) -> None:
     matrices, expected = conditioned(order, condition)
@@ -62,33 +48,14 @@ def test_single_precision_stays_single_and_is_as_good_as_it_can_be(order: int, c
     assert_orthogonal(found, 1e-5)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("order", [2, 50])
-def test_a_well_conditioned_stack_needs_no_singular_values(
-    order: int, dtype: Any, decomposed: list[int]
-) -> None:
-    polar_factors(conditioned(order, 1e3, count=30)[0].astype(dtype))
-    assert decomposed == []
-
-
-@pytest.mark.parametrize("condition", [1e5, 1e6])
-def test_a_badly_conditioned_stack_goes_to_singular_values_at_once(
-    condition: float, decomposed: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_orthogonal, "_newton_schulz", None)  # not even tried
-    polar_factors(conditioned(50, condition, count=30)[0])
-    assert sum(decomposed) == 30
-
-
 @pytest.mark.parametrize("order", [3, 50])
-def test_the_few_that_do_not_converge_are_detected_and_decomposed(order: int, decomposed: list[int]) -> None:
+def test_a_few_bad_matrices_of_a_stack_spoil_no_other(order: int) -> None:
     matrices, expected = conditioned(order, 10, count=9)
     worse, its_factor = conditioned(order, 1e9, count=1, seed=1)
     matrices[7], expected[7] = worse[0], its_factor[0]
     matrices[2] = 0
     matrices[4, :, 0] = matrices[4, :, 1]
     found = polar_factors(matrices)
-    assert sum(decomposed) == 3
     assert_orthogonal(found)
     np.testing.assert_allclose(found[7], expected[7], rtol=0, atol=1e-6)
     good = [0, 1, 3, 5, 6, 8]
@@ -127,10 +94,8 @@ def test_matrices_of_different_scales_share_a_stack() -> None:
     np.testing.assert_allclose(polar_factors(matrices * scales), expected, rtol=0, atol=EXACT)
 
 
-def test_multiples_of_orthogonal_matrices_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One step is enough for them. They come from parties of one span under a Haar anchor."""
-    monkeypatch.setattr(_orthogonal, "EXTRA_STEPS", 0)
-    monkeypatch.setattr(_orthogonal, "_by_singular_values", None)
+def test_multiples_of_orthogonal_matrices_lose_nothing_but_rounding() -> None:
+    """What parties of one span under a Haar anchor come to."""
     rng = np.random.default_rng(0)
     turns = np.stack([haar(30, rng) for _ in range(20)])
     np.testing.assert_allclose(polar_factors(7 * turns), turns, rtol=0, atol=1e-13)

@@ -6,7 +6,7 @@ import pytest
 from analyst_server.alignment.imakura import align_imakura
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.procrustes import align_procrustes
-from tests.unit.analyst_server.alignment.parties import SEEDS, anchor, haar, own_span, shared_span
+from tests.harness.problems import SEEDS, anchor, haar, own_span, shared_span
 
 
 @pytest.mark.parametrize("seed", SEEDS)

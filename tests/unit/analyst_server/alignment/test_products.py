@@ -20,7 +20,7 @@ from analyst_server.alignment._threads import (
     own_threads,
     thread_count,
 )
-from tests.unit.analyst_server.alignment.parties import Matrix
+from tests.harness.problems import Matrix
 
 SIZES = [(1, 1), (7, 1), (5, 8), (104, 50), (1001, 50), (9, 3), (300, 70), (5000, 4)]
 
@@ -164,24 +164,6 @@ def test_the_products_do_not_depend_on_how_many_rows_are_taken_at_a_time(
     np.testing.assert_allclose(
         cross_products(reps, reps[2]), [rep.T @ reps[2] for rep in reps], rtol=0, atol=1e-13 * rows
     )
-
-
-@pytest.mark.parametrize(
-    ("latent_dim", "dtype", "is_unpacked", "rows"),
-    [
-        (50, np.float64, True, 400),
-        (70, np.float64, True, 204),
-        (50, np.float64, False, _products.BLOCK_ROWS),  # no kernels for small products
-        (50, np.float32, True, _products.BLOCK_ROWS),  # nothing to gain
-        (300, np.float64, True, _products.BLOCK_ROWS),  # blocks of 11 rows would cost more in calls
-        (10, np.float64, True, _products.BLOCK_ROWS),  # all of a block is a small product
-    ],
-)
-def test_a_block_is_a_small_product_where_those_are_faster(
-    latent_dim: int, dtype: Any, is_unpacked: bool, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_products, "multiplies_unpacked", lambda: is_unpacked)
-    assert _products._rows_at_a_time(latent_dim, np.dtype(dtype)) == rows
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scipy import optimize
 
 from analyst_server.alignment.procrustes import align_procrustes
 from analyst_server.alignment.rdp import _Objective, align_rdp
-from tests.unit.analyst_server.alignment.parties import Matrix, anchor, haar, own_span, shared_span
+from tests.harness.problems import Matrix, anchor, haar, own_span, shared_span
 
 
 def different_spans(seed: int, parties: int = 4) -> list[Matrix]:

@@ -13,7 +13,7 @@ from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.registry import METHODS, TARGETS
 from protocol.arrays import dequantise, quantise
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
-from tests.unit.analyst_server.alignment.parties import Matrix, shared_span, worst_disagreement
+from tests.harness.problems import Matrix, shared_span, worst_disagreement
 
 PAIRS = [
     (name, target)

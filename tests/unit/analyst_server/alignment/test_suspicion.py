@@ -13,7 +13,7 @@ from analyst_server.alignment.suspicion import (
     suspects,
     trusted_parties,
 )
-from tests.unit.analyst_server.alignment.parties import Matrix, anchor, haar, own_span, shared_span
+from tests.harness.problems import Matrix, anchor, haar, own_span, shared_span
 
 FEATURES, LATENT_DIM = 64, 5
 ANCHORS = ("haar", "uniform", "gaussian")

@@ -5,7 +5,7 @@ from typing import Any
 
 from analyst_server.api.tls import _tls_extension
 from protocol.identity import load_certificate
-from tests.fakes.certificates import shared_member
+from tests.harness.certificates import shared_member
 
 
 class Transport:

@@ -9,7 +9,7 @@ import pytest
 from analyst_server.services.planning import Scenario, plan
 from metering.formulas import downlink, uplink
 from protocol.arrays import Layout
-from tests.unit.analyst_server.world import HOSPITAL, make_terms, make_uplink
+from tests.harness.world import HOSPITAL, make_terms, make_uplink
 
 PAPER: dict[str, Any] = {
     "parties": 100,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analyst_server.training.metrics import measure, score
-from tests.unit.analyst_server.training.problems import SPECS, blobs
+from tests.harness.problems import SPECS, blobs
 
 
 def test_scores_of_a_known_case() -> None:

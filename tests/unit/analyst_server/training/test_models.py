@@ -9,8 +9,7 @@ import pytest
 from analyst_server.training import ModelSpec
 from analyst_server.training.models import fit
 from analyst_server.training.onnx_file import export
-from tests.unit.analyst_server.alignment.parties import haar
-from tests.unit.analyst_server.training.problems import SPECS, blobs
+from tests.harness.problems import SPECS, blobs, haar
 
 KINDS = pytest.mark.parametrize("kind", list(SPECS))
 CLASSES = pytest.mark.parametrize("classes", [2, 3])

@@ -8,7 +8,7 @@ import pytest
 
 from analyst_server.training.models import fit
 from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
-from tests.unit.analyst_server.training.problems import SPECS, blobs
+from tests.harness.problems import SPECS, blobs
 
 KINDS = pytest.mark.parametrize("kind", list(SPECS))
 CLASSES = pytest.mark.parametrize("classes", [2, 3])

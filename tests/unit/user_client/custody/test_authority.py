@@ -13,7 +13,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from protocol.errors import CertificateRefusedError
 from protocol.identity import Identity, TrustRoot, requested_key
-from tests.fakes.certificates import NOW
+from tests.harness.certificates import NOW
 from user_client.custody import authority as authority_module
 from user_client.custody.authority import Authority
 from user_client.custody.passphrase import lock as real_lock

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from protocol.errors import CertificateRefusedError, InputError
 from runtime.files import write_whole
-from tests.fakes.certificates import CONSORTIUM_ID, shared_member, shared_root
+from tests.harness.certificates import CONSORTIUM_ID, shared_member, shared_root
 from user_client.custody import home as home_module
 from user_client.custody.home import Home, Membership
 from user_client.errors import NotJoinedError

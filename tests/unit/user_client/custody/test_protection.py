@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 
 from protocol.errors import InputError, UnreadableFileError
 from runtime.files import write_whole
-from tests.fakes.certificates import NOW
+from tests.harness.certificates import NOW
 from user_client.custody import home as home_module
 from user_client.custody import protection, vault
 from user_client.custody.authority import Authority

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from tests.unit.user_client.secret.streams import stream
+from tests.harness.problems import stream
 from user_client.privacy.noise import add_noise, clip_rows, erfcx, gaussian_delta, gaussian_sigma
 from user_client.secret.expansion import gaussian
 

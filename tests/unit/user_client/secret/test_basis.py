@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit.user_client.secret.streams import stream
+from tests.harness.problems import stream
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
 
 SEEDS = range(10)

@@ -12,7 +12,7 @@ import scipy.stats
 
 import tests.vectors
 from protocol.terms import ANCHORS
-from tests.unit.user_client.secret.streams import stream
+from tests.harness.problems import stream
 from user_client.custody.keystream import KeyStream
 from user_client.secret.expansion import EXPANSIONS, expand_anchor, gaussian, haar, permutation, uniform
 

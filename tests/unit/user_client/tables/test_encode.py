@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.user_client.tables.schemas import SECRET, category, number, schema, table
+from tests.harness.schemas import SECRET, category, number, schema, table
 from user_client.errors import (
     EmptyFieldError,
     MissingColumnError,

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from protocol.errors import UnreadableFileError
-from tests.unit.user_client.tables.schemas import SECRET, category, number, schema
+from tests.harness.schemas import SECRET, category, number, schema
 from user_client.tables import encode_rows, read_table, table_from
 
 CSV = b"age,ward,code\n1,a,007\n,b,\n10,NA,1e5\n"

@@ -19,8 +19,8 @@ from protocol.errors import (
 from protocol.operations import ACCEPT_TERMS, HEALTH
 from protocol.version import MEDIA_TYPE
 from runtime.terminal import exit_code
-from tests.fakes.certificates import shared_root
-from tests.unit.user_client.transport.server import InTurn, Pauses, connect, problem
+from tests.harness.certificates import shared_root
+from tests.harness.scripted_server import InTurn, Pauses, connect, problem
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport import AnalystConnection, Traffic
 from user_client.transport.connection import ATTEMPTS

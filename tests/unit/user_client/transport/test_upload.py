@@ -21,7 +21,7 @@ from protocol.errors import (
 )
 from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import UplinkManifest
-from tests.unit.user_client.transport.server import Pauses, connect, problem
+from tests.harness.scripted_server import Pauses, connect, problem
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.upload import MAX_BREAKS, send_uplink, stream_from
 

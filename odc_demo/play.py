@@ -1,0 +1,151 @@
+"""Run the demo: print readable tables, and write ``build/demo/report.json``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from rich.console import Console
+
+from odc_demo.actors import Analyst, CommandError, Institution, found_consortium, join_all
+from odc_demo.report import assemble, compare, print_tables
+from odc_demo.tables import DemoTables, breast_cancer, own_table, write_csv
+from protocol.errors import OdcError
+from protocol.terms import Schema
+from runtime.terminal import exit_code, for_terminal
+
+console = Console(stderr=True, highlight=False)
+
+
+class Stopwatch:
+    """Records the seconds of each step and prints them."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str, text: str) -> Iterator[None]:
+        start = time.monotonic()
+        console.print(f"  {text} ...", end=" ")
+        yield
+        self.seconds[name] = time.monotonic() - start
+        console.print(f"{self.seconds[name]:.1f} s")
+
+
+def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]:
+    """Run the round and return the report."""
+    shutil.rmtree(out, ignore_errors=True)
+    watch, start = Stopwatch(), time.monotonic()
+    analyst = Analyst(out / "analyst")
+    hospitals = [Institution(name, out / name) for name in tables.by_hospital]
+    lead, others = hospitals[0], hospitals[1:]
+    passphrase = out / "passphrase-of-the-root"
+    passphrase.parent.mkdir(parents=True, exist_ok=True)
+    passphrase.write_text("only a demo keeps this in a file")
+    own = {h.name: write_csv(tables.by_hospital[h.name], h.home / "rows.csv") for h in hospitals}
+    test = write_csv(tables.hold_out, out / "hold-out.csv")
+    console.print(f"{len(hospitals)} hospitals and an analyst, in {out}")
+    try:
+        with watch.step("join", "root, invitations, certificates"):
+            found_consortium(analyst, lead, passphrase)
+            join_all(lead, others, passphrase)
+        with watch.step("terms", "terms drafted, published, signed by all"):
+            terms = _publish_terms(tables, analyst, lead, [h.name for h in hospitals], latent_dim, out)
+            _together(hospitals, "terms", "accept")
+        with watch.step("anchor", "anchor created and sealed for each"):
+            lead.odc("anchor", "create")
+        with watch.step("uplink", "one uplink each"):
+            for hospital in hospitals:
+                hospital.odc("contribute", str(own[hospital.name]))
+        with watch.step("round", "the analyst aligns and trains, one downlink each"):
+            received = _together(hospitals, "receive", "--wait", "300")
+        with watch.step("predict", "each hospital predicts on its own"):
+            predictions = {h.name: h.home / "predictions.csv" for h in hospitals}
+            for hospital in hospitals:
+                hospital.odc("predict", str(test), "--out", str(predictions[hospital.name]))
+        members = [hospital.odc("status") for hospital in hospitals]
+        found = members[0]["collaborations"][0]
+        report = json.loads(analyst.run("collaboration", "report", found["collaboration_id"], "--json"))
+    finally:
+        analyst.stop()
+    schema = Schema.model_validate(terms["table_schema"], strict=False)
+    with watch.step("baselines", "for comparison: all rows pooled, and each hospital alone"):
+        compared = compare(tables.by_hospital, tables.hold_out, predictions, schema)
+    watch.seconds["total"] = time.monotonic() - start
+    return assemble(
+        dataset=tables.name,
+        analyst=report,
+        members=members,
+        received=received,
+        terms=terms,
+        compared=compared,
+        seconds=watch.seconds,
+    )
+
+
+def _together(hospitals: list[Institution], *words: str) -> list[Any]:
+    """Run the same command at every hospital at the same time; return their answers."""
+    running = [(hospital, hospital.start(*words)) for hospital in hospitals]
+    return [hospital.finish(words, process) for hospital, process in running]
+
+
+def _publish_terms(
+    tables: DemoTables,
+    analyst: Analyst,
+    lead: Institution,
+    parties: list[str],
+    latent_dim: int | None,
+    out: Path,
+) -> dict[str, Any]:
+    dictionary = write_csv(tables.dictionary, out / "dictionary.csv")
+    drafted = out / "terms.toml"
+    words = ["terms", "draft", str(dictionary), "--label", tables.label, "--out-of-range", "clip"]
+    words += [word for party in parties for word in ("--party", party)]
+    words += [word for column in tables.exclude for word in ("--exclude", column)]
+    words += ["--title", f"Demo: {tables.name}", "--out", str(drafted)]
+    if latent_dim is not None:
+        words += ["--latent-dim", str(latent_dim)]
+    lead.odc(*words)
+    terms = tomllib.loads(drafted.read_text())
+    terms["purpose"] = "Show a whole round on one machine."
+    drafted.write_text(tomli_w.dumps(terms))
+    analyst.run("collaboration", "create", str(drafted))
+    return terms
+
+
+def main() -> int:
+    """Read the command line, run the demo and return the exit code."""
+    parser = argparse.ArgumentParser(prog="odc-demo", description=__doc__)
+    parser.add_argument("--data", type=Path, help="your own table (CSV or Parquet) with a site column")
+    parser.add_argument("--label", help="the column to predict")
+    parser.add_argument("--site", help="the column that names the site")
+    parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
+    parser.add_argument("--latent-dim", type=int, help="latent dimension; by default half of the features")
+    parser.add_argument("--out", type=Path, default=Path("build/demo"))
+    given = parser.parse_args()
+    if given.data and not (given.label and given.site):
+        parser.error("--data needs --label and --site")
+    try:
+        if given.data:
+            excluded = tuple(name for name in given.exclude.split(",") if name)
+            tables = own_table(given.data, given.label, given.site, excluded)
+        else:
+            tables = breast_cancer()
+        report = run(tables, given.out.resolve(), given.latent_dim)
+    except OdcError as error:
+        console.print(for_terminal("odc-demo", error))
+        return exit_code(error)
+    except (CommandError, RuntimeError) as error:
+        console.print(f"odc-demo: error: {error}")
+        return 1
+    (given.out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    print_tables(report)
+    return 0

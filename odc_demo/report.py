@@ -1,0 +1,177 @@
+"""What a demo shows at its end: rows, bytes next to the formulas, and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+from rich.console import Console
+from rich.table import Table
+
+from metering.formulas import whole_round
+from odc_demo import scores
+from protocol.messages import DTYPE_BYTES
+from protocol.terms import Schema
+
+
+def assemble(
+    *,
+    dataset: str,
+    analyst: dict[str, Any],
+    members: list[dict[str, Any]],
+    received: list[dict[str, Any]],
+    terms: dict[str, Any],
+    compared: dict[str, Any],
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    """Return the report of a round, assembled from the outputs of its parties.
+
+    Parameters
+    ----------
+    analyst : dict
+        Output of ``odc-analyst collaboration report``.
+    members, received : list of dict
+        Outputs of ``odc status`` and ``odc receive``, one per hospital in the same order.
+    terms : dict
+        The terms as drafted.
+    compared : dict
+        The result of `compare`.
+    """
+    label = terms["table_schema"]["label_column"]
+    sizes = _count_bytes(analyst, members, terms, [answer["payload_bytes"] for answer in received])
+    return {
+        "dataset": dataset,
+        "task": f"classify {label['name']} ({len(label['classes'])} classes)",
+        "parties": sizes.pop("parties"),
+        "alignment": analyst["alignment"],
+        "anchor": analyst["anchor"],
+        "features": analyst["features"],
+        "latent_dim": analyst["latent_dim"],
+        "concordance_gap": analyst["results"]["alignment"]["concordance_gap"],
+        "scores": compared,
+        "bytes": sizes,
+        "seconds": seconds,
+        "state": analyst["state"],
+    }
+
+
+def compare(
+    rows: Mapping[str, pa.Table], hold_out: pa.Table, predictions: Mapping[str, Path], schema: Schema
+) -> dict[str, Any]:
+    """Return the scores of the collaboration, of all rows pooled, and of each hospital that has rows."""
+    collaboration = {
+        name: scores.of_predictions(pyarrow.csv.read_csv(path), hold_out, schema)
+        for name, path in predictions.items()
+    }
+    local = scores.local({name: table for name, table in rows.items() if len(table)}, hold_out, schema)
+    return {
+        "central": scores.central(rows, hold_out, schema),
+        "local_mean": scores.mean(list(local.values())),
+        "collaboration": scores.mean(list(collaboration.values())),
+        "by_hospital": {
+            name: {"local": local.get(name), "collaboration": collaboration[name]} for name in rows
+        },
+    }
+
+
+def _count_bytes(
+    report: dict[str, Any], members: list[dict[str, Any]], terms: dict[str, Any], received: list[int]
+) -> dict[str, Any]:
+    """Return formulas, payload and wire bytes (the kernel's count, with TLS), in total and by hospital."""
+    rows = {party["party"]: party for party in report["parties"]}
+    names = [member["party"] for member in members]
+    formula = whole_round(
+        rows=[rows[name]["rows"] for name in names],
+        anchor_rows=report["anchor"]["rows"],
+        features=report["features"],
+        latent_dim=report["latent_dim"],
+        model_parameters=report["results"]["model_parameters"],
+        bits=8 * DTYPE_BYTES[terms["rep_dtype"]],
+    )
+    parties = [
+        {
+            "name": name,
+            "rows": rows[name]["rows"],
+            "uplink_formula_bytes": up.total_bytes,
+            "uplink_payload_bytes": rows[name]["uplink_payload_bytes"],
+            "downlink_formula_bytes": down.total_bytes,
+            "downlink_payload_bytes": down_payload,
+            "wire_bytes": _wire(member["traffic_bytes"]),
+        }
+        for name, member, up, down, down_payload in zip(
+            names, members, formula.uplinks, formula.downlinks, received, strict=True
+        )
+    ]
+    wire = {kind: sum(party["wire_bytes"][kind] for party in parties) for kind in parties[0]["wire_bytes"]}
+    return {
+        "parties": parties,
+        "formula": {
+            "uplink": sum(part.total_bytes for part in formula.uplinks),
+            "downlink": sum(part.total_bytes for part in formula.downlinks),
+            "anchor": formula.anchor_bytes,
+            "total": formula.total_bytes,
+        },
+        "payload": {
+            "uplink": sum(party["uplink_payload_bytes"] for party in parties),
+            "downlink": sum(party["downlink_payload_bytes"] for party in parties),
+        },
+        "wire": {**wire, "total": sum(wire.values())},
+    }
+
+
+def _wire(traffic: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Return one figure per kind; bytes against the main direction (answers to an uplink) are control."""
+
+    def one(kind: str, direction: str) -> int:
+        return traffic.get(kind, {}).get(direction, 0)
+
+    main = {
+        "uplink": one("uplink", "sent"),
+        "downlink": one("downlink", "received"),
+        "anchor": one("anchor", "sent") + one("anchor", "received"),
+    }
+    in_all = sum(sums["sent"] + sums["received"] for sums in traffic.values())
+    return {**main, "control": in_all - sum(main.values())}
+
+
+def print_tables(report: dict[str, Any]) -> None:
+    """Print the report as tables."""
+    shown = Console(highlight=False)
+    table = Table(title=f"{report['dataset']}: l = {report['latent_dim']} of {report['features']} features")
+    table.add_column("hospital", no_wrap=True)
+    for name in ("rows", "up", "(3)", "ratio", "down", "(4)", "ratio"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for party in report["parties"]:
+        up, down = party["uplink_payload_bytes"], party["downlink_payload_bytes"]
+        formula_up, formula_down = party["uplink_formula_bytes"], party["downlink_formula_bytes"]
+        table.add_row(
+            party["name"], f"{party['rows']:,}",
+            f"{up:,}", f"{formula_up:,.0f}", f"{up / formula_up:.3f}",
+            f"{down:,}", f"{formula_down:,.0f}", f"{down / formula_down:.3f}",
+        )  # fmt: skip
+    table.caption = "bytes of payload up and down, next to the paper's formulas (3) and (4)"
+    shown.print(table)
+    compared = Table(title="scores on the common hold-out")
+    for name in ("model", "accuracy", "ROC-AUC"):
+        compared.add_column(name, justify="left" if name == "model" else "right")
+    labels = {
+        "central": "all rows in one place (not possible in practice)",
+        "local_mean": "each hospital alone, mean",
+        "collaboration": "this collaboration, mean over hospitals",
+    }
+    for key, label in labels.items():
+        found = report["scores"][key]
+        auc = f"{found['roc_auc']:.3f}" if "roc_auc" in found else "-"
+        compared.add_row(label, f"{found['accuracy']:.1%}", auc)
+    shown.print(compared)
+    wire = report["bytes"]["wire"]
+    shown.print(
+        f"on the wire, TLS included: {wire['uplink']:,} B up, {wire['downlink']:,} B down,"
+        f" {wire['anchor']:,} B anchor, {wire['control']:,} B control"
+        if wire["total"]
+        else "on the wire: this system does not count bytes per connection"
+    )
+    shown.print(f"state {report['state']} after {report['seconds']['total']:.0f} s")

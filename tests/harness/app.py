@@ -1,0 +1,101 @@
+"""The analyst's application, called without a socket; a certificate is put where TLS would put it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from analyst_server.app import create_app
+from analyst_server.settings import Settings
+from tests.harness.certificates import shared_member
+from tests.harness.world import World, role_of
+
+
+class WithCertificate:
+    """What `analyst_server.api.tls` does for a connection."""
+
+    def __init__(self, app: ASGIApp, pem: str | None) -> None:
+        self._app, self._pem = app, pem
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        chain = (self._pem,) if self._pem else ()
+        scope.setdefault("extensions", {})["tls"] = {"client_cert_chain": chain}
+        await self._app(scope, receive, send)
+
+
+class _Whole(httpx.SyncByteStream):
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._content
+
+
+class InProcess(httpx.BaseTransport):
+    """Hands each request to an application and waits for its whole answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        content = request.read()
+
+        async def answer() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
+            asked = httpx.Request(request.method, request.url, headers=request.headers, content=content)
+            found = await transport.handle_async_request(asked)
+            body = b"".join([piece async for piece in found.aiter_raw()])  # as it came: perhaps compressed
+            return httpx.Response(found.status_code, headers=found.headers, stream=_Whole(body))
+
+        return asyncio.run(answer())
+
+
+class Api:
+    """Clients of one application, each with its own certificate."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.app: FastAPI = create_app(world.analyst, Settings(data_dir=world.directory))
+
+    def transport(self, pem: str | None) -> InProcess:
+        return InProcess(WithCertificate(self.app, pem))
+
+    def with_pem(self, pem: str | None) -> httpx.Client:
+        return httpx.Client(transport=self.transport(pem), base_url="https://analyst")
+
+    def as_party(self, party: str) -> httpx.Client:
+        return self.with_pem(shared_member(role_of(party), party).pem.decode())
+
+    @property
+    def anonymous(self) -> httpx.Client:
+        return self.with_pem(None)
+
+
+def routes(api: Api) -> list[Any]:
+    """Return all routes of the application, those of its routers as well."""
+    found, stack = [], list(api.app.routes)
+    while stack:
+        route = stack.pop()
+        if hasattr(route, "methods"):
+            found.append(route)
+        else:  # a router, which FastAPI keeps as it was or behind a wrapper
+            inner: Any = getattr(route, "original_router", route)
+            stack.extend(inner.routes)
+    return found
+
+
+def slug(answer: Any) -> str:
+    """Return the slug of a problem document, whose form is checked on the way."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert body["status"] == answer.status_code
+    assert body["title"]
+    assert body["detail"]
+    assert body["hint"]
+    assert body["instance"].startswith("/")
+    return str(body["type"]).rpartition("/")[2]

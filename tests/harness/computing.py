@@ -1,0 +1,93 @@
+"""Does what the analyst's worker does, here and now, to a round of a `World`; and watches a real worker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+from analyst_server.services import downlinks, rounds
+from analyst_server.services.round_work import align_parties, train_model
+from analyst_server.services.worker import Worker
+from protocol.arrays import Layout, StreamReader
+from protocol.envelope import verify
+from protocol.messages import DownlinkManifest
+from tests.harness.certificates import NOW
+from tests.harness.world import World, identity
+
+OWNER, OTHER, LEASE_S = "worker-1", "worker-2", 10
+LIMIT_S = 30
+"""Longer than any of this takes; it only ends a test that would hang."""
+
+
+def claim(world: World, owner: str = OWNER) -> str | None:
+    return rounds.claim(world.analyst, owner, LEASE_S)
+
+
+def finish(world: World, owner: str = OWNER, *, hold: bool = False) -> None:
+    """Do what the worker does, here and now."""
+    spec = rounds.spec_of(world.analyst, world.id)
+    diagnostics = align_parties(spec)
+    rounds.begin_training(world.analyst, world.id, owner)
+    results = train_model(spec)
+    rounds.finish_training(
+        world.analyst, world.id, owner, work=spec, diagnostics=diagnostics, results=results, hold=hold
+    )
+
+
+def fetch(world: World, party: str) -> tuple[DownlinkManifest, list[bytes]]:
+    """Read a downlink as docs/protocol.md has it."""
+    length, pieces = downlinks.fetch(world.analyst, identity(party), world.id)
+    data = b"".join(pieces)
+    assert len(data) == length
+    size = int.from_bytes(data[:4], "little")
+    manifest = verify(DownlinkManifest, data[4 : 4 + size], world.analyst.root, at=NOW).message
+    reader = StreamReader(Layout(manifest.arrays, manifest.chunk_bytes))
+    arrays = [bytearray(), bytearray()]
+    for chunk in reader.feed(data[4 + size :]):
+        arrays[chunk.slot.array] += chunk.data
+    return manifest, [bytes(array) for array in arrays]
+
+
+class Pool(Executor):
+    """Runs each step in a thread, and tells when a step has begun."""
+
+    def __init__(self, step: Callable[..., Any] | None = None) -> None:
+        self._threads = ThreadPoolExecutor(1)
+        self._step = step
+        self.begun = threading.Event()
+
+    def submit(self, step: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        self.begun.set()
+        return self._threads.submit(self._step or step, *arguments, **options)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+
+class Watched(Worker):
+    """Says when it has dealt with a round."""
+
+    def __init__(self, world: World, pool: Pool | None = None, **options: Any) -> None:
+        self.done = threading.Event()
+        self.pool = pool or Pool()
+        super().__init__(
+            world.analyst,
+            lambda: self.pool,
+            lambda executor: executor.shutdown(),
+            **{"poll_s": 0.001, "lease_s": 10, "hold_release": False, **options},
+        )
+
+    def _work(self, collaboration_id: str) -> None:
+        try:
+            super()._work(collaboration_id)
+        finally:
+            self.done.set()
+
+    def run_one(self) -> None:
+        self.start()
+        try:
+            assert self.done.wait(LIMIT_S)
+        finally:
+            self.stop()

@@ -1,0 +1,277 @@
+"""A consortium for tests: the analyst's server is a real process, everybody meets over mutual TLS.
+
+Institutions are driven through the SDK in the test's own process, or by the command `odc` where the
+process matters. Setting up goes past the command line, which is too slow to do for each module.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from analyst_server import enrolment
+from analyst_server.opening import open_analyst
+from analyst_server.services import collaborations
+from analyst_server.services.analyst import Analyst as OpenedAnalyst
+from analyst_server.settings import Settings
+from odc_demo.actors import Analyst, Institution, found_consortium, join_all
+from odc_demo.namespaces import ANALYST_ADDRESS, Star
+from protocol.errors import OdcError
+from runtime import terminal
+from user_client import sdk
+from user_client.custody.protection import protect
+from user_client.sdk import Session
+from user_client.sdk.session import unix_now
+
+PASSPHRASE = "only a test has this one"
+WAIT_S = 180
+_TABLES = ("enrolments", "collaborations", "members", "uplinks", "downlinks", "ledger")
+_ALWAYS_MOVING = {"last_seen_at", "lease_until"}
+
+
+def terms(names: Sequence[str], *, features: int = 4, latent_dim: int = 2, **changes: Any) -> dict[str, Any]:
+    """A draft of terms for `rows`, as a person would hand it to the analyst."""
+    columns = [{"kind": "numeric", "name": f"x{i}", "low": -10.0, "high": 10.0} for i in range(features)]
+    draft = {
+        "title": "Test round",
+        "parties": list(names),
+        "lead": names[0],
+        "latent_dim": latent_dim,
+        "anchor": {"kind": "haar", "rows": features},
+        "model": {"kind": "logistic", "epochs": 50},
+        "table_schema": {"columns": columns, "label_column": {"name": "label", "classes": ["no", "yes"]}},
+    }
+    return {**draft, **changes}
+
+
+def rows(seed: int, count: int, *, features: int = 4) -> pa.Table:
+    """Rows of both classes, with many digits; the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(-9, 9, (count, features))
+    labels = np.where(values[:, 0] + values[:, 1] > 0, "yes", "no")
+    return pa.table({**{f"x{i}": values[:, i] for i in range(features)}, "label": labels})
+
+
+@dataclass
+class Consortium:
+    """An analyst's server and the institutions, the lead first."""
+
+    analyst: Analyst
+    sessions: dict[str, Session]
+    prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """How a command gets onto the machine of an institution that has one of its own."""
+    join_secrets: list[str] = field(default_factory=list, repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.sessions)
+
+    @property
+    def lead(self) -> Session:
+        return self.sessions[self.names[0]]
+
+    def institution(self, name: str) -> Institution:
+        """Return the same institution, to be driven by its command."""
+        return Institution(name, self.sessions[name].home.path, self.prefixes.get(name, ()))
+
+    def go_through(self, name: str, port: int) -> None:
+        """Let an institution reach the analyst by another port of this machine."""
+        session = self.sessions[name]
+        session.close()
+        membership = replace(session.membership, analyst_url=f"https://localhost:{port}")
+        session.home.write_membership(membership, session.home.certificate(), session.home.root().certificate)
+
+    @contextmanager
+    def operator(self) -> Iterator[OpenedAnalyst]:
+        """The analyst's stores and key, opened beside the running server as its operator can."""
+        opened = open_analyst(Settings(data_dir=self.analyst.data_dir))
+        try:
+            yield opened
+        finally:
+            opened.records.dispose()
+
+    def publish(self, **changes: Any) -> str:
+        """Publish terms and return the id of the collaboration."""
+        with self.operator() as opened:
+            made = collaborations.complete_terms(opened, terms(self.names, **changes))
+            return collaborations.create(opened, made).id
+
+    def anchored(self, **changes: Any) -> str:
+        """Publish terms, sign them everywhere and draw the anchor."""
+        found = self.publish(**changes)
+        for session in self.sessions.values():
+            sdk.accept_terms(session, found)
+        sdk.create_anchor(self.lead, found)
+        return found
+
+    def contribute(self, name: str, collaboration_id: str, data: Any) -> Any:
+        """Prepare and send one institution's uplink; return the receipt."""
+        sdk.prepare(self.sessions[name], collaboration_id, data)
+        return sdk.contribute(self.sessions[name], collaboration_id)
+
+    def contribute_all(self, collaboration_id: str, count: int = 40, **shape: int) -> None:
+        for seed, name in enumerate(self.names):
+            self.contribute(name, collaboration_id, rows(seed, count, **shape))
+
+    def receive_all(self, collaboration_id: str) -> None:
+        """Wait for the release, fetch every downlink and predict with it."""
+        self.wait_for(collaboration_id, "released")
+        for session in self.sessions.values():
+            sdk.receive(session, collaboration_id)
+            found = sdk.predict(session, collaboration_id, rows(99, 60))
+            right = np.array(found.labels) == rows(99, 60).column("label").to_numpy()
+            assert right.mean() > 0.5
+
+    def run_all(self, names: Sequence[str], *words: str) -> list[Any]:
+        """Run the same command at several institutions, all at once; return their answers."""
+        running = [(one, one.start(*words)) for one in map(self.institution, names)]
+        return [one.finish(words, process) for one, process in running]
+
+    def play_by_command(
+        self, collaboration_id: str, table: str, run: Callable[..., Any] | None = None
+    ) -> None:
+        """Take published terms to predictions by the commands that people type.
+
+        Parameters
+        ----------
+        table : str
+            The file with an institution's rows, from its own directory.
+        run : callable, optional
+            Runs a command at some institutions: `run_all`, or something that listens to it as well.
+        """
+        run = run or self.run_all
+        run(self.names, "terms", "accept")
+        run(self.names[:1], "anchor", "create")
+        run(self.names, "contribute", table)
+        self.wait_for(collaboration_id, "released")
+        run(self.names, "receive")
+        run(self.names, "predict", table)
+        run(self.names, "status")
+
+    def _ask(self, question: str, *values: str) -> list[sqlite3.Row]:
+        with closing(
+            sqlite3.connect(f"file:{self.analyst.data_dir}/odc.sqlite?mode=ro", uri=True)
+        ) as database:
+            database.row_factory = sqlite3.Row
+            return database.execute(question, values).fetchall()
+
+    def state(self, collaboration_id: str) -> str:
+        """Where a collaboration stands, from the records: also while no server runs."""
+        ((state,),) = self._ask("SELECT state FROM collaborations WHERE id = ?", collaboration_id)
+        return str(state)
+
+    def wait_for(self, collaboration_id: str, *states: str) -> str:
+        """Wait until the collaboration is in one of the states, and return it."""
+        deadline = time.monotonic() + WAIT_S
+        while (state := self.state(collaboration_id)) not in states:
+            assert time.monotonic() < deadline, f"still {state}, not {states}\n{self.log()[-2000:]}"
+            assert state != "failed", f"the round failed\n{self.log()[-2000:]}"
+            time.sleep(0.02)
+        return state
+
+    def records(self) -> dict[str, Any]:
+        """Everything the analyst has: all rows of all tables, and the size of every blob."""
+        found: dict[str, Any] = {
+            table: [
+                {key: row[key] for key in row.keys() if key not in _ALWAYS_MOVING}  # noqa: SIM118  # a Row iterates values
+                for row in self._ask(f"SELECT * FROM {table}")  # noqa: S608  # names of our own
+            ]
+            for table in _TABLES
+        }
+        blobs = self.analyst.data_dir / "blobs"
+        files = (path for path in blobs.rglob("*") if path.is_file()) if blobs.exists() else ()
+        found["blobs"] = {str(path): path.stat().st_size for path in files}
+        return found
+
+    def log(self) -> str:
+        return self.analyst.log_path.read_text()
+
+
+@contextmanager
+def consortium(directory: Path, *names: str, passphrase: str = "", **settings: str) -> Iterator[Consortium]:
+    """Found a consortium, start its server, let everybody join; take it all down afterwards.
+
+    With a passphrase, which has to be `PASSPHRASE`, every state directory is protected by it.
+    """
+    made = _unfounded(directory, names, settings)
+    for session in made.sessions.values() if passphrase else ():
+        protect(session.home, passphrase)
+    with _taken_down(made):
+        _found(made)
+        yield made
+
+
+@contextmanager
+def consortium_on_machines(directory: Path, net: Star) -> Iterator[Consortium]:
+    """Do the same with everybody on a machine of their own, where only commands reach the analyst."""
+    made = _unfounded(directory, list(net.parties), {})
+    made.analyst.host, made.analyst.port, made.analyst.prefix = ANALYST_ADDRESS, 8443, net.analyst.prefix
+    made.prefixes = {name: machine.prefix for name, machine in net.parties.items()}
+    passphrase = directory / "passphrase"
+    passphrase.write_text(PASSPHRASE)
+    lead, *others = map(made.institution, made.names)
+    with _taken_down(made):
+        found_consortium(made.analyst, lead, passphrase)
+        join_all(lead, others, passphrase)
+        yield made
+
+
+def _unfounded(directory: Path, names: Sequence[str], settings: Mapping[str, str]) -> Consortium:
+    quick = {"ODC_ANALYST_POLL_S": "0.1", "ODC_ANALYST_LEASE_S": "2"}
+    analyst = Analyst(directory / "analyst", settings={**quick, **settings})
+    return Consortium(
+        analyst, {name: Session(directory / name, passphrase=lambda: PASSPHRASE) for name in names}
+    )
+
+
+@contextmanager
+def _taken_down(made: Consortium) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for session in made.sessions.values():
+            session.close()
+        made.analyst.stop()
+
+
+def _found(made: Consortium) -> None:
+    analyst, lead, others = made.analyst, made.lead, made.names[1:]
+    sdk.create_consortium(
+        lead, name="Test consortium", party=made.names[0], analyst_url=analyst.url, passphrase=PASSPHRASE
+    )
+    identity = analyst.data_dir / "identity"
+    request = enrolment.join(identity, sdk.invite(lead, "analyst", role="analyst"), now=unix_now())
+    certificate = sdk.approve_request(lead, request, PASSPHRASE).certificate
+    enrolment.install(identity, certificate.public_bytes(Encoding.PEM), now=unix_now())
+    analyst.start()
+    for name in others:
+        invitation = sdk.invite(lead, name)
+        made.join_secrets.append(invitation.join_secret)
+        assert sdk.join(made.sessions[name], invitation) is None  # not approved yet
+    sdk.approve_pending(lead, PASSPHRASE)
+    for name in others:
+        assert sdk.join(made.sessions[name], None) is not None
+
+
+@contextmanager
+def refused(
+    made: Consortium, error: type[OdcError], *, exit_code: int, says: str | None = None
+) -> Iterator[pytest.ExceptionInfo[OdcError]]:
+    """Expect an error with its hint, and the analyst's records to be afterwards what they were before."""
+    before = made.records()
+    with pytest.raises(error, match=says) as caught:
+        yield caught
+    assert type(caught.value) is error
+    assert terminal.exit_code(caught.value) == exit_code
+    assert caught.value.hint == error.hint
+    assert made.records() == before

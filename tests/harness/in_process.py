@@ -1,0 +1,183 @@
+"""A lead, a hospital and an analyst in one process: the real application, without a socket between."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from analyst_server import enrolment
+from analyst_server.app import create_app
+from analyst_server.opening import open_analyst
+from analyst_server.services import collaborations, rounds
+from analyst_server.services.round_work import align_parties, train_model
+from analyst_server.settings import Settings
+from protocol.invitation import Invitation
+from tests.harness.app import InProcess, WithCertificate
+from tests.harness.certificates import NOW
+from tests.harness.world import Clock, new_database
+from user_client.custody import authority as authority_module
+from user_client.custody.passphrase import lock
+from user_client.sdk import (
+    Session,
+    accept_terms,
+    approve_pending,
+    approve_request,
+    create_anchor,
+    create_consortium,
+    invite,
+    join,
+    prepare,
+)
+from user_client.sdk import contribute as send
+from user_client.transport import AnalystConnection
+
+LEAD, HOSPITAL = "lead-hospital", "hospital-a"
+PASSPHRASE = "correct horse battery"
+URL = "https://analyst:8443"
+COLUMNS = ("x0", "x1", "x2")
+
+
+def draft(**changed: Any) -> dict[str, Any]:
+    """Terms as the analyst's operator writes them."""
+    return {
+        "title": "Readmission",
+        "parties": [LEAD, HOSPITAL],
+        "lead": LEAD,
+        "latent_dim": 3,
+        "rep_dtype": "f4",
+        "anchor": {"kind": "haar", "rows": 3},
+        "model": {"kind": "logistic"},
+        "table_schema": {
+            "columns": [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in COLUMNS],
+            "label_column": {"name": "y", "classes": ["no", "yes"]},
+        },
+        **changed,
+    }
+
+
+def rows(seed: int, count: int = 40) -> dict[str, list[Any]]:
+    """A table whose classes a line can tell apart."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 2
+    data = np.clip(rng.standard_normal((count, 3)) * 0.5 + (2 * labels - 1)[:, None], -4, 4)
+    return {
+        **{name: list(data[:, i]) for i, name in enumerate(COLUMNS)},
+        "y": [["no", "yes"][k] for k in labels],
+    }
+
+
+def csv(path: Path, table: dict[str, list[Any]]) -> Path:
+    lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+class Consortium:
+    """Founded, with its analyst; the hospital joins when it is told to."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory, self.clock = directory, Clock(NOW)
+        monkeypatch.setattr(
+            authority_module, "lock", lambda data, passphrase: lock(data, passphrase, log2_n=4)
+        )
+        self.lead = self.session(LEAD)
+        create_consortium(self.lead, name="Heart", party=LEAD, analyst_url=URL, passphrase=PASSPHRASE)
+        self.settings = Settings(data_dir=directory / "analyst")
+        invitation = invite(self.lead, "analyst", role="analyst")
+        request = enrolment.join(self.settings.identity_dir, invitation, now=self.clock())
+        issued = approve_request(self.lead, request, PASSPHRASE).certificate
+        enrolment.install(self.settings.identity_dir, issued.public_bytes(Encoding.PEM), now=self.clock())
+        new_database(self.settings.data_dir / "odc.sqlite")
+        self.analyst = open_analyst(self.settings, self.clock)
+        self.app = create_app(self.analyst, self.settings)
+        self.hospital = self.session(HOSPITAL)
+        self._wire(monkeypatch)
+        self.id = ""
+
+    def close(self) -> None:
+        self.analyst.records.dispose()
+
+    def session(self, name: str) -> Session:
+        return Session(self.directory / name, self.clock)
+
+    def _wire(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let every connection end in the application instead of a socket."""
+        plain, app = AnalystConnection.__init__, self.app
+
+        def begin(
+            connection: AnalystConnection, url: str, root: str, identity: Any, *options: Any, **named: Any
+        ) -> None:
+            plain(connection, url, root, identity, *options, **named)
+            connection._client.close()
+            pem = identity[0].read_text() if identity else None
+            connection._client = httpx.Client(
+                transport=InProcess(WithCertificate(app, pem)), base_url=connection._url
+            )
+
+        monkeypatch.setattr(AnalystConnection, "__init__", begin)
+
+    def invitation(self, party: str = HOSPITAL) -> Invitation:
+        return invite(self.lead, party, replace_earlier=True)
+
+    def until_joined(self) -> Consortium:
+        join(self.hospital, self.invitation())
+        approve_pending(self.lead, PASSPHRASE)
+        join(self.hospital, None)
+        return self
+
+    def publish(self, **changed: Any) -> str:
+        terms = collaborations.complete_terms(self.analyst, draft(**changed))
+        self.id = collaborations.create(self.analyst, terms).id
+        return self.id
+
+    @property
+    def sessions(self) -> list[Session]:
+        return [self.lead, self.hospital]
+
+    def until_accepted(self, **changed: Any) -> Consortium:
+        self.until_joined().publish(**changed)
+        for session in self.sessions:
+            accept_terms(session, self.id)
+        return self
+
+    def until_anchored(self, **changed: Any) -> Consortium:
+        self.until_accepted(**changed)
+        create_anchor(self.lead, self.id)
+        return self
+
+    def table(self, seed: int, **changed: Any) -> Path:
+        return csv(self.directory / f"rows-{seed}.csv", {**rows(seed), **changed})
+
+    def until_contributed(self, **changed: Any) -> Consortium:
+        self.until_anchored(**changed)
+        for seed, session in enumerate(self.sessions):
+            prepare(session, self.id, self.table(seed))
+            send(session, self.id)
+        return self
+
+    def compute(self) -> None:
+        """Do what the analyst's worker does."""
+        assert rounds.claim(self.analyst, "worker", 10) == self.id
+        spec = rounds.spec_of(self.analyst, self.id)
+        diagnostics = align_parties(spec)
+        rounds.begin_training(self.analyst, self.id, "worker")
+        results = train_model(spec)
+        rounds.finish_training(
+            self.analyst, self.id, "worker", work=spec, diagnostics=diagnostics, results=results, hold=False
+        )
+
+    def until_released(self, **changed: Any) -> Consortium:
+        self.until_contributed(**changed).compute()
+        return self
+
+    def directory_of(self, session: Session) -> Path:
+        return session.home.collaboration(self.id)
+
+    def json_of(self, session: Session, name: str) -> Any:
+        return json.loads((self.directory_of(session) / name).read_text())

@@ -1,0 +1,90 @@
+"""Numeric problems: parties to align, classes to tell apart, and key streams that can be repeated."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from analyst_server.training import ModelSpec
+from user_client.secret.expansion import ByteSource
+
+Matrix = NDArray[Any]
+SEEDS = range(20)
+SPECS = {
+    "mlp": ModelSpec("mlp", hidden_units=12, learning_rate=0.01, epochs=40, seed=3),
+    "logistic": ModelSpec("logistic", epochs=500),
+    "svm": ModelSpec("svm", seed=3),
+    "random-feature-svm": ModelSpec("random-feature-svm", random_features=60, epochs=500, seed=3),
+}
+"""One model of each kind, small enough to train in a test."""
+
+
+def haar(order: int, rng: np.random.Generator) -> Matrix:
+    q, r = np.linalg.qr(rng.standard_normal((order, order)))
+    return np.asarray(q * np.sign(np.diagonal(r)))
+
+
+def anchor(kind: str, features: int, rng: np.random.Generator) -> Matrix:
+    """A Haar anchor (a = m), or the paper's uniform one with ten times as many rows as features."""
+    return haar(features, rng) if kind == "haar" else rng.random((10 * features, features))
+
+
+def shared_span(
+    rng: np.random.Generator, parties: int = 5, features: int = 30, latent_dim: int = 8
+) -> tuple[list[Matrix], list[Matrix]]:
+    """Return F_i = F E_i and the E_i: the premises of Theorem IV.3."""
+    basis = haar(features, rng)[:, :latent_dim]
+    turns = [haar(latent_dim, rng) for _ in range(parties)]
+    return [basis @ turn for turn in turns], turns
+
+
+def own_span(rng: np.random.Generator, parties: int = 6, rows: int = 60, latent_dim: int = 5) -> list[Matrix]:
+    """Return bases of the digits' rows, each party with five classes of ten, so that no span is shared."""
+    data, target = digits()
+    bases = []
+    for _ in range(parties):
+        classes = rng.choice(10, 5, replace=False)
+        own = data[rng.choice(np.flatnonzero(np.isin(target, classes)), rows, replace=False)]
+        _, vectors = np.linalg.eigh(own.T @ own)
+        bases.append(vectors[:, -latent_dim:] @ haar(latent_dim, rng))
+    return bases
+
+
+@cache
+def digits() -> tuple[Matrix, Matrix]:
+    """The bundled digits, scaled to [-1, 1]."""
+    found = load_digits()
+    return found.data / 8 - 1, found.target
+
+
+def worst_disagreement(bases: list[Matrix], changes: list[Matrix]) -> float:
+    """Return max_ij ||F_i G_i - F_j G_j||_F / ||F_i G_i||_F, the plain definition of concordance."""
+    mapped = [basis @ change for basis, change in zip(bases, changes, strict=True)]
+    return max(float(np.linalg.norm(one - other) / np.linalg.norm(one)) for one in mapped for other in mapped)
+
+
+def mean_disagreement(bases: list[Matrix], changes: list[Matrix]) -> float:
+    """Return the mean of ||F_i G_i - F_j G_j||_F over all pairs."""
+    mapped = [basis @ change for basis, change in zip(bases, changes, strict=True)]
+    return float(
+        np.mean([np.linalg.norm(one - other) for i, one in enumerate(mapped) for other in mapped[:i]])
+    )
+
+
+def blobs(
+    classes: int, rows: int = 150, latent_dim: int = 5, seed: int = 0
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return rows around one centre for each class, overlapping a little, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(rows) % classes
+    centres = 2 * rng.standard_normal((classes, latent_dim))
+    return (centres[labels] + rng.standard_normal((rows, latent_dim))).astype(np.float32), labels
+
+
+def stream(seed: int) -> ByteSource:
+    """Return a key stream of repeatable bytes; nothing about it is secret."""
+    return np.random.default_rng(seed).bytes

@@ -1,0 +1,55 @@
+"""An analyst on the other side of `AnalystConnection`, without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from tests.harness.certificates import shared_root
+from user_client.transport import AnalystConnection, Traffic
+
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+class Pauses(list[float]):
+    """Remembers how long it was asked to wait, and does not."""
+
+    def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+def connect(handler: Handler, pauses: Pauses | None = None) -> AnalystConnection:
+    """Return a connection whose requests ``handler`` answers."""
+    connection = AnalystConnection(
+        "https://analyst:8443/",
+        shared_root().pem.decode(),
+        None,
+        Traffic(),
+        Pauses() if pauses is None else pauses,
+    )
+    connection._client.close()
+    connection._client = httpx.Client(transport=httpx.MockTransport(handler), base_url=connection._url)
+    return connection
+
+
+def problem(status: int, body: dict[str, Any], **headers: str) -> httpx.Response:
+    found = httpx.Response(status, json=body, headers=headers)
+    found.headers["content-type"] = "application/problem+json"
+    return found
+
+
+class InTurn:
+    """Answers each request with the next of a list; an exception is raised."""
+
+    def __init__(self, *answers: httpx.Response | Exception) -> None:
+        self._answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from starlette.requests import ClientDisconnect
+
+from analyst_server.api import routes
+from protocol.codec import decode, pack_list, unpack_list
+from protocol.envelope import decode_stored, verify
+from protocol.ledger import LedgerPage
+from protocol.messages import Receipt
+from protocol.terms import Terms
+from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
+from tests.harness.app import Api, slug
+from tests.harness.app import routes as all_routes
+from tests.harness.certificates import NOW
+from tests.harness.computing import claim, finish
+from tests.harness.enrolments import INVITATION_ID, certificate, request
+from tests.harness.world import HOSPITAL, LEAD, Uplink, World, identity, make_uplink
+
+MESSAGE = {"content-type": MEDIA_TYPE}
+
+
+def begin(api: Api, uplink: Uplink) -> Any:
+    path = f"/v1/collaborations/{api.world.id}/uplinks"
+    return api.as_party(uplink.party).post(path, content=uplink.body, headers=MESSAGE)
+
+
+def headers(offset: int, *, last: bool, digest: bytes | None = None) -> dict[str, str]:
+    found = {
+        "content-type": UPLOAD_MEDIA_TYPE,
+        "upload-offset": str(offset),
+        "upload-complete": "?1" if last else "?0",
+    }
+    if digest is not None:
+        found["repr-digest"] = f"sha-256=:{base64.b64encode(digest).decode()}:"
+    return found
+
+
+def append(api: Api, uplink: Uplink, location: str, *, start: int = 0, end: int | None = None) -> Any:
+    last = end is None
+    given = headers(start, last=last, digest=uplink.whole_digest if last else None)
+    return api.as_party(uplink.party).patch(location, content=uplink.stream[start:end], headers=given)
+
+
+@pytest.fixture
+def ready(api: Api) -> Api:
+    api.world.until_anchored()
+    return api
+
+
+# what there is
+
+
+def test_the_openapi_document_lists_every_route(api: Api) -> None:
+    listed = api.as_party(HOSPITAL).get("/openapi.json").json()["paths"]
+    found = {(path, method.upper()) for path, methods in listed.items() for method in methods}
+    there_are = {
+        (route.path, method)
+        for route in all_routes(api)
+        if getattr(route, "include_in_schema", False)
+        for method in route.methods
+    }
+    assert found == there_are
+    assert len(found) >= 17
+
+
+def test_every_route_says_what_it_does(api: Api) -> None:
+    listed = api.as_party(HOSPITAL).get("/openapi.json").json()["paths"]
+    for methods in listed.values():
+        for operation in methods.values():
+            assert operation["description"].endswith(".")
+
+
+# enrolment
+
+
+def test_a_new_request_for_a_certificate_is_created(api: Api) -> None:
+    answer = api.anonymous.post("/v1/enrolments", content=request(), headers=MESSAGE)
+    assert (answer.status_code, answer.json()["state"]) == (201, "pending")
+
+
+def test_the_same_request_again_is_there_already(api: Api) -> None:
+    body = request()
+    api.anonymous.post("/v1/enrolments", content=body, headers=MESSAGE)
+    assert api.anonymous.post("/v1/enrolments", content=body, headers=MESSAGE).status_code == 200
+
+
+def test_a_certificate_goes_from_the_lead_to_who_asked(api: Api) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    api.anonymous.post("/v1/enrolments", content=request(key), headers=MESSAGE)
+    lead = api.as_party(LEAD)
+    (row,) = lead.get("/v1/enrolments").json()["enrolments"]
+    put = lead.put(f"/v1/enrolments/{row['invitation_id']}/certificate", content=certificate(key))
+    assert put.status_code == 204
+    shown = api.anonymous.get(f"/v1/enrolments/{INVITATION_ID}").json()
+    assert shown["certificate"].startswith("-----BEGIN CERTIFICATE-----")
+
+
+def test_a_certificate_that_is_too_large_is_refused(api: Api) -> None:
+    answer = api.as_party(LEAD).put(f"/v1/enrolments/{INVITATION_ID}/certificate", content=bytes(2**16 + 1))
+    assert slug(answer) == "limit-exceeded"
+
+
+# terms and anchor
+
+
+def test_the_terms_are_fetched_as_they_were_signed(api: Api) -> None:
+    api.world.publish()
+    answer = api.as_party(HOSPITAL).get(f"/v1/collaborations/{api.world.id}/terms")
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    assert verify(Terms, answer.content, api.world.analyst.root, at=NOW).message == api.world.terms
+
+
+def test_acceptances_and_anchors_travel_as_lists(api: Api) -> None:
+    world = api.world
+    world.publish()
+    path = f"/v1/collaborations/{world.id}"
+    for party in (LEAD, HOSPITAL):
+        body = world.acceptance(party)
+        api.as_party(party).put(f"{path}/acceptance", content=body, headers=MESSAGE)
+    assert len(unpack_list(api.as_party(LEAD).get(f"{path}/acceptances").content)) == 2
+    sealed = {party: world.sealed_anchor(party) for party in (LEAD, HOSPITAL)}
+    put = api.as_party(LEAD).put(f"{path}/anchors", content=pack_list(list(sealed.values())), headers=MESSAGE)
+    assert put.status_code == 204
+    assert api.as_party(HOSPITAL).get(f"{path}/anchor").content == sealed[HOSPITAL]
+
+
+def test_an_institution_sees_its_collaborations(api: Api) -> None:
+    api.world.publish()
+    (row,) = api.as_party(HOSPITAL).get("/v1/collaborations").json()["collaborations"]
+    assert row["state"] == "enrolling"
+
+
+# uplink
+
+
+def test_a_new_upload_has_a_place_and_stands_at_nothing(ready: Api) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL)
+    answer = begin(ready, uplink)
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/v1/uploads/{answer.json()['upload_id']}"
+    assert (answer.headers["upload-offset"], answer.headers["upload-complete"]) == ("0", "?0")
+    assert answer.headers["upload-length"] == str(len(uplink.stream))
+
+
+def test_the_same_upload_is_found_again(ready: Api) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL)
+    first, again = begin(ready, uplink), begin(ready, uplink)
+    assert (again.status_code, again.headers["location"]) == (200, first.headers["location"])
+
+
+def test_the_last_append_is_answered_by_the_receipt(ready: Api) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL)
+    answer = append(ready, uplink, begin(ready, uplink).headers["location"])
+    assert (answer.status_code, answer.headers["content-type"]) == (200, MEDIA_TYPE)
+    assert decode_stored(Receipt, answer.content).party == HOSPITAL
+
+
+def test_an_append_in_parts_says_where_it_stands(ready: Api) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL, rows=20_000)
+    location = begin(ready, uplink).headers["location"]
+    first_chunk = 32 + 2**16
+    answer = append(ready, uplink, location, end=first_chunk)
+    assert (answer.status_code, answer.headers["upload-offset"]) == (204, str(first_chunk))
+    asked = ready.as_party(HOSPITAL).head(location)
+    assert (asked.status_code, asked.headers["upload-offset"]) == (204, str(first_chunk))
+    assert append(ready, uplink, location, start=first_chunk).status_code == 200
+
+
+def test_completing_again_with_nothing_gets_the_same_receipt(ready: Api) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL)
+    location = begin(ready, uplink).headers["location"]
+    first = append(ready, uplink, location)
+    again = append(ready, uplink, location, start=len(uplink.stream))
+    assert (again.status_code, again.content) == (200, first.content)
+    receipt = ready.as_party(HOSPITAL).get(f"/v1/collaborations/{ready.world.id}/receipt")
+    assert receipt.content == first.content
+
+
+def test_an_append_at_a_wrong_place_names_the_right_one(ready: Api) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL)
+    answer = append(ready, uplink, begin(ready, uplink).headers["location"], start=7)
+    assert (answer.status_code, slug(answer), answer.json()["expected"]) == (409, "offset-mismatch", 0)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"upload-offset": "-1"},
+        {"upload-offset": "x"},
+        {"upload-offset": ""},
+        {"upload-offset": "٣"},
+        {"upload-offset": "9" * 19},
+        {"upload-complete": "1"},
+        {"upload-complete": ""},
+        {"repr-digest": ""},
+        {"repr-digest": "sha-256=:AAAA:"},
+        {"repr-digest": "sha-512=:" + "A" * 43 + "=:"},
+        {"repr-digest": "sha-256=:" + "=" * 44 + ":"},
+    ],
+    ids=str,
+)
+def test_an_append_with_wrong_headers_is_refused(ready: Api, changed: dict[str, str]) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL)
+    location = begin(ready, uplink).headers["location"]
+    given = {**headers(0, last=True, digest=uplink.whole_digest), **changed}
+    raw = {name: value.encode() for name, value in given.items()}
+    answer = ready.as_party(HOSPITAL).patch(location, content=uplink.stream, headers=raw)  # type: ignore[arg-type]
+    assert (answer.status_code, slug(answer)) == (400, "malformed-message")
+
+
+def test_more_than_a_chunk_at_once_is_taken_in_pieces(ready: Api) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL, rows=200_000)
+    assert len(uplink.stream) > 2**20
+    assert append(ready, uplink, begin(ready, uplink).headers["location"]).status_code == 200
+
+
+def test_an_unknown_upload_has_no_offset(ready: Api) -> None:
+    assert ready.as_party(HOSPITAL).head("/v1/uploads/" + "0" * 32).status_code == 404
+
+
+class Pieces:
+    """A request that ends as a test wants it to."""
+
+    def __init__(self, pieces: list[bytes], end: BaseException | None) -> None:
+        self._pieces, self._end = pieces, end
+
+    async def stream(self) -> Any:
+        for piece in self._pieces:
+            yield piece
+        if self._end is not None:
+            raise self._end
+        await asyncio.Event().wait()
+
+
+def take(world: World, uplink: Uplink, pieces: Pieces, idle_s: float) -> tuple[type[BaseException], int]:
+    """Return how an append ended, and how many bytes it kept."""
+    upload_id = world.begin(uplink).upload_id
+    started = world.ingest.append(identity(HOSPITAL), upload_id, 0)
+    assert started is not None
+    with pytest.raises(BaseException) as caught:  # noqa: PT011  # which one it was is the answer
+        asyncio.run(routes._take(started, pieces, idle_s))  # type: ignore[arg-type]
+    return caught.type, world.ingest.status(identity(HOSPITAL), upload_id).offset
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_a_line_that_breaks_or_falls_silent_keeps_what_was_whole(world: World, idle: bool) -> None:
+    world.until_anchored()
+    uplink = make_uplink(world.terms, HOSPITAL, rows=400_000)
+    assert len(uplink.stream) > 3 * 2**20
+    end = None if idle else ClientDisconnect()
+    cut = Pieces([uplink.stream[: 2**20], uplink.stream[2**20 : 2 * 2**20], b"x"], end)
+    how, kept = take(world, uplink, cut, idle_s=0.05)
+    assert how is (TimeoutError if idle else ClientDisconnect)
+    assert 2**20 < kept <= 2 * 2**20
+
+
+def test_a_broken_append_is_answered_and_can_go_on(ready: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fall_silent(*_: Any) -> int:
+        raise TimeoutError
+
+    uplink = make_uplink(ready.world.terms, HOSPITAL)
+    location = begin(ready, uplink).headers["location"]
+    with monkeypatch.context() as patched:
+        patched.setattr(routes, "_take", fall_silent)
+        assert append(ready, uplink, location).status_code == 408
+    assert append(ready, uplink, location).status_code == 200
+
+
+# what comes back
+
+
+def test_the_downlink_is_a_stream_of_known_length(api: Api) -> None:
+    world = api.world.until_sealed()
+    assert claim(world) is not None
+    finish(world)
+    answer = api.as_party(HOSPITAL).get(f"/v1/collaborations/{world.id}/downlink")
+    assert answer.headers["content-type"] == STREAM_MEDIA_TYPE
+    assert int(answer.headers["content-length"]) == len(answer.content)
+
+
+def test_a_downlink_before_the_release_is_out_of_order(ready: Api) -> None:
+    answer = ready.as_party(HOSPITAL).get(f"/v1/collaborations/{ready.world.id}/downlink")
+    assert (answer.status_code, slug(answer)) == (409, "out-of-order")
+
+
+def test_a_member_reads_the_report(ready: Api) -> None:
+    answer = ready.as_party(HOSPITAL).get(f"/v1/collaborations/{ready.world.id}/report")
+    assert answer.json()["state"] == "anchored"
+
+
+def test_a_member_reads_the_ledger_from_where_it_asks(ready: Api) -> None:
+    client, address = ready.as_party(HOSPITAL), f"/v1/collaborations/{ready.world.id}/ledger"
+    whole, rest = client.get(address), client.get(address, params={"start": "3"})
+    assert whole.headers["content-type"] == MEDIA_TYPE
+    assert decode(LedgerPage, rest.content).entries == decode(LedgerPage, whole.content).entries[3:]
+
+
+@pytest.mark.parametrize("start", ["-1", "x", "1e3", "9" * 16, "4"])
+def test_a_ledger_is_asked_for_by_a_number_it_has(ready: Api, start: str) -> None:
+    address = f"/v1/collaborations/{ready.world.id}/ledger"
+    answer = ready.as_party(HOSPITAL).get(address, params={"start": start})
+    assert (answer.status_code, slug(answer)) == (400, "malformed-message")
+
+
+# answers compressed
+
+
+def test_terms_are_compressed_for_who_asks_and_only_then(ready: Api) -> None:
+    address = f"/v1/collaborations/{ready.world.id}/terms"
+    client = ready.as_party(HOSPITAL)
+    plain = client.get(address, headers={"accept-encoding": "identity"})
+    packed = client.get(address, headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.content == plain.content
+    assert packed.num_bytes_downloaded < plain.num_bytes_downloaded
+
+
+def test_a_downlink_is_never_compressed(api: Api) -> None:
+    world = api.world.until_sealed()
+    assert claim(world) is not None
+    finish(world)
+    address = f"/v1/collaborations/{world.id}/downlink"
+    answer = api.as_party(HOSPITAL).get(address, headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in answer.headers
+    assert int(answer.headers["content-length"]) == answer.num_bytes_downloaded

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from analyst_server.services import enrol
+from protocol.errors import (
+    AlreadyExistsError,
+    CertificateRefusedError,
+    InvitationError,
+    LimitExceededError,
+    MalformedMessageError,
+    NotFoundError,
+    NotPermittedError,
+)
+from protocol.identity import Identity, load_certificate
+from tests.harness.certificates import CONSORTIUM_ID, NOW, issue_for, make_root
+from tests.harness.enrolments import INVITATION_ID, certificate, request
+from tests.harness.world import HOSPITAL, LEAD, World, identity
+
+
+def issue(world: World, pem: bytes, *, by: str = LEAD, invitation_id: str = INVITATION_ID) -> None:
+    enrol.issue(world.analyst, identity(by), invitation_id, pem)
+
+
+@pytest.fixture
+def key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def test_a_first_request_is_kept_and_waits(world: World) -> None:
+    status, created = enrol.request(world.analyst, request())
+    assert (created, status["state"], status["certificate"]) == (True, "pending", None)
+
+
+def test_the_same_request_again_is_acknowledged_again(world: World) -> None:
+    body = request()
+    enrol.request(world.analyst, body)
+    status, created = enrol.request(world.analyst, body)
+    assert (created, status["state"]) == (False, "pending")
+
+
+def test_a_second_key_for_one_invitation_is_refused(world: World) -> None:
+    enrol.request(world.analyst, request())
+    with pytest.raises(AlreadyExistsError):
+        enrol.request(world.analyst, request())
+
+
+@pytest.mark.parametrize("by", [HOSPITAL, "analyst"])
+def test_a_ticket_that_is_not_the_leads_is_refused(world: World, by: str) -> None:
+    with pytest.raises(InvitationError):
+        enrol.request(world.analyst, request(by=by))
+
+
+def test_a_ticket_for_another_consortium_is_refused(world: World) -> None:
+    with pytest.raises(InvitationError):
+        enrol.request(world.analyst, request(consortium_id="9" * 32))
+
+
+@pytest.mark.parametrize("late_s", [0, 1])
+def test_an_expired_ticket_is_refused(world: World, late_s: int) -> None:
+    with pytest.raises(InvitationError, match="expired"):
+        enrol.request(world.analyst, request(expires_at=NOW - late_s))
+
+
+def test_a_request_that_is_no_message_is_refused(world: World) -> None:
+    with pytest.raises(MalformedMessageError):
+        enrol.request(world.analyst, b"nothing")
+
+
+def test_requests_beyond_the_limit_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enrol, "MAX_PENDING_ENROLMENTS", 1)
+    enrol.request(world.analyst, request())
+    with pytest.raises(LimitExceededError):
+        enrol.request(world.analyst, request(invitation_id="2b" * 16))
+
+
+def test_the_lead_sees_who_waits_with_the_request_as_it_came(world: World) -> None:
+    body = request()
+    enrol.request(world.analyst, body)
+    (row,) = enrol.pending(world.analyst, identity(LEAD))
+    assert (row["party"], row["role"], row["invitation_id"]) == (HOSPITAL, "institution", INVITATION_ID)
+    assert base64.b64decode(row["request"]) == body
+
+
+def test_only_the_lead_sees_who_waits(world: World) -> None:
+    with pytest.raises(NotPermittedError):
+        enrol.pending(world.analyst, identity(HOSPITAL))
+
+
+def test_an_issued_certificate_is_shown_to_who_knows_the_invitation(
+    world: World, key: ec.EllipticCurvePrivateKey
+) -> None:
+    enrol.request(world.analyst, request(key))
+    pem = certificate(key)
+    issue(world, pem)
+    shown = enrol.status(world.analyst, INVITATION_ID)
+    assert shown["state"] == "issued"
+    assert load_certificate(shown["certificate"].encode()) == load_certificate(pem)
+
+
+def test_a_request_no_longer_waits_once_it_has_its_certificate(
+    world: World, key: ec.EllipticCurvePrivateKey
+) -> None:
+    enrol.request(world.analyst, request(key))
+    issue(world, certificate(key))
+    assert enrol.pending(world.analyst, identity(LEAD)) == []
+
+
+def test_only_the_lead_issues(world: World, key: ec.EllipticCurvePrivateKey) -> None:
+    enrol.request(world.analyst, request(key))
+    with pytest.raises(NotPermittedError):
+        issue(world, certificate(key), by=HOSPITAL)
+
+
+def test_a_certificate_for_another_key_is_refused(world: World, key: ec.EllipticCurvePrivateKey) -> None:
+    enrol.request(world.analyst, request())
+    with pytest.raises(CertificateRefusedError):
+        issue(world, certificate(key))
+
+
+@pytest.mark.parametrize(("party", "role"), [("hospital-b", "institution"), (HOSPITAL, "analyst")])
+def test_a_certificate_for_another_name_or_role_is_refused(
+    world: World, key: ec.EllipticCurvePrivateKey, party: str, role: str
+) -> None:
+    enrol.request(world.analyst, request(key))
+    with pytest.raises(CertificateRefusedError):
+        issue(world, certificate(key, party, role=role))
+
+
+def test_a_certificate_of_another_root_is_refused(world: World, key: ec.EllipticCurvePrivateKey) -> None:
+    enrol.request(world.analyst, request(key))
+    names = [x509.UniformResourceIdentifier(Identity(CONSORTIUM_ID, "institution", HOSPITAL).urn)]
+    foreign = issue_for(make_root(), key.public_key(), names)
+    with pytest.raises(CertificateRefusedError):
+        issue(world, foreign.public_bytes(Encoding.PEM))
+
+
+def test_an_unknown_invitation_has_no_status(world: World) -> None:
+    with pytest.raises(NotFoundError):
+        enrol.status(world.analyst, "0" * 32)
+
+
+def test_a_certificate_for_an_unknown_invitation_is_refused(
+    world: World, key: ec.EllipticCurvePrivateKey
+) -> None:
+    with pytest.raises(NotFoundError):
+        issue(world, certificate(key))

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Executor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analyst_server.services import downlinks, rounds
+from tests.harness.computing import LIMIT_S, Pool, Watched
+from tests.harness.world import HOSPITAL, World, identity
+
+
+def test_a_sealed_round_is_released(world: World) -> None:
+    Watched(world.until_sealed()).run_one()
+    assert world.state == "released"
+    assert downlinks.fetch(world.analyst, identity(HOSPITAL), world.id)
+
+
+def test_the_last_uplink_wakes_the_worker(world: World) -> None:
+    worker = Watched(world, poll_s=10 * LIMIT_S)
+    worker.start()
+    try:
+        world.until_sealed()
+        assert worker.done.wait(LIMIT_S)
+    finally:
+        worker.stop()
+    assert world.state == "released"
+
+
+def test_a_worker_looks_as_soon_as_it_starts(world: World) -> None:
+    Watched(world.until_sealed(), poll_s=10 * LIMIT_S).run_one()
+    assert world.state == "released"
+
+
+def test_what_a_round_needs_is_loaded_before_its_uplinks_are_in(world: World) -> None:
+    worker = Watched(world.until_anchored())
+    worker.start()
+    try:
+        assert worker.pool.begun.wait(LIMIT_S)
+    finally:
+        worker.stop()
+    assert world.state == "anchored"
+
+
+def test_without_a_round_nothing_is_loaded(world: World) -> None:
+    assert not rounds.are_expected(world.analyst)
+    world.publish()
+    assert rounds.are_expected(world.analyst)
+
+
+def test_a_round_can_be_held_for_a_word(world: World) -> None:
+    Watched(world.until_sealed(), hold_release=True).run_one()
+    assert world.state == "training"
+    rounds.release(world.analyst, world.id)
+    assert world.state == "released"
+
+
+def test_a_round_that_cannot_be_trained_fails_with_the_reason(world: World) -> None:
+    Watched(world.until_sealed(arrays={"labels": np.zeros(30, "<u1")})).run_one()
+    assert world.state == "failed"
+    assert "class number 1" in (world.row().failure or "")
+
+
+def test_a_round_whose_anchors_are_zero_fails_with_the_reason(world: World) -> None:
+    Watched(world.until_sealed(arrays={"anchor_rep": np.zeros((4, 2), "<f4")})).run_one()
+    assert world.state == "failed"
+    assert "is zero" in (world.row().failure or "")
+
+
+def test_the_unexpected_fails_the_round_with_an_incident_and_no_story(world: World) -> None:
+    def step(_spec: Any) -> Any:
+        raise KeyError("secret value")
+
+    Watched(world.until_sealed(), Pool(step)).run_one()
+    failure = world.row().failure or ""
+    assert failure.startswith("KeyError, see incident ")
+    assert "secret" not in failure
+
+
+def test_a_compute_process_that_died_fails_the_round(world: World) -> None:
+    def step(_spec: Any) -> Any:
+        raise BrokenProcessPool
+
+    Watched(world.until_sealed(), Pool(step)).run_one()
+    assert world.state == "failed"
+    assert "out of memory" in (world.row().failure or "")
+
+
+def test_after_a_dead_compute_process_the_next_round_gets_a_new_pool(world: World) -> None:
+    world.until_sealed()
+    pools: list[Pool] = []
+
+    def die_once(_spec: Any) -> Any:
+        raise BrokenProcessPool
+
+    def make() -> Executor:
+        pools.append(Pool(die_once if not pools else None))
+        return pools[-1]
+
+    runner = Watched(world)
+    runner._make_executor = make
+    runner._work(rounds.claim(world.analyst, runner._owner, 10) or "")
+    rounds.resume(world.analyst, world.id)
+    runner._work(rounds.claim(world.analyst, runner._owner, 10) or "")
+    for pool in pools:
+        pool.shutdown()
+    assert (world.state, len(pools)) == ("released", 2)
+
+
+def test_a_worker_that_is_stopped_hands_its_round_back(world: World) -> None:
+    release = threading.Event()
+
+    def step(_spec: Any) -> Any:
+        release.wait(LIMIT_S)
+
+    runner = Watched(world.until_sealed(), Pool(step))
+    runner.start()
+    try:
+        assert runner.pool.begun.wait(LIMIT_S)
+        runner._stop.set()
+        assert runner.done.wait(LIMIT_S)
+    finally:
+        release.set()
+        runner.stop()
+    assert (world.state, world.row().lease_owner) == ("sealed", None)
+
+
+def test_a_worker_keeps_its_lease_while_it_computes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    renewed, release = threading.Event(), threading.Event()
+    plain = rounds.renew
+
+    def renew(*arguments: Any) -> None:
+        plain(*arguments)
+        renewed.set()
+
+    def step(_spec: Any) -> Any:
+        release.wait(LIMIT_S)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(rounds, "renew", renew)
+    runner = Watched(world.until_sealed(), Pool(step), lease_s=2)
+    runner.start()
+    try:
+        world.clock.forward(9)
+        assert renewed.wait(LIMIT_S)
+        assert (world.row().lease_until or 0) >= world.clock.now
+    finally:
+        release.set()
+        runner.stop()
+
+
+def test_a_worker_whose_round_was_taken_leaves_it_to_the_other(world: World) -> None:
+    taken = threading.Event()
+
+    def step(_spec: Any) -> Any:
+        taken.wait(LIMIT_S)
+        return {}
+
+    runner = Watched(world.until_sealed(), Pool(step), lease_s=10, poll_s=LIMIT_S)
+    first = rounds.claim(world.analyst, runner._owner, 10)
+    world.clock.forward(11)
+    rounds.claim(world.analyst, "another", 10)
+    taken.set()
+    runner._work(first or "")
+    runner.pool.shutdown()
+    assert (world.state, world.row().lease_owner) == ("aligning", "another")
+
+
+def test_a_worker_goes_on_after_an_error_of_its_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = rounds.claim
+    calls: list[Any] = []
+
+    def claim(*arguments: Any) -> str | None:
+        calls.append(None)
+        if len(calls) == 1:
+            raise OSError("disk")
+        return plain(*arguments)
+
+    monkeypatch.setattr(rounds, "claim", claim)
+    Watched(world.until_sealed()).run_one()
+    assert world.state == "released"
+
+
+def test_a_worker_without_work_starts_no_pool(world: World) -> None:
+    runner = Watched(world)
+    runner.start()
+    runner.stop()
+    assert not runner.pool.begun.is_set()
+    runner.pool.shutdown()

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from analyst_server import __main__, cli, serving
+from analyst_server.services import downlinks, rounds, tokens
+from protocol import __version__
+from protocol.errors import CertificateRequiredError, InputError, OutOfOrderError, TokenRefusedError
+from runtime.terminal import exit_code
+from tests.harness.certificates import NOW
+from tests.harness.computing import OWNER, claim, finish
+from tests.harness.enrolments import invitation
+from tests.harness.world import DRAFT, HOSPITAL, LEAD, World, identity, make_uplink
+
+Run = Callable[..., Any]
+
+
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    command = command or get_command(cli.app)
+    found = [path]
+    for name, inner in getattr(command, "commands", {}).items():
+        found += commands(inner, (*path, name))
+    return found
+
+
+def leaves() -> set[tuple[str, ...]]:
+    """Return the commands that do something, and not those that hold others."""
+    found = commands()
+    return {path for path in found if not any(other[: len(path)] == path for other in found if other != path)}
+
+
+@pytest.fixture
+def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command of the analyst whose stores are those of ``world``."""
+    monkeypatch.setattr(cli, "open_analyst", lambda _settings: world.analyst)
+    runner = CliRunner()
+
+    def call(*arguments: Any) -> Any:
+        return runner.invoke(cli.app, [str(argument) for argument in arguments])
+
+    return call
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_every_command_has_help(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(cli.app, [*path, "--help"])
+    assert (result.exit_code, "Usage" in result.output) == (0, True)
+
+
+@pytest.mark.parametrize("path", sorted(leaves() - {("version",), ("serve",)}), ids=" ".join)
+def test_every_command_answers_machines(path: tuple[str, ...]) -> None:
+    assert "--json" in CliRunner().invoke(cli.app, [*path, "--help"], env={"COLUMNS": "200"}).output
+
+
+def test_the_promised_commands_are_there() -> None:
+    promised = {("collaboration", name) for name in ("create", "list", "show", "seal", "release", "report")}
+    assert promised | {("serve",), ("join",), ("install",)} <= set(commands())
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert CliRunner().invoke(cli.app, ["version"]).output == f"odc-analyst {__version__}\n"
+
+
+@pytest.mark.parametrize("kind", ["toml", "json"])
+def test_a_collaboration_is_created_from_a_file(run: Run, world: World, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"terms.{kind}"
+    dump = {"toml": tomli_w.dumps, "json": json.dumps}[kind]
+    draft = json.loads(json.dumps(DRAFT))
+    for column in draft["table_schema"]["columns"]:
+        del column["impute"]  # TOML has no null
+    path.write_text(dump(draft))
+    created = json.loads(run("collaboration", "create", path, "--json").output)
+    assert created["state"] == "enrolling"
+    (row,) = json.loads(run("collaboration", "list", "--json").output)
+    assert row["collaboration_id"] == created["collaboration_id"]
+
+
+def test_a_file_that_is_no_draft_is_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "terms.toml"
+    path.write_text("= nothing")
+    assert run("collaboration", "create", path).exception.code == "unreadable-file"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_file_that_cannot_be_read_is_refused(run: Run, tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "terms.toml"
+    if content is not None:
+        path.write_bytes(content)
+    assert run("collaboration", "create", path).exception.code == "unreadable-file"
+
+
+def test_without_collaborations_the_list_says_so(run: Run) -> None:
+    assert run("collaboration", "list").output == "no collaborations yet\n"
+
+
+def test_the_list_counts_the_uplinks(run: Run, world: World) -> None:
+    world.until_anchored()
+    world.send(make_uplink(world.terms, LEAD))
+    assert "collecting" in run("collaboration", "list").output
+    assert " 1/2  Readmission" in run("collaboration", "list").output
+
+
+def test_one_collaboration_is_shown_with_whom_it_waits_for(run: Run, world: World) -> None:
+    world.until_anchored()
+    world.send(make_uplink(world.terms, LEAD))
+    shown = run("collaboration", "show", world.id).output
+    assert "uplink received, 30 rows" in shown
+    assert f"waiting for {HOSPITAL}: odc contribute" in shown
+
+
+def test_a_failed_collaboration_is_shown_with_its_reason(run: Run, world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    rounds.fail(world.analyst, world.id, OWNER, "no rows of class 1")
+    assert "failed: no rows of class 1" in run("collaboration", "show", world.id).output
+    assert run("collaboration", "resume", world.id).exit_code == 0
+    assert world.state == "sealed"
+
+
+def test_a_round_is_sealed_by_a_word(run: Run, world: World) -> None:
+    world.until_anchored()
+    world.send(make_uplink(world.terms, LEAD))
+    assert run("collaboration", "seal", world.id).exit_code == 0
+    assert world.state == "sealed"
+
+
+def test_a_held_round_is_released_by_a_word(run: Run, world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    finish(world, hold=True)
+    assert run("collaboration", "release", world.id).output == "released\n"
+    assert world.state == "released"
+
+
+def test_a_collaboration_is_given_up_by_a_word(run: Run, world: World) -> None:
+    world.publish()
+    run("collaboration", "cancel", world.id)
+    assert world.state == "cancelled"
+
+
+def test_a_collaboration_is_closed_when_all_have_fetched_or_by_a_word(run: Run, world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    finish(world)
+    downlinks.fetch(world.analyst, identity(LEAD), world.id)
+    refused = run("collaboration", "close", world.id).exception
+    assert isinstance(refused, InputError)
+    assert f"by {HOSPITAL}," in refused.detail
+    assert world.state == "released"
+    assert "erased" in run("collaboration", "close", world.id, "--yes").output
+    assert world.state == "closed"
+
+
+def test_a_command_that_changes_a_collaboration_shows_machines_what_it_is_now(run: Run, world: World) -> None:
+    world.publish()
+    shown = json.loads(run("collaboration", "cancel", world.id, "--json").output)
+    assert (shown["collaboration_id"], shown["state"]) == (world.id, "cancelled")
+
+
+def test_a_command_at_the_wrong_time_is_refused(run: Run, world: World) -> None:
+    world.publish()
+    assert isinstance(run("collaboration", "release", world.id).exception, OutOfOrderError)
+
+
+def test_the_report_is_for_people_and_machines(run: Run, world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    finish(world)
+    words = run("collaboration", "report", world.id).output
+    assert "formula (3)" in words
+    assert "concordance gap" in words
+    assert json.loads(run("collaboration", "report", world.id, "--json").output)["state"] == "released"
+
+
+def test_joining_writes_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "unix_now", lambda: NOW)
+    (tmp_path / "i.json").write_text(invitation().to_json())
+    out = tmp_path / "request.odc"
+    arguments = ["join", str(tmp_path / "i.json"), "--data-dir", str(tmp_path / "d"), "--out", str(out)]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert (result.exit_code, out.exists()) == (0, True)
+    assert "odc consortium approve --request request.odc" in result.output
+
+
+def test_a_setting_that_cannot_be_is_an_input_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["odc-analyst", "serve", "--data-dir", str(tmp_path), "--port", "70000"])
+    with pytest.raises(SystemExit) as caught:
+        __main__.main()
+    assert caught.value.code == 3
+    assert capsys.readouterr().err.startswith("odc-analyst: error: settings: port")
+
+
+def test_a_server_may_be_started_before_its_certificate_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+    certificate = tmp_path / "identity" / "certificate.pem"
+    monkeypatch.setattr(serving, "serve", lambda _: found.append(certificate.exists()))
+    certificate.parent.mkdir()
+
+    def serve(wait: str) -> None:
+        assert (
+            CliRunner().invoke(cli.app, ["serve", "--data-dir", str(tmp_path), "--wait", wait]).exit_code == 0
+        )
+
+    serve("0.01")
+    installing = threading.Timer(0.3, certificate.touch)
+    installing.start()
+    serve("60")
+    installing.join()
+    assert found == [False, True]
+
+
+def test_an_error_ends_with_two_lines_and_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["odc-analyst", "collaboration", "list", "--data-dir", str(tmp_path)])
+    with pytest.raises(SystemExit) as caught:
+        __main__.main()
+    assert caught.value.code == exit_code(CertificateRequiredError)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("odc-analyst: error: there is no certificate in")
+    assert second.startswith("odc-analyst: hint: run `odc-analyst join INVITATION`")
+
+
+PLAN = ("plan", "--parties", 100, "--rows", 1000, "--anchor-rows", 1000, "--features", 784,
+        "--latent-dim", 100, "--model-parameters", "25e6", "--bits", 32)  # fmt: skip
+
+
+def test_the_worked_example_of_the_paper_is_planned(run: Run) -> None:
+    shown = run(*PLAN).output
+    for figure in ("10,087,136,000", "10.1 GB", "p = 1: 20.0 GB a round", "p = 0.1: 5.044"):
+        assert figure in shown
+
+
+def test_a_plan_is_written_for_machines_and_as_a_page(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    found = json.loads(
+        run(*PLAN, "--participation", 0.2, "--rep-dtype", "i1", "--html", page, "--json").output
+    )
+    assert found["total"]["formula_bytes"] == 10_087_136_000
+    assert [one["participation"] for one in found["federated_averaging"]] == [0.2]
+    assert "<svg" in page.read_text()
+
+
+def test_a_plan_without_anchor_rows_takes_as_many_as_features(run: Run) -> None:
+    found = json.loads(run(*PLAN[:5], *PLAN[7:], "--json").output)
+    assert found["scenario"]["anchor_rows"] == 784
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--latent-dim", 785), ("--model-parameters", "inf"), ("--rep-dtype", "i2")]
+)
+def test_a_plan_that_cannot_be_is_refused(run: Run, wrong: tuple[Any, ...]) -> None:
+    assert run(*PLAN, *wrong).exception.code == "input-error"
+
+
+def test_a_page_that_cannot_be_written_is_said(run: Run, tmp_path: Path) -> None:
+    found = run(*PLAN, "--html", tmp_path / "missing" / "plan.html")
+    assert found.exception.code == "input-error"
+
+
+def test_a_report_is_written_as_a_page(run: Run, world: World, tmp_path: Path) -> None:
+    world.until_sealed()
+    claim(world)
+    finish(world)
+    page = tmp_path / "report.html"
+    assert world.terms.title in run("collaboration", "report", world.id, "--html", page).output
+    assert f"<h1>{world.terms.title}</h1>" in page.read_text()
+
+
+# tokens
+
+
+def test_the_operators_token_is_made_listed_and_revoked(run: Run, world: World) -> None:
+    world.publish()
+    made = json.loads(
+        run("token", "create", "--scope", "manage", "--collaboration", world.id, "--json").output
+    )
+    grant = tokens.check(world.analyst, made["token"])
+    assert (grant.holder, grant.scope, grant.only) == (None, "manage", world.id)
+    listed = run("token", "list").output
+    assert made["token_id"] in listed
+    assert made["token"] not in listed
+    assert run("token", "revoke", made["token"]).output == "revoked\n"
+    assert "revoked" in run("token", "list").output
+    with pytest.raises(TokenRefusedError):
+        tokens.check(world.analyst, made["token"])
+
+
+def test_a_person_is_shown_the_token_once(run: Run) -> None:
+    assert run("token", "list").output == "no tokens\n"
+    shown = run("token", "create", "--label", "scheduler").output
+    assert shown.startswith("odct_")
+    assert "scheduler" in shown
+
+
+@pytest.mark.parametrize("words", [("--scope", "all"), ("--days", "0"), ("--days", "400")])
+def test_a_token_that_cannot_be_is_refused(run: Run, words: tuple[str, ...]) -> None:
+    assert isinstance(run("token", "create", *words).exception, InputError)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from protocol.errors import UnsupportedVersionError
+from tests.harness.in_process import Consortium
+from tests.harness.scripted_server import InTurn, connect
+from user_client.errors import ConnectionFailedError
+from user_client.sdk import session as session_module
+from user_client.sdk.discovery import REMEMBERED_S, meet
+from user_client.transport import AnalystConnection
+
+URL, NOW = "https://analyst:8443", 1_800_000_000
+OK = httpx.Response(200, json={"wire_versions": [1]})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "analyst.json"
+
+
+@pytest.fixture
+def consortium(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Consortium]:
+    found = Consortium(tmp_path, monkeypatch)
+    yield found
+    found.close()
+
+
+def test_the_analyst_is_asked_once_a_day(path: Path) -> None:
+    server = InTurn(OK)
+    for now in (NOW, NOW + 1, NOW + REMEMBERED_S - 1):
+        meet(connect(server), URL, path, now)
+    assert len(server.requests) == 1
+    meet(connect(server), URL, path, NOW + REMEMBERED_S)
+    assert len(server.requests) == 2
+
+
+def test_another_analyst_is_asked_itself(path: Path) -> None:
+    server = InTurn(OK)
+    meet(connect(server), URL, path, NOW)
+    meet(connect(server), "https://other:8443", path, NOW)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"analyst_url": 1, "asked_at": "x"}'])
+def test_a_memory_that_cannot_be_read_is_none(path: Path, text: str) -> None:
+    path.write_text(text)
+    server = InTurn(OK)
+    meet(connect(server), URL, path, NOW)
+    assert len(server.requests) == 1
+    assert json.loads(path.read_text())["wire_versions"] == [1]
+
+
+def test_a_clock_that_was_set_back_remembers_nothing(path: Path) -> None:
+    server = InTurn(OK)
+    meet(connect(server), URL, path, NOW)
+    meet(connect(server), URL, path, NOW - 1)
+    assert len(server.requests) == 2
+
+
+def test_a_remembered_version_we_speak_no_more_is_refused(path: Path) -> None:
+    path.write_text(json.dumps({"analyst_url": URL, "wire_versions": [7], "asked_at": NOW}))
+    with pytest.raises(UnsupportedVersionError):
+        meet(connect(InTurn(OK)), URL, path, NOW)
+
+
+def test_after_a_version_error_the_analyst_is_asked_anew(consortium: Consortium) -> None:
+    session = consortium.until_joined().hospital
+    with session:
+        session.collaborations()
+    assert session.home.analyst_path.exists()
+
+    def refuse() -> None:
+        raise UnsupportedVersionError([1], [2], "this program")
+
+    with pytest.raises(UnsupportedVersionError), session:
+        refuse()
+    assert not session.home.analyst_path.exists()
+
+
+def test_an_analyst_that_was_not_there_is_met_when_it_is(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = consortium.until_joined().hospital
+    session.close()
+    met: list[str] = []
+
+    def first_away(_connection: AnalystConnection, url: str, *_rest: object) -> None:
+        met.append(url)
+        if len(met) == 1:
+            raise ConnectionFailedError("the analyst does not answer")
+
+    monkeypatch.setattr(session_module, "meet", first_away)
+    with pytest.raises(ConnectionFailedError):
+        _ = session.connection
+    assert not session.is_connected()
+    assert session.connection is session.connection
+    assert len(met) == 2

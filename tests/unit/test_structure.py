@@ -1,0 +1,68 @@
+"""Files of tests stand alone: what two of them need is in tests/harness, never in a test or a benchmark."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+TESTS = REPOSITORY / "tests"
+SHARED = ("tests.harness", "tests.vectors")
+"""What a file of tests may import from the tests."""
+
+
+def is_within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def imported(source: str) -> Iterator[str]:
+    """Yield the full name of everything that a module imports, also inside functions."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports are not used here"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def wrong_imports(source: str) -> list[str]:
+    """Return what a file of tests imports and must not: another test, a benchmark, an example."""
+    return [
+        name
+        for name in imported(source)
+        if any(is_within(name, package) for package in ("benchmarks", "examples"))
+        or (is_within(name, "tests") and not any(is_within(name, package) for package in SHARED))
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))
+def test_a_file_of_tests_imports_no_other_and_no_benchmark(path: Path) -> None:
+    assert wrong_imports(path.read_text()) == []
+
+
+def test_the_benchmarks_tests_import_no_other_test_either() -> None:
+    for path in (REPOSITORY / "benchmarks" / "tests").glob("*.py"):
+        assert not [name for name in imported(path.read_text()) if is_within(name, "benchmarks.tests")], path
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tests.e2e.test_round import flat",
+        "import tests.unit.test_docs",
+        "from tests.unit import test_docs",
+        "def late():\n    from benchmarks import data",
+        "import benchmarks.data as data",
+        "from tests import security",
+    ],
+)
+def test_an_import_that_ties_two_files_together_is_found(source: str) -> None:
+    assert len(wrong_imports(source)) == 1
+
+
+def test_the_harness_and_the_product_may_be_imported() -> None:
+    source = "from tests.harness import relay\nfrom tests.vectors import generate\nimport odc_demo.actors"
+    assert wrong_imports(source) == []
