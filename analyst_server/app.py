@@ -24,7 +24,7 @@ from analyst_server.api.routes import (
     uplink_routes,
 )
 from analyst_server.compute import process_pool, stop_process_pool
-from analyst_server.services import tokens
+from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.meter import Meter
 from analyst_server.services.worker import Worker
@@ -73,7 +73,10 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_unexpected)
     app.add_middleware(
-        RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=partial(tokens.check, analyst)
+        RequireIdentity,
+        root=analyst.root,
+        clock=analyst.clock,
+        check_token=partial(api_tokens.check, analyst),
     )
     app.add_middleware(CompressedAnswers)
     return app

@@ -12,13 +12,13 @@ from typing import Annotated, Any, cast, get_args
 import typer
 from pydantic import ValidationError
 
-from analyst_server import enrolment
-from analyst_server.opening import open_analyst, unix_now
+from analyst_server import installation
+from analyst_server.installation import open_analyst, unix_now
 from analyst_server.pages.plan_page import plan_page
 from analyst_server.pages.plan_text import plan_text
 from analyst_server.pages.report_page import report_page
 from analyst_server.pages.report_text import report_text
-from analyst_server.services import collaborations, downlinks, planning, report, rounds, tokens
+from analyst_server.services import api_tokens, downlinks, end, planning, prepare, report, rounds, views
 from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
 from protocol import __version__
@@ -74,17 +74,17 @@ def version() -> None:
 def join(
     invitation: Annotated[Path, typer.Argument(help="the file from the lead institution")],
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="where to write the request")] = Path(enrolment.REQUEST_FILE),
+    out: Annotated[Path, typer.Option(help="where to write the request")] = Path(installation.REQUEST_FILE),
     as_json: AsJson = False,
 ) -> None:
     """Make this analyst's key and a request for its certificate."""
     settings = _settings(data_dir)
     parsed = Invitation.from_json(read_text(invitation))
-    out.write_bytes(enrolment.join(settings.identity_dir, parsed, now=unix_now()))
+    out.write_bytes(installation.join(settings.identity_dir, parsed, now=unix_now()))
     value = {
         "request": str(out),
         "root_fingerprint": parsed.root_fingerprint,
-        "key_fingerprint": enrolment.own_key_fingerprint(settings.identity_dir),
+        "key_fingerprint": installation.own_key_fingerprint(settings.identity_dir),
     }
     _show(
         value,
@@ -101,11 +101,11 @@ def join(
 @app.command()
 def renew(
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="where to write the request")] = Path(enrolment.REQUEST_FILE),
+    out: Annotated[Path, typer.Option(help="where to write the request")] = Path(installation.REQUEST_FILE),
     as_json: AsJson = False,
 ) -> None:
     """Ask for a new certificate of the same key, before the old one ends."""
-    out.write_bytes(enrolment.renew(_settings(data_dir).identity_dir))
+    out.write_bytes(installation.renew(_settings(data_dir).identity_dir))
     _show(
         {"request": str(out)},
         as_json,
@@ -130,7 +130,7 @@ def install(
     """Put the certificate beside its key."""
     settings = _settings(data_dir)
     pem = read_text(certificate).encode()
-    identity = enrolment.install(settings.identity_dir, pem, now=unix_now())
+    identity = installation.install(settings.identity_dir, pem, now=unix_now())
     _show(
         {"name": identity.name, "role": identity.role, "consortium_id": identity.consortium_id},
         as_json,
@@ -159,7 +159,7 @@ def serve(
     with loading():
         from analyst_server import serving  # here, because no other command needs a web server
 
-    enrolment.wait_until_installed(settings.identity_dir, wait)
+    installation.wait_until_installed(settings.identity_dir, wait)
     serving.serve(settings)
 
 
@@ -226,7 +226,7 @@ def create(
         draft = json.loads(text) if terms.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
         raise UnreadableFileError(terms, str(error)) from None
-    row = collaborations.create(analyst, collaborations.complete_terms(analyst, draft))
+    row = prepare.create(analyst, prepare.complete_terms(analyst, draft))
     _show(
         {"collaboration_id": row.id, "state": row.state},
         as_json,
@@ -237,14 +237,14 @@ def create(
 @collaboration.command(name="list")
 def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List all collaborations."""
-    rows = collaborations.listing(open_analyst(_settings(data_dir)), None)
+    rows = views.listing(open_analyst(_settings(data_dir)), None)
     _show(rows, as_json, lambda shown: "\n".join(map(_line, shown)) or "no collaborations yet")
 
 
 @collaboration.command()
 def show(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show one collaboration and whom it waits for."""
-    row = collaborations.status(open_analyst(_settings(data_dir)), None, collaboration_id)
+    row = views.status(open_analyst(_settings(data_dir)), None, collaboration_id)
     _show(row, as_json, _details)
 
 
@@ -276,7 +276,7 @@ def release(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json
 def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Give a collaboration up before its release, and erase what was received of it."""
     analyst = open_analyst(_settings(data_dir))
-    collaborations.cancel(analyst, collaboration_id)
+    end.cancel(analyst, collaboration_id)
     _show_changed(analyst, collaboration_id, as_json, "cancelled; what was received of it is erased")
 
 
@@ -294,12 +294,12 @@ def close(
         error = InputError(f"no downlink was fetched yet by {', '.join(waiting)}, and after this none can be")
         error.hint = "wait for `odc receive` there, or close it all the same with --yes"
         raise error
-    collaborations.close(analyst, collaboration_id)
+    end.close(analyst, collaboration_id)
     _show_changed(analyst, collaboration_id, as_json, "closed; its uplinks and downlinks are erased")
 
 
 def _show_changed(analyst: Analyst, collaboration_id: str, as_json: bool, words: str) -> None:
-    _show(collaborations.status(analyst, None, collaboration_id), as_json, lambda _: words)
+    _show(views.status(analyst, None, collaboration_id), as_json, lambda _: words)
 
 
 @collaboration.command(name="report")
@@ -339,7 +339,7 @@ def create_token(
         "expires_at": analyst.clock() + token_lifetime_s(days),
     }
     request = TokenRequest.from_json(json.dumps(asked).encode())
-    row = tokens.create_for_operator(analyst, request, cast("Scope", scope))
+    row = api_tokens.create_for_operator(analyst, request, cast("Scope", scope))
     _show(
         {"token": drawn, **row.model_dump()},
         as_json,
@@ -350,7 +350,7 @@ def create_token(
 @token.command(name="list")
 def list_tokens(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show the operator's tokens: what for, until when, and when each was last used."""
-    rows = tokens.listing(open_analyst(_settings(data_dir)), None)
+    rows = api_tokens.listing(open_analyst(_settings(data_dir)), None)
     _show([row.model_dump() for row in rows], as_json, lambda _: token_lines(rows) or "no tokens")
 
 
@@ -364,7 +364,7 @@ def revoke_token(
 ) -> None:
     """Take a token back: it is refused from then on."""
     token_id = id_of(named)
-    tokens.revoke(open_analyst(_settings(data_dir)), None, token_id)
+    api_tokens.revoke(open_analyst(_settings(data_dir)), None, token_id)
     _show({"revoked": token_id}, as_json, lambda _: "revoked")
 
 

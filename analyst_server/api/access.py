@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from analyst_server.api.problems import problem_response
-from analyst_server.services.tokens import Grant
+from analyst_server.services.api_tokens import Grant
 from protocol.errors import CertificateRequiredError, NotPermittedError, OdcError, TokenRefusedError
 from protocol.identity import Identity, TrustRoot, load_certificate
 

@@ -16,15 +16,15 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from analyst_server.api.access import Manager, Sender, SenderCertificate, Viewer
 from analyst_server.api.bodies import Body, EnrolmentBody, message_response, read_limited
 from analyst_server.services import (
-    collaborations,
+    api_tokens,
+    certificates,
     downlinks,
-    enrol,
-    ledger,
+    end,
     matrix,
+    prepare,
     report,
-    revoke,
     rounds,
-    tokens,
+    views,
 )
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
@@ -106,25 +106,25 @@ def enrolment_routes(analyst: Analyst) -> APIRouter:
     @router.post("", status_code=201, openapi_extra=_MESSAGE_BODY)
     async def request_certificate(body: EnrolmentBody, request: Request) -> Response:
         """Ask for a certificate with an invitation; the lead decides."""
-        status, created = await to_thread.run_sync(enrol.request, analyst, body)
+        status, created = await to_thread.run_sync(certificates.request, analyst, body)
         request.state.invitation_id = status["invitation_id"]  # tells the meter whose bytes these were
         return JSONResponse(status, 201 if created else 200)
 
     @router.get("")
     def list_requests(sender: Sender) -> dict[str, Any]:
         """The requests that wait for the lead institution."""
-        return {"enrolments": enrol.pending(analyst, sender)}
+        return {"enrolments": certificates.pending(analyst, sender)}
 
     @router.get("/{invitation_id}")
-    def enrolment_status(invitation_id: str) -> dict[str, Any]:
+    def enrolment_status(invitation_id: str) -> Any:
         """The state of one request, with the certificate once there is one."""
-        return enrol.status(analyst, invitation_id)
+        return certificates.status(analyst, invitation_id)
 
     @router.put("/{invitation_id}/certificate", status_code=204)
     async def issue_certificate(invitation_id: str, sender: Sender, request: Request) -> Response:
         """Hand in the certificate (DER or PEM) the lead issued."""
         body = await read_limited(request, MAX_CERTIFICATE_BYTES)
-        await to_thread.run_sync(enrol.issue, analyst, sender, invitation_id, body)
+        await to_thread.run_sync(certificates.issue, analyst, sender, invitation_id, body)
         return Response(status_code=204)
 
     return router
@@ -137,20 +137,20 @@ def trust_routes(analyst: Analyst) -> APIRouter:
     @router.post("/renewals", status_code=201, openapi_extra=_MESSAGE_BODY)
     async def request_renewal(sender: Sender, body: Body) -> Response:
         """Ask for a new certificate of the caller's own name; the lead decides."""
-        status, created = await to_thread.run_sync(enrol.renew, analyst, sender, body)
+        status, created = await to_thread.run_sync(certificates.request_renewal, analyst, sender, body)
         return JSONResponse(status, 201 if created else 200)
 
     @router.put("/revocations", status_code=204)
     async def publish_revocations(sender: Sender, request: Request) -> Response:
         """Hand in the revocation list (DER) of the lead institution; it holds from the answer on."""
         body = await read_limited(request, MAX_REVOCATION_LIST_BYTES)
-        await to_thread.run_sync(revoke.publish, analyst, sender, body)
+        await to_thread.run_sync(certificates.publish_revocations, analyst, sender, body)
         return Response(status_code=204)
 
     @router.get("/revocations", responses={200: {"content": {CRL_MEDIA_TYPE: {}}}})
     def revocation_list() -> Response:
         """The newest revocation list."""
-        return Response(revoke.newest(analyst), media_type=CRL_MEDIA_TYPE)
+        return Response(certificates.newest_revocations(analyst), media_type=CRL_MEDIA_TYPE)
 
     return router
 
@@ -162,41 +162,39 @@ def collaboration_routes(analyst: Analyst) -> APIRouter:
     @router.get("")
     def list_collaborations(viewer: Viewer) -> dict[str, Any]:
         """The collaborations the caller may see."""
-        return {"collaborations": collaborations.listing(analyst, viewer.holder, viewer.only)}
+        return {"collaborations": views.listing(analyst, viewer.holder, viewer.only)}
 
     @router.get("/{collaboration_id}")
-    def collaboration_status(collaboration_id: str, viewer: Viewer) -> dict[str, Any]:
+    def collaboration_status(collaboration_id: str, viewer: Viewer) -> Any:
         """Where a collaboration stands, and whom it waits for."""
-        return collaborations.status(analyst, viewer.holder, collaboration_id)
+        return views.status(analyst, viewer.holder, collaboration_id)
 
     @router.get("/{collaboration_id}/terms", responses=_MESSAGE_ANSWER)
     def signed_terms(collaboration_id: str, sender: Sender) -> Response:
         """The terms, signed by the analyst."""
-        return message_response(collaborations.signed_terms(analyst, sender, collaboration_id))
+        return message_response(prepare.signed_terms(analyst, sender, collaboration_id))
 
     @router.put("/{collaboration_id}/acceptance", status_code=204, openapi_extra=_MESSAGE_BODY)
     async def accept_terms(collaboration_id: str, sender: Sender, body: Body) -> Response:
         """Hand in the caller's signature under the terms."""
-        await to_thread.run_sync(collaborations.accept, analyst, sender, collaboration_id, body)
+        await to_thread.run_sync(prepare.accept, analyst, sender, collaboration_id, body)
         return Response(status_code=204)
 
     @router.get("/{collaboration_id}/acceptances", responses=_MESSAGE_ANSWER)
     def list_acceptances(collaboration_id: str, sender: Sender) -> Response:
         """All signed acceptances, for the lead to seal the anchor to."""
-        return message_response(pack_list(collaborations.acceptances(analyst, sender, collaboration_id)))
+        return message_response(pack_list(prepare.acceptances(analyst, sender, collaboration_id)))
 
     @router.put("/{collaboration_id}/anchors", status_code=204, openapi_extra=_MESSAGE_BODY)
     async def publish_anchor(collaboration_id: str, sender: Sender, body: Body) -> Response:
         """Hand in the anchor, sealed once for each member."""
-        await to_thread.run_sync(
-            collaborations.publish_anchor, analyst, sender, collaboration_id, unpack_list(body)
-        )
+        await to_thread.run_sync(prepare.publish_anchor, analyst, sender, collaboration_id, unpack_list(body))
         return Response(status_code=204)
 
     @router.get("/{collaboration_id}/anchor", responses=_MESSAGE_ANSWER)
     def sealed_anchor(collaboration_id: str, sender: Sender) -> Response:
         """The anchor, sealed for the caller."""
-        return message_response(collaborations.sealed_anchor(analyst, sender, collaboration_id))
+        return message_response(prepare.sealed_anchor(analyst, sender, collaboration_id))
 
     return router
 
@@ -208,7 +206,7 @@ def result_routes(analyst: Analyst) -> APIRouter:
     @router.get("/{collaboration_id}/receipt", responses=_MESSAGE_ANSWER)
     def uplink_receipt(collaboration_id: str, sender: Sender) -> Response:
         """The receipt of the caller's uplink."""
-        return message_response(collaborations.receipt(analyst, sender, collaboration_id))
+        return message_response(views.receipt(analyst, sender, collaboration_id))
 
     @router.get("/{collaboration_id}/downlink", responses={200: {"content": {STREAM_MEDIA_TYPE: {}}}})
     def downlink(collaboration_id: str, sender: Sender) -> Response:
@@ -220,7 +218,7 @@ def result_routes(analyst: Analyst) -> APIRouter:
     @router.get("/{collaboration_id}/ledger", responses=_MESSAGE_ANSWER)
     def ledger_page(collaboration_id: str, viewer: Viewer, start: str = "0") -> Response:
         """Every step from number ``start`` on, and the analyst's signature under all of them."""
-        return message_response(ledger.page(analyst, viewer.holder, collaboration_id, _count(start)))
+        return message_response(views.ledger_page(analyst, viewer.holder, collaboration_id, _count(start)))
 
     @router.get("/{collaboration_id}/matrix", responses={200: {"content": {STREAM_MEDIA_TYPE: {}}}})
     def anchor_matrix(collaboration_id: str, sender: Sender) -> Response:
@@ -246,25 +244,25 @@ def operator_routes(analyst: Analyst) -> APIRouter:
     async def publish_terms(collaboration_id: str, manager: Manager, request: Request) -> Response:
         """Publish the terms of a new collaboration, under an id the caller has drawn."""
         draft = await read_limited(request, MAX_MESSAGE_BYTES)
-        created = await to_thread.run_sync(collaborations.create_once, analyst, collaboration_id, draft)
-        status = collaborations.status(analyst, manager.holder, collaboration_id)
+        created = await to_thread.run_sync(prepare.create_once, analyst, collaboration_id, draft)
+        status = views.status(analyst, manager.holder, collaboration_id)
         return JSONResponse(status, 201 if created else 200)
 
     def add(step: str, use_case: Callable[[Analyst, str], None], says: str) -> None:
         @router.post(f"/{{collaboration_id}}/{step}", name=step, description=says)
-        def take(collaboration_id: str, manager: Manager) -> dict[str, Any]:
+        def take(collaboration_id: str, manager: Manager) -> Any:
             use_case(analyst, collaboration_id)
-            return collaborations.status(analyst, manager.holder, collaboration_id)
+            return views.status(analyst, manager.holder, collaboration_id)
 
     add("seal", rounds.seal, "Seal now, without the institutions that have sent nothing.")
     add("resume", rounds.resume, "Take a failed round up again from what was sealed.")
     add("release", rounds.release, "Release a round that was held.")
     add(
         "cancel",
-        collaborations.cancel,
+        end.cancel,
         "Give a collaboration up before its release, and erase what was received of it.",
     )
-    add("close", collaborations.close, "End a released collaboration, and erase its uplinks and downlinks.")
+    add("close", end.close, "End a released collaboration, and erase its uplinks and downlinks.")
     return router
 
 
@@ -276,18 +274,18 @@ def token_routes(analyst: Analyst) -> APIRouter:
     async def make_token(sender: Sender, certificate: SenderCertificate, request: Request) -> Response:
         """Let a token in that the caller has drawn, by its digest."""
         asked = TokenRequest.from_json(await read_limited(request, MAX_TOKEN_REQUEST_BYTES))
-        row, created = await to_thread.run_sync(tokens.create, analyst, sender, certificate, asked)
+        row, created = await to_thread.run_sync(api_tokens.create, analyst, sender, certificate, asked)
         return JSONResponse(row.model_dump(), 201 if created else 200)
 
     @router.get("")
     def list_tokens(sender: Sender) -> dict[str, Any]:
         """The caller's tokens: where they are for, until when, and when each was last used."""
-        return {"tokens": [row.model_dump() for row in tokens.listing(analyst, sender)]}
+        return {"tokens": [row.model_dump() for row in api_tokens.listing(analyst, sender)]}
 
     @router.delete("/{token_id}", status_code=204)
     def revoke_token(token_id: str, sender: Sender) -> Response:
         """Refuse a token from now on."""
-        tokens.revoke(analyst, sender, token_id)
+        api_tokens.revoke(analyst, sender, token_id)
         return Response(status_code=204)
 
     return router

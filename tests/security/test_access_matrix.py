@@ -17,7 +17,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from analyst_server.services import collaborations, tokens
+from analyst_server.services import api_tokens, prepare
 from protocol.codec import encode, pack_list
 from protocol.identity import certificate_request
 from protocol.messages import Enrolment, InvitationTicket, Renewal
@@ -25,9 +25,17 @@ from protocol.tokens import Scope, TokenRequest, new_token, token_digest, token_
 from protocol.version import MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 from tests.fakes import certificates as fakes
 from tests.unit.analyst_server.api.client import Api
-from tests.unit.analyst_server.services.test_collaborations import DRAFT
 from tests.unit.analyst_server.services.test_rounds import claim, finish
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink, signed
+from tests.unit.analyst_server.world import (
+    DRAFT,
+    HOSPITAL,
+    LEAD,
+    World,
+    identity,
+    make_terms,
+    make_uplink,
+    signed,
+)
 
 STRANGER: Final = "hospital-z"
 """Holds a certificate of the consortium, but the terms do not name it."""
@@ -181,11 +189,11 @@ def given(world: World, case: TokenCase) -> str:
     )
     owner = identity(case.owner) if case.owner else None
     if owner:
-        tokens.create(world.analyst, owner, fakes.shared_member(owner.role, owner.name).pem, asked)
+        api_tokens.create(world.analyst, owner, fakes.shared_member(owner.role, owner.name).pem, asked)
     else:
-        tokens.create_for_operator(world.analyst, asked, case.scope)
+        api_tokens.create_for_operator(world.analyst, asked, case.scope)
     if case.end == "revoked":
-        tokens.revoke(world.analyst, owner, token_id(token_digest(token)))
+        api_tokens.revoke(world.analyst, owner, token_id(token_digest(token)))
     return token
 
 
@@ -288,7 +296,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made.until_sealed()
     claim(made)
     finish(made)
-    collaborations.create(made.analyst, make_terms(collaboration_id=ELSEWHERE))
+    prepare.create(made.analyst, make_terms(collaboration_id=ELSEWHERE))
     yield made
     made.records.dispose()
 

@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import Request
 
 from analyst_server.api.access import RequireIdentity, _sender, is_public
-from analyst_server.services.tokens import Grant
+from analyst_server.services.api_tokens import Grant
 from protocol.errors import CertificateRequiredError
 from tests.fakes.certificates import NOT_AFTER, NOT_BEFORE, issue, make_root, shared_root
 from tests.unit.analyst_server.api.client import Api, slug

@@ -18,7 +18,7 @@ from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 from tests.fakes.certificates import NOW
 from tests.unit.analyst_server.api.client import Api, slug
 from tests.unit.analyst_server.api.test_access import routes as all_routes
-from tests.unit.analyst_server.services.test_enrol import INVITATION_ID, certificate, request
+from tests.unit.analyst_server.services.test_certificates import INVITATION_ID, certificate, request
 from tests.unit.analyst_server.services.test_rounds import claim, finish
 from tests.unit.analyst_server.world import HOSPITAL, LEAD, Uplink, World, identity, make_uplink
 

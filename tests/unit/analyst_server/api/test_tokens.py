@@ -8,15 +8,14 @@ import logging
 import httpx
 import pytest
 
-from analyst_server.services import tokens
+from analyst_server.services import api_tokens
 from protocol.codec import decode
 from protocol.ledger import LedgerPage
 from protocol.tokens import TokenRequest, new_token, token_digest, token_id
 from tests.fakes.certificates import NOW
 from tests.unit.analyst_server.api.client import Api, slug
-from tests.unit.analyst_server.services.test_collaborations import DRAFT
 from tests.unit.analyst_server.services.test_rounds import claim, finish
-from tests.unit.analyst_server.world import HOSPITAL, LEAD, make_terms, make_uplink
+from tests.unit.analyst_server.world import DRAFT, HOSPITAL, LEAD, make_terms, make_uplink
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def token(api: Api) -> str:
 def operators(api: Api, scope: str = "manage") -> httpx.Client:
     drawn = new_token()
     request = TokenRequest(digest=token_digest(drawn), expires_at=NOW + 100)
-    tokens.create_for_operator(api.world.analyst, request, scope)  # type: ignore[arg-type]
+    api_tokens.create_for_operator(api.world.analyst, request, scope)  # type: ignore[arg-type]
     return bearing(api, drawn)
 
 
@@ -169,7 +168,7 @@ def test_a_token_for_one_round_makes_no_other(api: Api) -> None:
     api.world.publish()
     drawn = new_token()
     request = TokenRequest(digest=token_digest(drawn), expires_at=NOW + 100, collaboration_id=api.world.id)
-    tokens.create_for_operator(api.world.analyst, request, "manage")
+    api_tokens.create_for_operator(api.world.analyst, request, "manage")
     answer = bearing(api, drawn).put(f"/v1/collaborations/{'ab' * 16}", json=DRAFT)
     assert (answer.status_code, slug(answer)) == (403, "not-permitted")
 

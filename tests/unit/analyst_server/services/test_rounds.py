@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import collaborations, downlinks, report, rounds
+from analyst_server.services import downlinks, end, report, rounds, views
 from analyst_server.services.round_work import StoredArray, align_parties, train_model
 from analyst_server.training import ModelSpec
 from protocol.arrays import Layout, StreamReader
@@ -188,7 +188,7 @@ def test_a_failed_round_keeps_its_reason(sealed: World) -> None:
 def test_a_failed_round_says_who_has_to_act(sealed: World) -> None:
     claim(sealed)
     rounds.fail(sealed.analyst, sealed.id, OWNER, "reason")
-    row = collaborations.status(sealed.analyst, None, sealed.id)
+    row = views.status(sealed.analyst, None, sealed.id)
     assert row["waiting_for"] == ["the analyst: odc-analyst collaboration resume"]
 
 
@@ -306,17 +306,17 @@ def test_the_first_fetch_is_the_one_that_is_noted(released: World) -> None:
 
 def test_the_status_says_who_has_fetched(released: World) -> None:
     fetch(released, HOSPITAL)
-    members = collaborations.status(released.analyst, None, released.id)["members"]
+    members = views.status(released.analyst, None, released.id)["members"]
     assert {one["party"]: one["downlink"] for one in members} == {HOSPITAL: "fetched", LEAD: "ready"}
-    collaborations.close(released.analyst, released.id)
-    members = collaborations.status(released.analyst, None, released.id)["members"]
+    end.close(released.analyst, released.id)
+    members = views.status(released.analyst, None, released.id)["members"]
     assert {one["party"]: one["downlink"] for one in members} == {HOSPITAL: "fetched", LEAD: "none"}
 
 
 def test_a_round_that_is_held_shows_no_downlink_yet(sealed: World) -> None:
     claim(sealed)
     finish(sealed, hold=True)
-    members = collaborations.status(sealed.analyst, None, sealed.id)["members"]
+    members = views.status(sealed.analyst, None, sealed.id)["members"]
     assert {one["downlink"] for one in members} == {"none"}
 
 
@@ -327,7 +327,7 @@ def test_there_is_no_downlink_before_the_release(sealed: World) -> None:
 
 def test_a_closed_round_is_fetched_no_more(released: World) -> None:
     fetch(released, HOSPITAL)
-    collaborations.close(released.analyst, released.id)
+    end.close(released.analyst, released.id)
     for party in (HOSPITAL, LEAD):
         with pytest.raises(OutOfOrderError, match="is closed"):
             fetch(released, party)
@@ -337,7 +337,7 @@ def test_a_closed_round_keeps_no_array(released: World) -> None:
     assert downlinks.yet_to_fetch(released.analyst, released.id) == [HOSPITAL, LEAD]
     fetch(released, HOSPITAL)
     assert downlinks.yet_to_fetch(released.analyst, released.id) == [LEAD]
-    collaborations.close(released.analyst, released.id)
+    end.close(released.analyst, released.id)
     assert not released.analyst.blobs.path(released.id).exists()
     assert report.for_operator(released.analyst, released.id)["state"] == "closed"
 
@@ -345,13 +345,13 @@ def test_a_closed_round_keeps_no_array(released: World) -> None:
 def test_a_downlink_under_way_is_read_to_its_end(released: World) -> None:
     length, pieces = downlinks.fetch(released.analyst, identity(HOSPITAL), released.id)
     sent = next(pieces)
-    collaborations.close(released.analyst, released.id)
+    end.close(released.analyst, released.id)
     assert len(sent) + sum(len(piece) for piece in pieces) == length
 
 
 def test_a_round_is_closed_after_its_release_alone(sealed: World) -> None:
     with pytest.raises(OutOfOrderError):
-        collaborations.close(sealed.analyst, sealed.id)
+        end.close(sealed.analyst, sealed.id)
 
 
 def test_a_stranger_fetches_nothing(released: World) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analyst_server.pages.findings import in_words
-from analyst_server.services import collaborations, downlinks, report, rounds
+from analyst_server.services import downlinks, report, rounds, views
 from analyst_server.services.round_work import align_parties, train_model
 from protocol.terms import AnchorTerms, Label, NumericColumn, Schema
 from tests.unit.analyst_server.services.test_rounds import claim, finish
@@ -114,7 +114,7 @@ def test_the_rows_of_a_suspected_party_do_not_train(world: World) -> None:
 def test_a_round_with_a_suspicion_is_held_until_somebody_has_read_it(world: World) -> None:
     Watched(sealed(world, hospital_b=BAD["scaled"])).run_one()
     assert world.state == "training"
-    status = collaborations.status(world.analyst, None, world.id)
+    status = views.status(world.analyst, None, world.id)
     assert status["waiting_for"] == ["the analyst: odc-analyst collaboration release"]
     rounds.release(world.analyst, world.id)
     assert downlinks.fetch(world.analyst, identity("hospital-b"), world.id)
