@@ -187,7 +187,7 @@ def fetch_ledger(analyst: TheAnalyst, grant: Granted, collaboration_id: str, sta
 
 
 @serve(router, operations.COLLABORATION_REPORT)
-def collaboration_report(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> dict[str, Any]:
+def collaboration_report(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> report.Report:
     """Return what happened and what it cost, beside the paper's formulas."""
     if grant.holder is None:
         return report.for_operator(analyst, collaboration_id)

@@ -435,7 +435,7 @@ def test_a_model_that_onnx_changes_is_not_released(sealed: World, monkeypatch: p
 
 
 def test_the_report_sets_the_formulas_beside_the_bytes(released: World) -> None:
-    found = report.for_member(released.analyst, identity(HOSPITAL), released.id)
+    found: Any = report.for_member(released.analyst, identity(HOSPITAL), released.id)
     for party in found["parties"]:
         assert party["uplink_formula_bytes"] == (30 + 4) * 2 * 4
         assert party["uplink_payload_bytes"] == (30 + 4) * 2 * 4 + 30  # and a byte for each label
@@ -446,7 +446,7 @@ def test_what_a_party_did_to_its_rows_is_kept_and_told_to_nobody_else(world: Wor
     world.until_anchored()
     done = PrivacyRecord(epsilon=1.0, delta=1e-6, clip=2.0)
     world.send(make_uplink(world.terms, HOSPITAL, privacy=done))
-    found = report.for_operator(world.analyst, world.id)["parties"]
+    found: Any = report.for_operator(world.analyst, world.id)["parties"]
     assert PrivacyRecord(**found[0]["privacy"]) == done
     assert report.for_member(world.analyst, identity(HOSPITAL), world.id)["parties"] == found
     (other,) = report.for_member(world.analyst, identity(LEAD), world.id)["parties"]
@@ -454,7 +454,8 @@ def test_what_a_party_did_to_its_rows_is_kept_and_told_to_nobody_else(world: Wor
 
 
 def test_the_report_names_the_parties_of_the_diagnostics(released: World) -> None:
-    alignment = report.for_operator(released.analyst, released.id)["results"]["alignment"]
+    found: Any = report.for_operator(released.analyst, released.id)
+    alignment = found["results"]["alignment"]
     assert set(alignment["party_gaps"]) == {LEAD, HOSPITAL}
     assert alignment["concordance_gap"] == max(alignment["party_gaps"].values())
 

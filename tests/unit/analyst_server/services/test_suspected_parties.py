@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.pages.findings import in_words
+from analyst_server.pages.report import findings
 from analyst_server.services import downlinks, report, rounds, views
 from analyst_server.services.round_work import align_parties, train_model
 from protocol.terms import AnchorTerms, Label, NumericColumn, Schema
@@ -69,10 +69,9 @@ def named(world: World) -> list[str]:
     return [suspicion["party"] for suspicion in alignment_of(world)["suspicions"]]
 
 
-def alignment_of(world: World) -> dict[str, Any]:
-    found = report.for_operator(world.analyst, world.id)["results"]["alignment"]
-    assert isinstance(found, dict)
-    return found
+def alignment_of(world: World) -> Any:
+    found: Any = report.for_operator(world.analyst, world.id)
+    return found["results"]["alignment"]
 
 
 @pytest.mark.parametrize("fault", BAD)
@@ -80,9 +79,9 @@ def test_the_report_names_the_party_for_the_operator_and_for_every_member(world:
     claim(sealed(world, hospital_b=BAD[fault]))
     finish(world)
     assert named(world) == ["hospital-b"]
-    for_member = report.for_member(world.analyst, identity(HOSPITAL), world.id)
+    for_member: Any = report.for_member(world.analyst, identity(HOSPITAL), world.id)
     assert json.loads(json.dumps(for_member["results"]["alignment"])) == alignment_of(world)
-    assert in_words(alignment_of(world))[1].startswith("suspected: hospital-b: its anchor representation ")
+    assert findings(alignment_of(world))[1].startswith("suspected: hospital-b: its anchor representation ")
 
 
 @pytest.mark.parametrize("fault", BAD)

@@ -609,7 +609,7 @@ def test_what_was_prepared_with_noise_is_not_sent_without_by_a_word_too_few(odc:
     refused = odc("contribute", table)
     assert (refused.code, "the command line names none" in refused.err) == (3, True)
     assert odc("contribute").code == 0
-    (told,) = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"]
+    told: Any = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"][0]
     assert told["privacy"]["epsilon"] == 2
 
 
