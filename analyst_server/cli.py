@@ -305,7 +305,7 @@ def close(
     analyst = _open(data_dir)
     waiting = downlinks.yet_to_fetch(analyst, collaboration_id)
     if waiting and not yes:
-        error = InputError(f"downlinks not fetched yet by {', '.join(waiting)}, and closing erases them")
+        error = InputError(f"no downlink was fetched yet by {', '.join(waiting)}, and closing erases it")
         error.hint = "wait until they have run `odc receive`, or close with --yes"
         raise error
     end.close(analyst, collaboration_id)
