@@ -78,7 +78,7 @@ class Operation:
     creates: bool = False
     """Whether the first request is answered 201, and the same request again 200."""
     problems: tuple[type[OdcError], ...] = ()
-    """What the use case may refuse a request with, besides `all_problems` of every use case."""
+    """What the use case may refuse a request with; `all_problems` adds what caller and body may cause."""
 
     def url(self, **ids: str) -> str:
         """Return the path with its ids filled in."""
@@ -99,7 +99,7 @@ class Operation:
 
     @property
     def all_problems(self) -> tuple[type[OdcError], ...]:
-        """Return every problem that may answer a request, those of its caller and its body included."""
+        """Return every problem that a request may be answered with."""
         # a certificate that is shown is checked, even where none is needed
         found: list[type[OdcError]] = [errors.CertificateRefusedError, errors.CertificateRevokedError]
         if self.caller is not Caller.ANYBODY:

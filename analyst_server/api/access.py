@@ -45,7 +45,7 @@ class RequireIdentity:
                 pem = _client_certificate(scope)
                 identity = self._identify(pem)
                 needs_token = identity is None and not is_public(scope["method"], scope["path"])
-                # a token makes nobody a party to the meter: the bytes of a round are its members'
+                # a token's owner is not noted for the meter: the bytes of a round are those of its members
                 grant = await to_thread.run_sync(self._check_token, _token(scope)) if needs_token else None
             except OdcError as error:
                 await problem_response(error, scope["path"])(scope, receive, send)
