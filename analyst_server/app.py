@@ -10,22 +10,14 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
+from analyst_server.api import routes, uploads
 from analyst_server.api.access import RequireIdentity
 from analyst_server.api.bodies import CompressedAnswers
 from analyst_server.api.problems import on_http_error, on_odc_error, on_unexpected
-from analyst_server.api.routes import (
-    collaboration_routes,
-    discovery_routes,
-    enrolment_routes,
-    operator_routes,
-    result_routes,
-    token_routes,
-    trust_routes,
-    uplink_routes,
-)
 from analyst_server.compute import process_pool, stop_process_pool
-from analyst_server.services import tokens
+from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter
 from analyst_server.services.worker import Worker
 from analyst_server.settings import Settings
@@ -58,22 +50,15 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
             analyst.records.dispose()
 
     app = FastAPI(title="ODC analyst", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    for router in (
-        discovery_routes(settings.max_uplink_bytes),
-        enrolment_routes(analyst),
-        trust_routes(analyst),
-        collaboration_routes(analyst),
-        result_routes(analyst),
-        operator_routes(analyst),
-        token_routes(analyst),
-        uplink_routes(analyst, settings.body_idle_timeout_s),
-    ):
-        app.include_router(router)
+    app.state.analyst = analyst
+    app.state.ingest = Ingest(analyst)
+    app.state.body_idle_timeout_s = settings.body_idle_timeout_s
+    app.include_router(routes.router)
+    app.include_router(uploads.router)
     app.add_exception_handler(OdcError, on_odc_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_unexpected)
-    app.add_middleware(
-        RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=partial(tokens.check, analyst)
-    )
+    check_token = partial(api_tokens.check, analyst)
+    app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=check_token)
     app.add_middleware(CompressedAnswers)
     return app

@@ -12,7 +12,7 @@ import uvicorn
 from analyst_server.api.counting import CountingSocket
 from analyst_server.api.tls import TlsAwareProtocol
 from analyst_server.app import create_app
-from analyst_server.opening import open_analyst
+from analyst_server.installation import open_analyst
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.retention import erase_ended
 from analyst_server.settings import Settings

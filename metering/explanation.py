@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, fields
-from typing import Any, Final, Self
+from typing import Final, Self, TypedDict, cast
 
 from metering import formulas
 from metering.counts import Counter, Counts, Flow
@@ -265,16 +265,41 @@ class RoundExplanation:
         return sum((party.total for party in self.parties), Explanation(measured_bytes=0))
 
 
-def as_json(explained: RoundExplanation) -> dict[str, Any]:
+Parts = dict[str, int]
+"""The terms of an `Explanation` or a `Control` by their names, and ``measured_bytes``."""
+
+
+class PartyBytes(TypedDict):
+    """A `PartyExplanation` in a report."""
+
+    party: str
+    uplink: Parts
+    downlink: Parts
+    anchor: Parts
+    control: Parts
+    membership: Parts
+    total: Parts
+
+
+class RoundBytes(TypedDict):
+    """A `RoundExplanation` in a report."""
+
+    counter: Counter
+    parties: list[PartyBytes]
+    total: Parts
+
+
+def as_json(explained: RoundExplanation) -> RoundBytes:
     """Return the explanation as the report shows it: every part, and the totals."""
+    parties = [{**asdict(party), "total": asdict(party.total)} for party in explained.parties]
     return {
         "counter": explained.counter,
-        "parties": [{**asdict(party), "total": asdict(party.total)} for party in explained.parties],
+        "parties": cast("list[PartyBytes]", parties),
         "total": asdict(explained.total),
     }
 
 
-WORDS: Final = {
+WORDS: Final[Mapping[str, str]] = {
     "formula_bytes": "the paper's formula",
     "labels_bytes": "labels",
     "encoding_bytes": "encoding (seed, container, shorter numbers)",
@@ -285,7 +310,7 @@ WORDS: Final = {
     "retransmitted_bytes": "sent again by TCP",
     "control_bytes": "control (joining, terms, status)",
 }
-"""The terms of an `Explanation` for people."""
+"""The terms of an `Explanation` in words, in the order of a report."""
 
 
 def in_words(explained: Explanation) -> list[str]:

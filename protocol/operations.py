@@ -1,8 +1,8 @@
 """Every HTTP operation of wire version 1, in one table (docs/protocol.md, "HTTP").
 
-The analyst builds its routes, access checks, body limits and OpenAPI document from it, both sides take the
-metering kind of a request from it, and the client its addresses. An operation that is not in `OPERATIONS`
-does not exist.
+The analyst builds its routes, access checks, body limits and OpenAPI document from the table; the client
+takes its addresses from it; both sides take the metering kind of a request from it. What is not in the
+table is not served: a new operation begins with its entry here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from typing import Final, Literal
 
 from protocol import errors
@@ -31,18 +30,20 @@ CRL_MEDIA_TYPE: Final = "application/pkix-crl"
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Kind = Literal["control", "anchor", "uplink", "downlink"]
 """What a request is for. Directions are seen from the institution: it sends up, it receives down."""
+Tag = Literal["discovery", "enrolment", "trust", "collaborations", "uplink", "results", "tokens", "operator"]
+"""The heading in the OpenAPI document under which an operation is listed."""
 
 
 class Caller(Enum):
     """Who may call an operation, and how the caller proves it."""
 
     ANYBODY = "anybody, without a certificate"
-    CERTIFIED = "whoever holds a certificate of the consortium"
+    CERTIFIED = "any holder of a certificate of the consortium"
     INSTITUTION = "an institution, by its certificate"
     LEAD = "the lead institution, by its certificate"
     MEMBER = "a member of the collaboration, by its certificate"
-    OWNER = "the institution that made the thing, by its certificate"
-    LISTER = "whoever holds a certificate, or an API token"
+    OWNER = "the institution that created the upload or token, by its certificate"
+    LISTER = "any holder of a certificate or an API token"
     READER = "a member of the collaboration, by its certificate or an API token; the operator, by a token"
     OPERATOR = "the analyst's operator, by an API token with the scope manage"
 
@@ -52,16 +53,12 @@ class Body:
     """What a request carries."""
 
     media_type: str | None
-    """None takes any: the content is recognised by itself."""
+    """None if the content needs no declaration: a certificate in DER or PEM."""
     max_bytes: int | None
-    """None for a stream, which its manifest or the terms bound."""
+    """None for a stream, whose length its manifest or the terms give."""
 
 
 MESSAGE: Final = Body(MEDIA_TYPE, MAX_MESSAGE_BYTES)
-
-
-_IDS: Final = {"collaboration_id": "[0-9a-f]{32}"}
-"""What an id looks like where anything else must not be taken for one."""
 
 
 @dataclass(frozen=True)
@@ -73,275 +70,225 @@ class Operation:
     path: str
     """With the names of its ids in braces."""
     caller: Caller
+    tag: Tag
     kind: Kind = "control"
     body: Body | None = None
     answer: str | None = JSON
     """Media type of a successful answer; None if it has no body."""
+    creates: bool = False
+    """Whether the first request is answered 201, and the same request again 200."""
     problems: tuple[type[OdcError], ...] = ()
-    """What it may be refused with, besides what every operation may (`EVERYWHERE`)."""
+    """What the use case may refuse a request with; `all_problems` adds what caller and body may cause."""
 
     def url(self, **ids: str) -> str:
         """Return the path with its ids filled in."""
         return self.path.format(**ids)
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(
-            re.sub(r"\{(\w+)\}", lambda name: f"(?P<{name[1]}>{_IDS.get(name[1], '[^/]+')})", self.path)
-        )
-
     def match(self, path: str) -> dict[str, str] | None:
         """Return the ids in a path of this operation, or None for another path."""
-        found = self._pattern.fullmatch(path)
-        return found.groupdict() if found else None
+        given, wanted = path.split("/"), self.path.split("/")
+        if len(given) != len(wanted):
+            return None
+        ids = {}
+        for part, name in zip(given, wanted, strict=True):
+            if name.startswith("{"):
+                ids[name.strip("{}")] = part
+            elif part != name:
+                return None
+        return ids if all(_is_id(name, value) for name, value in ids.items()) else None
+
+    @property
+    def all_problems(self) -> tuple[type[OdcError], ...]:
+        """Return every problem that a request may be answered with."""
+        # a certificate that is shown is checked, even where none is needed
+        found: list[type[OdcError]] = [errors.CertificateRefusedError, errors.CertificateRevokedError]
+        if self.caller is not Caller.ANYBODY:
+            found += [errors.CertificateRequiredError, errors.TokenRefusedError, errors.NotPermittedError]
+        if self.body is not None:
+            found += [errors.MalformedMessageError, errors.LimitExceededError]
+            if self.body.media_type == MEDIA_TYPE:
+                found += [errors.UnsupportedVersionError]
+        return (*found, *self.problems)
 
 
-EVERYWHERE: Final = (
-    errors.CertificateRequiredError,
-    errors.CertificateRefusedError,
-    errors.CertificateRevokedError,
-    errors.NotPermittedError,
-    errors.TokenRefusedError,
-    errors.LimitExceededError,
-    errors.MalformedMessageError,
-    errors.UnsupportedVersionError,
-)
-"""Problems that any operation may be refused with."""
+def _is_id(name: str, value: str) -> bool:
+    """Return whether a part of a path can be an id.
+
+    The meter counts by collaboration, so nothing but the id of one is taken for one.
+    """
+    return re.fullmatch("[0-9a-f]{32}", value) is not None if name == "collaboration_id" else value != ""
+
+
+_table: list[Operation] = []
+
+
+def _add(operation: Operation) -> Operation:
+    _table.append(operation)
+    return operation
+
 
 _ENROLMENTS: Final = "/v1/enrolments"
+_REQUEST: Final = "/v1/enrolments/{invitation_id}"
 _COLLABORATIONS: Final = "/v1/collaborations"
 _ROUND: Final = "/v1/collaborations/{collaboration_id}"
 _UPLOAD: Final = "/v1/uploads/{upload_id}"
 
-DISCOVER: Final = Operation("discover", "GET", "/.well-known/odc", Caller.ANYBODY)
-HEALTH: Final = Operation("health", "GET", "/healthz", Caller.ANYBODY)
+# A table: one line for what identifies an operation, one for what it carries, one for its problems.
+# fmt: off
 
-REQUEST_CERTIFICATE: Final = Operation(
-    "request_certificate",
-    "POST",
-    _ENROLMENTS,
-    Caller.ANYBODY,
-    body=Body(MEDIA_TYPE, MAX_ENROLMENT_BYTES),
+# Discovery
+
+DISCOVER: Final = _add(Operation("discover", "GET", "/.well-known/odc", Caller.ANYBODY, "discovery"))
+HEALTH: Final = _add(Operation("health", "GET", "/healthz", Caller.ANYBODY, "discovery"))
+
+# Enrolment, renewal, revocation
+
+REQUEST_CERTIFICATE: Final = _add(Operation(
+    "request_certificate", "POST", _ENROLMENTS, Caller.ANYBODY, "enrolment",
+    body=Body(MEDIA_TYPE, MAX_ENROLMENT_BYTES), creates=True,
     problems=(errors.InvitationError, errors.SignatureError, errors.AlreadyExistsError),
-)
-LIST_CERTIFICATE_REQUESTS: Final = Operation("list_requests", "GET", _ENROLMENTS, Caller.LEAD)
-CERTIFICATE_REQUEST_STATUS: Final = Operation(
-    "enrolment_status",
-    "GET",
-    _ENROLMENTS + "/{invitation_id}",
-    Caller.ANYBODY,
+))
+LIST_CERTIFICATE_REQUESTS: Final = _add(Operation(
+    "list_certificate_requests", "GET", _ENROLMENTS, Caller.LEAD, "enrolment",
+))
+CERTIFICATE_REQUEST_STATUS: Final = _add(Operation(
+    "certificate_request_status", "GET", _REQUEST, Caller.ANYBODY, "enrolment",
     problems=(errors.NotFoundError,),
-)
-ISSUE_CERTIFICATE: Final = Operation(
-    "issue_certificate",
-    "PUT",
-    _ENROLMENTS + "/{invitation_id}/certificate",
-    Caller.LEAD,
-    body=Body(None, MAX_CERTIFICATE_BYTES),
-    answer=None,
+))
+ISSUE_CERTIFICATE: Final = _add(Operation(
+    "issue_certificate", "PUT", f"{_REQUEST}/certificate", Caller.LEAD, "enrolment",
+    body=Body(None, MAX_CERTIFICATE_BYTES), answer=None,
     problems=(errors.NotFoundError,),
-)
-REQUEST_RENEWAL: Final = Operation(
-    "request_renewal",
-    "POST",
-    "/v1/renewals",
-    Caller.CERTIFIED,
-    body=MESSAGE,
+))
+REQUEST_RENEWAL: Final = _add(Operation(
+    "request_renewal", "POST", "/v1/renewals", Caller.CERTIFIED, "trust",
+    body=MESSAGE, creates=True,
     problems=(errors.SignatureError, errors.AlreadyExistsError),
-)
-PUBLISH_REVOCATIONS: Final = Operation(
-    "publish_revocations",
-    "PUT",
-    "/v1/revocations",
-    Caller.LEAD,
-    body=Body(None, MAX_REVOCATION_LIST_BYTES),
-    answer=None,
-)
-FETCH_REVOCATIONS: Final = Operation(
-    "revocation_list",
-    "GET",
-    "/v1/revocations",
-    Caller.ANYBODY,
+))
+PUBLISH_REVOCATIONS: Final = _add(Operation(
+    "publish_revocations", "PUT", "/v1/revocations", Caller.LEAD, "trust",
+    body=Body(None, MAX_REVOCATION_LIST_BYTES), answer=None,
+))
+FETCH_REVOCATIONS: Final = _add(Operation(
+    "fetch_revocations", "GET", "/v1/revocations", Caller.ANYBODY, "trust",
     answer=CRL_MEDIA_TYPE,
     problems=(errors.NotFoundError,),
-)
+))
 
-LIST_COLLABORATIONS: Final = Operation("list_collaborations", "GET", _COLLABORATIONS, Caller.LISTER)
-COLLABORATION_STATUS: Final = Operation(
-    "collaboration_status", "GET", _ROUND, Caller.READER, problems=(errors.NotFoundError,)
-)
-FETCH_TERMS: Final = Operation(
-    "signed_terms",
-    "GET",
-    _ROUND + "/terms",
-    Caller.MEMBER,
+# Before the uplinks
+
+LIST_COLLABORATIONS: Final = _add(Operation(
+    "list_collaborations", "GET", _COLLABORATIONS, Caller.LISTER, "collaborations",
+))
+COLLABORATION_STATUS: Final = _add(Operation(
+    "collaboration_status", "GET", _ROUND, Caller.READER, "collaborations",
+    problems=(errors.NotFoundError,),
+))
+FETCH_TERMS: Final = _add(Operation(
+    "fetch_terms", "GET", f"{_ROUND}/terms", Caller.MEMBER, "collaborations",
     answer=MEDIA_TYPE,
     problems=(errors.NotFoundError,),
-)
-ACCEPT_TERMS: Final = Operation(
-    "accept_terms",
-    "PUT",
-    _ROUND + "/acceptance",
-    Caller.MEMBER,
-    body=MESSAGE,
-    answer=None,
+))
+ACCEPT_TERMS: Final = _add(Operation(
+    "accept_terms", "PUT", f"{_ROUND}/acceptance", Caller.MEMBER, "collaborations",
+    body=MESSAGE, answer=None,
     problems=(
-        errors.NotFoundError,
-        errors.SignatureError,
-        errors.TermsMismatchError,
-        errors.ConsentMissingError,
+        errors.NotFoundError, errors.SignatureError, errors.TermsMismatchError, errors.ConsentMissingError,
         errors.OutOfOrderError,
     ),
-)
-LIST_ACCEPTANCES: Final = Operation(
-    "list_acceptances",
-    "GET",
-    _ROUND + "/acceptances",
-    Caller.LEAD,
-    kind="anchor",  # the lead fetches the keys in them to seal the anchor to
-    answer=MEDIA_TYPE,
+))
+LIST_ACCEPTANCES: Final = _add(Operation(
+    "list_acceptances", "GET", f"{_ROUND}/acceptances", Caller.LEAD, "collaborations",
+    kind="anchor", answer=MEDIA_TYPE,  # anchor, because the lead seals it to the keys in the acceptances
     problems=(errors.NotFoundError,),
-)
-PUBLISH_ANCHOR: Final = Operation(
-    "publish_anchor",
-    "PUT",
-    _ROUND + "/anchors",
-    Caller.LEAD,
-    kind="anchor",
-    body=MESSAGE,
-    answer=None,
+))
+PUBLISH_ANCHOR: Final = _add(Operation(
+    "publish_anchor", "PUT", f"{_ROUND}/anchors", Caller.LEAD, "collaborations",
+    kind="anchor", body=MESSAGE, answer=None,
     problems=(
-        errors.NotFoundError,
-        errors.SignatureError,
-        errors.TermsNotAcceptedError,
-        errors.TermsMismatchError,
-        errors.AlreadyExistsError,
-        errors.OutOfOrderError,
+        errors.NotFoundError, errors.SignatureError, errors.TermsNotAcceptedError,
+        errors.TermsMismatchError, errors.AlreadyExistsError, errors.OutOfOrderError,
     ),
-)
-PUBLISH_ANCHOR_MATRIX: Final = Operation(
-    "publish_matrix",
-    "PUT",
-    _ROUND + "/matrix",
-    Caller.LEAD,
-    kind="anchor",
-    body=Body(STREAM_MEDIA_TYPE, None),
-    answer=None,
-    problems=(
-        errors.NotFoundError,
-        errors.TruncatedError,
-        errors.AlreadyExistsError,
-        errors.OutOfOrderError,
-    ),
-)
-FETCH_ANCHOR: Final = Operation(
-    "sealed_anchor",
-    "GET",
-    _ROUND + "/anchor",
-    Caller.MEMBER,
-    kind="anchor",
-    answer=MEDIA_TYPE,
+))
+PUBLISH_ANCHOR_MATRIX: Final = _add(Operation(
+    "publish_anchor_matrix", "PUT", f"{_ROUND}/matrix", Caller.LEAD, "uplink",
+    kind="anchor", body=Body(STREAM_MEDIA_TYPE, None), answer=None,
+    problems=(errors.NotFoundError, errors.TruncatedError, errors.AlreadyExistsError, errors.OutOfOrderError),
+))
+FETCH_ANCHOR: Final = _add(Operation(
+    "fetch_anchor", "GET", f"{_ROUND}/anchor", Caller.MEMBER, "collaborations",
+    kind="anchor", answer=MEDIA_TYPE,
     problems=(errors.NotFoundError, errors.TermsNotAcceptedError, errors.OutOfOrderError),
-)
-FETCH_ANCHOR_MATRIX: Final = Operation(
-    "anchor_matrix",
-    "GET",
-    _ROUND + "/matrix",
-    Caller.MEMBER,
-    kind="anchor",
-    answer=STREAM_MEDIA_TYPE,
-    problems=(errors.NotFoundError, errors.OutOfOrderError),
-)
+))
+FETCH_ANCHOR_MATRIX: Final = _add(Operation(
+    "fetch_anchor_matrix", "GET", f"{_ROUND}/matrix", Caller.MEMBER, "results",
+    kind="anchor", answer=STREAM_MEDIA_TYPE,
+    problems=(errors.NotFoundError, errors.MalformedMessageError, errors.OutOfOrderError),
+))
 
-BEGIN_UPLINK: Final = Operation(
-    "begin_uplink",
-    "POST",
-    _ROUND + "/uplinks",
-    Caller.MEMBER,
-    kind="uplink",
-    body=MESSAGE,
-    problems=(
-        errors.NotFoundError,
-        errors.SignatureError,
-        errors.TermsNotAcceptedError,
-        errors.TermsMismatchError,
-        errors.ShapeMismatchError,
-        errors.DtypeMismatchError,
-        errors.DifferentUplinkError,
-        errors.OutOfOrderError,
-    ),
-)
-UPLOAD_OFFSET: Final = Operation(
-    "upload_offset",
-    "HEAD",
-    _UPLOAD,
-    Caller.OWNER,
-    kind="uplink",
-    answer=None,
-    problems=(errors.NotFoundError,),
-)
-APPEND: Final = Operation(
-    "append",
-    "PATCH",
-    _UPLOAD,
-    Caller.OWNER,
-    kind="uplink",
-    body=Body(UPLOAD_MEDIA_TYPE, None),
-    answer=MEDIA_TYPE,
-    problems=(
-        errors.NotFoundError,
-        errors.OffsetMismatchError,
-        errors.DigestMismatchError,
-        errors.NotFiniteError,
-        errors.LabelOutOfRangeError,
-        errors.TruncatedError,
-        errors.UploadSupersededError,
-        errors.DifferentUplinkError,
-        errors.OutOfOrderError,
-    ),
-)
-FETCH_RECEIPT: Final = Operation(
-    "uplink_receipt",
-    "GET",
-    _ROUND + "/receipt",
-    Caller.MEMBER,
-    answer=MEDIA_TYPE,
-    problems=(errors.NotFoundError,),
-)
-FETCH_DOWNLINK: Final = Operation(
-    "downlink",
-    "GET",
-    _ROUND + "/downlink",
-    Caller.MEMBER,
-    kind="downlink",
-    answer=STREAM_MEDIA_TYPE,
-    problems=(errors.NotFoundError, errors.RoundFailedError, errors.OutOfOrderError),
-)
-FETCH_LEDGER: Final = Operation(
-    "ledger_page",
-    "GET",
-    _ROUND + "/ledger",
-    Caller.READER,
-    answer=MEDIA_TYPE,
-    problems=(errors.NotFoundError,),
-)
-COLLABORATION_REPORT: Final = Operation(
-    "collaboration_report", "GET", _ROUND + "/report", Caller.READER, problems=(errors.NotFoundError,)
-)
+# Uplink
 
-PUBLISH_TERMS: Final = Operation(
-    "publish_terms",
-    "PUT",
-    _ROUND,
-    Caller.OPERATOR,
-    body=Body(JSON, MAX_MESSAGE_BYTES),
+BEGIN_UPLINK: Final = _add(Operation(
+    "begin_uplink", "POST", f"{_ROUND}/uplinks", Caller.MEMBER, "uplink",
+    kind="uplink", body=MESSAGE, creates=True,
+    problems=(
+        errors.NotFoundError, errors.SignatureError, errors.TermsNotAcceptedError,
+        errors.TermsMismatchError, errors.ShapeMismatchError, errors.DtypeMismatchError,
+        errors.DifferentUplinkError, errors.OutOfOrderError,
+    ),
+))
+UPLOAD_OFFSET: Final = _add(Operation(
+    "upload_offset", "HEAD", _UPLOAD, Caller.OWNER, "uplink",
+    kind="uplink", answer=None,
+    problems=(errors.NotFoundError,),
+))
+APPEND: Final = _add(Operation(
+    "append", "PATCH", _UPLOAD, Caller.OWNER, "uplink",
+    kind="uplink", body=Body(UPLOAD_MEDIA_TYPE, None), answer=MEDIA_TYPE,
+    problems=(
+        errors.NotFoundError, errors.OffsetMismatchError, errors.DigestMismatchError, errors.NotFiniteError,
+        errors.LabelOutOfRangeError, errors.TruncatedError, errors.UploadSupersededError,
+        errors.DifferentUplinkError, errors.OutOfOrderError,
+    ),
+))
+FETCH_RECEIPT: Final = _add(Operation(
+    "fetch_receipt", "GET", f"{_ROUND}/receipt", Caller.MEMBER, "results",
+    answer=MEDIA_TYPE,
+    problems=(errors.NotFoundError,),
+))
+
+# Results
+
+FETCH_DOWNLINK: Final = _add(Operation(
+    "fetch_downlink", "GET", f"{_ROUND}/downlink", Caller.MEMBER, "results",
+    kind="downlink", answer=STREAM_MEDIA_TYPE,
+    problems=(
+        errors.NotFoundError, errors.RoundFailedError, errors.OutOfOrderError,
+        errors.LimitExceededError,  # of steps in the ledger: the first fetch is one
+    ),
+))
+FETCH_LEDGER: Final = _add(Operation(
+    "fetch_ledger", "GET", f"{_ROUND}/ledger", Caller.READER, "results",
+    answer=MEDIA_TYPE,
+    problems=(errors.NotFoundError, errors.MalformedMessageError),
+))
+COLLABORATION_REPORT: Final = _add(Operation(
+    "collaboration_report", "GET", f"{_ROUND}/report", Caller.READER, "results",
+    problems=(errors.NotFoundError,),
+))
+
+# The analyst's operator
+
+PUBLISH_TERMS: Final = _add(Operation(
+    "publish_terms", "PUT", _ROUND, Caller.OPERATOR, "operator",
+    body=Body(JSON, MAX_MESSAGE_BYTES), creates=True,
     problems=(errors.AlreadyExistsError,),
-)
+))
 
 
 def _step(name: str) -> Operation:
     problems = (errors.NotFoundError, errors.OutOfOrderError)
-    return Operation(name, "POST", f"{_ROUND}/{name}", Caller.OPERATOR, problems=problems)
+    return _add(Operation(name, "POST", f"{_ROUND}/{name}", Caller.OPERATOR, "operator", problems=problems))
 
 
 SEAL: Final = _step("seal")
@@ -350,29 +297,26 @@ RELEASE: Final = _step("release")
 CANCEL: Final = _step("cancel")
 CLOSE: Final = _step("close")
 
-CREATE_TOKEN: Final = Operation(
-    "make_token",
-    "POST",
-    "/v1/tokens",
-    Caller.INSTITUTION,
-    body=Body(JSON, MAX_TOKEN_REQUEST_BYTES),
+# API tokens
+
+CREATE_TOKEN: Final = _add(Operation(
+    "create_token", "POST", "/v1/tokens", Caller.INSTITUTION, "tokens",
+    body=Body(JSON, MAX_TOKEN_REQUEST_BYTES), creates=True,
     problems=(errors.NotFoundError, errors.AlreadyExistsError),
-)
-LIST_TOKENS: Final = Operation("list_tokens", "GET", "/v1/tokens", Caller.CERTIFIED)
-REVOKE_TOKEN: Final = Operation(
-    "revoke_token",
-    "DELETE",
-    "/v1/tokens/{token_id}",
-    Caller.OWNER,
+))
+LIST_TOKENS: Final = _add(Operation("list_tokens", "GET", "/v1/tokens", Caller.CERTIFIED, "tokens"))
+REVOKE_TOKEN: Final = _add(Operation(
+    "revoke_token", "DELETE", "/v1/tokens/{token_id}", Caller.OWNER, "tokens",
     answer=None,
     problems=(errors.NotFoundError,),
-)
+))
+# fmt: on
 
-OPERATIONS: Final = tuple(value for value in globals().copy().values() if isinstance(value, Operation))
+OPERATIONS: Final = tuple(_table)
 
 
 def find(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
-    """Return the operation a request means, with the ids in its path; None if there is none."""
+    """Return the operation that a request calls, and the ids in its path; None for an unknown request."""
     for operation in OPERATIONS:
         if operation.method == method and (ids := operation.match(path)) is not None:
             return operation, ids
@@ -380,9 +324,9 @@ def find(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
 
 
 def kind_of(path: str) -> tuple[Kind, str]:
-    """Return what a request to ``path`` is for, and its collaboration ("" where the path names none).
+    """Return what a request to ``path`` is for, and the collaboration it names, or "".
 
-    Both sides ask here, so that they attribute the same request to the same kind.
+    Both sides ask this function, so that they attribute the same request to the same kind.
     """
     plain = path.partition("?")[0]
     for operation in OPERATIONS:

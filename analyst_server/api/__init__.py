@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out, no decisions."""
+"""HTTP in, HTTP out: requests become calls of `analyst_server.services`, which decide."""

@@ -1,43 +1,38 @@
-"""Who asks: the one place where a certificate or a token becomes an identity, before any route is looked at.
+"""Who asks: the one place where a certificate or an API token becomes an identity.
 
-A certificate goes before a token. What a route takes is what it asks for: `Sender`, a certificate; `Viewer`,
-also a token that reads; `Manager`, the operator's token. A route that asks for nothing is public only if its
-path is named here.
+`RequireIdentity` looks at every request before any route is chosen; a certificate takes precedence over a
+token. `admit` then lets only those callers reach an operation whom `protocol.operations` names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
 from anyio import to_thread
 from fastapi import Depends, Request
+from fastapi.params import Depends as Dependency
 from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from analyst_server.api.problems import problem_response
-from analyst_server.services.tokens import Grant
+from analyst_server.services.api_tokens import Grant
 from protocol.errors import CertificateRequiredError, NotPermittedError, OdcError, TokenRefusedError
 from protocol.identity import Identity, TrustRoot, load_certificate
-
-PUBLIC_PATHS: Final = ("/.well-known/odc", "/healthz")
-PUBLIC_ENROLMENT: Final = "/v1/enrolments"
-PUBLIC_REVOCATIONS: Final = "/v1/revocations"
+from protocol.operations import Caller, Operation, find
+from protocol.tokens import Scope as TokenScope
 
 
 def is_public(method: str, path: str) -> bool:
-    """Whether a request needs no certificate: discovery, health, asking for one, and who lost theirs."""
-    if path in PUBLIC_PATHS or (method == "GET" and path == PUBLIC_REVOCATIONS):
-        return True
-    if method == "POST":
-        return path == PUBLIC_ENROLMENT
-    return method == "GET" and path.startswith(PUBLIC_ENROLMENT + "/")
+    """Return whether a request calls an operation that needs no certificate."""
+    found = find(method, path)
+    return found is not None and found[0].caller is Caller.ANYBODY
 
 
 class RequireIdentity:
-    """Lets a request through only with a certificate of the consortium or a token, or to a public path."""
+    """Lets a request through only with a certificate of the consortium or a token, or if it is public."""
 
     def __init__(
         self, app: ASGIApp, root: TrustRoot, clock: Callable[[], int], check_token: Callable[[str], Grant]
@@ -49,9 +44,9 @@ class RequireIdentity:
             try:
                 pem = _client_certificate(scope)
                 identity = self._identify(pem)
-                is_free = identity is not None or is_public(scope["method"], scope["path"])
-                # whoever comes by a token is no party to the meter: a round's bytes are its members'
-                grant = None if is_free else await to_thread.run_sync(self._check_token, _token(scope))
+                needs_token = identity is None and not is_public(scope["method"], scope["path"])
+                # a token's owner is not noted for the meter: the bytes of a round are those of its members
+                grant = await to_thread.run_sync(self._check_token, _token(scope)) if needs_token else None
             except OdcError as error:
                 await problem_response(error, scope["path"])(scope, receive, send)
                 return
@@ -69,14 +64,44 @@ def _client_certificate(scope: Scope) -> bytes | None:
 
 
 def _token(scope: Scope) -> str:
-    """Return the token of a request (RFC 6750, 2.1): in this header, and nowhere that is logged."""
+    """Return the token in the Authorization header (RFC 6750, 2.1), which is never logged."""
     header = Headers(scope=scope).get("authorization")
     if header is None:
         raise CertificateRequiredError("this address needs a client certificate, or an API token")
     found = re.fullmatch("bearer +([^ ]+)", header, re.IGNORECASE)
     if found is None:
-        raise TokenRefusedError("the Authorization header holds no bearer token")
+        raise TokenRefusedError("the Authorization header has no bearer token")
     return found[1]
+
+
+_SCOPES: Final[Mapping[Caller, TokenScope]] = {
+    Caller.LISTER: "read",
+    Caller.READER: "read",
+    Caller.OPERATOR: "manage",
+}
+"""Callers who may come with an API token, and the scope it must have. All others need a certificate."""
+
+_IN_OPENAPI: Final = Depends(
+    HTTPBearer(scheme_name="API token", description="Created by `odc token create`.", auto_error=False)
+)
+"""Shows the check of `admit` in the OpenAPI document."""
+
+
+def admit(operation: Operation) -> list[Dependency]:
+    """Return the dependencies of a route that refuse every caller but those of the table.
+
+    Which collaborations a caller may see, and who leads one, is for the use case to check.
+    """
+    scope = _SCOPES.get(operation.caller)
+
+    async def check(request: Request) -> None:
+        request.state.operation = operation
+        if scope is not None:
+            _grant(request).require(scope, request.path_params.get("collaboration_id"))
+        elif operation.caller is not Caller.ANYBODY:
+            _sender(request)
+
+    return [Depends(check)] if scope is None else [Depends(check), _IN_OPENAPI]
 
 
 def _sender(request: Request) -> Identity:
@@ -88,38 +113,30 @@ def _sender(request: Request) -> Identity:
     return identity
 
 
-def _certificate(request: Request) -> bytes:
+def _grant(request: Request) -> Grant:
+    grant: Grant = request.state.grant or Grant(_sender(request))
+    return grant
+
+
+async def _sender_of(request: Request) -> Identity:
+    return _sender(request)
+
+
+async def _certificate_of(request: Request) -> bytes:
     _sender(request)
     pem: bytes = request.state.certificate
     return pem
 
 
-_IN_OPENAPI = Depends(
-    HTTPBearer(scheme_name="API token", description="Made by `odc token create`.", auto_error=False)
-)
-"""Tells a reader of the OpenAPI document what is checked above."""
+async def _grant_of(request: Request) -> Grant:
+    return _grant(request)
 
 
-def _viewer(request: Request, _documented: object = _IN_OPENAPI) -> Grant:
-    grant: Grant = request.state.grant or Grant(_sender(request))
-    grant.require("read", request.path_params.get("collaboration_id"))
-    return grant
+Sender = Annotated[Identity, Depends(_sender_of)]
+"""Who sends the request, by its certificate."""
 
-
-def _manager(request: Request, _documented: object = _IN_OPENAPI) -> Grant:
-    grant: Grant = request.state.grant or Grant(_sender(request))
-    grant.require("manage", request.path_params.get("collaboration_id"))
-    return grant
-
-
-Sender = Annotated[Identity, Depends(_sender)]
-"""By certificate alone."""
-
-SenderCertificate = Annotated[bytes, Depends(_certificate)]
+SenderCertificate = Annotated[bytes, Depends(_certificate_of)]
 """The sender's certificate (PEM)."""
 
-Viewer = Annotated[Grant, Depends(_viewer)]
-"""By certificate, or by a token that is for the collaboration of the path."""
-
-Manager = Annotated[Grant, Depends(_manager)]
-"""By a token of the analyst's operator."""
+Granted = Annotated[Grant, Depends(_grant_of)]
+"""What the sender's certificate or API token lets it see."""

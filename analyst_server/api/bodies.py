@@ -1,4 +1,4 @@
-"""Request bodies under their limits, and answers in our media type."""
+"""Request bodies within their limits, and answers in our media type."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from protocol.errors import LimitExceededError, MalformedMessageError, UnsupportedVersionError
-from protocol.limits import MAX_BODY_S, MAX_ENROLMENT_BYTES, MAX_MESSAGE_BYTES
-from protocol.version import MEDIA_TYPE, WIRE_VERSIONS
+from protocol.limits import MAX_BODY_S
+from protocol.operations import Operation, find
+from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, WIRE_VERSIONS
 
 COMPRESSED_FROM_BYTES: Final = 600
-"""Answers below this fit into a packet or two as they are."""
+"""Smaller answers fit into a packet or two as they are."""
 _FAMILY = "application/vnd.odc.v"
 
 
 async def read_limited(request: Request, limit: int) -> bytes:
-    """Read a body of at most ``limit`` bytes, whatever its length header says."""
+    """Return a body of at most ``limit`` bytes, whatever its length header says.
+
+    Raises `LimitExceededError` if the body is longer, or takes more than `MAX_BODY_S`.
+    """
     body = bytearray()
     try:
         async with asyncio.timeout(MAX_BODY_S):
@@ -34,7 +38,7 @@ async def read_limited(request: Request, limit: int) -> bytes:
 
 
 def check_media_type(request: Request) -> None:
-    """Raise unless the body is of the wire version this server speaks."""
+    """Raise unless the body is of the wire version that this server speaks."""
     given = request.headers.get("content-type", "").split(";")[0].strip()
     if given == MEDIA_TYPE:
         return
@@ -45,36 +49,40 @@ def check_media_type(request: Request) -> None:
     raise MalformedMessageError("request", f"its content type must be {MEDIA_TYPE}")
 
 
-async def _message(request: Request) -> bytes:
-    check_media_type(request)
-    return await read_limited(request, MAX_MESSAGE_BYTES)
+async def _body(request: Request) -> bytes:
+    """Read what the table says that the operation carries.
+
+    Only messages must declare their content type: it has the wire version in it. JSON and certificates
+    are checked when they are parsed.
+    """
+    operation: Operation = request.state.operation
+    wanted = operation.body
+    assert wanted is not None  # noqa: S101  # no operation without a body has a handler that takes one
+    assert wanted.max_bytes is not None  # noqa: S101  # a stream is read piece by piece
+    if wanted.media_type == MEDIA_TYPE:
+        check_media_type(request)
+    return await read_limited(request, wanted.max_bytes)
 
 
-async def _enrolment(request: Request) -> bytes:
-    check_media_type(request)
-    return await read_limited(request, MAX_ENROLMENT_BYTES)
-
-
-Body = Annotated[bytes, Depends(_message)]
-"""A message in our media type, within `MAX_MESSAGE_BYTES`."""
-
-EnrolmentBody = Annotated[bytes, Depends(_enrolment)]
-"""The same from a stranger: within `MAX_ENROLMENT_BYTES`."""
+Body = Annotated[bytes, Depends(_body)]
+"""The body of a request, within the limit and in the media type of its operation."""
 
 
 class CompressedAnswers(GZipMiddleware):
     """Compresses answers for clients that ask for it, but not downlinks and sealed matrices.
 
-    Terms repeat themselves in every column: with 784 of them 71,660 bytes become 2,725.
+    Terms repeat the same words for every column: with 784 columns 71,660 bytes become 2,725.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(app, minimum_size=COMPRESSED_FROM_BYTES, compresslevel=6)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_array = scope["type"] == "http" and scope["path"].endswith(("/downlink", "/matrix"))
-        await (self.app if is_array else super().__call__)(scope, receive, send)
+        found = find(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        is_stream = found is not None and found[0].answer == STREAM_MEDIA_TYPE
+        await (self.app if is_stream else super().__call__)(scope, receive, send)
 
 
-def message_response(data: bytes, status: int = 200) -> Response:
-    return Response(data, status, media_type=MEDIA_TYPE)
+def message_response(data: bytes) -> Response:
+    """Return an answer in our media type."""
+    return Response(data, media_type=MEDIA_TYPE)

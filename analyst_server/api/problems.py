@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details: which class gets which status, in one table."""
+"""Errors as RFC 9457 problem details, and the HTTP status of every class in one table."""
 
 from __future__ import annotations
 
@@ -55,22 +55,23 @@ STATUS: Final[dict[type[OdcError], int]] = {
 
 
 def problem_response(error: OdcError, instance: str) -> JSONResponse:
+    """Return the answer for one of our own errors."""
     status = STATUS[type(error)]
     body: dict[str, Any] = {**error.to_problem(), "status": status, "instance": instance}
-    # 401 names a way in (RFC 9110, 15.5.2)
+    # a 401 has to name a scheme of authentication (RFC 9110, 15.5.2)
     headers = {"www-authenticate": "Bearer"} if status == 401 else None
     return JSONResponse(body, status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
 async def on_odc_error(request: Request, error: Exception) -> JSONResponse:
-    """Answer with one of our own errors."""
+    """Answer a request that ended with one of our own errors."""
     assert isinstance(error, OdcError)  # noqa: S101  # how the handler is registered
     log.info("%s %s: %s", request.method, request.url.path, error.code)
     return problem_response(error, request.url.path)
 
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
-    """Answer the framework's own refusals (unknown path, wrong method) in the same shape."""
+    """Answer what the framework refuses (unknown path, wrong method) in the same shape."""
     status = int(getattr(error, "status_code", 500))
     title = str(getattr(error, "detail", "Error"))
     body = {
@@ -78,15 +79,15 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
         "title": title,
         "status": status,
         "detail": f"{request.method} {request.url.path}: {title.lower()}",
-        "hint": "see /openapi.json for the paths and methods there are",
+        "hint": "see /openapi.json for the paths and methods that exist",
         "instance": request.url.path,
     }
-    # a wrong method names the right ones in its Allow header (RFC 9110, 15.5.6)
+    # the answer to a wrong method lists the right ones in its Allow header (RFC 9110, 15.5.6)
     return JSONResponse(body, status, headers=getattr(error, "headers", None), media_type=PROBLEM_MEDIA_TYPE)
 
 
 async def on_unexpected(request: Request, _error: Exception) -> JSONResponse:
-    """Answer the unexpected with an id; the story stays in the log."""
+    """Answer an unexpected error with an id only; its details stay in the log."""
     incident = uuid.uuid4().hex[:8]
     log.error("incident %s: %s %s", incident, request.method, request.url.path)
     body = {
@@ -94,7 +95,7 @@ async def on_unexpected(request: Request, _error: Exception) -> JSONResponse:
         "title": "Unexpected error at the analyst",
         "status": 500,
         "detail": f"incident {incident}",
-        "hint": "give the incident's number to the analyst: the log has the story",
+        "hint": "give the number of the incident to the analyst, whose log has the details",
         "instance": request.url.path,
     }
     return JSONResponse(body, 500, media_type=PROBLEM_MEDIA_TYPE)

@@ -1,5 +1,5 @@
 """Plans and reports for people: text for a terminal, and HTML pages that stand alone.
 
-A page loads nothing from anywhere and runs no script; every text that came from outside is escaped. What
-`analyst_server.services` returns is shown here; nothing is computed from it but sums and ratios.
+A page loads nothing from anywhere and runs no script; every text from outside is escaped. The pages show
+what `analyst_server.services` returns and compute nothing from it but sums and ratios.
 """

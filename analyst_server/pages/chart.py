@@ -1,24 +1,25 @@
-"""Total bytes over the rounds of federated averaging, as an SVG that needs nothing but itself."""
+"""A chart of total bytes over the rounds of federated averaging, as SVG without references."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import Final
 
-from analyst_server.pages.numbers import size
+from analyst_server.pages.elements import size
+from analyst_server.services.planning import Plan
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 420, 84, 16, 86, 52
 _COLOURS: Final = ("--one", "--two", "--three")
 _DASHES: Final = ("9 5", "2 4", "12 4 2 4")
 _HEADROOM: Final = 2.4
-"""How far above one round of ours the picture goes; federated averaging leaves it at the top."""
+"""The height of the chart, in rounds of ours; the lines of federated averaging leave it at the top."""
 
 
 @dataclass(frozen=True)
 class _Axes:
-    """The corner of the plane that is drawn: 0 to ``rounds``, 0 to ``top_bytes``."""
+    """The scales of the chart: from 0 to ``rounds``, and from 0 to ``top_bytes``."""
 
     rounds: float
     top_bytes: float
@@ -32,36 +33,38 @@ class _Axes:
 
 @dataclass(frozen=True)
 class _Line:
-    """A straight line of the chart, from its bytes at no round, and its words in the legend."""
+    """A straight line of the chart, and its text in the legend."""
 
     words: str
     colour: str
     dash: str
     start_bytes: float
+    """At round 0."""
     bytes_a_round: float
     crossing: float | None = None
+    """The round at which it costs as much as formula (6)."""
 
 
-def break_even_chart(plan: dict[str, Any]) -> str:
-    """Return the figure: one round of ours, the formula, federated averaging, and where they cross."""
-    rounds, total = plan["scenario"]["rounds"], plan["total"]
+def break_even_chart(plan: Plan) -> str:
+    """Return the figure: our round, the formula, federated averaging, and where they cost the same."""
+    total = plan.total
     lines = [
-        _Line("data collaboration, formula (6)", "--formula", "", total["formula_bytes"], 0),
-        _Line("the same, ours", "--ours", "10 10", total["ours_bytes"], 0),
+        _Line("data collaboration, formula (6)", "--formula", "", total.formula_bytes, 0),
+        _Line("the same, ours", "--ours", "10 10", total.ours_bytes, 0),
     ]
-    for number, one in enumerate(plan["federated_averaging"]):
-        share, crossing = one["participation"], one["break_even_rounds"]
+    for number, one in enumerate(plan.federated_averaging):
+        share, crossing = one.participation, one.break_even_rounds
         words = f"federated averaging (7), p = {share:g}: R* = {crossing:.3g}"
         colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
-        lines.append(_Line(words, colour, dash, 0, one["one_round_bytes"], crossing))
-    axes = _Axes(rounds, _HEADROOM * max(total["formula_bytes"], total["ours_bytes"]))
+        lines.append(_Line(words, colour, dash, 0, one.one_round_bytes, crossing))
+    axes = _Axes(plan.rounds, _HEADROOM * max(total.formula_bytes, total.ours_bytes))
     crossings = "; ".join(
-        f"at p = {one['participation']:g} after {one['break_even_rounds']:.3g} rounds"
-        for one in plan["federated_averaging"]
+        f"at p = {one.participation:g} after {one.break_even_rounds:.3g} rounds"
+        for one in plan.federated_averaging
     )
     described = (
-        f"One round of data collaboration costs {size(total['formula_bytes'])} by formula (6) and"
-        f" {size(total['ours_bytes'])} as we send it. Federated averaging has cost as much {crossings}."
+        f"One round of data collaboration costs {size(total.formula_bytes)} by formula (6) and"
+        f" {size(total.ours_bytes)} as we send it. Federated averaging costs as much {crossings}."
     )
     return "\n".join(
         [
@@ -73,7 +76,7 @@ def break_even_chart(plan: dict[str, Any]) -> str:
             f'<g transform="translate(0 {_legend_height(lines) - _TOP})">',
             *_grid(axes),
             *(_drawn(line, axes) for line in lines),
-            *(_crossing(line, axes, total["formula_bytes"]) for line in lines),
+            *(_crossing(line, axes, total.formula_bytes) for line in lines),
             "</g>",
             "</svg>",
             f"<figcaption>{escape(described)}</figcaption></figure>",
@@ -119,7 +122,7 @@ def _grid(axes: _Axes) -> list[str]:
 
 
 def _ticks(top: float) -> list[float]:
-    """Up to eight multiples of 1, 2 or 5 times a power of ten, from 0."""
+    """Return up to eight multiples of 1, 2 or 5 times a power of ten, from 0."""
     rough = top / 7
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
@@ -127,7 +130,7 @@ def _ticks(top: float) -> list[float]:
 
 
 def _drawn(line: _Line, axes: _Axes) -> str:
-    """The part of a line inside the picture."""
+    """Return the part of a line that is inside the chart."""
     end = axes.rounds
     if line.bytes_a_round:
         end = min(end, (axes.top_bytes - line.start_bytes) / line.bytes_a_round)
@@ -139,7 +142,7 @@ def _drawn(line: _Line, axes: _Axes) -> str:
 
 
 def _crossing(line: _Line, axes: _Axes, total_bytes: float) -> str:
-    """The break-even line of one participation: down from where the two cost the same."""
+    """Return the break-even mark of one participation: a line down from where both cost the same."""
     if line.crossing is None or line.crossing > axes.rounds:
         return ""
     x, y, bottom = axes.x(line.crossing), axes.y(total_bytes), _HEIGHT - _BOTTOM

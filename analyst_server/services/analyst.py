@@ -1,4 +1,4 @@
-"""What every use case of the analyst needs: its stores, its key, its clock."""
+"""What every use case of the analyst needs: stores, key and clock, and the steps of the ledger."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ class Analyst:
     clock: Callable[[], int]
     max_uplink_bytes: int = 64 * 2**30
     has_sealed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
-    """Wakes this process's worker; others find a sealed round when they look next."""
+    """Wakes the worker of this process; workers of other processes find a sealed round at their next poll."""
 
     def sign(self, message: Message) -> bytes:
+        """Return the message, signed by the analyst."""
         return sign(message, self.key, self.certificate)
 
     def verify_from(self, sender: Identity, kind: type[M], body: bytes) -> Verified[M]:
-        """Verify a signed message that must be the sender's own.
+        """Return a signed message that must be the sender's own, verified.
 
         Raises `NotPermittedError` if another party signed it, and what `verify` raises.
         """
@@ -49,7 +50,7 @@ class Analyst:
 
 
 def stored_terms(collaboration: Collaboration) -> Terms:
-    """Return the terms; they were checked when they were stored."""
+    """Return the terms of a collaboration, which were checked when they were stored."""
     return decode_stored(Terms, collaboration.terms)
 
 
@@ -64,9 +65,9 @@ def find(unit: Unit, collaboration_id: str) -> Collaboration:
 def find_as_member(
     unit: Unit, collaboration_id: str, sender: Identity, *, at: int | None = None
 ) -> tuple[Collaboration, Member]:
-    """Return a collaboration and the sender's membership; with ``at``, note that it was seen.
+    """Return a collaboration and the sender's membership; with ``at``, note when the sender was seen.
 
-    Whoever is no member learns no more than whoever asks for a wrong id.
+    Raises `NotFoundError`, for a sender who is not a member as for an id that does not exist.
     """
     collaboration = find(unit, collaboration_id)
     member = unit.member(collaboration_id, sender.name) if sender.role != "analyst" else None
@@ -78,14 +79,14 @@ def find_as_member(
 
 
 def find_to_view(unit: Unit, collaboration_id: str, viewer: Identity | None) -> Collaboration:
-    """Return a collaboration for a member, or with None for the analyst's operator."""
+    """Return a collaboration for a member or, with None, for the operator; raises `NotFoundError`."""
     if viewer is None:
         return find(unit, collaboration_id)
     return find_as_member(unit, collaboration_id, viewer)[0]
 
 
 def require_lead(sender: Identity, terms: Terms | None = None) -> None:
-    """Raise `NotPermittedError` unless the sender leads the consortium, and this collaboration."""
+    """Raise `NotPermittedError` unless the sender leads the consortium and the collaboration of ``terms``."""
     if sender.role != "lead" or (terms is not None and sender.name != terms.lead):
         raise NotPermittedError(f"{sender.name} is not the lead institution")
 
@@ -99,11 +100,12 @@ def move(
     party: str | None = None,
     subject: bytes | None = None,
 ) -> LedgerRow:
-    """Take one step of the table of states, and enter it into the ledger.
+    """Take one step of the table of states, enter it into the ledger, and return the entry.
 
     ``subject`` is the digest of what the step is about (docs/protocol.md, "Ledger").
 
-    Raises `OutOfOrderError`, or `LimitExceededError` for a party that fills the ledger.
+    Raises `OutOfOrderError` if the state has no such step, and `LimitExceededError` if the party has taken
+    too many.
     """
     collaboration.state = advance(collaboration.now_in, event)
     collaboration.updated_at = at

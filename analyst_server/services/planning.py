@@ -1,16 +1,16 @@
-"""What a round would cost before anybody sends a byte: the paper's formulas, and ours beside them.
+"""What a round would cost, before anybody sends a byte: by the paper's formulas and in our messages.
 
 Formulas (3) to (8) are those of `metering.formulas`. "Ours" is what this protocol puts into the bodies of
 its messages for the same work: arrays in the number type of the terms, labels, a seed for the anchor, digests
-and signed manifests. HTTP, TLS and control traffic are measured, not planned: the report of a collaboration
-has them.
+and signed manifests. HTTP, TLS and control traffic cannot be planned: the report of a collaboration has
+their measured bytes.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Final, get_args
+from typing import Final, TypedDict, get_args
 
 from metering import formulas
 from protocol.arrays import DIGEST_BYTES
@@ -43,11 +43,13 @@ _SIGNATURE_BYTES: Final = 72
 _CIPHERTEXT_BYTES: Final = 1120 + SEED_BYTES + 16
 """The seed sealed with ML-KEM-768 and X25519 (docs/protocol.md, "Sealing")."""
 _FEWEST_ROUNDS: Final = 10
+PARTICIPATION: Final = (1.0, 0.1)
+"""The shares of parties that federated averaging is compared at by default."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """The symbols of the formulas, and what the terms would choose. Valid once constructed.
+    """The symbols of the formulas, and the choices of the terms. Valid once constructed.
 
     Attributes
     ----------
@@ -56,13 +58,13 @@ class Scenario:
     model_parameters : int
         N.
     bits : int
-        q of the formulas. Ours follows ``rep_dtype``; the model and G_i are float32 at least.
+        q of the formulas. Our arrays follow ``rep_dtype``; the model and G_i are float32 at least.
     participation : tuple of float
         Each p of federated averaging to compare with.
     rounds : int or None
-        R of federated averaging; by default twice the largest R*, and at least 10.
+        R of federated averaging; by default twice the largest R*, but at least 10.
     rep_dtype, anchor_kind, classes : str, str, int
-        As in the terms. A square anchor has m rows, whatever ``anchor_rows`` says.
+        As in the terms. A square anchor has m rows, whatever ``anchor_rows`` is.
     """
 
     parties: int
@@ -72,7 +74,7 @@ class Scenario:
     latent_dim: int
     model_parameters: int
     bits: int = formulas.FORMULA_BITS
-    participation: tuple[float, ...] = (1.0, 0.1)
+    participation: tuple[float, ...] = PARTICIPATION
     rounds: int | None = None
     rep_dtype: RowType = "f4"
     anchor_kind: str = "haar"
@@ -98,6 +100,7 @@ class Scenario:
 
     @property
     def our_anchor_rows(self) -> int:
+        """Return the rows that the anchor has in our messages."""
         return self.features if ANCHORS[self.anchor_kind].is_square else self.anchor_rows
 
 
@@ -106,26 +109,87 @@ def _between(name: str, value: int, low: int, high: int) -> None:
         raise ValueError(f"{name} must lie between {low} and {high}, got {value}")
 
 
-def plan(scenario: Scenario) -> dict[str, Any]:
-    """Return formulas (3) to (8) term by term, ours beside them, and federated averaging."""
-    rows = _rows(scenario)
-    formula_bytes = sum(row["formula_bytes"] for row in rows)
-    ours_bytes = sum(row["ours_bytes"] for row in rows)
-    compared = [_federated(scenario, share, ours_bytes) for share in scenario.participation]
-    furthest = max(one["break_even_rounds"] for one in compared)
+@dataclass(frozen=True)
+class Comparison:
+    """The bytes of something by the formulas, and ours."""
+
+    formula: str
+    """The number of the formula, or what stands for it."""
+    what: str
+    formula_bytes: float
+    ours_bytes: int
+    ratio: float | None
+    """Ours over the formula; None where the formula has nothing."""
+
+
+@dataclass(frozen=True)
+class FederatedAveraging:
+    """Formulas (7) and (8) for one participation."""
+
+    participation: float
+    one_round_bytes: float
+    break_even_terms: formulas.BreakEven
+    break_even_rounds: float
+    """R*: rounds that cost as much as formula (6)."""
+    our_break_even_rounds: float
+    """Rounds that cost as much as our round."""
+    rounds: int
+    bytes: float
+    """Of all ``rounds``."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a round would cost, and federated averaging instead."""
+
+    scenario: Scenario
+    rounds: int
+    """Of federated averaging, as the scenario chose or by default."""
+    terms: tuple[Comparison, ...]
+    """Each term of formula (6), and what the formulas leave out."""
+    total: Comparison
+    federated_averaging: tuple[FederatedAveraging, ...]
+    """One for each participation of the scenario."""
+
+    def as_json(self) -> dict[str, object]:
+        """Return the plan as ``--json`` shows it: the rounds stand in the scenario."""
+        found = asdict(self)
+        rounds = found.pop("rounds")
+        return {**found, "scenario": {**found["scenario"], "rounds": rounds}}
+
+
+def plan(scenario: Scenario) -> Plan:
+    """Return formulas (3) to (8) term by term, our bytes beside them, and federated averaging."""
+    terms = _terms(scenario)
+    total = compare(
+        "(6)",
+        "the whole round",
+        sum(row.formula_bytes for row in terms),
+        sum(row.ours_bytes for row in terms),
+    )
+    found = [_break_even(scenario, share) for share in scenario.participation]
+    furthest = max(one.total_rounds for one in found)
     rounds = scenario.rounds or max(_FEWEST_ROUNDS, math.ceil(2 * furthest))
-    return {
-        "scenario": {**asdict(scenario), "rounds": rounds},
-        "terms": rows,
-        "total": _row("(6)", "the whole round", formula_bytes, ours_bytes),
-        "federated_averaging": [
-            {**one, "rounds": rounds, "bytes": rounds * one["one_round_bytes"]} for one in compared
-        ],
-    }
+    return Plan(
+        scenario=scenario,
+        rounds=rounds,
+        terms=terms,
+        total=total,
+        federated_averaging=tuple(
+            _federated(scenario, share, rounds, one, total.ours_bytes)
+            for share, one in zip(scenario.participation, found, strict=True)
+        ),
+    )
 
 
-def _rows(scenario: Scenario) -> list[dict[str, Any]]:
-    """Return one line for each term of formula (6), and for what the formulas leave out."""
+def compare(formula: str, what: str, formula_bytes: float, ours_bytes: int) -> Comparison:
+    """Return a comparison with its ratio."""
+    ratio = ours_bytes / formula_bytes if formula_bytes else None
+    return Comparison(formula, what, formula_bytes, ours_bytes, ratio)
+
+
+def _terms(scenario: Scenario) -> tuple[Comparison, ...]:
+    """Return one line for each term of formula (6), and for each part that the formulas leave out."""
     c, n, latent_dim = scenario.parties, scenario.rows, scenario.latent_dim
     uplink = formulas.uplink(
         rows=n, anchor_rows=scenario.anchor_rows, latent_dim=latent_dim, bits=scenario.bits
@@ -136,20 +200,23 @@ def _rows(scenario: Scenario) -> list[dict[str, Any]]:
     anchor = formulas.anchor(anchor_rows=scenario.anchor_rows, features=scenario.features, bits=scenario.bits)
     rep, anchor_rep, labels, *scales, change, model = payload = _payload_bytes(scenario)
     digests = sum(DIGEST_BYTES * -(-size // DEFAULT_CHUNK_BYTES) for size in payload)
-    return [
-        _row("(3)", "rows X_i F_i", c * uplink.rep_bytes, c * rep),
-        _row("(3)", "anchor A F_i", c * uplink.anchor_rep_bytes, c * anchor_rep),
-        _row("", "labels", 0, c * labels),
-        _row("", "scales of 8-bit integers", 0, c * sum(scales)),
-        _row("(4)", "change of basis G_i", c * downlink.change_of_basis_bytes, c * change),
-        _row("(4)", "model h", c * downlink.model_bytes, c * model),
-        _row("(5)", "anchor A; ours: its seed", anchor, _anchor_bytes(scenario)),
-        _row("", "signatures, seals and digests", 0, c * (digests + _signed_bytes(scenario.rep_dtype))),
-    ]
+    return (
+        compare("(3)", "rows X_i F_i", c * uplink.rep_bytes, c * rep),
+        compare("(3)", "anchor A F_i", c * uplink.anchor_rep_bytes, c * anchor_rep),
+        compare("", "labels", 0, c * labels),
+        compare("", "scales of 8-bit integers", 0, c * sum(scales)),
+        compare("(4)", "change of basis G_i", c * downlink.change_of_basis_bytes, c * change),
+        compare("(4)", "model h", c * downlink.model_bytes, c * model),
+        compare("(5)", "anchor A; ours: its seed", anchor, _anchor_bytes(scenario)),
+        compare("", "signatures, seals and digests", 0, c * (digests + _signed_bytes(scenario.rep_dtype))),
+    )
 
 
 def _anchor_bytes(scenario: Scenario) -> int:
-    """Return the bytes of the seeds, up and down for each; of a matrix, up once and down to all others."""
+    """Return the bytes of an anchor.
+
+    Every seed goes up and down; the matrix of a public anchor goes up once and down to the others.
+    """
     c = scenario.parties
     is_matrix = ANCHORS[scenario.anchor_kind].travels_as_matrix
     return 2 * c * SEED_BYTES + (c * 4 * scenario.anchor_rows * scenario.features if is_matrix else 0)
@@ -170,11 +237,21 @@ def _payload_bytes(scenario: Scenario) -> list[int]:
     ]
 
 
+class _Bound(TypedDict):
+    """What binds a message to its collaboration."""
+
+    collaboration_id: str
+    terms_digest: bytes
+
+
 def _signed_bytes(rep_dtype: RowType) -> int:
-    """Return what is signed or sealed for one party, to within some ten bytes: numbers differ in length."""
+    """Return the bytes that are signed or sealed for one party.
+
+    Exact to within some ten bytes, as encoded numbers differ in length.
+    """
     rep = [_array(name, rep_dtype, 2) for name in ("rep", "anchor_rep")]
     scales = [_array(name, "f4", 1) for name in SCALE_ARRAYS] if rep_dtype == "i1" else []
-    bound: dict[str, Any] = {"collaboration_id": _ID, "terms_digest": _DIGEST}
+    bound: _Bound = {"collaboration_id": _ID, "terms_digest": _DIGEST}
     uplink = UplinkManifest(
         **bound, party=_PARTY, anchor_commitment=_DIGEST, arrays=(*rep, _array("labels", "u1", 1), *scales)
     )
@@ -210,16 +287,8 @@ def _envelope_bytes(message: Message) -> int:
     return len(encode(signed))
 
 
-def _federated(scenario: Scenario, participation: float, ours_bytes: int) -> dict[str, Any]:
-    """Formulas (7) and (8) for one share of parties in each round."""
-    one_round = formulas.federated_averaging(
-        rounds=1,
-        participation=participation,
-        parties=scenario.parties,
-        model_parameters=scenario.model_parameters,
-        bits=scenario.bits,
-    )
-    found = formulas.break_even_rounds(
+def _break_even(scenario: Scenario, participation: float) -> formulas.BreakEven:
+    return formulas.break_even_rounds(
         mean_rows=scenario.rows,
         anchor_rows=scenario.anchor_rows,
         features=scenario.features,
@@ -228,20 +297,24 @@ def _federated(scenario: Scenario, participation: float, ours_bytes: int) -> dic
         participation=participation,
         parties=scenario.parties,
     )
-    return {
-        "participation": participation,
-        "one_round_bytes": one_round,
-        "break_even_terms": asdict(found),
-        "break_even_rounds": found.total_rounds,
-        "our_break_even_rounds": ours_bytes / one_round,
-    }
 
 
-def _row(formula: str, what: str, formula_bytes: float, ours_bytes: int) -> dict[str, Any]:
-    return {
-        "formula": formula,
-        "what": what,
-        "formula_bytes": formula_bytes,
-        "ours_bytes": ours_bytes,
-        "ratio": ours_bytes / formula_bytes if formula_bytes else None,
-    }
+def _federated(
+    scenario: Scenario, participation: float, rounds: int, found: formulas.BreakEven, ours_bytes: int
+) -> FederatedAveraging:
+    one_round_bytes = formulas.federated_averaging(
+        rounds=1,
+        participation=participation,
+        parties=scenario.parties,
+        model_parameters=scenario.model_parameters,
+        bits=scenario.bits,
+    )
+    return FederatedAveraging(
+        participation=participation,
+        one_round_bytes=one_round_bytes,
+        break_even_terms=found,
+        break_even_rounds=found.total_rounds,
+        our_break_even_rounds=ours_bytes / one_round_bytes,
+        rounds=rounds,
+        bytes=rounds * one_round_bytes,
+    )

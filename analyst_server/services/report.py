@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from analyst_server.services.analyst import Analyst, find, find_as_member, stored_terms
 from analyst_server.services.ingest import stored_manifest
@@ -13,6 +13,7 @@ from analyst_server.store import Collaboration, Unit, Uplink
 from metering.counts import Counts
 from metering.explanation import (
     PartyExplanation,
+    RoundBytes,
     RoundExplanation,
     Transfer,
     anchor_transfer,
@@ -30,13 +31,104 @@ from protocol.operations import Kind
 from protocol.terms import Terms
 
 
-def for_member(analyst: Analyst, sender: Identity, collaboration_id: str) -> dict[str, Any]:
+class AnchorShape(TypedDict):
+    """The anchor of a report."""
+
+    kind: str
+    rows: int
+
+
+class PartyReport(TypedDict):
+    """What one party sent and is sent."""
+
+    party: str
+    rows: int
+    uplink_formula_bytes: float
+    uplink_payload_bytes: int
+    downlink_formula_bytes: float | None
+    """None until the model is trained."""
+    received_at: int | None
+    privacy: dict[str, Any] | None
+    """The fields of its `PrivacyRecord`; None where the viewer is another member."""
+
+
+class Suspicion(TypedDict):
+    """A party that breaks an assumption of the alignment."""
+
+    party: str
+    assumption: str
+    evidence: str
+    rows: int
+
+
+class AlignmentReport(TypedDict):
+    """The diagnostics of the alignment. Rounds of earlier versions have fewer of them."""
+
+    concordance_gap: float
+    party_gaps: dict[str, float]
+    spectrum_spread: NotRequired[dict[str, float]]
+    singular_values: NotRequired[dict[str, tuple[float, float]]]
+    span_angles: NotRequired[dict[str, tuple[float, float]]]
+    """The median and the largest principal angle, in degrees."""
+    suspicions: NotRequired[list[Suspicion]]
+    left_out: NotRequired[list[str]]
+    """Parties whose rows did not train the model."""
+
+
+class Results(TypedDict):
+    """What the round computed."""
+
+    rows: int
+    model_parameters: int
+    converged: bool
+    parity_gap: float
+    hold_out_scores: dict[str, float] | None
+    """None if there are too few rows to keep some aside."""
+    alignment: AlignmentReport
+
+
+class Step(TypedDict):
+    """An entry of the ledger, without its digests."""
+
+    at: int
+    event: str
+    party: str | None
+    state: str
+
+
+class Report(TypedDict):
+    """What happened in a collaboration and what it cost, as the REST API and ``--json`` show it."""
+
+    collaboration_id: str
+    title: str
+    state: str
+    failure: str | None
+    alignment: str
+    """The name of the method."""
+    anchor: AnchorShape
+    features: int
+    latent_dim: int
+    downlink: str
+    results: Results | None
+    parties: list[PartyReport]
+    """Those whose uplink is received."""
+    wire: RoundBytes | None
+    """None if nothing was measured yet."""
+    history: list[Step]
+
+
+def for_member(analyst: Analyst, sender: Identity, collaboration_id: str) -> Report:
+    """Return the report for a member: its own bytes and privacy record, and what all members may know.
+
+    Raises `NotFoundError`.
+    """
     with analyst.records.begin() as unit:
         find_as_member(unit, collaboration_id, sender)
         return _report(unit, find(unit, collaboration_id), sender.name)
 
 
-def for_operator(analyst: Analyst, collaboration_id: str) -> dict[str, Any]:
+def for_operator(analyst: Analyst, collaboration_id: str) -> Report:
+    """Return the report for the analyst's operator, with every party's bytes; raises `NotFoundError`."""
     with analyst.records.begin() as unit:
         return _report(unit, find(unit, collaboration_id))
 
@@ -44,9 +136,9 @@ def for_operator(analyst: Analyst, collaboration_id: str) -> dict[str, Any]:
 def explain_round(
     unit: Unit, collaboration: Collaboration, viewer: str | None = None
 ) -> RoundExplanation | None:
-    """Return where the measured bytes went, or None if nothing was measured.
+    """Return the explanation of the measured bytes, or None if nothing was measured.
 
-    ``viewer`` sees its own bytes only: how often others ask is theirs to know.
+    A ``viewer`` gets its own bytes only: how often other members send requests is not its concern.
     """
     terms = stored_terms(collaboration)
     parties = [party for party in terms.parties if viewer in (None, party)]
@@ -87,17 +179,18 @@ def _explain_party(
     return explain_party(party, counts, membership, uplink=sent, downlink=received, anchor=anchor)
 
 
-def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None) -> dict[str, Any]:
+def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None) -> Report:
     terms = stored_terms(collaboration)
     explanation = explain_round(unit, collaboration, viewer)
     uplinks = unit.received_uplinks(collaboration.id)
-    results = collaboration.results or {}
+    results = cast("Results | None", collaboration.results)
+    model_parameters = results.get("model_parameters", 0) if results else 0
     formulas = whole_round(
         rows=[uplink.rows for uplink in uplinks],
         anchor_rows=terms.anchor.rows,
         features=terms.table_schema.width,
         latent_dim=terms.latent_dim,
-        model_parameters=results.get("model_parameters", 0),
+        model_parameters=model_parameters,
         bits=FORMULA_BITS,
     )
     return {
@@ -110,7 +203,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
         "features": terms.table_schema.width,
         "latent_dim": terms.latent_dim,
         "downlink": terms.downlink,
-        "results": collaboration.results,
+        "results": results,
         "parties": [
             {
                 "party": uplink.party,
@@ -118,10 +211,10 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
                 "uplink_formula_bytes": up.total_bytes,
                 "uplink_payload_bytes": uplink.payload_bytes,
                 "downlink_formula_bytes": (
-                    downlink_formula_bytes(terms, results.get("model_parameters", 0)) if results else None
+                    downlink_formula_bytes(terms, model_parameters) if results else None
                 ),
                 "received_at": uplink.received_at,
-                # what others did to their rows is theirs and the analyst's to know
+                # what a party did to its rows is known to itself and to the analyst only
                 "privacy": stored_manifest(uplink).privacy.model_dump()
                 if viewer in (None, uplink.party)
                 else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,10 @@ import httpx
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from analyst_server.api.problems import PROBLEM_MEDIA_TYPE
 from analyst_server.app import create_app
 from analyst_server.settings import Settings
+from protocol.operations import APPEND, find
 from tests.harness.certificates import shared_member
 from tests.harness.world import World, role_of
 
@@ -52,7 +55,26 @@ class InProcess(httpx.BaseTransport):
             body = b"".join([piece async for piece in found.aiter_raw()])  # as it came: perhaps compressed
             return httpx.Response(found.status_code, headers=found.headers, stream=_Whole(body))
 
-        return asyncio.run(answer())
+        found = asyncio.run(answer())
+        check_against_the_table(request, found)
+        return found
+
+
+def check_against_the_table(request: httpx.Request, answer: httpx.Response) -> None:
+    """Raise if an operation answers what `protocol.operations` does not have."""
+    called = find(request.method, request.url.path)
+    if called is None or request.method == "HEAD" or answer.status_code in (408, 500):
+        return
+    operation, _ = called
+    media_type = answer.headers.get("content-type")
+    if media_type == PROBLEM_MEDIA_TYPE:
+        slug = json.loads(answer.read())["type"].rpartition("/")[2]
+        assert slug in {problem.code for problem in operation.all_problems}, (operation.name, slug)
+    elif answer.status_code == 204:
+        assert operation.answer is None or operation is APPEND
+    else:
+        assert media_type == operation.answer, operation.name
+        assert answer.status_code == 200 or (answer.status_code == 201 and operation.creates)
 
 
 class Api:

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from analyst_server import enrolment
-from analyst_server.opening import open_analyst
-from analyst_server.services import collaborations
+from analyst_server import installation
+from analyst_server.installation import open_analyst
+from analyst_server.services import prepare
 from analyst_server.services.analyst import Analyst as OpenedAnalyst
 from analyst_server.settings import Settings
 from odc_demo.actors import Analyst, Institution, found_consortium, join_all
@@ -103,8 +103,8 @@ class Consortium:
     def publish(self, **changes: Any) -> str:
         """Publish terms and return the id of the collaboration."""
         with self.operator() as opened:
-            made = collaborations.complete_terms(opened, terms(self.names, **changes))
-            return collaborations.create(opened, made).id
+            made = prepare.complete_terms(opened, terms(self.names, **changes))
+            return prepare.create(opened, made).id
 
     def anchored(self, **changes: Any) -> str:
         """Publish terms, sign them everywhere and draw the anchor."""
@@ -250,9 +250,9 @@ def _found(made: Consortium) -> None:
         lead, name="Test consortium", party=made.names[0], analyst_url=analyst.url, passphrase=PASSPHRASE
     )
     identity = analyst.data_dir / "identity"
-    request = enrolment.join(identity, sdk.invite(lead, "analyst", role="analyst"), now=unix_now())
+    request = installation.join(identity, sdk.invite(lead, "analyst", role="analyst"), now=unix_now())
     certificate = sdk.approve_request(lead, request, PASSPHRASE).certificate
-    enrolment.install(identity, certificate.public_bytes(Encoding.PEM), now=unix_now())
+    installation.install(identity, certificate.public_bytes(Encoding.PEM), now=unix_now())
     analyst.start()
     for name in others:
         invitation = sdk.invite(lead, name)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from analyst_server import enrolment
+from analyst_server import installation
 from analyst_server.app import create_app
-from analyst_server.opening import open_analyst
-from analyst_server.services import collaborations, rounds
+from analyst_server.installation import open_analyst
+from analyst_server.services import prepare as preparation
+from analyst_server.services import rounds
 from analyst_server.services.round_work import align_parties, train_model
 from analyst_server.settings import Settings
 from protocol.invitation import Invitation
@@ -90,9 +91,9 @@ class Consortium:
         create_consortium(self.lead, name="Heart", party=LEAD, analyst_url=URL, passphrase=PASSPHRASE)
         self.settings = Settings(data_dir=directory / "analyst")
         invitation = invite(self.lead, "analyst", role="analyst")
-        request = enrolment.join(self.settings.identity_dir, invitation, now=self.clock())
+        request = installation.join(self.settings.identity_dir, invitation, now=self.clock())
         issued = approve_request(self.lead, request, PASSPHRASE).certificate
-        enrolment.install(self.settings.identity_dir, issued.public_bytes(Encoding.PEM), now=self.clock())
+        installation.install(self.settings.identity_dir, issued.public_bytes(Encoding.PEM), now=self.clock())
         new_database(self.settings.data_dir / "odc.sqlite")
         self.analyst = open_analyst(self.settings, self.clock)
         self.app = create_app(self.analyst, self.settings)
@@ -132,8 +133,8 @@ class Consortium:
         return self
 
     def publish(self, **changed: Any) -> str:
-        terms = collaborations.complete_terms(self.analyst, draft(**changed))
-        self.id = collaborations.create(self.analyst, terms).id
+        terms = preparation.complete_terms(self.analyst, draft(**changed))
+        self.id = preparation.create(self.analyst, terms).id
         return self.id
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.services import collaborations
+from analyst_server.services import prepare
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.store import Collaboration, DirectoryBlobs, Records
@@ -77,7 +77,7 @@ def make_terms(**changed: Any) -> Terms:
 
 
 DRAFT = make_terms().model_dump(mode="json", exclude={"consortium_id", "collaboration_id"})
-"""Terms as the operator hands them in: without the ids the analyst gives them."""
+"""Terms as the operator submits them: without the ids that the analyst adds."""
 
 
 @dataclass
@@ -199,7 +199,7 @@ class World:
 
     def publish(self, terms: Terms | None = None) -> Terms:
         self.terms = terms or self.terms
-        collaborations.create(self.analyst, self.terms)
+        prepare.create(self.analyst, self.terms)
         return self.terms
 
     @property
@@ -229,7 +229,7 @@ class World:
 
     def accept(self, *parties: str) -> None:
         for party in parties:
-            collaborations.accept(self.analyst, identity(party), self.id, self.acceptance(party))
+            prepare.accept(self.analyst, identity(party), self.id, self.acceptance(party))
 
     def sealed_anchor(self, party: str, *, by: str = LEAD, seed: bytes = SEED, **changed: Any) -> bytes:
         values = {
@@ -244,7 +244,7 @@ class World:
 
     def publish_anchor(self, bodies: list[bytes] | None = None, *, by: str = LEAD) -> None:
         sent = bodies if bodies is not None else [self.sealed_anchor(party) for party in self.terms.parties]
-        collaborations.publish_anchor(self.analyst, identity(by), self.id, sent)
+        prepare.publish_anchor(self.analyst, identity(by), self.id, sent)
 
     def until_anchored(self, terms: Terms | None = None) -> World:
         self.publish(terms)

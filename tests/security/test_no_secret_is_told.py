@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from analyst_server.pages.report_text import report_text
+from analyst_server.pages.report import report_text
 from protocol.envelope import SealingKey
 from protocol.errors import InputError
 from protocol.messages import Receipt

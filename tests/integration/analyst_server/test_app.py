@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from analyst_server import app as app_module
 from analyst_server.app import create_app
-from analyst_server.opening import open_analyst, unix_now
+from analyst_server.installation import open_analyst, unix_now
 from analyst_server.settings import Settings
 from protocol.errors import CertificateRequiredError
 from tests.harness.certificates import NOW, shared_member, shared_root

@@ -13,7 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from analyst_server import __main__, cli, serving
-from analyst_server.services import downlinks, rounds, tokens
+from analyst_server.services import api_tokens, downlinks, rounds
 from protocol import __version__
 from protocol.errors import CertificateRequiredError, InputError, OutOfOrderError, TokenRefusedError
 from runtime.terminal import exit_code
@@ -289,7 +289,7 @@ def test_the_operators_token_is_made_listed_and_revoked(run: Run, world: World) 
     made = json.loads(
         run("token", "create", "--scope", "manage", "--collaboration", world.id, "--json").output
     )
-    grant = tokens.check(world.analyst, made["token"])
+    grant = api_tokens.check(world.analyst, made["token"])
     assert (grant.holder, grant.scope, grant.only) == (None, "manage", world.id)
     listed = run("token", "list").output
     assert made["token_id"] in listed
@@ -297,7 +297,7 @@ def test_the_operators_token_is_made_listed_and_revoked(run: Run, world: World) 
     assert run("token", "revoke", made["token"]).output == "revoked\n"
     assert "revoked" in run("token", "list").output
     with pytest.raises(TokenRefusedError):
-        tokens.check(world.analyst, made["token"])
+        api_tokens.check(world.analyst, made["token"])
 
 
 def test_a_person_is_shown_the_token_once(run: Run) -> None:

@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from fastapi.routing import APIRoute
 
-from analyst_server.api import problems, routes
+from analyst_server.api import problems
 from protocol import limits, version
 from protocol.codec import Message
 from protocol.errors import all_errors
 from protocol.messages import DTYPE_BYTES
+from protocol.operations import OPERATIONS, Caller
 from protocol.states import TRANSITIONS, State
 from protocol.terms import ANCHORS
 from tests.vectors import generate
@@ -129,26 +129,23 @@ def test_the_media_types_are_in_the_document() -> None:
         assert name in text()
 
 
-def test_the_requests_in_the_document_are_the_routes_of_the_server() -> None:
-    nobody: object = None  # the routes are only listed, never asked
-    served = {
-        (method, route.path)
-        for router in (
-            routes.discovery_routes(1),
-            routes.enrolment_routes(nobody),  # type: ignore[arg-type]
-            routes.trust_routes(nobody),  # type: ignore[arg-type]
-            routes.collaboration_routes(nobody),  # type: ignore[arg-type]
-            routes.result_routes(nobody),  # type: ignore[arg-type]
-            routes.operator_routes(nobody),  # type: ignore[arg-type]
-            routes.token_routes(nobody),  # type: ignore[arg-type]
-            routes.uplink_routes(nobody, 1.0),  # type: ignore[arg-type]
-        )
-        for route in router.routes
-        if isinstance(route, APIRoute)
-        for method in route.methods or ()
-    }
-    written = set(re.findall(r"`(GET|POST|PUT|HEAD|PATCH|DELETE) (/[^\s`]*)`", text()))
-    assert written == served
+WHO = {
+    Caller.ANYBODY: "anybody",
+    Caller.CERTIFIED: "any certificate",
+    Caller.INSTITUTION: "institution, lead",
+    Caller.LEAD: "lead",
+    Caller.MEMBER: "member",
+    Caller.OWNER: "owner",
+    Caller.LISTER: "any certificate, or token",
+    Caller.READER: "member, or token",
+    Caller.OPERATOR: "operator's token",
+}
+
+
+def test_the_requests_in_the_document_are_the_table_of_operations() -> None:
+    """Each with who may call it: the table decides, and the document is what people read."""
+    rows = re.findall(r"^\| `([A-Z]+) (/[^\s`]*)`[^|]* \| ([^|]*) \| .* \|$", text(), re.MULTILINE)
+    assert sorted(rows) == sorted((one.method, one.path, WHO[one.caller]) for one in OPERATIONS)
 
 
 def test_the_examples_in_json_parse() -> None:

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from protocol import operations
 from protocol.operations import OPERATIONS, Operation, find, kind_of
 
+REPOSITORY = Path(__file__).parents[3]
+ADDRESSES = ("/v1", "/healthz", "/.well-known")
+MAY_WRITE_THEM = ("protocol/operations.py", "analyst_server/api/line.py")
 IDS = dict.fromkeys(("collaboration_id", "upload_id", "invitation_id", "token_id"), "0f" * 16)
 
 
@@ -15,9 +20,15 @@ def test_every_operation_has_a_name_and_an_address_of_its_own() -> None:
     assert max(Counter((one.method, one.path) for one in OPERATIONS).values()) == 1
 
 
-def test_every_operation_of_the_module_is_in_the_table() -> None:
-    named = [value for value in vars(operations).values() if isinstance(value, Operation)]
-    assert list(OPERATIONS) == named
+def test_every_operation_stands_in_the_table_under_the_name_of_its_constant() -> None:
+    named = {name: value for name, value in vars(operations).items() if isinstance(value, Operation)}
+    assert list(OPERATIONS) == list(named.values())
+    assert [one.name for one in OPERATIONS] == [name.lower() for name in named]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+def test_every_problem_of_an_operation_is_named_once(operation: Operation) -> None:
+    assert max(Counter(operation.all_problems).values()) == 1
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
@@ -32,6 +43,9 @@ def test_an_unknown_address_is_no_operation() -> None:
     assert find("GET", "/v1/nothing") is None
     assert find("DELETE", "/healthz") is None
     assert find("GET", "/v1/collaborations/a/b/terms") is None
+    assert find("GET", "/v1/collaborations/a/terms") is None
+    assert find("GET", "/xwell-known/odc") is None
+    assert find("GET", "/v1/enrolments/") is None
 
 
 @pytest.mark.parametrize("path", sorted({one.path for one in OPERATIONS}))
@@ -59,3 +73,14 @@ def test_all_methods_of_an_address_are_metered_alike(path: str) -> None:
 )
 def test_a_request_is_known_by_its_address(path: str, kind: str, collaboration_id: str) -> None:
     assert kind_of(path) == (kind, collaboration_id)
+
+
+@pytest.mark.parametrize("package", ["protocol", "metering", "runtime", "analyst_server", "user_client"])
+def test_no_address_is_written_outside_the_table(package: str) -> None:
+    found = [
+        (str(file.relative_to(REPOSITORY)), node.value)
+        for file in sorted((REPOSITORY / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(ADDRESSES)
+    ]
+    assert [(file, text) for file, text in found if file not in MAY_WRITE_THEM] == []

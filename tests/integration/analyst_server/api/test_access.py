@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from analyst_server.api.access import RequireIdentity, _sender, is_public
-from analyst_server.services.tokens import Grant
+from analyst_server.api.access import RequireIdentity, admit, is_public
+from analyst_server.services.api_tokens import Grant
 from protocol.errors import CertificateRequiredError
+from protocol.operations import OPERATIONS, Caller, Operation
 from tests.harness.app import Api, routes, slug
 from tests.harness.certificates import NOT_AFTER, NOT_BEFORE, issue, make_root, shared_root
 from tests.harness.world import HOSPITAL, LEAD, Clock
-
-PUBLIC = {("GET", "/.well-known/odc"), ("GET", "/healthz")}
 
 
 @pytest.mark.parametrize("path", ["/.well-known/odc", "/healthz"])
@@ -40,6 +39,11 @@ def test_discovery_names_versions_and_limits(api: Api) -> None:
         ("POST", "/v1/collaborations", False),
         ("GET", "/v1/enrolmentsx", False),
         ("GET", "/openapi.json", False),
+        ("GET", "/v1/enrolments/", False),
+        ("GET", f"/v1/enrolments/{'0' * 32}/certificate", False),
+        ("DELETE", "/healthz", False),
+        ("GET", "/v1/revocations", True),
+        ("PUT", "/v1/revocations", False),
     ],
 )
 def test_only_asking_for_a_certificate_is_public_besides(method: str, path: str, public: bool) -> None:
@@ -100,10 +104,17 @@ def test_a_name_in_a_header_is_no_identity(api: Api) -> None:
     assert answer.status_code == 401
 
 
-def test_a_public_route_that_asks_for_a_sender_all_the_same_is_refused() -> None:
-    request = Request({"type": "http", "state": {"identity": None}, "headers": []})
-    with pytest.raises(CertificateRequiredError):
-        _sender(request)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+def test_a_route_checks_its_callers_itself_besides(operation: Operation) -> None:
+    """As if `RequireIdentity` had let a stranger through."""
+    check: Any = admit(operation)[0].dependency
+    state = {"identity": None, "certificate": None, "grant": None}
+    request = Request({"type": "http", "state": state, "headers": [], "path_params": {}})
+    if operation.caller is Caller.ANYBODY:
+        asyncio.run(check(request))
+    else:
+        with pytest.raises(CertificateRequiredError):
+            asyncio.run(check(request))
 
 
 def test_what_is_not_http_passes() -> None:

@@ -83,7 +83,7 @@ def test_the_unexpected_is_told_by_a_number_and_nothing_else(
     def fail(*_: object) -> None:
         raise RuntimeError("secret value")
 
-    monkeypatch.setattr("analyst_server.services.collaborations.listing", fail)
+    monkeypatch.setattr("analyst_server.services.views.listing", fail)
     answer = api.as_party(HOSPITAL).get("/v1/collaborations")
     assert (answer.status_code, slug(answer)) == (500, "unexpected")
     assert "secret" not in answer.text

@@ -8,11 +8,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from starlette.requests import ClientDisconnect
 
-from analyst_server.api import routes
+from analyst_server.api import uploads
+from analyst_server.api.problems import STATUS
 from protocol.codec import decode, pack_list, unpack_list
 from protocol.envelope import decode_stored, verify
 from protocol.ledger import LedgerPage
 from protocol.messages import Receipt
+from protocol.operations import OPERATIONS, Operation
 from protocol.terms import Terms
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 from tests.harness.app import Api, slug
@@ -56,17 +58,36 @@ def ready(api: Api) -> Api:
 # what there is
 
 
-def test_the_openapi_document_lists_every_route(api: Api) -> None:
+def test_every_operation_is_served_and_no_other(api: Api) -> None:
     listed = api.as_party(HOSPITAL).get("/openapi.json").json()["paths"]
-    found = {(path, method.upper()) for path, methods in listed.items() for method in methods}
-    there_are = {
+    in_the_document = {(path, method.upper()) for path, methods in listed.items() for method in methods}
+    served = {
         (route.path, method)
         for route in all_routes(api)
         if getattr(route, "include_in_schema", False)
         for method in route.methods
     }
-    assert found == there_are
-    assert len(found) >= 17
+    in_the_table = {(operation.path, operation.method) for operation in OPERATIONS}
+    assert in_the_document == served == in_the_table
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+def test_the_openapi_document_says_what_the_table_says(api: Api, operation: Operation) -> None:
+    said = api.app.openapi()["paths"][operation.path][operation.method.lower()]
+    assert (said["operationId"], said["tags"]) == (operation.name, [operation.tag])
+    taken = said.get("requestBody", {}).get("content", {})
+    if operation.body is None:
+        assert taken == {}
+    else:
+        assert list(taken) == [operation.body.media_type or "application/octet-stream"]
+    statuses = {201, 200} if operation.creates else {200} if operation.answer else {204}
+    for status in statuses:
+        answers = said["responses"][str(status)].get("content", {})
+        assert list(answers) == ([operation.answer] if operation.answer else [])
+    for problem in operation.all_problems:
+        answer = said["responses"][str(STATUS[problem])]
+        assert problem.code in answer["description"].removeprefix("Problem: ").split(", ")
+        assert list(answer["content"]) == ["application/problem+json"]
 
 
 def test_every_route_says_what_it_does(api: Api) -> None:
@@ -244,7 +265,7 @@ def take(world: World, uplink: Uplink, pieces: Pieces, idle_s: float) -> tuple[t
     started = world.ingest.append(identity(HOSPITAL), upload_id, 0)
     assert started is not None
     with pytest.raises(BaseException) as caught:  # noqa: PT011  # which one it was is the answer
-        asyncio.run(routes._take(started, pieces, idle_s))  # type: ignore[arg-type]
+        asyncio.run(uploads._take(started, pieces, idle_s))  # type: ignore[arg-type]
     return caught.type, world.ingest.status(identity(HOSPITAL), upload_id).offset
 
 
@@ -267,7 +288,7 @@ def test_a_broken_append_is_answered_and_can_go_on(ready: Api, monkeypatch: pyte
     uplink = make_uplink(ready.world.terms, HOSPITAL)
     location = begin(ready, uplink).headers["location"]
     with monkeypatch.context() as patched:
-        patched.setattr(routes, "_take", fall_silent)
+        patched.setattr(uploads, "_take", fall_silent)
         assert append(ready, uplink, location).status_code == 408
     assert append(ready, uplink, location).status_code == 200
 

@@ -8,7 +8,7 @@ import logging
 import httpx
 import pytest
 
-from analyst_server.services import tokens
+from analyst_server.services import api_tokens
 from protocol.codec import decode
 from protocol.ledger import LedgerPage
 from protocol.tokens import TokenRequest, new_token, token_digest, token_id
@@ -34,7 +34,7 @@ def token(api: Api) -> str:
 def operators(api: Api, scope: str = "manage") -> httpx.Client:
     drawn = new_token()
     request = TokenRequest(digest=token_digest(drawn), expires_at=NOW + 100)
-    tokens.create_for_operator(api.world.analyst, request, scope)  # type: ignore[arg-type]
+    api_tokens.create_for_operator(api.world.analyst, request, scope)  # type: ignore[arg-type]
     return bearing(api, drawn)
 
 
@@ -168,7 +168,7 @@ def test_a_token_for_one_round_makes_no_other(api: Api) -> None:
     api.world.publish()
     drawn = new_token()
     request = TokenRequest(digest=token_digest(drawn), expires_at=NOW + 100, collaboration_id=api.world.id)
-    tokens.create_for_operator(api.world.analyst, request, "manage")
+    api_tokens.create_for_operator(api.world.analyst, request, "manage")
     answer = bearing(api, drawn).put(f"/v1/collaborations/{'ab' * 16}", json=DRAFT)
     assert (answer.status_code, slug(answer)) == (403, "not-permitted")
 

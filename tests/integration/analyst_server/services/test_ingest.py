@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import collaborations, retention, rounds
+from analyst_server.services import end, retention, rounds
 from analyst_server.services.ingest import blob_key
 from analyst_server.store import Uplink as UplinkRow
 from protocol.arrays import DIGEST_BYTES, Layout, raw_bytes
@@ -341,7 +341,7 @@ def test_a_cancelled_collaboration_keeps_no_array(ready: World) -> None:
     upload_id = ready.begin(uplink).upload_id
     ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 2)])
     assert len(list(folder(ready).rglob("*.part"))) == 2
-    collaborations.cancel(ready.analyst, ready.id)
+    end.cancel(ready.analyst, ready.id)
     assert not folder(ready).exists()
     with pytest.raises(OutOfOrderError):
         ready.ingest.append(identity(HOSPITAL), upload_id, offset_after(uplink, 2))
@@ -353,7 +353,7 @@ def test_an_append_to_a_cancelled_collaboration_is_refused(ready: World) -> None
     assert append is not None
     half = offset_after(uplink, 2)
     append.write(uplink.stream[:half])
-    collaborations.cancel(ready.analyst, ready.id)
+    end.cancel(ready.analyst, ready.id)
     with pytest.raises(NotFoundError, match="its collaboration has ended"):
         append.write(uplink.stream[half:])
     assert append.close() == half
@@ -364,7 +364,7 @@ def test_what_a_line_still_brought_is_erased_at_the_next_start(ready: World) -> 
     uplink = hospital(ready)
     append = ready.ingest.append(identity(HOSPITAL), ready.begin(uplink).upload_id, 0)
     assert append is not None
-    collaborations.cancel(ready.analyst, ready.id)
+    end.cancel(ready.analyst, ready.id)
     append.write(uplink.stream)
     assert folder(ready).exists()
     retention.erase_ended(ready.analyst)

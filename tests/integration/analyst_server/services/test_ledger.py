@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from analyst_server.services import analyst as analyst_module
-from analyst_server.services import collaborations, ledger, rounds
+from analyst_server.services import prepare, rounds, views
 from protocol.codec import decode, digest
 from protocol.envelope import Signed, decode_stored, seed_commitment, verify
 from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundError, OutOfOrderError
@@ -20,7 +20,7 @@ LIMIT_S = 30
 
 
 def page_of(world: World, start: int = 0, party: str = HOSPITAL) -> LedgerPage:
-    return decode(LedgerPage, ledger.page(world.analyst, identity(party), world.id, start))
+    return decode(LedgerPage, views.ledger_page(world.analyst, identity(party), world.id, start))
 
 
 def entries_of(world: World) -> tuple[LedgerEntry, ...]:
@@ -35,7 +35,7 @@ def test_every_step_of_a_round_is_entered_with_what_it_was_about(world: World) -
     world.publish()
     acceptances = {party: world.acceptance(party) for party in (LEAD, HOSPITAL)}
     for party, body in acceptances.items():
-        collaborations.accept(world.analyst, identity(party), world.id, body)
+        prepare.accept(world.analyst, identity(party), world.id, body)
     world.publish_anchor()
     uplinks = [make_uplink(world.terms, party, seed=n) for n, party in enumerate((LEAD, HOSPITAL))]
     for uplink in uplinks:
@@ -143,7 +143,7 @@ def test_nobody_can_fill_the_ledger(world: World, monkeypatch: pytest.MonkeyPatc
 
 
 def test_pages_go_on_where_they_are_asked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "MAX_LEDGER_PAGE", 2)
+    monkeypatch.setattr(views, "MAX_LEDGER_PAGE", 2)
     world.until_anchored()
     assert [entry.index for entry in page_of(world, 1).entries] == [1, 2]
     assert [entry.index for entry in page_of(world, 3).entries] == [3]

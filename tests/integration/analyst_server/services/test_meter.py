@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from analyst_server.services.meter import Meter, Purpose, counts_of
@@ -124,10 +126,10 @@ def test_a_member_sees_its_own_bytes_and_the_operator_everybodys(world: World, m
     for party in (LEAD, HOSPITAL):
         meter.add(Purpose("control", party, world.id), SOME)
     meter.flush()
-    ours = for_member(world.analyst, identity(HOSPITAL), world.id)["wire"]
+    ours: Any = for_member(world.analyst, identity(HOSPITAL), world.id)["wire"]
     assert [party["party"] for party in ours["parties"]] == [HOSPITAL]
     assert ours["total"]["measured_bytes"] == 100 + 200 + 7
-    everybodys = for_operator(world.analyst, world.id)["wire"]
+    everybodys: Any = for_operator(world.analyst, world.id)["wire"]
     assert [party["party"] for party in everybodys["parties"]] == list(world.terms.parties)
     assert everybodys["total"]["measured_bytes"] == 2 * (100 + 200 + 7)
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import collaborations, downlinks, report, rounds
+from analyst_server.services import downlinks, end, report, rounds, views
 from analyst_server.services.round_work import StoredArray, align_parties, train_model
 from analyst_server.training import ModelSpec
 from protocol.codec import digest
@@ -156,7 +156,7 @@ def test_a_failed_round_keeps_its_reason(sealed: World) -> None:
 def test_a_failed_round_says_who_has_to_act(sealed: World) -> None:
     claim(sealed)
     rounds.fail(sealed.analyst, sealed.id, OWNER, "reason")
-    row = collaborations.status(sealed.analyst, None, sealed.id)
+    row = views.status(sealed.analyst, None, sealed.id)
     assert row["waiting_for"] == ["the analyst: odc-analyst collaboration resume"]
 
 
@@ -274,17 +274,17 @@ def test_the_first_fetch_is_the_one_that_is_noted(released: World) -> None:
 
 def test_the_status_says_who_has_fetched(released: World) -> None:
     fetch(released, HOSPITAL)
-    members = collaborations.status(released.analyst, None, released.id)["members"]
+    members = views.status(released.analyst, None, released.id)["members"]
     assert {one["party"]: one["downlink"] for one in members} == {HOSPITAL: "fetched", LEAD: "ready"}
-    collaborations.close(released.analyst, released.id)
-    members = collaborations.status(released.analyst, None, released.id)["members"]
+    end.close(released.analyst, released.id)
+    members = views.status(released.analyst, None, released.id)["members"]
     assert {one["party"]: one["downlink"] for one in members} == {HOSPITAL: "fetched", LEAD: "none"}
 
 
 def test_a_round_that_is_held_shows_no_downlink_yet(sealed: World) -> None:
     claim(sealed)
     finish(sealed, hold=True)
-    members = collaborations.status(sealed.analyst, None, sealed.id)["members"]
+    members = views.status(sealed.analyst, None, sealed.id)["members"]
     assert {one["downlink"] for one in members} == {"none"}
 
 
@@ -295,7 +295,7 @@ def test_there_is_no_downlink_before_the_release(sealed: World) -> None:
 
 def test_a_closed_round_is_fetched_no_more(released: World) -> None:
     fetch(released, HOSPITAL)
-    collaborations.close(released.analyst, released.id)
+    end.close(released.analyst, released.id)
     for party in (HOSPITAL, LEAD):
         with pytest.raises(OutOfOrderError, match="is closed"):
             fetch(released, party)
@@ -305,7 +305,7 @@ def test_a_closed_round_keeps_no_array(released: World) -> None:
     assert downlinks.yet_to_fetch(released.analyst, released.id) == [HOSPITAL, LEAD]
     fetch(released, HOSPITAL)
     assert downlinks.yet_to_fetch(released.analyst, released.id) == [LEAD]
-    collaborations.close(released.analyst, released.id)
+    end.close(released.analyst, released.id)
     assert not released.analyst.blobs.path(released.id).exists()
     assert report.for_operator(released.analyst, released.id)["state"] == "closed"
 
@@ -313,13 +313,13 @@ def test_a_closed_round_keeps_no_array(released: World) -> None:
 def test_a_downlink_under_way_is_read_to_its_end(released: World) -> None:
     length, pieces = downlinks.fetch(released.analyst, identity(HOSPITAL), released.id)
     sent = next(pieces)
-    collaborations.close(released.analyst, released.id)
+    end.close(released.analyst, released.id)
     assert len(sent) + sum(len(piece) for piece in pieces) == length
 
 
 def test_a_round_is_closed_after_its_release_alone(sealed: World) -> None:
     with pytest.raises(OutOfOrderError):
-        collaborations.close(sealed.analyst, sealed.id)
+        end.close(sealed.analyst, sealed.id)
 
 
 def test_a_stranger_fetches_nothing(released: World) -> None:
@@ -403,7 +403,7 @@ def test_a_model_that_onnx_changes_is_not_released(sealed: World, monkeypatch: p
 
 
 def test_the_report_sets_the_formulas_beside_the_bytes(released: World) -> None:
-    found = report.for_member(released.analyst, identity(HOSPITAL), released.id)
+    found: Any = report.for_member(released.analyst, identity(HOSPITAL), released.id)
     for party in found["parties"]:
         assert party["uplink_formula_bytes"] == (30 + 4) * 2 * 4
         assert party["uplink_payload_bytes"] == (30 + 4) * 2 * 4 + 30  # and a byte for each label
@@ -414,7 +414,7 @@ def test_what_a_party_did_to_its_rows_is_kept_and_told_to_nobody_else(world: Wor
     world.until_anchored()
     done = PrivacyRecord(epsilon=1.0, delta=1e-6, clip=2.0)
     world.send(make_uplink(world.terms, HOSPITAL, privacy=done))
-    found = report.for_operator(world.analyst, world.id)["parties"]
+    found: Any = report.for_operator(world.analyst, world.id)["parties"]
     assert PrivacyRecord(**found[0]["privacy"]) == done
     assert report.for_member(world.analyst, identity(HOSPITAL), world.id)["parties"] == found
     (other,) = report.for_member(world.analyst, identity(LEAD), world.id)["parties"]
@@ -422,7 +422,8 @@ def test_what_a_party_did_to_its_rows_is_kept_and_told_to_nobody_else(world: Wor
 
 
 def test_the_report_names_the_parties_of_the_diagnostics(released: World) -> None:
-    alignment = report.for_operator(released.analyst, released.id)["results"]["alignment"]
+    found: Any = report.for_operator(released.analyst, released.id)
+    alignment = found["results"]["alignment"]
     assert set(alignment["party_gaps"]) == {LEAD, HOSPITAL}
     assert alignment["concordance_gap"] == max(alignment["party_gaps"].values())
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.pages.findings import in_words
-from analyst_server.services import collaborations, downlinks, report, rounds
+from analyst_server.pages.report import findings
+from analyst_server.services import downlinks, report, rounds, views
 from analyst_server.services.round_work import align_parties, train_model
 from protocol.terms import AnchorTerms, Label, NumericColumn, Schema
 from tests.harness.computing import Watched, claim, finish
@@ -68,10 +68,9 @@ def named(world: World) -> list[str]:
     return [suspicion["party"] for suspicion in alignment_of(world)["suspicions"]]
 
 
-def alignment_of(world: World) -> dict[str, Any]:
-    found = report.for_operator(world.analyst, world.id)["results"]["alignment"]
-    assert isinstance(found, dict)
-    return found
+def alignment_of(world: World) -> Any:
+    found: Any = report.for_operator(world.analyst, world.id)
+    return found["results"]["alignment"]
 
 
 @pytest.mark.parametrize("fault", BAD)
@@ -79,9 +78,9 @@ def test_the_report_names_the_party_for_the_operator_and_for_every_member(world:
     claim(sealed(world, hospital_b=BAD[fault]))
     finish(world)
     assert named(world) == ["hospital-b"]
-    for_member = report.for_member(world.analyst, identity(HOSPITAL), world.id)
+    for_member: Any = report.for_member(world.analyst, identity(HOSPITAL), world.id)
     assert json.loads(json.dumps(for_member["results"]["alignment"])) == alignment_of(world)
-    assert in_words(alignment_of(world))[1].startswith("suspected: hospital-b: its anchor representation ")
+    assert findings(alignment_of(world))[1].startswith("suspected: hospital-b: its anchor representation ")
 
 
 @pytest.mark.parametrize("fault", BAD)
@@ -113,7 +112,7 @@ def test_the_rows_of_a_suspected_party_do_not_train(world: World) -> None:
 def test_a_round_with_a_suspicion_is_held_until_somebody_has_read_it(world: World) -> None:
     Watched(sealed(world, hospital_b=BAD["scaled"])).run_one()
     assert world.state == "training"
-    status = collaborations.status(world.analyst, None, world.id)
+    status = views.status(world.analyst, None, world.id)
     assert status["waiting_for"] == ["the analyst: odc-analyst collaboration release"]
     rounds.release(world.analyst, world.id)
     assert downlinks.fetch(world.analyst, identity("hospital-b"), world.id)

@@ -15,7 +15,7 @@ import pytest
 import typer
 from cryptography import x509
 
-from analyst_server.services import collaborations, report
+from analyst_server.services import prepare, report
 from protocol.codec import encode
 from protocol.errors import InputError, InvitationError
 from protocol.identity import load_certificate
@@ -440,7 +440,7 @@ def test_a_draft_becomes_terms(odc: Odc) -> None:
     result = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL, "--json")
     assert result.json == {"terms": "terms.toml", "features": 3, "latent_dim": 1}
     content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
-    terms = collaborations.complete_terms(odc.consortium.analyst, content)
+    terms = prepare.complete_terms(odc.consortium.analyst, content)
     assert (terms.lead, terms.parties) == (LEAD, (LEAD, HOSPITAL))
 
 
@@ -448,7 +448,7 @@ def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
     table = odc.consortium.table(1)
     odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL, "--nri")
     content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
-    terms = collaborations.complete_terms(odc.consortium.analyst, content)
+    terms = prepare.complete_terms(odc.consortium.analyst, content)
     assert terms.returns_anchor_predictions
     assert (terms.anchor.kind, terms.anchor.rows) == ("gaussian", 60)
 
@@ -610,7 +610,7 @@ def test_what_was_prepared_with_noise_is_not_sent_without_by_a_word_too_few(odc:
     refused = odc("contribute", table)
     assert (refused.code, "the command line names none" in refused.err) == (3, True)
     assert odc("contribute").code == 0
-    (told,) = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"]
+    told: Any = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"][0]
     assert told["privacy"]["epsilon"] == 2
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from analyst_server.services import ledger as service
+from analyst_server.services import views
 from protocol.codec import decode, encode
 from protocol.envelope import sign
 from protocol.errors import (
@@ -320,7 +320,7 @@ def test_too_long_a_ledger_is_not_read(
 
 
 def test_a_ledger_comes_in_pages(played: Round, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "MAX_LEDGER_PAGE", 4)
+    monkeypatch.setattr(views, "MAX_LEDGER_PAGE", 4)
     data, checked = fetch_ledger(played.made.lead, played.made.id)
     pages = unpack_pages(data)
     assert [len(page.entries) for page in pages[:-1]] == [4] * (len(pages) - 1)
@@ -374,7 +374,7 @@ def test_an_acceptance_that_was_not_sent_yet_is_no_contradiction(consortium: Con
     consortium.until_accepted()
     page = decode(
         LedgerPage,
-        service.page(consortium.analyst, consortium.hospital.membership.identity, consortium.id, 0),
+        views.ledger_page(consortium.analyst, consortium.hospital.membership.identity, consortium.id, 0),
     )
     early = Round(consortium, b"").forged(list(page.entries[:1]))
     assert verify_ledger(consortium.hospital, consortium.id, early).checked == ("terms.odc",)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analyst_server.services import collaborations
+from analyst_server.services import end
 from analyst_server.services.matrix import matrix_key
 from metering.counts import Counts, Flow
 from metering.explanation import anchor_transfer
@@ -223,7 +223,7 @@ def test_a_matrix_may_be_sent_anew_until_the_anchor_is_published(consortium: Con
 
 def test_a_cancelled_collaboration_takes_no_matrix(consortium: Consortium) -> None:
     consortium.until_accepted(**PUBLIC)
-    collaborations.cancel(consortium.analyst, consortium.id)
+    end.cancel(consortium.analyst, consortium.id)
     with pytest.raises(OutOfOrderError):
         put(consortium, bytes(376))
 

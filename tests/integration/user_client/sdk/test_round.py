@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analyst_server.services import collaborations, rounds
+from analyst_server.services import rounds, views
 from protocol.codec import pack_list
 from protocol.envelope import anchor_info, seal, seed_commitment
 from protocol.errors import (
@@ -334,7 +334,7 @@ def test_preparing_says_what_would_leave_and_sends_nothing(consortium: Consortiu
     assert (found.rows, found.features, found.latent_dim) == (40, 3, 3)
     assert found.formula_bytes == (40 + 3) * 3 * 4
     assert found.payload_bytes == (40 + 3) * 3 * 4 + 40
-    (row,) = collaborations.listing(consortium.analyst, consortium.hospital.membership.identity)
+    (row,) = views.listing(consortium.analyst, consortium.hospital.membership.identity)
     assert {member["uplink"] for member in row["members"]} == {"none"}
 
 

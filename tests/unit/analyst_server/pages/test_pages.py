@@ -10,13 +10,19 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from analyst_server.pages.chart import break_even_chart
-from analyst_server.pages.numbers import exact, ratio, size
-from analyst_server.pages.plan_page import plan_page
-from analyst_server.pages.plan_text import plan_text
-from analyst_server.pages.report_page import report_page
-from analyst_server.pages.report_text import by_party, compared, report_text, where_it_went
-from analyst_server.services.planning import Scenario, plan
-from metering.explanation import Control, Explanation, PartyExplanation, RoundExplanation, as_json
+from analyst_server.pages.elements import exact, ratio, size
+from analyst_server.pages.plan import plan_page, plan_text
+from analyst_server.pages.report import by_party, compared, report_page, report_text, where_it_went
+from analyst_server.services.planning import Plan, Scenario, plan
+from analyst_server.services.report import Report
+from metering.explanation import (
+    Control,
+    Explanation,
+    PartyExplanation,
+    RoundBytes,
+    RoundExplanation,
+    as_json,
+)
 from protocol.messages import PrivacyRecord
 
 PLAN = plan(Scenario(100, 1000, 1000, 784, 100, 25_000_000))
@@ -28,7 +34,7 @@ ALIGNMENT = {
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def wire() -> dict[str, Any]:
+def wire() -> RoundBytes:
     """Two parties, every term of the explanation different."""
     parties = []
     for number, name in enumerate(("hospital-a", "hospital-b")):
@@ -44,8 +50,8 @@ def wire() -> dict[str, Any]:
     return as_json(RoundExplanation(tuple(parties), "kernel"))
 
 
-def report(**changed: Any) -> dict[str, Any]:
-    return {
+def report(**changed: Any) -> Report:
+    whole: Any = {
         "collaboration_id": "c0" * 16,
         "title": "Readmission",
         "state": "released",
@@ -71,6 +77,8 @@ def report(**changed: Any) -> dict[str, Any]:
         "history": [],
         **changed,
     }
+    found: Report = whole
+    return found
 
 
 class Reader(HTMLParser):
@@ -170,7 +178,7 @@ def test_the_chart_is_an_image_with_a_title_and_a_description() -> None:
     assert "5.04 rounds" in (svg.findtext("desc") or "")
 
 
-def drawing(found: dict[str, Any]) -> ET.Element:
+def drawing(found: Plan) -> ET.Element:
     chart = break_even_chart(found)
     return ET.fromstring(chart[chart.index("<svg") : chart.index("</svg>") + 6])  # noqa: S314  # our own
 
@@ -202,13 +210,13 @@ def test_nothing_is_drawn_outside_the_chart() -> None:
 
 
 def test_the_report_adds_parties_up_and_keeps_the_ratio() -> None:
-    rows = {row["what"]: row for row in compared(wire(), report()["downlink"])}
-    assert (rows["uplink"]["formula_bytes"], rows["uplink"]["ours_bytes"]) == (2001, 2001 + 62)
-    assert rows["uplink"]["ratio"] == pytest.approx(2063 / 2001)
-    assert (rows["control"]["ours_bytes"], rows["control"]["ratio"]) == (180, None)
+    rows = {row.what: row for row in compared(wire(), report()["downlink"])}
+    assert (rows["uplink"].formula_bytes, rows["uplink"].ours_bytes) == (2001, 2001 + 62)
+    assert rows["uplink"].ratio == pytest.approx(2063 / 2001)
+    assert (rows["control"].ours_bytes, rows["control"].ratio) == (180, None)
     kinds = ("uplink", "downlink", "anchor", "control", "joining and listing")
-    assert sum(rows[kind]["ours_bytes"] for kind in kinds) == rows["the whole round"]["ours_bytes"]
-    assert sum(row["ours_bytes"] for row in by_party(wire())) == rows["the whole round"]["ours_bytes"]
+    assert sum(rows[kind].ours_bytes for kind in kinds) == rows["the whole round"].ours_bytes
+    assert sum(row.ours_bytes for row in by_party(wire())) == rows["the whole round"].ours_bytes
 
 
 def test_the_lines_of_the_report_add_up_to_what_was_measured() -> None:

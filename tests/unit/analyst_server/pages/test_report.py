@@ -1,23 +1,24 @@
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from analyst_server.alignment.suspicion import Assumption
-from analyst_server.pages.findings import BROKEN, in_words
+from analyst_server.pages.report import BROKEN, findings
+from analyst_server.services.report import AlignmentReport, Suspicion
 
-ALIGNMENT: dict[str, Any] = {
+ALIGNMENT: AlignmentReport = {
     "concordance_gap": 0.25,
     "party_gaps": {"hospital-a": 0.25, "hospital-b": 0.125},
-    "span_angles": {"hospital-a": [10.2, 80.4], "hospital-b": [5.0, 30.0]},
+    "span_angles": {"hospital-a": (10.2, 80.4), "hospital-b": (5.0, 30.0)},
     "suspicions": [],
     "left_out": [],
 }
 
 
-def suspected(rows: int = 40, left_out: bool = True) -> dict[str, Any]:
-    suspicion = {
+def suspected(rows: int = 40, left_out: bool = True) -> AlignmentReport:
+    suspicion: Suspicion = {
         "party": "hospital-b",
         "assumption": "orthonormal",
         "evidence": "has singular values from 2 to 2, all 1 expected",
@@ -31,7 +32,7 @@ def test_every_assumption_has_its_words() -> None:
 
 
 def test_the_party_furthest_from_the_others_is_named_with_its_angles() -> None:
-    (line,) = in_words(ALIGNMENT)
+    (line,) = findings(ALIGNMENT)
     assert line == (
         "concordance gap: 2.50e-01; furthest from the others: hospital-a"
         " (2.50e-01, principal angles: median 10, largest 80 degrees)"
@@ -39,16 +40,19 @@ def test_the_party_furthest_from_the_others_is_named_with_its_angles() -> None:
 
 
 def test_where_all_agree_nobody_is_furthest() -> None:
-    assert in_words({**ALIGNMENT, "concordance_gap": 0.0}) == ["concordance gap: 0.00e+00"]
+    assert findings({**ALIGNMENT, "concordance_gap": 0.0}) == ["concordance gap: 0.00e+00"]
 
 
 def test_a_round_of_an_earlier_version_has_no_angles() -> None:
-    earlier = {key: ALIGNMENT[key] for key in ("concordance_gap", "party_gaps")}
-    assert in_words(earlier) == ["concordance gap: 2.50e-01"]
+    earlier: AlignmentReport = {
+        "concordance_gap": ALIGNMENT["concordance_gap"],
+        "party_gaps": ALIGNMENT["party_gaps"],
+    }
+    assert findings(earlier) == ["concordance gap: 2.50e-01"]
 
 
 def test_a_suspicion_names_party_evidence_and_assumption() -> None:
-    assert in_words(suspected())[1] == (
+    assert findings(suspected())[1] == (
         "suspected: hospital-b: its anchor representation has singular values from 2 to 2, all 1 expected;"
         " its basis is not orthonormal, or what it sent is damaged"
     )
@@ -63,8 +67,8 @@ def test_a_suspicion_names_party_evidence_and_assumption() -> None:
     ],
     ids=["left out", "kept", "without rows"],
 )
-def test_a_suspicion_says_what_it_costs(alignment: dict[str, Any], says: str) -> None:
-    cost = in_words(alignment)[2]
+def test_a_suspicion_says_what_it_costs(alignment: AlignmentReport, says: str) -> None:
+    cost = findings(alignment)[2]
     assert cost.startswith("  cost: it did not shape the common representation")
     assert says in cost
     assert cost.endswith("its predictions may be worthless")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analyst_server.services import tokens
-from analyst_server.services.tokens import Grant
+from analyst_server.services import api_tokens
+from analyst_server.services.api_tokens import Grant
 from protocol.errors import (
     AlreadyExistsError,
     CertificateRefusedError,
@@ -31,17 +31,17 @@ def asked(token: str, **changed: Any) -> TokenRequest:
 def made(world: World, party: str = HOSPITAL, **changed: Any) -> str:
     token = new_token()
     pem = fakes.shared_member(role_of(party), party).pem
-    tokens.create(world.analyst, identity(party), pem, asked(token, **changed))
+    api_tokens.create(world.analyst, identity(party), pem, asked(token, **changed))
     return token
 
 
 def test_a_token_sees_with_the_eyes_of_who_made_it(world: World) -> None:
-    assert tokens.check(world.analyst, made(world)) == Grant(identity(HOSPITAL))
+    assert api_tokens.check(world.analyst, made(world)) == Grant(identity(HOSPITAL))
 
 
 def test_a_token_may_be_for_one_round(world: World) -> None:
     world.publish()
-    grant = tokens.check(world.analyst, made(world, collaboration_id=world.id))
+    grant = api_tokens.check(world.analyst, made(world, collaboration_id=world.id))
     grant.require("read", world.id)
     grant.require("read", None)
     with pytest.raises(NotPermittedError, match="for another collaboration"):
@@ -56,15 +56,15 @@ def test_a_token_of_an_institution_never_manages(world: World) -> None:
         assert row is not None
         row.scope = "manage"
     with pytest.raises(NotPermittedError, match="scope manage"):
-        tokens.check(world.analyst, token).require("manage", None)
+        api_tokens.check(world.analyst, token).require("manage", None)
 
 
 def test_the_operators_token_is_nobodys_but_the_operators(world: World) -> None:
     token = new_token()
-    tokens.create_for_operator(world.analyst, asked(token), "manage")
-    assert tokens.check(world.analyst, token) == Grant(None, "manage")
-    assert tokens.listing(world.analyst, identity(HOSPITAL)) == []
-    assert len(tokens.listing(world.analyst, None)) == 1
+    api_tokens.create_for_operator(world.analyst, asked(token), "manage")
+    assert api_tokens.check(world.analyst, token) == Grant(None, "manage")
+    assert api_tokens.listing(world.analyst, identity(HOSPITAL)) == []
+    assert len(api_tokens.listing(world.analyst, None)) == 1
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_the_operators_token_is_nobodys_but_the_operators(world: World) -> None:
 def test_what_is_no_token_is_refused_unasked(world: World, token: str) -> None:
     world.records.dispose()
     with pytest.raises(TokenRefusedError):
-        tokens.check(world.analyst, token)
+        api_tokens.check(world.analyst, token)
 
 
 def test_a_token_that_differs_in_one_character_is_unknown(world: World) -> None:
     token = made(world)
     other = token[:-1] + ("A" if token[-1] != "A" else "B")
     with pytest.raises(TokenRefusedError, match="unknown"):
-        tokens.check(world.analyst, other)
+        api_tokens.check(world.analyst, other)
 
 
 def test_the_id_alone_opens_nothing(world: World) -> None:
@@ -91,21 +91,21 @@ def test_the_id_alone_opens_nothing(world: World) -> None:
         assert row is not None
         row.digest = row.digest[:32] + "0" * 32
     with pytest.raises(TokenRefusedError, match="unknown"):
-        tokens.check(world.analyst, token)
+        api_tokens.check(world.analyst, token)
 
 
 def test_a_token_ends_at_its_second(world: World) -> None:
     token = made(world, expires_at=NOW + 10)
     world.clock.forward(9)
-    tokens.check(world.analyst, token)
+    api_tokens.check(world.analyst, token)
     world.clock.forward(1)
     with pytest.raises(TokenRefusedError, match="has ended"):
-        tokens.check(world.analyst, token)
+        api_tokens.check(world.analyst, token)
 
 
 def test_a_token_ends_with_its_certificate(world: World) -> None:
     token = made(world, expires_at=NOW + MAX_TOKEN_S)
-    (row,) = tokens.listing(world.analyst, identity(HOSPITAL))
+    (row,) = api_tokens.listing(world.analyst, identity(HOSPITAL))
     assert row.expires_at == min(NOW + MAX_TOKEN_S, NOT_AFTER)
     with world.records.begin(write=True) as unit:
         stored = unit.token(row.token_id)
@@ -113,7 +113,7 @@ def test_a_token_ends_with_its_certificate(world: World) -> None:
         stored.expires_at = NOT_AFTER + 100
     world.clock.now = NOT_AFTER + 10
     with pytest.raises(CertificateRefusedError):
-        tokens.check(world.analyst, token)
+        api_tokens.check(world.analyst, token)
 
 
 def test_a_token_is_revoked_with_its_certificate(world: World) -> None:
@@ -123,7 +123,7 @@ def test_a_token_is_revoked_with_its_certificate(world: World) -> None:
         gone = fakes.shared_member("institution", HOSPITAL).certificate
         world.analyst.root.adopt(fakes.revoke(fakes.shared_root(), gone, number=9))
         with pytest.raises(CertificateRevokedError):
-            tokens.check(world.analyst, token)
+            api_tokens.check(world.analyst, token)
     finally:
         world.analyst.root.revocations = held
 
@@ -131,10 +131,10 @@ def test_a_token_is_revoked_with_its_certificate(world: World) -> None:
 def test_a_revoked_token_is_refused_from_then_on(world: World) -> None:
     token = made(world)
     for _ in range(2):  # its answer may have been lost
-        tokens.revoke(world.analyst, identity(HOSPITAL), token_id(token_digest(token)))
+        api_tokens.revoke(world.analyst, identity(HOSPITAL), token_id(token_digest(token)))
     with pytest.raises(TokenRefusedError, match="was revoked"):
-        tokens.check(world.analyst, token)
-    (row,) = tokens.listing(world.analyst, identity(HOSPITAL))
+        api_tokens.check(world.analyst, token)
+    (row,) = api_tokens.listing(world.analyst, identity(HOSPITAL))
     assert row.revoked
 
 
@@ -142,31 +142,31 @@ def test_a_revoked_token_is_refused_from_then_on(world: World) -> None:
 def test_nobody_else_revokes_it(world: World, owner: str | None) -> None:
     token = made(world)
     with pytest.raises(NotFoundError):
-        tokens.revoke(world.analyst, identity(owner) if owner else None, token_id(token_digest(token)))
+        api_tokens.revoke(world.analyst, identity(owner) if owner else None, token_id(token_digest(token)))
 
 
 def test_the_last_use_is_known_to_the_minute(world: World) -> None:
     token = made(world)
 
     def last_used() -> int | None:
-        return tokens.listing(world.analyst, identity(HOSPITAL))[0].last_used_at
+        return api_tokens.listing(world.analyst, identity(HOSPITAL))[0].last_used_at
 
     assert last_used() is None
     for forward, expected in ((0, NOW), (59, NOW), (1, NOW + 60)):
         world.clock.forward(forward)
-        tokens.check(world.analyst, token)
+        api_tokens.check(world.analyst, token)
         assert last_used() == expected
 
 
 def test_the_same_again_is_acknowledged_and_anything_else_is_not(world: World) -> None:
     token, pem = new_token(), fakes.shared_member("institution", HOSPITAL).pem
-    one, created = tokens.create(world.analyst, identity(HOSPITAL), pem, asked(token))
-    again, created_again = tokens.create(world.analyst, identity(HOSPITAL), pem, asked(token))
+    one, created = api_tokens.create(world.analyst, identity(HOSPITAL), pem, asked(token))
+    again, created_again = api_tokens.create(world.analyst, identity(HOSPITAL), pem, asked(token))
     assert (one, created, created_again) == (again, True, False)
     with pytest.raises(AlreadyExistsError):
-        tokens.create(world.analyst, identity(HOSPITAL), pem, asked(token, label="other"))
+        api_tokens.create(world.analyst, identity(HOSPITAL), pem, asked(token, label="other"))
     with pytest.raises(AlreadyExistsError):
-        tokens.create(world.analyst, identity(LEAD), pem, asked(token))
+        api_tokens.create(world.analyst, identity(LEAD), pem, asked(token))
 
 
 def test_a_token_is_for_rounds_of_its_maker(world: World) -> None:
@@ -174,13 +174,13 @@ def test_a_token_is_for_rounds_of_its_maker(world: World) -> None:
     with pytest.raises(NotFoundError):
         made(world, "hospital-z", collaboration_id=world.id)
     with pytest.raises(NotFoundError):
-        tokens.create_for_operator(world.analyst, asked(new_token(), collaboration_id="f" * 32), "read")
+        api_tokens.create_for_operator(world.analyst, asked(new_token(), collaboration_id="f" * 32), "read")
 
 
 @pytest.mark.parametrize("seconds", [-1, 0, MAX_TOKEN_S + 1])
 def test_a_token_holds_for_a_time_and_not_too_long(world: World, seconds: int) -> None:
     with pytest.raises(MalformedMessageError, match="must end within 366 days"):
-        tokens.create_for_operator(world.analyst, asked(new_token(), expires_at=NOW + seconds), "read")
+        api_tokens.create_for_operator(world.analyst, asked(new_token(), expires_at=NOW + seconds), "read")
 
 
 def test_the_analyst_makes_its_tokens_at_home(world: World) -> None:
@@ -191,7 +191,7 @@ def test_the_analyst_makes_its_tokens_at_home(world: World) -> None:
 def test_there_are_only_so_many_and_those_that_ended_make_room(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "MAX_TOKENS_OF_A_PARTY", 2)
+    monkeypatch.setattr(api_tokens, "MAX_TOKENS_OF_A_PARTY", 2)
     for _ in range(2):
         made(world, expires_at=NOW + 10)
     with pytest.raises(LimitExceededError):
@@ -199,7 +199,7 @@ def test_there_are_only_so_many_and_those_that_ended_make_room(
     made(world, LEAD)
     world.clock.forward(10)
     made(world)
-    assert len(tokens.listing(world.analyst, identity(HOSPITAL))) == 1
+    assert len(api_tokens.listing(world.analyst, identity(HOSPITAL))) == 1
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_a_request_that_is_none_is_malformed(body: bytes) -> None:
 def test_no_token_is_in_the_records_or_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     token = made(world)
-    tokens.check(world.analyst, token)
-    tokens.revoke(world.analyst, identity(HOSPITAL), token_id(token_digest(token)))
+    api_tokens.check(world.analyst, token)
+    api_tokens.revoke(world.analyst, identity(HOSPITAL), token_id(token_digest(token)))
     world.records.dispose()
     secret = token.removeprefix("odct_").encode()
     files = [path for path in world.directory.rglob("*") if path.is_file()]

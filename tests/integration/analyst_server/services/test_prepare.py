@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analyst_server.services import collaborations
+from analyst_server.services import end, prepare, views
 from protocol.codec import digest
 from protocol.envelope import decode_stored, verify
 from protocol.errors import (
@@ -30,42 +30,37 @@ from tests.harness.world import (
     World,
     identity,
     make_terms,
-    make_uplink,
     signed,
 )
 
 
-def status(world: World, party: str = HOSPITAL) -> dict[str, Any]:
-    return collaborations.status(world.analyst, identity(party), world.id)
-
-
-def member(world: World, party: str) -> dict[str, Any]:
-    members: dict[str, dict[str, Any]] = {row["party"]: row for row in status(world)["members"]}
-    return members[party]
+def member(world: World, party: str) -> views.MemberStatus:
+    status = views.status(world.analyst, identity(HOSPITAL), world.id)
+    return {row["party"]: row for row in status["members"]}[party]
 
 
 # terms
 
 
 def test_a_draft_gets_the_ids_of_consortium_and_collaboration(world: World) -> None:
-    found = collaborations.complete_terms(world.analyst, DRAFT)
+    found = prepare.complete_terms(world.analyst, DRAFT)
     assert found.consortium_id == world.analyst.root.consortium_id
     assert found.model_copy(update={"collaboration_id": world.id}) == make_terms()
 
 
 def test_two_drafts_get_two_ids(world: World) -> None:
-    one, other = (collaborations.complete_terms(world.analyst, DRAFT) for _ in range(2))
+    one, other = (prepare.complete_terms(world.analyst, DRAFT) for _ in range(2))
     assert one.collaboration_id != other.collaboration_id
 
 
 def test_a_wrong_draft_is_refused_with_the_name_of_the_field(world: World) -> None:
     with pytest.raises(MalformedMessageError, match="latent_dim"):
-        collaborations.complete_terms(world.analyst, {**DRAFT, "latent_dim": 0})
+        prepare.complete_terms(world.analyst, {**DRAFT, "latent_dim": 0})
 
 
 def test_created_terms_are_signed_by_the_analyst(world: World) -> None:
     world.publish()
-    body = collaborations.signed_terms(world.analyst, identity(HOSPITAL), world.id)
+    body = prepare.signed_terms(world.analyst, identity(HOSPITAL), world.id)
     verified = verify(Terms, body, world.analyst.root, at=NOW)
     assert (verified.author, verified.message) == (identity("analyst"), world.terms)
 
@@ -79,12 +74,12 @@ def test_created_terms_wait_for_signatures(world: World) -> None:
 def test_who_is_no_member_finds_nothing(world: World, party: str) -> None:
     world.publish()
     with pytest.raises(NotFoundError):
-        collaborations.signed_terms(world.analyst, identity(party), world.id)
+        prepare.signed_terms(world.analyst, identity(party), world.id)
 
 
 def test_an_unknown_id_finds_nothing(world: World) -> None:
     with pytest.raises(NotFoundError):
-        collaborations.status(world.analyst, identity(HOSPITAL), "0" * 32)
+        views.status(world.analyst, identity(HOSPITAL), "0" * 32)
 
 
 # acceptance
@@ -93,25 +88,25 @@ def test_an_unknown_id_finds_nothing(world: World) -> None:
 def test_an_acceptance_is_kept_as_it_came(world: World) -> None:
     world.publish()
     body = world.acceptance(LEAD)
-    collaborations.accept(world.analyst, identity(LEAD), world.id, body)
-    assert collaborations.acceptances(world.analyst, identity(LEAD), world.id) == [body]
+    prepare.accept(world.analyst, identity(LEAD), world.id, body)
+    assert prepare.acceptances(world.analyst, identity(LEAD), world.id) == [body]
 
 
 def test_accepting_twice_keeps_the_latest(world: World) -> None:
     world.publish()
     first, second = world.acceptance(HOSPITAL), world.acceptance(HOSPITAL, sealing_key=b"another")
     for body in (first, second):
-        collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
-    assert collaborations.acceptances(world.analyst, identity(LEAD), world.id) == [second]
+        prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
+    assert prepare.acceptances(world.analyst, identity(LEAD), world.id) == [second]
 
 
 def test_the_same_acceptance_is_acknowledged_again_after_the_anchor(world: World) -> None:
     world.publish()
     body = world.acceptance(HOSPITAL)
     world.accept(LEAD)
-    collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+    prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
     world.publish_anchor()
-    collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+    prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
     assert world.state == "anchored"
 
 
@@ -125,13 +120,13 @@ def test_accepting_other_terms_is_refused(world: World) -> None:
     world.publish()
     body = world.acceptance(HOSPITAL, terms_digest=digest(make_terms(title="Changed")))
     with pytest.raises(TermsMismatchError):
-        collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+        prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
 
 
 def test_accepting_for_another_is_refused(world: World) -> None:
     world.publish()
     with pytest.raises(NotPermittedError):
-        collaborations.accept(world.analyst, identity(HOSPITAL), world.id, world.acceptance(LEAD))
+        prepare.accept(world.analyst, identity(HOSPITAL), world.id, world.acceptance(LEAD))
 
 
 def test_accepting_in_anothers_name_is_refused(world: World) -> None:
@@ -139,14 +134,14 @@ def test_accepting_in_anothers_name_is_refused(world: World) -> None:
     of_the_lead = decode_stored(Acceptance, world.acceptance(LEAD))
     body = signed(HOSPITAL, of_the_lead)
     with pytest.raises(NotPermittedError):
-        collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+        prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
 
 
 def test_accepting_another_collaboration_is_refused(world: World) -> None:
     world.publish()
     body = world.acceptance(HOSPITAL, collaboration_id="d0" * 16)
     with pytest.raises(NotPermittedError):
-        collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+        prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
 
 
 def test_a_foreign_party_cannot_accept(world: World) -> None:
@@ -159,7 +154,7 @@ def test_an_acceptance_of_another_text_than_was_to_be_shown_is_refused(world: Wo
     world.publish()
     body = world.acceptance(HOSPITAL, shown_digest=bytes(32))
     with pytest.raises(TermsMismatchError, match="the text that was shown"):
-        collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+        prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
     assert not member(world, HOSPITAL)["accepted"]
 
 
@@ -168,10 +163,10 @@ def test_row_revealing_terms_need_the_word_of_consent(world: World, consents: bo
     world.publish(world.terms.model_copy(update={"model": SvmTerms()}))
     body = world.acceptance(HOSPITAL, accept_row_revealing_model=consents)
     if consents:
-        collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+        prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
     else:
         with pytest.raises(ConsentMissingError):
-            collaborations.accept(world.analyst, identity(HOSPITAL), world.id, body)
+            prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
     assert member(world, HOSPITAL)["accepted"] is consents
 
 
@@ -179,7 +174,7 @@ def test_row_revealing_terms_need_the_word_of_consent(world: World, consents: bo
 def test_only_the_lead_gets_the_acceptances(world: World, party: str) -> None:
     world.publish()
     with pytest.raises((NotPermittedError, NotFoundError)):
-        collaborations.acceptances(world.analyst, identity(party), world.id)
+        prepare.acceptances(world.analyst, identity(party), world.id)
 
 
 # anchor
@@ -191,7 +186,7 @@ def test_each_member_gets_what_was_sealed_for_it(world: World) -> None:
     bodies = {party: world.sealed_anchor(party) for party in (LEAD, HOSPITAL)}
     world.publish_anchor(list(bodies.values()))
     for party, body in bodies.items():
-        assert collaborations.sealed_anchor(world.analyst, identity(party), world.id) == body
+        assert prepare.sealed_anchor(world.analyst, identity(party), world.id) == body
 
 
 def test_the_same_anchors_again_are_acknowledged_again(world: World) -> None:
@@ -268,7 +263,7 @@ def test_a_refused_anchor_leaves_no_trace(world: World) -> None:
 def test_no_anchor_is_taken_once_a_collaboration_is_cancelled(world: World) -> None:
     world.publish()
     world.accept(LEAD, HOSPITAL)
-    collaborations.cancel(world.analyst, world.id)
+    end.cancel(world.analyst, world.id)
     with pytest.raises(OutOfOrderError):
         world.publish_anchor()
 
@@ -276,117 +271,14 @@ def test_no_anchor_is_taken_once_a_collaboration_is_cancelled(world: World) -> N
 def test_who_has_not_signed_gets_no_anchor(world: World) -> None:
     world.publish()
     with pytest.raises(TermsNotAcceptedError):
-        collaborations.sealed_anchor(world.analyst, identity(HOSPITAL), world.id)
+        prepare.sealed_anchor(world.analyst, identity(HOSPITAL), world.id)
 
 
 def test_there_is_no_anchor_before_the_lead_draws_it(world: World) -> None:
     world.publish()
     world.accept(HOSPITAL)
     with pytest.raises(OutOfOrderError):
-        collaborations.sealed_anchor(world.analyst, identity(HOSPITAL), world.id)
-
-
-# status
-
-
-def test_the_status_waits_for_every_signature_first(world: World) -> None:
-    world.publish()
-    world.accept(LEAD)
-    assert status(world)["waiting_for"] == [f"{HOSPITAL}: odc terms accept"]
-
-
-def test_the_status_waits_for_the_anchor_next(world: World) -> None:
-    world.publish()
-    world.accept(LEAD, HOSPITAL)
-    assert status(world)["waiting_for"] == [f"{LEAD}: odc anchor create"]
-
-
-def test_the_status_waits_for_uplinks_then(world: World) -> None:
-    world.until_anchored()
-    world.send(make_uplink(world.terms, LEAD))
-    assert status(world)["waiting_for"] == [f"{HOSPITAL}: odc contribute"]
-
-
-def test_the_status_waits_for_the_analyst_after_the_seal(world: World) -> None:
-    world.until_sealed()
-    assert status(world)["waiting_for"] == ["the analyst: the round is computed"]
-
-
-def test_the_status_waits_for_nobody_once_cancelled(world: World) -> None:
-    world.publish()
-    collaborations.cancel(world.analyst, world.id)
-    assert status(world)["waiting_for"] == []
-
-
-def test_the_status_shows_how_far_each_uplink_is(world: World) -> None:
-    world.until_anchored()
-    assert member(world, HOSPITAL)["uplink"] == "none"
-    uplink = make_uplink(world.terms, HOSPITAL)
-    upload_id = world.begin(uplink).upload_id
-    assert member(world, HOSPITAL)["uplink"] == "receiving"
-    world.append(uplink, upload_id)
-    world.complete(uplink, upload_id)
-    assert (member(world, HOSPITAL)["uplink"], member(world, HOSPITAL)["rows"]) == ("received", 30)
-
-
-def test_the_status_says_who_asks(world: World) -> None:
-    world.publish()
-    assert status(world, LEAD)["you"] == {"party": LEAD, "role": "lead"}
-
-
-def test_a_step_is_noted_as_seen_and_looking_writes_nothing(world: World) -> None:
-    world.publish()
-    world.clock.forward(60)
-    world.accept(HOSPITAL)
-    world.clock.forward(60)
-    status(world)
-    assert member(world, HOSPITAL)["last_seen_at"] == NOW + 60
-
-
-def test_the_listing_has_only_what_the_sender_is_a_member_of(world: World) -> None:
-    world.publish()
-    world.publish(make_terms(collaboration_id="d0" * 16, parties=(LEAD,)))
-    rows = collaborations.listing(world.analyst, identity(HOSPITAL))
-    assert [row["collaboration_id"] for row in rows] == ["c0" * 16]
-
-
-def test_the_operator_sees_all_collaborations(world: World) -> None:
-    world.publish()
-    world.publish(make_terms(collaboration_id="d0" * 16, parties=(LEAD,)))
-    rows = collaborations.listing(world.analyst, None)
-    assert {row["collaboration_id"] for row in rows} == {"c0" * 16, "d0" * 16}
-    assert all(row["you"] is None for row in rows)
-
-
-def test_the_operator_sees_one_collaboration_by_its_id(world: World) -> None:
-    world.publish()
-    row = collaborations.status(world.analyst, None, world.id)
-    assert row["collaboration_id"] == world.id
-
-
-def test_a_receipt_is_shown_again(world: World) -> None:
-    world.until_anchored()
-    sent = world.send(make_uplink(world.terms, HOSPITAL))
-    assert collaborations.receipt(world.analyst, identity(HOSPITAL), world.id) == sent
-
-
-def test_there_is_no_receipt_before_the_uplink_is_complete(world: World) -> None:
-    world.until_anchored()
-    world.begin(make_uplink(world.terms, HOSPITAL))
-    with pytest.raises(NotFoundError):
-        collaborations.receipt(world.analyst, identity(HOSPITAL), world.id)
-
-
-def test_nothing_is_taken_once_cancelled(world: World) -> None:
-    world.until_anchored()
-    collaborations.cancel(world.analyst, world.id)
-    with pytest.raises(OutOfOrderError):
-        world.begin(make_uplink(world.terms, HOSPITAL))
-
-
-def test_a_collaboration_shows_its_state(world: World) -> None:
-    world.publish()
-    assert repr(world.row()) == "<Collaboration c0c0c0c0 enrolling>"
+        prepare.sealed_anchor(world.analyst, identity(HOSPITAL), world.id)
 
 
 def test_terms_that_are_put_twice_at_once_are_published_once(
@@ -401,5 +293,5 @@ def test_terms_that_are_put_twice_at_once_are_published_once(
     monkeypatch.setattr(type(world.analyst), "sign", lambda _, message: sign_together(message))
     with ThreadPoolExecutor(2) as pool:
         draft = json.dumps(DRAFT).encode()
-        answers = [pool.submit(collaborations.create_once, world.analyst, world.id, draft) for _ in range(2)]
+        answers = [pool.submit(prepare.create_once, world.analyst, world.id, draft) for _ in range(2)]
     assert sorted(answer.result() for answer in answers) == [False, True]

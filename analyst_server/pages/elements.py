@@ -1,10 +1,12 @@
-"""The frame of a page, and tables in it."""
+"""The parts that plans and reports are made of: numbers as people read them, the page, its tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
+
+from analyst_server.services.planning import Comparison
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1c2430; --quiet: #5a6675; --line: #d5dbe3; --paper: #ffffff;
@@ -25,14 +27,37 @@ tbody th { font-weight: inherit; } tr.total > * { font-weight: 600; border-top: 
 figure { margin: 1rem 0; } svg { width: 100%; height: auto; } svg text { fill: var(--ink); font-size: 13px; }
 """
 
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+
+
+def size(count: float) -> str:
+    """Return bytes with three digits and a decimal unit, as the papers count: 10.1 GB."""
+    step = 0
+    while abs(count) >= 999.5 and step < len(_UNITS) - 1:
+        count, step = count / 1000, step + 1
+    if step == 0:
+        return f"{count:.0f} B"
+    digits = max(0, 2 - (abs(count) >= 9.995) - (abs(count) >= 99.95))
+    return f"{count:.{digits}f} {_UNITS[step]}"
+
+
+def exact(count: float) -> str:
+    """Return every digit of a count, in groups of three."""
+    return f"{count:,.0f}"
+
+
+def ratio(value: float | None) -> str:
+    """Return ours over the formula with four digits, or nothing if the formula has nothing."""
+    return "" if value is None else f"{value:.4g}"
+
 
 def page(title: str, *parts: str) -> str:
-    """Return a whole document; ``parts`` are HTML already."""
+    """Return a whole document of ``parts``, which are HTML already."""
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # nothing is loaded and nothing runs, also where a title tries to
+        # the browser loads and runs nothing, even if a title had markup in it
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
         " style-src 'unsafe-inline'\">\n"
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
@@ -41,18 +66,25 @@ def page(title: str, *parts: str) -> str:
 
 
 def paragraph(text: str, *, quiet: bool = False) -> str:
+    """Return a paragraph; a quiet one is in a paler colour."""
     mark = ' class="quiet"' if quiet else ""
     return f"<p{mark}>{escape(text)}</p>"
 
 
 def heading(text: str) -> str:
+    """Return a heading of the second level."""
     return f"<h2>{escape(text)}</h2>"
+
+
+def comparison_cells(row: Comparison) -> list[str]:
+    """Return the cells of a comparison: what, formula, bytes by the formula, ours, ratio."""
+    return [row.what, row.formula, exact(row.formula_bytes), exact(row.ours_bytes), ratio(row.ratio)]
 
 
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] | None = None
 ) -> str:
-    """Return a table whose first column names its rows; cells are text."""
+    """Return a table of texts, whose first column names its rows."""
     lines = [_table_row(row) for row in rows]
     if total is not None:
         lines.append(_table_row(total, "total"))

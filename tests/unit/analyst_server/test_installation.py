@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from analyst_server import enrolment
+from analyst_server import installation
 from protocol.codec import decode
 from protocol.errors import CertificateRefusedError, InvitationError
 from protocol.identity import Identity, requested_key
@@ -31,19 +31,19 @@ def directory(tmp_path: Path) -> Path:
 def issued(directory: Path, **changed: Any) -> bytes:
     """Return the certificate the lead issues for the request of this directory."""
     root = Authority(shared_root().key, shared_root().certificate)
-    request = decode(Enrolment, enrolment.join(directory, invitation(), now=NOW))
+    request = decode(Enrolment, installation.join(directory, invitation(), now=NOW))
     identity = Identity(**{"consortium_id": CONSORTIUM_ID, "role": "analyst", "name": "analyst", **changed})
     return root.issue(requested_key(request.csr), identity, now=NOW).public_bytes(Encoding.PEM)
 
 
 def test_the_key_is_made_where_it_is_used_and_only_its_owner_can_read_it(directory: Path) -> None:
-    enrolment.join(directory, invitation(), now=NOW)
+    installation.join(directory, invitation(), now=NOW)
     assert stat.S_IMODE((directory / "key.pem").stat().st_mode) == 0o600
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
 def test_the_key_is_not_in_the_request(directory: Path) -> None:
-    request = enrolment.join(directory, invitation(), now=NOW)
+    request = installation.join(directory, invitation(), now=NOW)
     key = load_pem_private_key((directory / "key.pem").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     private = key.private_numbers().private_value.to_bytes(32, "big")
@@ -51,45 +51,45 @@ def test_the_key_is_not_in_the_request(directory: Path) -> None:
 
 
 def test_joining_again_keeps_the_key(directory: Path) -> None:
-    enrolment.join(directory, invitation(), now=NOW)
+    installation.join(directory, invitation(), now=NOW)
     before = (directory / "key.pem").read_bytes()
-    enrolment.join(directory, invitation(), now=NOW)
+    installation.join(directory, invitation(), now=NOW)
     assert (directory / "key.pem").read_bytes() == before
 
 
 @pytest.mark.parametrize("role", ["institution", "lead"])
 def test_an_invitation_for_somebody_else_is_refused(directory: Path, role: str) -> None:
     with pytest.raises(InvitationError, match="not for an analyst"):
-        enrolment.join(directory, invitation(role=role), now=NOW)
+        installation.join(directory, invitation(role=role), now=NOW)
     assert not directory.exists()
 
 
 def test_an_expired_invitation_is_refused(directory: Path) -> None:
     with pytest.raises(InvitationError, match="expired"):
-        enrolment.join(directory, invitation(expires_at=NOW), now=NOW)
+        installation.join(directory, invitation(expires_at=NOW), now=NOW)
 
 
 def test_an_issued_certificate_is_installed(directory: Path) -> None:
     pem = issued(directory)
-    assert enrolment.install(directory, pem, now=NOW).role == "analyst"
+    assert installation.install(directory, pem, now=NOW).role == "analyst"
     assert (directory / "certificate.pem").read_bytes() == pem
 
 
 def test_nothing_is_installed_before_joining(directory: Path) -> None:
     with pytest.raises(InvitationError, match="join first"):
-        enrolment.install(directory, b"", now=NOW)
+        installation.install(directory, b"", now=NOW)
 
 
 def test_a_certificate_for_another_role_is_refused(directory: Path) -> None:
     with pytest.raises(CertificateRefusedError, match="for institution hospital-a"):
-        enrolment.install(directory, issued(directory, role="institution", name="hospital-a"), now=NOW)
+        installation.install(directory, issued(directory, role="institution", name="hospital-a"), now=NOW)
 
 
 @pytest.mark.parametrize("root", [shared_root(), make_root()], ids=["another key", "another root"])
 def test_a_certificate_for_another_key_or_root_is_refused(directory: Path, root: Any) -> None:
-    enrolment.join(directory, invitation(), now=NOW)
+    installation.join(directory, invitation(), now=NOW)
     with pytest.raises(CertificateRefusedError):
-        enrolment.install(directory, issue(root, "analyst", "analyst").pem, now=NOW)
+        installation.install(directory, issue(root, "analyst", "analyst").pem, now=NOW)
     assert not (directory / "certificate.pem").exists()
 
 
@@ -100,4 +100,4 @@ def test_a_key_of_another_kind_is_refused(directory: Path) -> None:
         other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     )
     with pytest.raises(CertificateRefusedError, match="not an ECDSA key"):
-        enrolment.join(directory, invitation(), now=NOW)
+        installation.join(directory, invitation(), now=NOW)

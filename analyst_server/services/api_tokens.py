@@ -1,8 +1,8 @@
-"""API tokens: made, listed, revoked, and what the holder of one may do.
+"""API tokens: creating, listing and revoking them, and what the holder of one may do.
 
-A token of an institution reads what the institution may read of its rounds, and nothing that is signed or
-sealed for it. One of the analyst's operator reads every round and, with the scope ``manage``, takes the
-operator's steps. A token is worth what the certificate that made it is worth: revoked with it, ended with it.
+An institution's token reads what the institution may read of its rounds, and nothing that is signed or
+sealed for it. A token of the analyst's operator reads every round and, with the scope ``manage``, takes the
+operator's steps. An institution's token ends, or is revoked, together with the certificate that created it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from protocol.tokens import Scope, TokenRequest, TokenRow, token_digest, token_i
 log = logging.getLogger(__name__)
 
 NOTED_EVERY_S: Final = 60
-"""How exactly the last use is known: a write for each request would cost more than the request."""
+"""How often the last use is noted: a write for each request would cost more than the request."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,17 @@ class Grant:
     """What the sender of a request may do by a certificate or a token."""
 
     holder: Identity | None
-    """Whose eyes it sees with; None is the analyst's operator."""
+    """The member whose collaborations it sees; None is the analyst's operator, who sees all."""
     scope: Scope = "read"
     only: str | None = None
-    """The one collaboration it is for."""
+    """The only collaboration it is valid for; None means all."""
 
     def require(self, scope: Scope, collaboration_id: str | None) -> None:
-        """Raise `NotPermittedError` unless this is enough."""
+        """Raise `NotPermittedError` unless the grant covers a scope and a collaboration."""
         if scope == "manage" and self.scope != "manage":
-            raise NotPermittedError("this takes an API token of the analyst's operator with the scope manage")
+            raise NotPermittedError(
+                "this request needs an API token of the analyst's operator with the scope manage"
+            )
         if collaboration_id is not None and self.only not in (None, collaboration_id):
             raise NotPermittedError("this API token is for another collaboration")
 
@@ -56,9 +58,9 @@ def check(analyst: Analyst, token: str) -> Grant:
     Raises
     ------
     TokenRefusedError
-        If it is unknown, revoked or past its end.
+        If the token is unknown, revoked or past its end.
     CertificateRefusedError, CertificateRevokedError
-        If the certificate that made it does not hold any more.
+        If the certificate that created it is no longer valid.
     """
     digest, now = token_digest(token), analyst.clock()
     with analyst.records.begin() as unit:
@@ -78,17 +80,17 @@ def check(analyst: Analyst, token: str) -> Grant:
 def create(
     analyst: Analyst, sender: Identity, certificate: bytes, request: TokenRequest
 ) -> tuple[TokenRow, bool]:
-    """Keep a token an institution has drawn; return it as it is listed, and whether it is new.
+    """Register a token that an institution generated; return it as it is listed, and whether it is new.
 
     Raises
     ------
     AlreadyExistsError
-        If the same token was made for something else.
+        If the same token was created for something else.
     NotFoundError
-        If the institution is no member of the collaboration.
+        If the institution is not a member of the collaboration.
     """
     if sender.role == "analyst":
-        raise NotPermittedError("the analyst's own tokens are made by `odc-analyst token create`")
+        raise NotPermittedError("the analyst's own tokens are created by `odc-analyst token create`")
     with analyst.records.begin(write=True) as unit:
         if request.collaboration_id is not None:
             find_as_member(unit, request.collaboration_id, sender)
@@ -99,7 +101,7 @@ def create(
 
 
 def create_for_operator(analyst: Analyst, request: TokenRequest, scope: Scope) -> TokenRow:
-    """Keep a token the analyst's operator has drawn; return it as it is listed."""
+    """Register a token that the analyst's operator generated; return it as it is listed."""
     with analyst.records.begin(write=True) as unit:
         if request.collaboration_id is not None:
             find(unit, request.collaboration_id)
@@ -107,13 +109,13 @@ def create_for_operator(analyst: Analyst, request: TokenRequest, scope: Scope) -
 
 
 def listing(analyst: Analyst, owner: Identity | None) -> list[TokenRow]:
-    """Return the tokens of an institution, or with None those of the operator; never a token itself."""
+    """Return the tokens of an institution or, with None, of the operator, without the tokens themselves."""
     with analyst.records.begin() as unit:
         return [_shown(row) for row in unit.tokens(_party(owner))]
 
 
 def revoke(analyst: Analyst, owner: Identity | None, token: str) -> None:
-    """Refuse a token from now on, by its id. Revoking again is fine. Raises `NotFoundError`."""
+    """Refuse the token of an id from now on; a second time changes nothing. Raises `NotFoundError`."""
     with analyst.records.begin(write=True) as unit:
         row = unit.token(token)
         if row is None or row.party != _party(owner):
@@ -147,13 +149,13 @@ def _keep(analyst: Analyst, unit: Unit, row: Token) -> tuple[TokenRow, bool]:
     if earlier is not None:
         asked = ("digest", "scope", "party", "collaboration_id", "label", "expires_at")
         if any(getattr(earlier, name) != getattr(row, name) for name in asked):
-            raise AlreadyExistsError("this API token was made for something else")
+            raise AlreadyExistsError("this API token was created for something else")
         return _shown(earlier), False
     unit.forget_tokens(row.party, before=analyst.clock())
     if len(unit.tokens(row.party)) >= MAX_TOKENS_OF_A_PARTY:
         raise LimitExceededError("API tokens that have not ended", MAX_TOKENS_OF_A_PARTY)
     unit.add(row)
-    log.info("API token %s was made for %s", row.id[:8], row.party or "the operator")
+    log.info("API token %s was created for %s", row.id[:8], row.party or "the operator")
     return _shown(row), True
 
 
@@ -178,5 +180,5 @@ def _shown(row: Token) -> TokenRow:
 
 
 def _scope(row: Token) -> Scope:
-    """Only what says so may manage, and only for the operator."""
+    """Return the scope of a token; an institution's token never manages."""
     return "manage" if row.scope == "manage" and not row.party else "read"

@@ -1,33 +1,29 @@
-"""Terms, acceptances and the sealed anchor: everything before the uplinks, and the status."""
+"""The preparation of a round: terms, acceptances and the sealed anchor."""
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from analyst_server.services.analyst import (
     Analyst,
-    find,
     find_as_member,
-    find_to_view,
     move,
     require_lead,
     stored_terms,
 )
 from analyst_server.services.matrix import matrix_key
-from analyst_server.services.retention import erase_arrays
-from analyst_server.store import Collaboration, Downlink, Member, Unit, Uplink
+from analyst_server.store import Collaboration, Member, Unit
 from protocol.codec import digest, explain
 from protocol.consent import plain_words_digest
 from protocol.errors import (
     AlreadyExistsError,
     ConsentMissingError,
     MalformedMessageError,
-    NotFoundError,
     NotPermittedError,
     OutOfOrderError,
     TermsMismatchError,
@@ -40,7 +36,7 @@ from protocol.terms import Terms
 
 
 def complete_terms(analyst: Analyst, draft: dict[str, Any], collaboration_id: str | None = None) -> Terms:
-    """Return the terms in a draft (a parsed TOML or JSON file), with the ids filled in.
+    """Return the terms of a draft (a parsed TOML or JSON file), with both ids filled in.
 
     Raises `MalformedMessageError`, which names the fields that are wrong.
     """
@@ -55,9 +51,10 @@ def complete_terms(analyst: Analyst, draft: dict[str, Any], collaboration_id: st
 
 
 def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
-    """Publish the terms of a draft (JSON) under an id the caller has drawn; return whether they are new.
+    """Publish the terms of a JSON draft under an id that the caller chose; return whether they are new.
 
-    The same again is acknowledged again. Raises `AlreadyExistsError` for other terms under this id.
+    Publishing the same terms again changes nothing. Raises `AlreadyExistsError` if the id has other
+    terms, and what `complete_terms` raises.
     """
     try:
         parsed = json.loads(draft)
@@ -77,7 +74,7 @@ def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
 
 
 def create(analyst: Analyst, terms: Terms) -> Collaboration:
-    """Store and publish terms; the collaboration is enrolling afterwards."""
+    """Store and publish terms; return the collaboration, which is now enrolling."""
     collaboration = _draft(analyst, terms)
     with analyst.records.begin(write=True) as unit:
         _publish(unit, collaboration)
@@ -113,7 +110,19 @@ def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> b
 
 
 def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes) -> None:
-    """Keep an institution's signature under the terms. Signing again before the anchor is fine."""
+    """Keep an institution's signature under the terms.
+
+    Until the anchor is published an institution may sign again, which replaces its earlier acceptance.
+
+    Raises
+    ------
+    NotPermittedError
+        If the acceptance is for another party or collaboration.
+    TermsMismatchError
+        If it is for other terms, or another text was shown to the person who accepted.
+    ConsentMissingError
+        If the terms are row-revealing and the acceptance does not consent to that.
+    """
     verified = analyst.verify_from(sender, Acceptance, body)
     acceptance = verified.message
     now = analyst.clock()
@@ -127,14 +136,14 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise TermsMismatchError("the text that was shown before the acceptance")
         if stored_terms(collaboration).is_row_revealing and not acceptance.accept_row_revealing_model:
             raise ConsentMissingError("these terms let members map rows of other members back")
-        if member.acceptance == body:  # sent again because its answer was lost, perhaps after the anchor
+        if member.acceptance == body:  # repeated because its answer was lost, perhaps after the anchor
             return
         move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name, subject=verified.digest)
         member.acceptance, member.accepted_at = body, now
 
 
 def acceptances(analyst: Analyst, sender: Identity, collaboration_id: str) -> list[bytes]:
-    """Return the signed acceptances, for the lead to check and seal the anchor to."""
+    """Return the signed acceptances: the lead checks them and seals the anchor to their keys."""
     with analyst.records.begin() as unit:
         collaboration, _ = find_as_member(unit, collaboration_id, sender)
         require_lead(sender, stored_terms(collaboration))
@@ -144,9 +153,19 @@ def acceptances(analyst: Analyst, sender: Identity, collaboration_id: str) -> li
 def publish_anchor(
     analyst: Analyst, sender: Identity, collaboration_id: str, bodies: Sequence[bytes]
 ) -> None:
-    """Keep one sealed anchor per member, all of one seed by the lead's commitment.
+    """Keep one sealed anchor for each member, all of the same seed by the lead's commitment.
 
-    The same again is acknowledged again; another anchor is refused.
+    Publishing the same anchor again changes nothing.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If another anchor is published already.
+    TermsNotAcceptedError
+        If a member has not accepted the terms.
+    MalformedMessageError
+        If the messages are not one for each member, or not of one anchor in the form that the terms ask
+        for, or if the matrix of a public anchor was not sent before.
     """
     now = analyst.clock()
     sealed = {}
@@ -161,7 +180,7 @@ def publish_anchor(
             if {m.party: m.sealed_anchor for m in members} == {p: body for p, (_, body) in sealed.items()}:
                 return
             raise AlreadyExistsError("the anchor of this collaboration is already published")
-        advance(collaboration.now_in, Event.PUBLISH_ANCHOR)  # before the finer reasons below
+        advance(collaboration.now_in, Event.PUBLISH_ANCHOR)  # out of order is the first thing to report
         _check_anchor([message for message, _ in sealed.values()], collaboration, members)
         if stored_terms(collaboration).anchor_matrix_bytes and not analyst.blobs.exists(
             matrix_key(collaboration_id)
@@ -183,7 +202,7 @@ def publish_anchor(
 def _check_anchor(
     anchors: Sequence[SealedAnchor], collaboration: Collaboration, members: Sequence[Member]
 ) -> None:
-    """Raise unless there is one anchor for each member, all of one seed and for these terms."""
+    """Raise unless there is one anchor for each member, all of the same seed and for these terms."""
     for member in members:
         if member.acceptance is None:
             raise TermsNotAcceptedError(member.party)
@@ -200,7 +219,11 @@ def _check_anchor(
 
 
 def sealed_anchor(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
-    """Return the anchor sealed for the sender."""
+    """Return the anchor that is sealed for the sender.
+
+    Raises `TermsNotAcceptedError` if the sender has not accepted the terms, and `OutOfOrderError` until
+    the lead has published the anchor.
+    """
     with analyst.records.begin(write=True) as unit:
         collaboration, member = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
         if member.acceptance is None:
@@ -208,105 +231,3 @@ def sealed_anchor(analyst: Analyst, sender: Identity, collaboration_id: str) -> 
         if member.sealed_anchor is None:
             raise OutOfOrderError(collaboration.state, "fetch anchor")
         return member.sealed_anchor
-
-
-def cancel(analyst: Analyst, collaboration_id: str) -> None:
-    """Give a collaboration up, and erase what it was to be computed from."""
-    with analyst.records.begin(write=True) as unit:
-        move(unit, find(unit, collaboration_id), Event.CANCEL, at=analyst.clock())
-    erase_arrays(analyst, collaboration_id)
-
-
-def close(analyst: Analyst, collaboration_id: str) -> None:
-    """End a released collaboration, and erase its arrays: nobody fetches a downlink any more."""
-    with analyst.records.begin(write=True) as unit:
-        move(unit, find(unit, collaboration_id), Event.CLOSE, at=analyst.clock())
-    erase_arrays(analyst, collaboration_id)
-
-
-def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[dict[str, Any]]:
-    """Return the status of every collaboration the viewer is a member of.
-
-    None is the analyst's operator, who sees all; ``only`` is the one that is asked for.
-    """
-    with analyst.records.begin() as unit:
-        rows = unit.collaborations(viewer.name if viewer else None)
-        return [_status(unit, row, viewer) for row in rows if only in (None, row.id)]
-
-
-def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> dict[str, Any]:
-    """Return where a collaboration stands and whom it waits for; None is the analyst's operator."""
-    with analyst.records.begin() as unit:
-        return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer)
-
-
-def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
-    """Return the receipt of the sender's uplink."""
-    with analyst.records.begin() as unit:
-        find_as_member(unit, collaboration_id, sender)
-        for uplink in unit.uplinks_of(collaboration_id, sender.name):
-            if uplink.receipt is not None:
-                return uplink.receipt
-        raise NotFoundError("no uplink of this party is complete")
-
-
-def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None = None) -> dict[str, Any]:
-    members = unit.members(collaboration.id)
-    uplinks: dict[str, list[Uplink]] = {member.party: [] for member in members}
-    for uplink in unit.uplinks(collaboration.id):
-        uplinks[uplink.party].append(uplink)
-    downlinks = {downlink.party: downlink for downlink in unit.downlinks(collaboration.id)}
-    is_out = collaboration.now_in is State.RELEASED
-    lead = stored_terms(collaboration).lead
-    return {
-        "collaboration_id": collaboration.id,
-        "title": collaboration.title,
-        "state": collaboration.state,
-        "members": [
-            _member_status(member, uplinks[member.party], downlinks.get(member.party), is_out=is_out)
-            for member in members
-        ],
-        "waiting_for": (
-            ["the analyst: odc-analyst collaboration release"]
-            if collaboration.now_in is State.TRAINING and collaboration.results is not None
-            else _waiting_for(collaboration.now_in, members, uplinks, lead)
-        ),
-        "failure": collaboration.failure,
-        "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
-    }
-
-
-def _member_status(
-    member: Member, uplinks: Sequence[Uplink], downlink: Downlink | None, *, is_out: bool
-) -> dict[str, Any]:
-    received = next((uplink for uplink in uplinks if uplink.receipt), None)
-    is_fetched = downlink is not None and downlink.fetched_at is not None
-    return {
-        "party": member.party,
-        "accepted": member.acceptance is not None,
-        "anchor_ready": member.sealed_anchor is not None,
-        "uplink": "received" if received else "receiving" if uplinks else "none",
-        "rows": received.rows if received else None,
-        "downlink": "fetched" if is_fetched else "ready" if downlink and is_out else "none",
-        "last_seen_at": member.last_seen_at,
-    }
-
-
-def _waiting_for(
-    state: State, members: Sequence[Member], uplinks: Mapping[str, Sequence[Uplink]], lead: str
-) -> list[str]:
-    """Say who has to do what next, in words."""
-    if state is State.ENROLLING:
-        unsigned = [member.party for member in members if member.acceptance is None]
-        return [f"{party}: odc terms accept" for party in unsigned] or [f"{lead}: odc anchor create"]
-    if state in (State.ANCHORED, State.COLLECTING):
-        return [
-            f"{party}: odc contribute"
-            for party, sent in uplinks.items()
-            if not any(uplink.receipt for uplink in sent)
-        ]
-    if state in (State.SEALED, State.ALIGNING, State.TRAINING):
-        return ["the analyst: the round is computed"]
-    if state is State.FAILED:
-        return ["the analyst: odc-analyst collaboration resume"]
-    return []

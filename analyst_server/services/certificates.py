@@ -1,18 +1,18 @@
-"""Enrolment: relay requests for certificates to the lead, and the lead's certificates back.
+"""Certificates of the consortium: requests go to the lead, certificates and revocations come from it.
 
-The analyst can neither read the join secret nor forge a request: it checks the lead's ticket, or the
-signature of a member that renews, so that strangers cannot fill its store, and passes everything on.
+The analyst can neither read the join secret nor forge a request. It checks the lead's ticket, or the
+signature of the member that renews, so that strangers cannot fill its store, and passes everything on.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Literal, TypedDict
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server.services.analyst import Analyst, require_lead
-from analyst_server.store import Enrolled, Unit
+from analyst_server.store import Enrolled, Revocations, Unit
 from protocol.codec import decode
 from protocol.envelope import decode_stored, verify
 from protocol.errors import (
@@ -22,13 +22,43 @@ from protocol.errors import (
     LimitExceededError,
     NotFoundError,
 )
-from protocol.identity import Identity, load_certificate, public_key, requested_key, same_key
+from protocol.identity import (
+    Identity,
+    RevocationList,
+    load_certificate,
+    public_key,
+    requested_key,
+    same_key,
+)
 from protocol.limits import MAX_PENDING_ENROLMENTS
 from protocol.messages import Enrolment, InvitationTicket, Renewal
 
 
-def request(analyst: Analyst, body: bytes) -> tuple[dict[str, Any], bool]:
-    """Keep a request for a certificate; return what became of it, and whether it is new.
+class RequestStatus(TypedDict):
+    """What became of a request for a certificate."""
+
+    invitation_id: str
+    state: Literal["pending", "issued"]
+    certificate: str | None
+    """PEM, once the lead has issued it."""
+
+
+class PendingRequest(TypedDict):
+    """A request that waits for the lead."""
+
+    invitation_id: str
+    role: str
+    party: str
+    state: Literal["pending"]
+    kind: str
+    """``enrolment`` or ``renewal``."""
+    requested_at: int
+    request: str
+    """The message as it was received, in base64."""
+
+
+def request(analyst: Analyst, body: bytes) -> tuple[RequestStatus, bool]:
+    """Keep a newcomer's request for a certificate; return its status, and whether it is new.
 
     Raises
     ------
@@ -60,8 +90,8 @@ def request(analyst: Analyst, body: bytes) -> tuple[dict[str, Any], bool]:
         return _keep(unit, row)
 
 
-def renew(analyst: Analyst, sender: Identity, body: bytes) -> tuple[dict[str, Any], bool]:
-    """Keep a member's request for a new certificate of its own name, like `request`.
+def request_renewal(analyst: Analyst, sender: Identity, body: bytes) -> tuple[RequestStatus, bool]:
+    """Keep a member's request for a new certificate of its own name; return the same as `request`.
 
     Raises
     ------
@@ -87,7 +117,7 @@ def renew(analyst: Analyst, sender: Identity, body: bytes) -> tuple[dict[str, An
         return _keep(unit, row)
 
 
-def _keep(unit: Unit, row: Enrolled) -> tuple[dict[str, Any], bool]:
+def _keep(unit: Unit, row: Enrolled) -> tuple[RequestStatus, bool]:
     known = unit.enrolment(row.invitation_id)
     if known is not None:
         if known.request != row.request:
@@ -99,17 +129,17 @@ def _keep(unit: Unit, row: Enrolled) -> tuple[dict[str, Any], bool]:
     return _status(row), True
 
 
-def status(analyst: Analyst, invitation_id: str) -> dict[str, Any]:
-    """Return the state of a request and its certificate; both are public to who knows the id."""
+def status(analyst: Analyst, invitation_id: str) -> RequestStatus:
+    """Return the status of a request, which anybody who knows its id may see.
+
+    Raises `NotFoundError`.
+    """
     with analyst.records.begin() as unit:
-        row = unit.enrolment(invitation_id)
-        if row is None:
-            raise NotFoundError("there is no such enrolment")
-        return _status(row)
+        return _status(_find(unit, invitation_id))
 
 
-def pending(analyst: Analyst, sender: Identity) -> list[dict[str, Any]]:
-    """Return the requests that wait for the lead."""
+def pending(analyst: Analyst, sender: Identity) -> list[PendingRequest]:
+    """Return the requests that wait for the lead; raises `NotPermittedError` for any other sender."""
     require_lead(sender)
     with analyst.records.begin() as unit:
         return [
@@ -127,14 +157,20 @@ def pending(analyst: Analyst, sender: Identity) -> list[dict[str, Any]]:
 
 
 def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -> None:
-    """Keep the certificate the lead issued, if it is for the requested key and leads to the root."""
+    """Keep the certificate that the lead issued for a request.
+
+    Raises
+    ------
+    NotPermittedError
+        If the sender is not the lead.
+    CertificateRefusedError
+        If the certificate does not lead to the root, or is for another key or name than was requested.
+    """
     require_lead(sender)
     certificate = load_certificate(body)
     identity = analyst.root.identify(certificate, at=analyst.clock())
     with analyst.records.begin(write=True) as unit:
-        row = unit.enrolment(invitation_id)
-        if row is None:
-            raise NotFoundError("there is no such enrolment")
+        row = _find(unit, invitation_id)
         wanted = requested_key(_csr(row))
         same_name = (identity.role, identity.name) == (row.role, row.party)
         if not (same_name and same_key(wanted, public_key(certificate))):
@@ -142,14 +178,54 @@ def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -
         row.certificate = certificate.public_bytes(Encoding.PEM)
 
 
+def publish_revocations(analyst: Analyst, sender: Identity, der: bytes) -> None:
+    """Use a new revocation list from the next request on, and keep it.
+
+    Raises
+    ------
+    NotPermittedError
+        If the sender is not the lead.
+    CertificateRefusedError
+        If the list is not signed by the root, or is older than the one in use.
+    """
+    require_lead(sender)
+    number = RevocationList(der, analyst.root.certificate).number
+    analyst.root.adopt(der)
+    with analyst.records.begin(write=True) as unit:
+        unit.put_revocations(Revocations(number=number, der=der, received_at=analyst.clock()))
+
+
+def newest_revocations(analyst: Analyst) -> bytes:
+    """Return the revocation list in use (DER); raises `NotFoundError` until there is one."""
+    held = analyst.root.revocations
+    if held is None:
+        raise NotFoundError("no certificate of this consortium was revoked yet")
+    return held.der
+
+
+def load_revocations(analyst: Analyst) -> None:
+    """Use the revocation list that was kept, if there is one; called when the process starts."""
+    with analyst.records.begin() as unit:
+        row = unit.revocations()
+    if row is not None:
+        analyst.root.adopt(row.der)
+
+
+def _find(unit: Unit, invitation_id: str) -> Enrolled:
+    row = unit.enrolment(invitation_id)
+    if row is None:
+        raise NotFoundError("there is no such enrolment")
+    return row
+
+
 def _csr(row: Enrolled) -> bytes:
-    """The PKCS #10 request in what was kept; it was checked when it came."""
+    """Return the PKCS #10 request of a message that was checked when it was received."""
     if row.kind == "renewal":
         return decode_stored(Renewal, row.request).csr
     return decode(Enrolment, row.request).csr
 
 
-def _status(row: Enrolled) -> dict[str, Any]:
+def _status(row: Enrolled) -> RequestStatus:
     return {
         "invitation_id": row.invitation_id,
         "state": "issued" if row.certificate else "pending",

@@ -1,0 +1,178 @@
+"""What is installed on the analyst's machine: its key, its certificate, its stores.
+
+`join`, `renew` and `install` carry a certificate request to the lead and the certificate back, in files,
+before there is a server. `open_analyst` opens the result for the server and for every command.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from analyst_server.services import certificates
+from analyst_server.services.analyst import Analyst
+from analyst_server.settings import Settings
+from analyst_server.store import DirectoryBlobs, Records
+from protocol.codec import encode
+from protocol.envelope import sign
+from protocol.errors import (
+    CertificateRefusedError,
+    CertificateRequiredError,
+    InvitationError,
+    TrustError,
+)
+from protocol.identity import (
+    Identity,
+    TrustRoot,
+    certificate_request,
+    certified_name,
+    key_fingerprint,
+    load_certificate,
+    public_key,
+    same_key,
+)
+from protocol.invitation import Invitation
+from protocol.messages import Renewal
+from runtime.files import write_whole
+
+log = logging.getLogger(__name__)
+
+REQUEST_FILE: Final = "analyst-request.odc"
+KEY_FILE: Final = "key.pem"
+CERTIFICATE_FILE: Final = "certificate.pem"
+ROOT_FILE: Final = "root.pem"
+_POLL_S: Final = 0.1
+
+
+def unix_now() -> int:
+    """Return the time in whole seconds."""
+    return int(time.time())
+
+
+def join(identity_dir: Path, invitation: Invitation, *, now: int) -> bytes:
+    """Create the analyst's key and return the certificate request to carry to the lead institution.
+
+    Joining again makes another request for the same key, which is never replaced.
+
+    Raises
+    ------
+    InvitationError
+        If the invitation is for another role or has expired, or the directory is another consortium's.
+    """
+    if invitation.role != "analyst":
+        raise InvitationError(f"the invitation is for {invitation.party}, not for an analyst")
+    if invitation.expires_at <= now:
+        raise InvitationError("the invitation has expired")
+    invitation.trust_root()
+    identity_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key_path = identity_dir / KEY_FILE
+    if not key_path.exists():
+        key = ec.generate_private_key(ec.SECP256R1())
+        write_whole(key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    root_path = identity_dir / ROOT_FILE
+    if root_path.exists() and root_path.read_text() != invitation.root_certificate:
+        raise InvitationError(f"{identity_dir} belongs to another consortium; choose another --data-dir")
+    root_path.write_text(invitation.root_certificate)
+    return encode(invitation.answer(_load_key(key_path)))
+
+
+def renew(identity_dir: Path) -> bytes:
+    """Return a signed request for a new certificate of the same name and key.
+
+    Raises `CertificateRefusedError` if there is no certificate yet.
+    """
+    path = identity_dir / CERTIFICATE_FILE
+    if not path.exists():
+        raise CertificateRefusedError(f"there is no certificate in {identity_dir}; join first")
+    certificate, key = load_certificate(path.read_bytes()), _load_key(identity_dir / KEY_FILE)
+    identity = certified_name(certificate)
+    renewal = Renewal(
+        consortium_id=identity.consortium_id,
+        renewal_id=secrets.token_hex(16),
+        csr=certificate_request(key, identity.name),
+    )
+    return sign(renewal, key, certificate)
+
+
+def install(identity_dir: Path, certificate_pem: bytes, *, now: int) -> Identity:
+    """Check the certificate that the lead issued, store it beside its key, and return its identity.
+
+    Raises
+    ------
+    InvitationError
+        If there is no key yet.
+    CertificateRefusedError
+        If the certificate is for another key or role, or does not lead to the invitation's root.
+    """
+    key_path = identity_dir / KEY_FILE
+    if not key_path.exists():
+        raise InvitationError(f"there is no key in {identity_dir}; join first")
+    certificate = load_certificate(certificate_pem)
+    root = TrustRoot(load_certificate((identity_dir / ROOT_FILE).read_bytes()))
+    identity = root.identify(certificate, at=now)
+    if identity.role != "analyst":
+        raise CertificateRefusedError(f"the certificate is for {identity.role} {identity.name}")
+    if not same_key(public_key(certificate), _load_key(key_path).public_key()):
+        raise CertificateRefusedError("the certificate is not for the key of this analyst")
+    # never half written: a server may be waiting for the file
+    write_whole(identity_dir / CERTIFICATE_FILE, certificate.public_bytes(Encoding.PEM))
+    return identity
+
+
+def wait_until_installed(identity_dir: Path, seconds: float) -> None:
+    """Return when a certificate is installed, or after ``seconds``."""
+    path, ends_at = identity_dir / CERTIFICATE_FILE, time.monotonic() + seconds
+    if seconds and not path.exists():
+        log.info("waiting %g s for %s", seconds, path)
+    while not path.exists() and time.monotonic() < ends_at:
+        time.sleep(_POLL_S)
+
+
+def own_key_fingerprint(identity_dir: Path) -> str:
+    """Return the fingerprint of the analyst's key, for people to compare."""
+    return key_fingerprint(_load_key(identity_dir / KEY_FILE).public_key())
+
+
+def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Analyst:
+    """Return the installed analyst with its stores open and its tables up to date.
+
+    Raises `CertificateRequiredError` if no certificate is installed.
+    """
+    directory = settings.identity_dir
+    if not (directory / CERTIFICATE_FILE).exists():
+        error = CertificateRequiredError(f"there is no certificate in {directory}")
+        error.hint = "run `odc-analyst join INVITATION`, then `odc-analyst install CERTIFICATE`"
+        raise error
+    key = _load_key(directory / KEY_FILE, CertificateRequiredError)
+    records = Records(settings.database)
+    records.migrate()
+    analyst = Analyst(
+        records=records,
+        blobs=DirectoryBlobs(settings.blob_dir),
+        root=TrustRoot(load_certificate((directory / ROOT_FILE).read_bytes())),
+        certificate=load_certificate((directory / CERTIFICATE_FILE).read_bytes()),
+        key=key,
+        clock=clock,
+        max_uplink_bytes=settings.max_uplink_bytes,
+    )
+    certificates.load_revocations(analyst)
+    return analyst
+
+
+def _load_key(path: Path, refusal: type[TrustError] = CertificateRefusedError) -> ec.EllipticCurvePrivateKey:
+    key = load_pem_private_key(path.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise refusal(f"{path} is not an ECDSA key")
+    return key

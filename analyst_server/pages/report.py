@@ -1,0 +1,222 @@
+"""The report of a collaboration, as text for a terminal and as a page.
+
+Both show formula, ours and ratio of every transfer, the explanation of every byte, the scores of the model,
+and what the alignment found: which party is suspected of what, and what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from analyst_server.pages.elements import comparison_cells, exact, heading, page, paragraph, ratio, table
+from analyst_server.services.planning import Comparison, compare
+from analyst_server.services.report import AlignmentReport, Report, Results, Suspicion
+from metering.explanation import WORDS, Parts, RoundBytes
+from protocol.messages import PrivacyRecord
+
+_Transfer = Literal["uplink", "downlink", "anchor"]
+TRANSFERS: Final[Mapping[_Transfer, str]] = {"uplink": "(3)", "downlink": "(4)", "anchor": "(5)"}
+"""The parts of a party's round that have a formula, and its number."""
+ANCHOR_PREDICTIONS: Final = "a k q / 8"
+"""What stands for formula (4) under NRI-DC (docs/nri.md)."""
+_WITHOUT_FORMULA: Final[Mapping[Literal["control", "membership"], str]] = {
+    "control": "control",
+    "membership": "joining and listing",
+}
+BROKEN: Final[Mapping[str, str]] = {
+    "full-rank": "its basis loses directions, or what it sent is damaged",
+    "orthonormal": "its basis is not orthonormal, or what it sent is damaged",
+    "same-scale": "its basis or its anchor is scaled, or what it sent is damaged",
+    "same-anchor-or-related-span": "it used another anchor or its rows are out of order,"
+    " unless its records are unlike everybody else's",
+}
+"""The likely cause, by the assumption (`analyst_server.alignment`) that a party breaks."""
+
+
+def report_text(report: Report) -> str:
+    """Return the report for a terminal: its parties, its scores, and its bytes."""
+    lines = [
+        f"{report['title']}: {report['state']}, alignment {report['alignment']}, l = {report['latent_dim']}"
+    ]
+    lines += [
+        f"  {party['party']:<24} {party['rows']:>8} rows  uplink {party['uplink_payload_bytes']:>12,} B"
+        f"  formula (3) {party['uplink_formula_bytes']:>14,.0f} B"
+        for party in report["parties"]
+    ]
+    lines += [f"  {party}: {words}" for party, words in _privacy(report)]
+    if report["results"]:
+        lines.append(f"scores on held-out rows: {report['results']['hold_out_scores']}")
+        lines += findings(report["results"]["alignment"])
+    if report["wire"]:
+        lines += _wire_lines(report["wire"], report["downlink"])
+    return "\n".join(lines)
+
+
+def report_page(report: Report) -> str:
+    """Return the report as a whole document."""
+    anchor, wire = report["anchor"], report["wire"]
+    parts = [
+        paragraph(
+            f"Collaboration {report['collaboration_id']} is {report['state']}."
+            f" Alignment {report['alignment']}, {anchor['kind']} anchor of {exact(anchor['rows'])} rows,"
+            f" {exact(report['features'])} features, latent dimension {exact(report['latent_dim'])}."
+        ),
+        *([paragraph(f"It failed: {report['failure']}.")] if report["failure"] else []),
+        *(_scores(report["results"]) if report["results"] else []),
+        heading("Bytes on the wire"),
+        *(_wire_tables(wire, report["downlink"]) if wire else [paragraph("Nothing was measured yet.")]),
+        heading("Parties"),
+        table(
+            "What each party sent: rows, the arrays of its uplink, formula (3)",
+            ["party", "rows", "uplink payload", "formula (3)"],
+            [
+                [
+                    party["party"],
+                    exact(party["rows"]),
+                    exact(party["uplink_payload_bytes"]),
+                    exact(party["uplink_formula_bytes"]),
+                ]
+                for party in report["parties"]
+            ],
+        ),
+        *[paragraph(f"{party} says of its rows: {words}.") for party, words in _privacy(report)],
+    ]
+    return page(report["title"], *parts)
+
+
+def compared(wire: RoundBytes, downlink: str) -> list[Comparison]:
+    """Return formula, ours and ratio of each kind of transfer over all parties, of the rest, and in all.
+
+    The formulas are at 32 bits. Ours are the measured bytes, so the ratio includes everything: labels, TLS,
+    what was sent again. ``downlink`` is what the terms send back.
+    """
+    formulas = {**TRANSFERS, "downlink": ANCHOR_PREDICTIONS if downlink == "anchor-predictions" else "(4)"}
+    rows = [_compared(kind, formulas[kind], [party[kind] for party in wire["parties"]]) for kind in TRANSFERS]
+    rows += [
+        _compared(words, "", [party[kind] for party in wire["parties"]])
+        for kind, words in _WITHOUT_FORMULA.items()
+    ]
+    return [*rows, _compared("the whole round", "(6)", [wire["total"]])]
+
+
+def by_party(wire: RoundBytes) -> list[Comparison]:
+    """Return formula, ours and ratio of each party's whole round."""
+    return [_compared(party["party"], "", [party["total"]]) for party in wire["parties"]]
+
+
+def where_it_went(wire: RoundBytes) -> list[tuple[str, list[int]]]:
+    """Return each term of the explanation in words, with its bytes for every kind and in all."""
+    kinds = [[party[kind] for party in wire["parties"]] for kind in TRANSFERS]
+    columns = [*kinds, [wire["total"]]]
+    names = {**WORDS, "measured_bytes": "measured"}
+    return [(words, [_sum(parts, name) for parts in columns]) for name, words in names.items()]
+
+
+def findings(alignment: AlignmentReport) -> list[str]:
+    """Return what the alignment found, in lines: how well the parties agree, and who is suspected."""
+    lines = [_agreement(alignment)]
+    for suspicion in alignment.get("suspicions", []):
+        lines.append(
+            f"suspected: {suspicion['party']}: its anchor representation {suspicion['evidence']};"
+            f" {BROKEN[suspicion['assumption']]}"
+        )
+        lines.append(f"  {_cost(suspicion, alignment['left_out'])}")
+    return lines
+
+
+def _agreement(alignment: AlignmentReport) -> str:
+    gaps = alignment["party_gaps"]
+    line = f"concordance gap: {alignment['concordance_gap']:.2e}"
+    if not alignment["concordance_gap"] or "span_angles" not in alignment:  # rounds of earlier versions
+        return line
+    apart = max(gaps, key=lambda party: gaps[party])
+    median, largest = alignment["span_angles"][apart]
+    return (
+        f"{line}; furthest from the others: {apart} ({gaps[apart]:.2e},"
+        f" principal angles: median {median:.0f}, largest {largest:.0f} degrees)"
+    )
+
+
+def _cost(suspicion: Suspicion, left_out: Sequence[str]) -> str:
+    target = "it did not shape the common representation"
+    if not suspicion["rows"]:
+        return f"cost: {target}; it sent no rows; its predictions may be worthless"
+    if suspicion["party"] in left_out:
+        return (
+            f"cost: {target}, its {suspicion['rows']} rows did not train the model,"
+            " and its predictions may be worthless"
+        )
+    return (
+        f"cost: {target}, but its {suspicion['rows']} rows trained the model, as the settings allow;"
+        " its predictions may be worthless"
+    )
+
+
+def _privacy(report: Report) -> list[tuple[str, str]]:
+    """Return what each party says it did to its rows before they left, if it did anything."""
+    records = [
+        (party["party"], PrivacyRecord(**party["privacy"])) for party in report["parties"] if party["privacy"]
+    ]
+    return [(party, "; ".join(words)) for party, record in records if (words := record.in_words())]
+
+
+def _scores(results: Results) -> list[str]:
+    scores = results["hold_out_scores"] or {}
+    said = ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
+    found = [paragraph(f"{line.strip()}.") for line in findings(results["alignment"])]
+    return [paragraph(f"On held-out rows: {said or 'too few to score'}."), *found]
+
+
+def _wire_lines(wire: RoundBytes, downlink: str) -> list[str]:
+    lines = ["", f"{'bytes on the wire':<42} {'formula':>18} {'ours':>18} {'ratio':>9}"]
+    for row in [*by_party(wire), *compared(wire, downlink)]:
+        what = f"{row.what} {row.formula}"
+        numbers = f"{exact(row.formula_bytes):>18} {exact(row.ours_bytes):>18} {ratio(row.ratio):>9}"
+        lines.append(f"  {what:<40} {numbers}")
+    heads = " ".join(f"{head:>15}" for head in ("uplink", "downlink", "anchor", "in all"))
+    lines += ["", f"{'where they went':<46} {heads}"]
+    for words, counts in where_it_went(wire):
+        if any(counts):
+            lines.append(f"  {words:<44} {' '.join(f'{count:>15,}' for count in counts)}")
+    return [*lines, f"counted by the {wire['counter']}"]
+
+
+def _wire_tables(wire: RoundBytes, downlink: str) -> list[str]:
+    *rows, total = compared(wire, downlink)
+    *went, measured = where_it_went(wire)
+    return [
+        table(
+            "Formulas (3) to (6) of arXiv 2403.02780 at 32 bits, and what was measured",
+            ["transfer", "formula", "bytes by the formula", "ours", "ratio"],
+            map(comparison_cells, rows),
+            comparison_cells(total),
+        ),
+        table(
+            "The same by party, with all its transfers and its control traffic",
+            ["party", "", "bytes by the formula", "ours", "ratio"],
+            map(comparison_cells, by_party(wire)),
+        ),
+        heading("Where every byte went"),
+        table(
+            "From the formula to what was measured; the lines add up",
+            ["", "uplink", "downlink", "anchor", "in all"],
+            [[words, *map(exact, counts)] for words, counts in went if any(counts)],
+            [measured[0], *map(exact, measured[1])],
+        ),
+        paragraph(
+            "Counted by the kernel (TCP_INFO), TLS included; IP and TCP headers are not in any figure."
+            if wire["counter"] == "kernel"
+            else "Counted by the transport below TLS, because the kernel of this system does not tell;"
+            " what TCP sent again is not in any figure.",
+            quiet=True,
+        ),
+    ]
+
+
+def _compared(what: str, formula: str, parts: Sequence[Parts]) -> Comparison:
+    return compare(formula, what, _sum(parts, "formula_bytes"), _sum(parts, "measured_bytes"))
+
+
+def _sum(parts: Sequence[Parts], name: str) -> int:
+    return sum(part.get(name, 0) for part in parts)

@@ -1,0 +1,187 @@
+"""What members and the analyst's operator can see of a collaboration: status, receipt, ledger.
+
+The ``viewer`` of these functions is a member, or None for the operator, who sees every collaboration.
+`report` has the costs and results of a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict
+
+from analyst_server.services.analyst import Analyst, find_as_member, find_to_view, stored_terms
+from analyst_server.store import Collaboration, Downlink, LedgerRow, Member, Unit, Uplink
+from protocol.codec import encode
+from protocol.errors import MalformedMessageError, NotFoundError
+from protocol.identity import Identity
+from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage
+from protocol.limits import MAX_LEDGER_PAGE
+from protocol.messages import Role
+from protocol.states import Event, State
+
+
+class MemberStatus(TypedDict):
+    """What one member has done."""
+
+    party: str
+    accepted: bool
+    anchor_ready: bool
+    uplink: Literal["none", "receiving", "received"]
+    rows: int | None
+    """None until the uplink is received."""
+    downlink: Literal["none", "ready", "fetched"]
+    last_seen_at: int | None
+
+
+class Viewer(TypedDict):
+    """The member who asks."""
+
+    party: str
+    role: Role
+
+
+class Status(TypedDict):
+    """The state of a collaboration, as the REST API and ``--json`` show it."""
+
+    collaboration_id: str
+    title: str
+    state: str
+    members: list[MemberStatus]
+    waiting_for: list[str]
+    """Who has to act next, and with which command."""
+    failure: str | None
+    you: Viewer | None
+    """None for the operator."""
+
+
+def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[Status]:
+    """Return the status of every collaboration that the viewer can see.
+
+    With ``only``, the id of a collaboration, leave out all others.
+    """
+    with analyst.records.begin() as unit:
+        rows = unit.collaborations(viewer.name if viewer else None)
+        return [_status(unit, row, viewer) for row in rows if only in (None, row.id)]
+
+
+def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> Status:
+    """Return the status of one collaboration; raises `NotFoundError`."""
+    with analyst.records.begin() as unit:
+        return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer)
+
+
+def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
+    """Return the signed receipt of the sender's uplink.
+
+    Raises `NotFoundError` until the uplink is complete.
+    """
+    with analyst.records.begin() as unit:
+        find_as_member(unit, collaboration_id, sender)
+        for uplink in unit.uplinks_of(collaboration_id, sender.name):
+            if uplink.receipt is not None:
+                return uplink.receipt
+        raise NotFoundError("no uplink of this party is complete")
+
+
+def ledger_page(analyst: Analyst, viewer: Identity | None, collaboration_id: str, start: int) -> bytes:
+    """Return the ledger entries from number ``start`` on, as many as fit, and the signed head of all.
+
+    Raises `MalformedMessageError` if ``start`` is beyond the last entry.
+    """
+    with analyst.records.begin() as unit:
+        find_to_view(unit, collaboration_id, viewer)
+        head = signed_head(analyst, unit, collaboration_id)
+        rows = unit.ledger(collaboration_id, start=start, limit=MAX_LEDGER_PAGE)
+    if not rows and start:
+        raise MalformedMessageError("ledger", f"has no entry {start}")
+    return encode(LedgerPage(entries=tuple(map(_entry, rows)), head=head))
+
+
+def signed_head(analyst: Analyst, unit: Unit, collaboration_id: str) -> bytes:
+    """Return the analyst's signature under all entries of a ledger."""
+    last = unit.last_of_ledger(collaboration_id)
+    if last is None:  # a collaboration is stored together with its first entry
+        raise MalformedMessageError("ledger", "has no entries")
+    return analyst.sign(
+        LedgerHead(
+            collaboration_id=collaboration_id,
+            length=last.index + 1,
+            digest=last.digest,
+            at=analyst.clock(),
+        )
+    )
+
+
+def _entry(row: LedgerRow) -> LedgerEntry:
+    return LedgerEntry(
+        index=row.index,
+        at=row.at,
+        event=Event(row.event),
+        party=row.party,
+        state=State(row.state),
+        subject=row.subject,
+        previous=row.previous,
+    )
+
+
+def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None) -> Status:
+    members = unit.members(collaboration.id)
+    uplinks: dict[str, list[Uplink]] = {member.party: [] for member in members}
+    for uplink in unit.uplinks(collaboration.id):
+        uplinks[uplink.party].append(uplink)
+    downlinks = {downlink.party: downlink for downlink in unit.downlinks(collaboration.id)}
+    is_released = collaboration.now_in is State.RELEASED
+    return {
+        "collaboration_id": collaboration.id,
+        "title": collaboration.title,
+        "state": collaboration.state,
+        "members": [
+            _member_status(
+                member, uplinks[member.party], downlinks.get(member.party), is_released=is_released
+            )
+            for member in members
+        ],
+        "waiting_for": _waiting_for(collaboration, members, uplinks),
+        "failure": collaboration.failure,
+        "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
+    }
+
+
+def _member_status(
+    member: Member, uplinks: Sequence[Uplink], downlink: Downlink | None, *, is_released: bool
+) -> MemberStatus:
+    received = next((uplink for uplink in uplinks if uplink.receipt), None)
+    is_fetched = downlink is not None and downlink.fetched_at is not None
+    return {
+        "party": member.party,
+        "accepted": member.acceptance is not None,
+        "anchor_ready": member.sealed_anchor is not None,
+        "uplink": "received" if received else "receiving" if uplinks else "none",
+        "rows": received.rows if received else None,
+        "downlink": "fetched" if is_fetched else "ready" if downlink and is_released else "none",
+        "last_seen_at": member.last_seen_at,
+    }
+
+
+def _waiting_for(
+    collaboration: Collaboration, members: Sequence[Member], uplinks: Mapping[str, Sequence[Uplink]]
+) -> list[str]:
+    """Return who has to act next, each with the command to run."""
+    state = collaboration.now_in
+    if state is State.ENROLLING:
+        unsigned = [member.party for member in members if member.acceptance is None]
+        lead = stored_terms(collaboration).lead
+        return [f"{party}: odc terms accept" for party in unsigned] or [f"{lead}: odc anchor create"]
+    if state in (State.ANCHORED, State.COLLECTING):
+        return [
+            f"{party}: odc contribute"
+            for party, sent in uplinks.items()
+            if not any(uplink.receipt for uplink in sent)
+        ]
+    if state is State.TRAINING and collaboration.results is not None:  # computed, and held
+        return ["the analyst: odc-analyst collaboration release"]
+    if state in (State.SEALED, State.ALIGNING, State.TRAINING):
+        return ["the analyst: the round is computed"]
+    if state is State.FAILED:
+        return ["the analyst: odc-analyst collaboration resume"]
+    return []
