@@ -38,8 +38,6 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
 RowType = Literal["f2", "f4", "f8", "i1"]
 """Number types of the representations: floats, or 8-bit integers with a scale for each column."""
-ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset({"svm"})
-"""Model kinds that carry training rows inside them."""
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Alignments that do not keep lengths, so that any invertible factor is as good as another."""
 PREDICTED_ANCHORS: Final[frozenset[str]] = frozenset({"gaussian", "public"})
@@ -167,8 +165,14 @@ class AlignmentTerms(Message):
         return self
 
 
+# The models. `carries_rows` says whether a fitted model has training rows inside it. Whoever gets such a
+# model can read them, so terms with one need a separate consent of every member.
+
+
 class MlpTerms(Message):
     """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
+
+    carries_rows: ClassVar[bool] = False
 
     kind: Literal["mlp"] = "mlp"
     hidden_units: int = Field(default=256, ge=1, le=2**16)
@@ -179,6 +183,8 @@ class MlpTerms(Message):
 
 class LogisticTerms(Message):
     """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
+
+    carries_rows: ClassVar[bool] = False
 
     kind: Literal["logistic"] = "logistic"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -192,6 +198,8 @@ class SvmTerms(Message):
     brought to variance one; ``gamma`` None stands for 1 / l.
     """
 
+    carries_rows: ClassVar[bool] = True
+
     kind: Literal["svm"] = "svm"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
     gamma: float | None = Field(default=None, gt=0, le=1e6)
@@ -204,6 +212,8 @@ class RandomFeatureSvmTerms(Message):
 
     Rahimi and Recht, Random Features for Large-Scale Kernel Machines (NIPS 2007).
     """
+
+    carries_rows: ClassVar[bool] = False
 
     kind: Literal["random-feature-svm"] = "random-feature-svm"
     random_features: int = Field(default=512, ge=1, le=2**14)
@@ -287,4 +297,4 @@ class Terms(Message):
     @property
     def is_row_revealing(self) -> bool:
         """Whether what comes back lets a member map rows of another member back."""
-        return self.model.kind in ROW_REVEALING_MODELS and not self.returns_anchor_predictions
+        return self.model.carries_rows and not self.returns_anchor_predictions

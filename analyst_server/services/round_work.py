@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.training import ModelSpec
 from protocol.arrays import dequantise
+from protocol.terms import ModelTerms
 from runtime.start_up import loading
 
 _BATCH_ROWS: Final = 8192
@@ -62,7 +62,7 @@ class RoundSpec:
     target: str
     alignment_seed: int
     anchor_is_isotropic: bool
-    model: ModelSpec
+    model: ModelTerms
     changes_path: str
     model_path: str
     anchor_predictions_path: str | None = None
@@ -80,8 +80,8 @@ def load_libraries() -> None:
     """Load what the steps of a round need, before it is sealed."""
     with loading():
         import analyst_server.alignment
+        import analyst_server.compute.model_registry
         import analyst_server.training.metrics
-        import analyst_server.training.models
         import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
 
 
@@ -145,6 +145,7 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
     """
     changes = np.load(spec.changes_path, mmap_mode="r")
     # loaded in the compute process alone, see `analyst_server.training`
+    from analyst_server.compute.model_registry import model_of
     from analyst_server.training.metrics import measure
     from analyst_server.training.models import fit
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
@@ -158,7 +159,8 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
     # one party after another: decoded numbers of all of them would be as much again as the result
     aligned_rep = np.concatenate([_aligned_rep(party, change) for party, change in taken])
     labels = np.concatenate([party.labels.open().astype(np.int64) for party, _ in taken])
-    model = fit(spec.model, aligned_rep, labels, spec.classes)
+    described = model_of(spec.model)
+    model = fit(described, aligned_rep, labels, spec.classes)
     onnx_file = export(model, aligned_rep.shape[1])
     gap = parity_gap(model, onnx_file, aligned_rep)
     if not gap <= PARITY_TOLERANCE:
@@ -171,7 +173,7 @@ def train_model(spec: RoundSpec) -> dict[str, Any]:
         "model_parameters": model.parameters,
         "converged": model.converged,
         "parity_gap": gap,
-        "hold_out_scores": measure(spec.model, aligned_rep, labels, spec.classes),
+        "hold_out_scores": measure(described, aligned_rep, labels, spec.classes),
     }
 
 

@@ -19,7 +19,6 @@ from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.ingest import blob_key, stored_manifest
 from analyst_server.services.round_work import PartyArrays, RoundSpec, StoredArray
 from analyst_server.store import Collaboration, Downlink, Unit, Uplink
-from analyst_server.training import ModelSpec
 from protocol.arrays import little_endian, specify
 from protocol.envelope import decode_stored
 from protocol.errors import OutOfOrderError, RoundFailedError
@@ -111,7 +110,7 @@ def spec_of(analyst: Analyst, collaboration_id: str) -> RoundSpec:
         target=terms.alignment.target,
         alignment_seed=terms.alignment.seed,
         anchor_is_isotropic=terms.anchor.kind == "haar",
-        model=ModelSpec(**terms.model.model_dump()),  # the fields of each kind are the spec's own
+        model=terms.model,
         changes_path=str(directory / "changes_of_basis.npy"),
         model_path=str(directory / "model.onnx"),
         anchor_predictions_path=(

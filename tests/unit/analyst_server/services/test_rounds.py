@@ -7,7 +7,6 @@ import pytest
 
 from analyst_server.services import collaborations, downlinks, report, rounds
 from analyst_server.services.round_work import StoredArray, align_parties, train_model
-from analyst_server.training import ModelSpec
 from protocol.arrays import Layout, StreamReader
 from protocol.codec import digest
 from protocol.envelope import verify
@@ -387,7 +386,7 @@ def test_the_compute_process_is_told_the_terms(world: World) -> None:
     spec = rounds.spec_of(world.analyst, world.id)
     assert (spec.method, spec.target, spec.alignment_seed) == ("odc", "haar", 5)
     assert (spec.anchor_is_isotropic, spec.classes) == (False, 2)
-    assert spec.model == ModelSpec("mlp", hidden_units=7, learning_rate=0.01, epochs=3, seed=2)
+    assert spec.model == MlpTerms(hidden_units=7, learning_rate=0.01, epochs=3, seed=2)
 
 
 def test_a_haar_anchor_is_isotropic(sealed: World) -> None:
