@@ -11,25 +11,24 @@ from typing import Any, Final
 from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from analyst_server.api.access import Manager, Sender, SenderCertificate, Viewer
 from analyst_server.api.bodies import Body, EnrolmentBody, message_response, read_limited
 from analyst_server.services import (
+    anchor_matrix,
     collaborations,
     downlinks,
     enrol,
     ledger,
-    matrix,
     report,
     revoke,
     rounds,
     tokens,
 )
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.ingest import Ingest, UploadStatus
-from analyst_server.services.matrix import MatrixUpload
-from analyst_server.services.upload_session import Append
+from analyst_server.services.anchor_matrix import MatrixUpload
+from analyst_server.services.ingest import Append, Ingest, UploadStatus
 from protocol import __version__
 from protocol.codec import pack_list, unpack_list
 from protocol.errors import MalformedMessageError
@@ -222,11 +221,16 @@ def result_routes(analyst: Analyst) -> APIRouter:
         """Every step from number ``start`` on, and the analyst's signature under all of them."""
         return message_response(ledger.page(analyst, viewer.holder, collaboration_id, _count(start)))
 
-    @router.get("/{collaboration_id}/matrix", responses={200: {"content": {STREAM_MEDIA_TYPE: {}}}})
-    def anchor_matrix(collaboration_id: str, sender: Sender) -> Response:
+    @router.get(
+        "/{collaboration_id}/matrix",
+        name="anchor_matrix",
+        responses={200: {"content": {STREAM_MEDIA_TYPE: {}}}},
+    )
+    def sealed_matrix(collaboration_id: str, sender: Sender) -> Response:
         """The matrix of a public anchor, sealed under the seed of the caller's anchor."""
-        path = matrix.fetch(analyst, sender, collaboration_id)
-        return FileResponse(path, media_type=STREAM_MEDIA_TYPE)
+        length, pieces = anchor_matrix.fetch(analyst, sender, collaboration_id)
+        headers = {"content-length": str(length)}
+        return StreamingResponse(pieces, media_type=STREAM_MEDIA_TYPE, headers=headers)
 
     @router.get("/{collaboration_id}/report")
     def collaboration_report(collaboration_id: str, viewer: Viewer) -> dict[str, Any]:
@@ -301,13 +305,11 @@ def uplink_routes(analyst: Analyst, body_idle_timeout_s: float) -> APIRouter:
     @router.put("/v1/collaborations/{collaboration_id}/matrix", status_code=204, openapi_extra=_STREAM_BODY)
     async def publish_matrix(collaboration_id: str, sender: Sender, request: Request) -> Response:
         """Hand in the sealed matrix of a public anchor, before the anchor itself."""
-        upload = await to_thread.run_sync(matrix.begin, analyst, sender, collaboration_id)
+        upload = await to_thread.run_sync(anchor_matrix.begin, analyst, sender, collaboration_id)
         try:
             await _take_matrix(upload, request, body_idle_timeout_s)
         except (TimeoutError, ClientDisconnect):
             return Response(status_code=408)
-        finally:
-            upload.close()
         return Response(status_code=204)
 
     @router.post(

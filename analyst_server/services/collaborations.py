@@ -18,7 +18,7 @@ from analyst_server.services.analyst import (
     require_lead,
     stored_terms,
 )
-from analyst_server.services.matrix import matrix_key
+from analyst_server.services.anchor_matrix import matrix_key
 from analyst_server.services.retention import erase_arrays
 from analyst_server.store import Collaboration, Downlink, Member, Unit, Uplink
 from protocol.codec import digest, explain
