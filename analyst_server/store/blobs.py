@@ -28,18 +28,14 @@ ERASE_ATTEMPTS: Final = 3
 
 
 class Blobs(ABC):
-    """A store of blobs. What is asked of a key without a blob raises `FileNotFoundError`.
+    """A store of blobs; whoever reads or commits one that is not there gets a `FileNotFoundError`.
 
-    The store travels to the compute processes by pickle, so it holds an address and no connection.
+    A store is pickled to reach the compute processes, so it holds an address and no connection.
     """
 
     @abstractmethod
     def exists(self, key: str) -> bool:
         """Return whether the whole blob is there."""
-
-    @abstractmethod
-    def size(self, key: str) -> int:
-        """Return the bytes of a whole blob."""
 
     @abstractmethod
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
@@ -59,7 +55,7 @@ class Blobs(ABC):
 
     @abstractmethod
     def partial_size(self, key: str) -> int | None:
-        """Return the bytes of the partial blob, None if there is none."""
+        """Return how many bytes the partial blob has, None if there is none."""
 
     @abstractmethod
     def read_partial(self, key: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -67,7 +63,7 @@ class Blobs(ABC):
 
     @abstractmethod
     def sync(self, key: str) -> None:
-        """Make the partial blob survive a power cut; do nothing if there is none."""
+        """Make the partial blob durable, so that it survives a power cut; do nothing if there is none."""
 
     @abstractmethod
     def commit(self, key: str) -> None:
@@ -109,9 +105,6 @@ class DirectoryBlobs(Blobs):
 
     def exists(self, key: str) -> bool:
         return self._whole(key).exists()
-
-    def size(self, key: str) -> int:
-        return self._whole(key).stat().st_size
 
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
         """Return a view of the file's pages, which the system loads when they are touched."""
@@ -185,12 +178,10 @@ class MemoryBlobs(Blobs):
     def exists(self, key: str) -> bool:
         return key in self._whole
 
-    def size(self, key: str) -> int:
-        return len(self._found(key))
-
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
-        end = None if length is None else offset + length
-        return memoryview(self._found(key))[offset:end]
+        if key not in self._whole:
+            raise FileNotFoundError(key)
+        return memoryview(self._whole[key])[offset : None if length is None else offset + length]
 
     def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
         with self._lock:
@@ -226,12 +217,6 @@ class MemoryBlobs(Blobs):
             for kept in (self._whole, self._partial):
                 for key in [key for key in kept if key.startswith(f"{folder}/")]:
                     del kept[key]
-
-    def _found(self, key: str) -> bytes:
-        try:
-            return self._whole[key]
-        except KeyError:
-            raise FileNotFoundError(key) from None
 
 
 def _too_short(key: str, offset: int) -> OSError:

@@ -19,7 +19,7 @@ def score(labels: Labels, probabilities: NDArray[np.floating]) -> dict[str, floa
     Parameters
     ----------
     labels : (n,) ndarray of int
-        True class numbers. Every class has to occur for the ROC-AUC; it is left out otherwise.
+        True class numbers. The ROC-AUC is left out unless every class occurs.
     probabilities : (n, k) ndarray
         Column j belongs to class j.
     """

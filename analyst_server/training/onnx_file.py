@@ -13,6 +13,8 @@ from analyst_server.training.models import FittedModel, Matrix
 
 PARITY_TOLERANCE = 1e-4
 """Largest difference in a class probability: float32 rounding through a few hundred units is 1e-6."""
+BATCH_ROWS = 8192
+"""Rows that are compared at once."""
 
 
 def export(fitted: FittedModel, latent_dim: int) -> bytes:
@@ -29,12 +31,12 @@ def export(fitted: FittedModel, latent_dim: int) -> bytes:
     return bytes(proto.SerializeToString())
 
 
-def parity_gap(fitted: FittedModel, onnx_file: bytes, aligned_rep: Matrix, batch_rows: int = 8192) -> float:
+def parity_gap(fitted: FittedModel, onnx_file: bytes, aligned_rep: Matrix) -> float:
     """Return the largest difference of a class probability between a fitted model and its ONNX file."""
     session = onnxruntime.InferenceSession(onnx_file, providers=["CPUExecutionProvider"])
     gap = 0.0
-    for start in range(0, len(aligned_rep), batch_rows):
-        batch = np.asarray(aligned_rep[start : start + batch_rows], dtype=np.float32)
+    for start in range(0, len(aligned_rep), BATCH_ROWS):
+        batch = np.asarray(aligned_rep[start : start + BATCH_ROWS], dtype=np.float32)
         (probabilities,) = session.run(["probabilities"], {"rep": batch})
         gap = max(gap, float(np.abs(probabilities - fitted.pipeline.predict_proba(batch)).max()))
     return gap

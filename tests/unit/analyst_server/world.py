@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from analyst_server.services import collaborations
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
-from analyst_server.store import Collaboration, DirectoryBlobs, Records
+from analyst_server.store import Blobs, Collaboration, DirectoryBlobs, Records
 from protocol.arrays import chunks_of, frame, little_endian, quantise, raw_bytes, specify
 from protocol.codec import Message, digest
 from protocol.consent import plain_words_digest
@@ -151,7 +151,7 @@ def make_uplink(
 class World:
     """The analyst of a consortium, and short words for what parties do to it."""
 
-    def __init__(self, directory: Path, **options: Any) -> None:
+    def __init__(self, directory: Path, *, blobs: Blobs | None = None, **options: Any) -> None:
         self.directory = directory
         self.clock = Clock()
         self.records = Records(f"sqlite:///{directory / 'odc.sqlite'}")
@@ -159,7 +159,7 @@ class World:
         me = shared_member("analyst", "analyst")
         self.analyst = Analyst(
             records=self.records,
-            blobs=DirectoryBlobs(directory / "blobs"),
+            blobs=blobs or DirectoryBlobs(directory / "blobs"),
             root=shared_root().trust_root,
             certificate=me.certificate,
             key=me.key,

@@ -6,6 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from analyst_server.training import onnx_file
 from analyst_server.training.models import fit
 from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 from tests.unit.analyst_server.training.problems import MODELS, blobs
@@ -32,20 +33,23 @@ def test_another_file_is_seen(kind: str, classes: int) -> None:
     assert parity_gap(model, export(other, rows.shape[1]), rows) > PARITY_TOLERANCE
 
 
-def test_a_difference_in_the_last_row_is_seen() -> None:
+def test_a_difference_in_the_last_row_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = blobs(2)
     model = fit(MODELS["logistic"], rows, labels, 2)
     outlier = np.concatenate([rows, 100 * np.ones((1, 5), np.float32)])
     other = fit(MODELS["logistic"], rows, 1 - labels, 2)
-    only_last = parity_gap(model, export(other, 5), outlier, batch_rows=len(rows))
+    monkeypatch.setattr(onnx_file, "BATCH_ROWS", len(rows))
+    only_last = parity_gap(model, export(other, 5), outlier)
     assert only_last >= parity_gap(model, export(other, 5), rows)
 
 
-def test_the_batches_do_not_change_the_gap() -> None:
+def test_the_batches_do_not_change_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = blobs(3)
     model, other = fit(MODELS["mlp"], rows, labels, 3), fit(MODELS["logistic"], rows, labels, 3)
     file = export(other, 5)
-    assert parity_gap(model, file, rows, batch_rows=7) == pytest.approx(parity_gap(model, file, rows))
+    at_once = parity_gap(model, file, rows)
+    monkeypatch.setattr(onnx_file, "BATCH_ROWS", 7)
+    assert parity_gap(model, file, rows) == pytest.approx(at_once)
 
 
 @KINDS
