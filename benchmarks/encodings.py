@@ -20,8 +20,8 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 
 from analyst_server.alignment import align
-from analyst_server.training import ModelSpec
 from analyst_server.training.metrics import score
+from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
 from benchmarks.report import Options, Report, main
 from metering.formulas import FORMULA_BITS, uplink
@@ -130,7 +130,7 @@ def accuracies(work: Work, seed: int) -> dict[str, float]:
         aligned = np.concatenate(
             [rep @ change.astype(rep.dtype) for rep, change in zip(reps, changes, strict=True)]
         )
-        model = fit(ModelSpec("mlp", seed=seed), aligned, labels[np.concatenate(parts)], work.classes)
+        model = fit(Mlp(seed=seed), aligned, labels[np.concatenate(parts)], work.classes)
         right = [
             score(test_labels, model.pipeline.predict_proba(test_rows @ basis @ change))["accuracy"]
             for basis, change in zip(bases, changes, strict=True)

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from analyst_server.alignment import align
-from analyst_server.training import ModelSpec
 from analyst_server.training.metrics import score
+from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
 from benchmarks.data import Dataset, digits
 from benchmarks.report import Options, Report, main
@@ -71,7 +71,7 @@ def play(data: Dataset, knobs: PrivacyOptions, seed: int) -> dict[str, float]:
     maps = [basis @ change for basis, change in zip(bases, changes, strict=True)]
     aligned = np.concatenate([one.rows @ whole for one, whole in zip(treated, maps, strict=True)])
     left = np.concatenate([one.labels for one in treated])
-    model = fit(ModelSpec("mlp", seed=seed), aligned, left, data.classes)
+    model = fit(Mlp(seed=seed), aligned, left, data.classes)
     right = [
         score(data.test_labels, model.pipeline.predict_proba(test @ whole))["accuracy"] for whole in maps
     ]

@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from analyst_server.alignment import align
-from analyst_server.training import ModelSpec
+from analyst_server.training.logistic import Logistic
+from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
 from benchmarks.accuracy.bases import draw_anchor
 from benchmarks.data import Dataset, Labels, breast_cancer, digits
@@ -80,12 +81,7 @@ def one_round(
     turned = [basis @ change for basis, change in zip(bases, changes, strict=True)]
     aligned = np.concatenate([train[part] @ turn for part, turn in zip(parts, turned, strict=True)])
     labels = data.train_labels[np.concatenate(parts)]
-    h = fit(
-        ModelSpec("mlp") if model == "mlp" else ModelSpec("logistic", epochs=1000),
-        aligned,
-        labels,
-        data.classes,
-    )
+    h = fit(Mlp() if model == "mlp" else Logistic(), aligned, labels, data.classes)
     says = h.pipeline.predict_proba
     own = [
         train_own_model(anchor, says(anchor @ turn)).probabilities(unseen).argmax(axis=1) for turn in turned

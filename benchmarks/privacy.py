@@ -12,8 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from analyst_server.alignment import align
-from analyst_server.training import ModelSpec
+from analyst_server.training.logistic import Logistic
+from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import FittedModel, fit
+from analyst_server.training.svm import Svm
 from benchmarks import defences
 from benchmarks.accuracy.bases import draw_anchor
 from benchmarks.data import Dataset, Labels, Matrix, breast_cancer, digits, mnist
@@ -139,7 +141,7 @@ def member_alone(played: Round, kind: Literal["mlp", "logistic"], classes: int) 
     every class, and the error of guessing the class means of its own rows in that case.
     """
     labels = np.concatenate(played.labels)
-    model = fit(ModelSpec(kind), played.aligned, labels, classes)
+    model = fit(Mlp() if kind == "mlp" else Logistic(), played.aligned, labels, classes)
     weights, offsets, scale, shift = _layers(model, kind)
     starts = np.random.default_rng(0).standard_normal((STARTS, len(shift)))
     prototypes = np.stack([attacks.inverted_model(weights, offsets, k, starts) for k in range(classes)])
@@ -170,7 +172,7 @@ def _confidence(model: FittedModel, reps: Matrix, labels: Labels) -> Matrix:
 
 def row_revealing(played: Round, classes: int) -> dict[str, float]:
     """Measure what party 0 reconstructs of the others' rows from the kernel SVM's support vectors."""
-    model = fit(ModelSpec("svm"), played.aligned, np.concatenate(played.labels), classes)
+    model = fit(Svm(), played.aligned, np.concatenate(played.labels), classes)
     scaler, machines = model.pipeline[0], model.pipeline[-1].estimators_
     carried: dict[int, Matrix] = {}
     for machine in (one.calibrated_classifiers_[0].estimator for one in machines):

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from analyst_server.training import ModelSpec
 from analyst_server.training.metrics import score
+from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
 from protocol.terms import Schema
 from user_client.tables import encode_labels, encode_rows
 
 Scores = dict[str, float]
-SPEC = ModelSpec("mlp")
+MODEL = Mlp()
 
 
 def central(tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema) -> Scores:
@@ -54,6 +54,6 @@ def _fit_and_score(table: pa.Table, hold_out: pa.Table, schema: Schema) -> Score
     if len(present) < 2:  # a hospital that has rows of one class only predicts that class
         probabilities[:, present] = 1.0
     else:
-        model = fit(SPEC, rows, np.searchsorted(present, labels), len(present))
+        model = fit(MODEL, rows, np.searchsorted(present, labels), len(present))
         probabilities[:, present] = model.pipeline.predict_proba(encode_rows(hold_out, schema))
     return score(test_labels, probabilities)

@@ -40,8 +40,6 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
 RowType = Literal["f2", "f4", "f8", "i1"]
 """Number types of the representations: floats, or 8-bit integers with one scale per column."""
-ROW_REVEALING_MODELS: Final[frozenset[str]] = frozenset({"svm"})
-"""Model kinds that contain training rows."""
 PREDICTED_ROWS_PER_FEATURE: Final = 2
 """Fewest anchor rows per encoded feature from which a party's own model can learn (NRI-DC)."""
 WELL_PREDICTED_ROWS: Final = 20
@@ -220,8 +218,14 @@ class AlignmentTerms(Message):
         return self
 
 
+# The models. `carries_rows` says whether a fitted model has training rows inside it. Whoever gets such a
+# model can read them, so terms with one need a separate consent of every member.
+
+
 class MlpTerms(Message):
     """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
+
+    carries_rows: ClassVar[bool] = False
 
     kind: Literal["mlp"] = "mlp"
     hidden_units: int = Field(default=256, ge=1, le=2**16)
@@ -232,6 +236,8 @@ class MlpTerms(Message):
 
 class LogisticTerms(Message):
     """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
+
+    carries_rows: ClassVar[bool] = False
 
     kind: Literal["logistic"] = "logistic"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -245,6 +251,8 @@ class SvmTerms(Message):
     scaled to variance one; a ``gamma`` of None stands for 1 / l.
     """
 
+    carries_rows: ClassVar[bool] = True
+
     kind: Literal["svm"] = "svm"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
     gamma: float | None = Field(default=None, gt=0, le=1e6)
@@ -257,6 +265,8 @@ class RandomFeatureSvmTerms(Message):
 
     Rahimi and Recht, Random Features for Large-Scale Kernel Machines (NIPS 2007).
     """
+
+    carries_rows: ClassVar[bool] = False
 
     kind: Literal["random-feature-svm"] = "random-feature-svm"
     random_features: int = Field(default=512, ge=1, le=2**14)
@@ -342,4 +352,4 @@ class Terms(Message):
     @property
     def is_row_revealing(self) -> bool:
         """Whether the model that comes back lets a member reconstruct projected rows of other members."""
-        return self.model.kind in ROW_REVEALING_MODELS and not self.returns_anchor_predictions
+        return self.model.carries_rows and not self.returns_anchor_predictions

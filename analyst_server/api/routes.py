@@ -6,17 +6,17 @@ import re
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from analyst_server.api.access import Granted, Sender, SenderCertificate
 from analyst_server.api.bodies import Body, message_response
 from analyst_server.api.surface import TheAnalyst, created, done, serve
 from analyst_server.services import (
+    anchor_matrix,
     api_tokens,
     certificates,
     downlinks,
     end,
-    matrix,
     prepare,
     report,
     rounds,
@@ -159,7 +159,8 @@ def fetch_anchor(analyst: TheAnalyst, sender: Sender, collaboration_id: str) -> 
 @serve(router, operations.FETCH_ANCHOR_MATRIX)
 def fetch_anchor_matrix(analyst: TheAnalyst, sender: Sender, collaboration_id: str) -> Response:
     """Return the matrix of a public anchor, sealed under the seed of the caller's anchor."""
-    return FileResponse(matrix.fetch(analyst, sender, collaboration_id), media_type=STREAM_MEDIA_TYPE)
+    length, pieces = anchor_matrix.fetch(analyst, sender, collaboration_id)
+    return StreamingResponse(pieces, media_type=STREAM_MEDIA_TYPE, headers={"content-length": str(length)})
 
 
 # Results

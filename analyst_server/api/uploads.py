@@ -19,10 +19,9 @@ from starlette.responses import Response
 from analyst_server.api.access import Sender
 from analyst_server.api.bodies import Body, message_response
 from analyst_server.api.surface import TheAnalyst, created, done, serve
-from analyst_server.services import matrix
-from analyst_server.services.ingest import Ingest, UploadStatus
-from analyst_server.services.matrix import MatrixUpload
-from analyst_server.services.upload_session import Append
+from analyst_server.services import anchor_matrix
+from analyst_server.services.anchor_matrix import MatrixUpload
+from analyst_server.services.ingest import Append, Ingest, UploadStatus
 from protocol import operations
 from protocol.errors import MalformedMessageError
 from protocol.limits import DEFAULT_CHUNK_BYTES
@@ -50,13 +49,11 @@ async def publish_anchor_matrix(
     analyst: TheAnalyst, sender: Sender, collaboration_id: str, request: Request, idle_timeout_s: IdleTimeout
 ) -> Response:
     """Hand in the sealed matrix of a public anchor, before the anchor itself."""
-    upload = await to_thread.run_sync(matrix.begin, analyst, sender, collaboration_id)
+    upload = await to_thread.run_sync(anchor_matrix.begin, analyst, sender, collaboration_id)
     try:
         await _take_matrix(upload, request, idle_timeout_s)
     except (TimeoutError, ClientDisconnect):
         return Response(status_code=408)
-    finally:
-        upload.close()
     return done()
 
 

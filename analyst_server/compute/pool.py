@@ -17,17 +17,17 @@ def process_pool(processes: int) -> ProcessPoolExecutor:
 
 
 def stop_process_pool(pool: Executor) -> None:
-    """End the pool and whatever it computes; what it left on the disk is written whole or not at all."""
+    """End the pool and whatever it computes. A blob that it was writing stays partial."""
     pool.shutdown(wait=False, cancel_futures=True)
     children = multiprocessing.active_children()
     for child in children:
         child.terminate()
-    for child in children:  # shutting the pool down a second time would not wait
+    for child in children:  # a second `shutdown` would not wait
         child.join()
 
 
 def _end_with_parent() -> None:
-    """A server that was killed cannot stop its pool, so the pool watches the server."""
+    """End this process with the server: one that was killed cannot stop its pool."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
     parent = multiprocessing.parent_process()
 

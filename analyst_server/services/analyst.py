@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from analyst_server.store import Collaboration, DirectoryBlobs, LedgerRow, Member, Records, Unit
+from analyst_server.store import Blobs, Collaboration, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message
 from protocol.envelope import Verified, decode_stored, sign, verify
 from protocol.errors import LimitExceededError, NotFoundError, NotPermittedError
@@ -25,7 +25,7 @@ class Analyst:
     """The analyst of one consortium."""
 
     records: Records
-    blobs: DirectoryBlobs
+    blobs: Blobs
     root: TrustRoot
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey = field(repr=False)

@@ -1,22 +1,74 @@
-"""The one downlink: a signed manifest, then G_i and the model as an array stream."""
+"""The one downlink of each party: a signed manifest, then G_i and the model as an array stream.
+
+It is written when a round is computed, kept under the digests of its arrays, and fetched as often as
+somebody asks for it.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from analyst_server.services.analyst import Analyst, find, find_as_member, move
-from analyst_server.services.rounds import result_key
-from protocol.arrays import Layout, frame
+from numpy.typing import NDArray
+
+from analyst_server.compute.sequence import RoundResult
+from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
+from analyst_server.store import Collaboration, Downlink, Unit, Uplink
+from protocol.arrays import Layout, chunks_of, frame, little_endian, raw_bytes, specify
 from protocol.codec import digest
 from protocol.envelope import decode_stored
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
 from protocol.identity import Identity
-from protocol.messages import DownlinkManifest
+from protocol.limits import DEFAULT_CHUNK_BYTES
+from protocol.messages import ArraySpec, DownlinkManifest, Dtype
 from protocol.states import Event, State
+from protocol.terms import Terms
+
+
+def result_key(collaboration_id: str, spec: ArraySpec) -> str:
+    """Return the key of an array of a downlink.
+
+    It is the array's digest, so that a later run of the round cannot change what is signed.
+    """
+    return f"{collaboration_id}/results/{spec.digest.hex()}"
+
+
+def write(
+    analyst: Analyst, collaboration: Collaboration, uplinks: Sequence[Uplink], result: RoundResult
+) -> list[Downlink]:
+    """Write each party's arrays as blobs, and return the signed manifests as records.
+
+    ``uplinks`` are in the order of the parties of ``result``.
+    """
+    downlinks = []
+    for uplink, arrays in zip(uplinks, _write_arrays(analyst, collaboration, result), strict=True):
+        manifest = DownlinkManifest(
+            collaboration_id=collaboration.id,
+            terms_digest=collaboration.terms_digest,
+            party=uplink.party,
+            uplink_digest=uplink.manifest_digest,
+            arrays=arrays,
+            model_parameters=result.model.parameters,
+        )
+        downlinks.append(
+            Downlink(
+                collaboration_id=collaboration.id,
+                party=uplink.party,
+                manifest=analyst.sign(manifest),
+                fetched_at=None,
+            )
+        )
+    return downlinks
+
+
+def model_digest(unit: Unit, collaboration_id: str) -> bytes | None:
+    """Return the digest of the model that all members get, None if no model goes out."""
+    for row in unit.downlinks(collaboration_id):
+        for spec in decode_stored(DownlinkManifest, row.manifest).arrays:
+            if spec.name == "model":
+                return spec.digest
+    return None
 
 
 def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[int, Iterator[bytes]]:
@@ -53,10 +105,11 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
                 party=sender.name,
                 subject=digest(manifest),
             )
-    layout = Layout(manifest.arrays, manifest.chunk_bytes)
     head = struct.pack("<I", len(signed)) + signed
-    paths = [analyst.blobs.path(result_key(collaboration_id, spec)) for spec in manifest.arrays]
-    return len(head) + layout.stream_bytes, _pieces(head, paths, manifest.chunk_bytes)
+    # all of them now: an array that is erased meanwhile can be read to its end
+    arrays = [analyst.blobs.read(result_key(collaboration_id, spec)) for spec in manifest.arrays]
+    length = len(head) + Layout(manifest.arrays, manifest.chunk_bytes).stream_bytes
+    return length, _pieces(head, arrays, manifest.chunk_bytes)
 
 
 def yet_to_fetch(analyst: Analyst, collaboration_id: str) -> list[str]:
@@ -66,11 +119,38 @@ def yet_to_fetch(analyst: Analyst, collaboration_id: str) -> list[str]:
         return sorted(row.party for row in unit.downlinks(collaboration_id) if row.fetched_at is None)
 
 
-def _pieces(head: bytes, paths: list[Path], chunk_bytes: int) -> Iterator[bytes]:
+def _pieces(head: bytes, arrays: Sequence[memoryview], chunk_bytes: int) -> Iterator[bytes]:
     """Yield the downlink, holding one chunk at a time however slow its reader is."""
-    with ExitStack() as stack:
-        # all of them now: what is erased meanwhile can be read to its end
-        files = [stack.enter_context(path.open("rb")) for path in paths]
-        yield head
-        for file in files:
-            yield from frame(iter(partial(file.read, chunk_bytes), b""))
+    yield head
+    for array in arrays:
+        # copied here, in a thread: the event loop must not wait for pages of a disk
+        yield from frame(bytes(chunk) for chunk in chunks_of(array, chunk_bytes))
+
+
+def _write_arrays(
+    analyst: Analyst, collaboration: Collaboration, result: RoundResult
+) -> Iterator[tuple[ArraySpec, ...]]:
+    """Write what goes back to each party as blobs; yield the lines of its manifest.
+
+    Where the terms ask for predictions, only those go back: neither G_i nor the model leaves.
+    """
+
+    def put(name: str, array: NDArray[Any], dtype: Dtype) -> ArraySpec:
+        on_wire = little_endian(array, dtype)
+        spec = specify(name, on_wire, dtype, DEFAULT_CHUNK_BYTES)
+        analyst.blobs.write(result_key(collaboration.id, spec), raw_bytes(on_wire))
+        return spec
+
+    if result.model.anchor_predictions is not None:
+        for predictions in result.model.anchor_predictions.open(analyst.blobs):
+            yield (put("anchor_predictions", predictions, "f4"),)
+        return
+    dtype = _change_dtype(stored_terms(collaboration))
+    model = put("model", result.model.onnx_file.open(analyst.blobs), "u1")
+    for change in result.alignment.changes_of_basis.open(analyst.blobs):
+        yield put("change_of_basis", change, dtype), model
+
+
+def _change_dtype(terms: Terms) -> Dtype:
+    """Return the precision of the uplink, but at least single: all rows pass through G_i, which is small."""
+    return "f8" if terms.rep_dtype == "f8" else "f4"

@@ -1,18 +1,31 @@
 """Uplinks: begin, append at an offset, ask the offset, complete.
 
-This module decides who may send what and when; `upload_session` keeps the bytes.
+`Ingest` decides who may send what and when, and writes the records. An `UploadSession` keeps the bytes of
+one upload. A chunk counts once its bytes have the digest its sender gave them and lie in the partial blob.
+A second partial blob lists those digests, so that an upload continues after a crash of either side, and the
+digests of whole arrays need no second pass. What a session holds in memory can be rebuilt from the blobs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
-from analyst_server.services.upload_session import Append, UploadSession
-from analyst_server.store import Collaboration, Member, Uplink
-from protocol.arrays import Layout, whole_digest
+from analyst_server.store import Blobs, Collaboration, Member, Uplink
+from protocol.arrays import (
+    DIGEST_BYTES,
+    ArrayDigest,
+    Chunk,
+    Layout,
+    StreamReader,
+    check_values,
+    whole_digest,
+)
 from protocol.envelope import decode_stored
 from protocol.errors import (
     DifferentUplinkError,
@@ -24,15 +37,19 @@ from protocol.errors import (
     TermsMismatchError,
     TermsNotAcceptedError,
     TruncatedError,
+    UploadSupersededError,
 )
 from protocol.identity import Identity
 from protocol.messages import Receipt, UplinkManifest, check_uplink
 from protocol.states import Event, advance
 
+_LABELS = 2
+"""Place of the labels among the arrays of an uplink."""
+
 
 @dataclass(frozen=True)
 class UploadStatus:
-    """Where an upload stands; offsets count the bytes of its stream."""
+    """How much of an upload has arrived; offsets count the bytes of its stream."""
 
     upload_id: str
     offset: int
@@ -42,7 +59,7 @@ class UploadStatus:
 
 
 def blob_key(uplink: Uplink) -> str:
-    """Where the arrays of an uplink lie, one after another, without digests."""
+    """Return the key of the arrays of an uplink, which lie one after another without digests."""
     return f"{uplink.collaboration_id}/uplinks/{uplink.id}"
 
 
@@ -61,7 +78,7 @@ def _payload_bytes(manifest: UplinkManifest) -> int:
 
 
 class Ingest:
-    """The uploads of all collaborations."""
+    """The uploads of all collaborations, and the sessions of those under way."""
 
     def __init__(self, analyst: Analyst) -> None:
         self._analyst = analyst
@@ -131,10 +148,11 @@ class Ingest:
             raise LimitExceededError("uplink in bytes", limit, payload_bytes)
 
     def status(self, sender: Identity, upload_id: str) -> UploadStatus:
+        """Return how much of the sender's upload has arrived."""
         return self._status(self._find(sender, upload_id))
 
     def append(self, sender: Identity, upload_id: str, offset: int) -> Append | None:
-        """Start an append, or return None if the upload is complete and nothing is left to take.
+        """Start an append, or return None if the upload is complete.
 
         Raises `OffsetMismatchError` with the offset to use instead.
         """
@@ -144,7 +162,7 @@ class Ingest:
             if offset != length:
                 raise OffsetMismatchError(length, offset)
             return None
-        with self._analyst.records.begin() as unit:  # a sealed round takes not one byte more
+        with self._analyst.records.begin() as unit:  # a sealed round takes no byte
             advance(find(unit, uplink.collaboration_id).now_in, Event.ACCEPT_UPLINK)
         return Append(self._session(uplink), offset)
 
@@ -156,9 +174,9 @@ class Ingest:
         Raises
         ------
         TruncatedError
-            If bytes are missing; what has arrived is kept.
+            If bytes are missing; those that have arrived are kept.
         DigestMismatchError
-            If the arrays are not the signed ones. The upload starts again from nothing.
+            If the arrays are not the signed ones; the upload starts again from nothing.
         """
         uplink = self._find(sender, upload_id)
         if uplink.receipt is not None:
@@ -210,8 +228,8 @@ class Ingest:
                 )
             )
             row.received_at = now
-            # the name first: a blob without a receipt can be completed again, a receipt without
-            # its blob could not be honoured
+            # the blob first: one without a receipt can be completed again, but a receipt without its
+            # blob could not be honoured
             session.commit()
             received = {other.party for other in unit.received_uplinks(collaboration.id)} | {sender.name}
             is_last = received == {member.party for member in unit.members(collaboration.id)}
@@ -246,7 +264,7 @@ class Ingest:
         with self._lock:
             session = self._sessions.get(uplink.id)
         if session is None:
-            rebuilt = self._rebuild(uplink)  # reads the whole upload: not under the lock of all
+            rebuilt = self._rebuild(uplink)  # reads the whole upload, so others must not wait for it
             with self._lock:
                 session = self._sessions.setdefault(uplink.id, rebuilt)
         return session
@@ -258,9 +276,133 @@ class Ingest:
         return UploadSession.rebuild(self._analyst.blobs, blob_key(uplink), _layout(uplink), classes)
 
     def _forget(self, uplink: Uplink) -> None:
-        """Drop an upload that the party has begun anew."""
+        """Drop an upload that the party has replaced by another."""
         with self._lock:
             known = self._sessions.pop(uplink.id, None)
         session = known or UploadSession(self._analyst.blobs, blob_key(uplink), _layout(uplink), classes=0)
         with session.lock:
             session.start_over()
+
+
+@dataclass
+class UploadSession:
+    """The bytes of an upload under way. Its lock guards every field."""
+
+    blobs: Blobs
+    key: str
+    layout: Layout
+    classes: int
+    digests: list[bytes] = field(default_factory=list)
+    generation: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def rebuild(cls, blobs: Blobs, key: str, layout: Layout, classes: int) -> UploadSession:
+        """Return a session with the chunks that are stored as their digests say; the rest is sent again."""
+        is_whole = blobs.exists(key) and blobs.partial_size(key) is None  # but there is no receipt yet
+        has_list = blobs.partial_size(_list_key(key)) is not None
+        has_data = is_whole or blobs.partial_size(key) is not None
+        digests: list[bytes] = []
+        if has_list and has_data:
+            read = partial(blobs.read if is_whole else blobs.read_partial, key)
+            digests = list(_intact_chunks(layout, read, blobs.read_partial(_list_key(key))))
+        if is_whole and len(digests) < layout.chunk_count:
+            digests = []  # nothing is appended to a whole blob, so the upload starts again
+        return cls(blobs, key, layout, classes, digests)
+
+    @property
+    def offset(self) -> int:
+        """Where the stream goes on: always at the end of a chunk."""
+        return self.layout.stream_offset(len(self.digests))
+
+    def array_digests(self) -> list[bytes]:
+        """Return the digest of each array, from those of its chunks."""
+        running = [ArrayDigest() for _ in self.layout.specs]
+        for index, chunk_digest in enumerate(self.digests):
+            running[self.layout.slot(index).array].update(chunk_digest)
+        return [array.digest() for array in running]
+
+    def keep(self, chunk: Chunk) -> None:
+        """Store a checked chunk after the others; raises `NotFoundError` if those were erased."""
+        if self.digests and self.blobs.partial_size(self.key) is None:
+            error = NotFoundError("what had arrived of this upload was erased: its collaboration has ended")
+            error.hint = "`odc status` shows the collaborations that go on"
+            raise error
+        self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
+        self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
+        self.digests.append(chunk.digest)
+
+    def sync(self) -> None:
+        """Make what arrived survive a power cut."""
+        self.blobs.sync(self.key)
+        self.blobs.sync(_list_key(self.key))
+
+    def commit(self) -> None:
+        """Commit the blob, unless an earlier try has done so."""
+        size = self.blobs.partial_size(self.key)
+        if size is None:
+            return
+        if size != self.layout.payload_bytes:  # another process has written here
+            self.start_over()
+            raise TruncatedError("stored uplink", self.layout.payload_bytes, size)
+        self.blobs.commit(self.key)
+
+    def start_over(self) -> None:
+        """Forget what arrived; appends under way are refused from now on."""
+        self.generation += 1
+        self.digests.clear()
+        self.blobs.discard(self.key)
+        self.discard_list()
+
+    def discard_list(self) -> None:
+        """Remove the list of digests, once the blob is complete and signed for."""
+        self.blobs.discard(_list_key(self.key))
+
+
+class Append:
+    """The bytes of one request, from the offset where the upload stood.
+
+    A newer `Append` of the same upload makes `write` raise `UploadSupersededError`, so that bytes of a
+    connection that died unnoticed cannot come in between.
+    """
+
+    def __init__(self, session: UploadSession, offset: int) -> None:
+        with session.lock:
+            if offset != session.offset:
+                raise OffsetMismatchError(session.offset, offset)
+            session.generation += 1
+            self._generation = session.generation
+            self._reader = StreamReader(session.layout, len(session.digests))
+        self._session = session
+
+    def write(self, data: bytes) -> None:
+        """Check and keep the chunks that ``data`` completes."""
+        for chunk in self._reader.feed(data):
+            is_label = chunk.slot.array == _LABELS
+            check_values(self._session.layout, chunk, self._session.classes if is_label else None)
+            with self._session.lock:
+                if self._generation != self._session.generation:
+                    raise UploadSupersededError("another connection continues this upload")
+                self._session.keep(chunk)
+
+    def close(self) -> int:
+        """Make what arrived durable and return the offset to go on from."""
+        with self._session.lock:
+            self._session.sync()
+            return self._session.offset
+
+
+def _intact_chunks(
+    layout: Layout, read: Callable[[int, int], bytes | memoryview], listed: bytes
+) -> Iterator[bytes]:
+    """Yield the listed digests up to the first whose chunk is not stored as it says."""
+    for index in range(min(layout.chunk_count, len(listed) // DIGEST_BYTES)):
+        claimed = listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
+        slot = layout.slot(index)
+        if hashlib.sha256(read(slot.payload_offset, slot.payload_bytes)).digest() != claimed:
+            return
+        yield claimed
+
+
+def _list_key(key: str) -> str:
+    return key + ".digests"

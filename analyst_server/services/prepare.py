@@ -16,7 +16,7 @@ from analyst_server.services.analyst import (
     require_lead,
     stored_terms,
 )
-from analyst_server.services.matrix import matrix_key
+from analyst_server.services.anchor_matrix import matrix_key
 from analyst_server.store import Collaboration, Member, Unit
 from protocol.codec import digest, explain
 from protocol.consent import plain_words_digest

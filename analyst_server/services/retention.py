@@ -11,12 +11,15 @@ ENDED: Final = (State.CLOSED, State.CANCELLED)
 
 
 def erase_arrays(analyst: Analyst, collaboration_id: str) -> None:
-    """Remove uplinks, whole or partial, sealed anchor matrix, and what institutions fetched."""
+    """Remove uplinks, whole or partial, the sealed anchor matrix, and the arrays of the downlinks."""
     analyst.blobs.erase(collaboration_id)
 
 
 def erase_ended(analyst: Analyst) -> None:
-    """Finish what was cut off, and take what a line still brought while the operator ended its round."""
+    """Erase the arrays of all collaborations that have ended.
+
+    An erasure may have been cut off, or an upload may have brought bytes while the operator ended its round.
+    """
     with analyst.records.begin() as unit:
         ended = [collaboration.id for collaboration in unit.in_states(ENDED)]
     for collaboration_id in ended:

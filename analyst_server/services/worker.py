@@ -1,4 +1,7 @@
-"""The thread that takes sealed rounds through alignment and training."""
+"""The thread that takes sealed rounds to their downlinks, one at a time.
+
+It waits, runs steps in a compute process and turns errors into reasons; `rounds` decides.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,27 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
 
+from analyst_server.compute.sequence import load_libraries
 from analyst_server.services import rounds
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.round_work import align_parties, load_libraries, train_model
 from protocol.errors import OdcError
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 RENEWALS: Final = 4
-"""How often a lease is renewed before it would end."""
+"""How often a lease is renewed in its own time."""
 
 
 class Worker:
-    """Claims one round at a time; its lease tells other workers, and a restarted server, that it lives."""
+    """Claims one round after another, and computes each."""
 
     def __init__(
         self,
@@ -50,9 +56,9 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Cut the running step off; its round is taken up again at the next start."""
+        """Cut off the running step; its round is started again at the next start of the server."""
         self._stop.set()
-        self._analyst.has_sealed.set()  # it waits for nothing else
+        self._analyst.has_sealed.set()  # the only thing the thread waits for
         self._thread.join()
         if self._executor is not None:
             self._stop_executor(self._executor)
@@ -71,32 +77,21 @@ class Worker:
             if claimed is not None:
                 self._work(claimed)
             elif self._executor is None and rounds.are_expected(self._analyst):
-                # its libraries take longer to load than a small round to compute
+                # loading the libraries takes longer than computing a small round
                 self._pool().submit(load_libraries)
         except Exception:
-            log.exception("the round worker goes on after an error")
+            log.exception("the round worker continues after an error")
 
     def _work(self, collaboration_id: str) -> None:
         log.info("round %s: claimed", collaboration_id[:8])
         try:
-            spec = replace(
-                rounds.spec_of(self._analyst, collaboration_id),
-                train_on_suspected_rows=self._train_on_suspected_rows,
-            )
-            diagnostics = self._compute(align_parties, spec, collaboration_id)
-            rounds.begin_training(self._analyst, collaboration_id, self._owner)
-            results = self._compute(train_model, spec, collaboration_id)
-            suspected = [suspicion["party"] for suspicion in diagnostics["suspicions"]]
-            if suspected:
-                log.warning("round %s: held, %s suspected", collaboration_id[:8], ", ".join(suspected))
-            rounds.finish_training(
+            rounds.compute(
                 self._analyst,
                 collaboration_id,
                 self._owner,
-                work=spec,
-                diagnostics=diagnostics,
-                results=results,
-                hold=self._hold_release or bool(suspected),
+                run=partial(self._run_step, collaboration_id),
+                hold_release=self._hold_release,
+                train_on_suspected_rows=self._train_on_suspected_rows,
             )
             log.info("round %s: done", collaboration_id[:8])
         except _StoppedError:
@@ -104,11 +99,11 @@ class Worker:
             log.info("round %s: left for the next start", collaboration_id[:8])
         except OdcError as error:
             log.warning("round %s: %s", collaboration_id[:8], error.detail)
-        except ValueError as error:  # the numeric rooms say what is wrong with the data
+        except ValueError as error:  # its text says what is wrong with the data
             rounds.fail(self._analyst, collaboration_id, self._owner, str(error))
         except BrokenProcessPool:
             self._executor = None
-            reason = "a compute process ended without a word; it may have run out of memory"
+            reason = "a compute process ended unexpectedly; it may have run out of memory"
             rounds.fail(self._analyst, collaboration_id, self._owner, reason)
         except Exception as error:
             incident = uuid.uuid4().hex[:8]
@@ -121,11 +116,11 @@ class Worker:
             self._executor = self._make_executor()
         return self._executor
 
-    def _compute(
-        self, step: Callable[[Any], dict[str, Any]], spec: Any, collaboration_id: str
-    ) -> dict[str, Any]:
-        """Run one step in the pool and keep the lease meanwhile."""
-        future: Future[dict[str, Any]] = self._pool().submit(step, spec)
+    def _run_step(
+        self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
+    ) -> T:
+        """Run one step in the pool, and renew the lease meanwhile."""
+        future = self._pool().submit(step, *args, **options)
         renewed_at = time.monotonic()
         while not wait([future], timeout=self._poll_s).done:
             if self._stop.is_set():

@@ -1,7 +1,6 @@
-"""Records and blobs: what the analyst keeps, one interface each."""
+"""What the analyst keeps: records in a SQL database, and blobs behind one interface."""
 
-from analyst_server.store.blobs import DirectoryBlobs
-from analyst_server.store.lock import only_server
+from analyst_server.store.blobs import Blobs, DirectoryBlobs, MemoryBlobs, only_server
 from analyst_server.store.records import Records, Unit
 from analyst_server.store.tables import (
     Collaboration,
@@ -16,12 +15,14 @@ from analyst_server.store.tables import (
 )
 
 __all__ = [
+    "Blobs",
     "Collaboration",
     "DirectoryBlobs",
     "Downlink",
     "Enrolled",
     "LedgerRow",
     "Member",
+    "MemoryBlobs",
     "Records",
     "Revocations",
     "Token",

@@ -1,24 +1,95 @@
-"""Blobs in a directory: large bytes under a key, written whole or not at all.
+"""Blobs: large bytes under a key, read in ranges and written whole or not at all.
 
-An upload grows in a partial file beside the final one and is renamed when it is complete, so a name
-without ``.part`` always has all its bytes, synced to the disk.
+An upload grows as a *partial* blob under the key that the whole one will have, and is committed once it is
+complete. `Blobs` is what the services and the compute processes know; `DirectoryBlobs` keeps files,
+`MemoryBlobs` keeps nothing on a disk.
+
+A key is a path of names with ``/`` between them. The names before the last are its folders, and a folder is
+what `Blobs.erase` removes.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final, NoReturn
+
+from protocol.errors import InputError
+from runtime.files import locked, publish, sync_file
 
 ERASE_ATTEMPTS: Final = 3
-"""An upload that is still under way may put a file where others were just removed."""
+"""An upload that is still under way may add a file while its folder is removed."""
 
 
-class DirectoryBlobs:
-    """The default store: one file per key below ``root``, readable by the server's user alone."""
+class Blobs(ABC):
+    """A store of blobs; whoever reads or commits one that is not there gets a `FileNotFoundError`.
+
+    A store is pickled to reach the compute processes, so it holds an address and no connection.
+    """
+
+    @abstractmethod
+    def exists(self, key: str) -> bool:
+        """Return whether the whole blob is there."""
+
+    @abstractmethod
+    def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
+        """Return a range of a whole blob, to its end if no length is given; read-only.
+
+        Like a slice, the range ends where the blob ends. What was returned stays readable after the blob
+        is replaced or erased. Nothing is copied where the store can avoid it.
+        """
+
+    @abstractmethod
+    def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
+        """Write to the partial blob from ``offset`` on, and cut off what lay behind.
+
+        The first append makes the partial blob. It is not durable before `sync`. Raises `OSError` if the
+        partial blob is shorter than ``offset``.
+        """
+
+    @abstractmethod
+    def partial_size(self, key: str) -> int | None:
+        """Return how many bytes the partial blob has, None if there is none."""
+
+    @abstractmethod
+    def read_partial(self, key: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return a range of the partial blob, as `read` does of the whole one; a copy."""
+
+    @abstractmethod
+    def sync(self, key: str) -> None:
+        """Make the partial blob durable, so that it survives a power cut; do nothing if there is none."""
+
+    @abstractmethod
+    def commit(self, key: str) -> None:
+        """Make the partial blob the whole one, in the place of an earlier one."""
+
+    @abstractmethod
+    def discard(self, key: str) -> None:
+        """Remove the partial blob, if there is one."""
+
+    @abstractmethod
+    def erase(self, folder: str) -> None:
+        """Remove every blob whose key begins with ``folder/``, whole or partial."""
+
+    def write(self, key: str, data: bytes | memoryview) -> None:
+        """Write a whole blob at once, durably."""
+        self.append(key, 0, data)
+        self.sync(key)
+        self.commit(key)
+
+
+class DirectoryBlobs(Blobs):
+    """The default store: one file for each key below ``root``, readable by the server's user alone.
+
+    A partial blob is a file beside the final one, with ``.part`` at the end of its name. It is synced and
+    renamed, so a name without ``.part`` always has all its bytes on the disk.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -26,71 +97,142 @@ class DirectoryBlobs:
     def __repr__(self) -> str:
         return f"<DirectoryBlobs in {self._root}>"
 
-    def path(self, key: str) -> Path:
-        """Return where a whole blob lies, for memory mapping."""
+    def _whole(self, key: str) -> Path:
         return self._root / key
 
-    def partial_path(self, key: str) -> Path:
+    def _partial(self, key: str) -> Path:
         return self._root / (key + ".part")
 
     def exists(self, key: str) -> bool:
-        return self.path(key).exists()
+        return self._whole(key).exists()
 
-    def write(self, key: str, data: bytes) -> None:
-        """Write a whole blob at once."""
-        self.discard_partial(key)
-        with self.append_partial(key, 0) as partial:
-            partial.write(data)
-        self.sync_partial(key)
-        self.commit(key)
+    def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
+        """Return a view of the file's pages, which the system loads when they are touched."""
+        with self._whole(key).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            end = size if length is None else min(size, offset + length)
+            if end <= offset:  # an empty range cannot be mapped
+                return memoryview(b"")
+            start = offset - offset % mmap.ALLOCATIONGRANULARITY
+            pages = mmap.mmap(file.fileno(), end - start, access=mmap.ACCESS_READ, offset=start)
+        return memoryview(pages)[offset - start :]
 
-    def has_partial(self, key: str) -> bool:
-        return self.partial_path(key).exists()
-
-    @contextmanager
-    def append_partial(self, key: str, offset: int) -> Iterator[BinaryIO]:
-        """Open the partial file at ``offset``, cutting off whatever lay behind; made if missing.
-
-        Not durable before `sync_partial`.
-        """
-        path = self.partial_path(key)
+    def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
+        path = self._partial(key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "r+b") as partial:  # buffered: a raw write may be a short one
+        with os.fdopen(descriptor, "r+b") as file:  # buffered: a raw write may be a short one
             if os.fstat(descriptor).st_size < offset:
-                raise OSError(f"{path} is shorter than the {offset} bytes it should have")
-            partial.truncate(offset)
-            partial.seek(offset)
-            yield partial
+                raise _too_short(key, offset)
+            file.truncate(offset)
+            file.seek(offset)
+            file.write(data)
 
-    def sync_partial(self, key: str) -> None:
-        """Make what was appended survive a power cut."""
-        if not self.has_partial(key):
-            return
-        descriptor = os.open(self.partial_path(key), os.O_RDWR)
+    def partial_size(self, key: str) -> int | None:
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            return self._partial(key).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def read_partial(self, key: str, offset: int = 0, length: int | None = None) -> bytes:
+        # read, not mapped: the pages of a file that is cut off meanwhile would end the process
+        with self._partial(key).open("rb") as file:
+            file.seek(offset)
+            return file.read(-1 if length is None else length)
+
+    def sync(self, key: str) -> None:
+        with suppress(FileNotFoundError):
+            sync_file(self._partial(key))
 
     def commit(self, key: str) -> None:
-        """Give a synced partial blob its final name."""
-        path = self.path(key)
-        self.partial_path(key).replace(path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)  # the new name is durable only with its directory
-        finally:
-            os.close(directory)
+        publish(self._partial(key), self._whole(key))
 
-    def discard_partial(self, key: str) -> None:
-        self.partial_path(key).unlink(missing_ok=True)
+    def discard(self, key: str) -> None:
+        self._partial(key).unlink(missing_ok=True)
 
     def erase(self, folder: str) -> None:
-        """Remove every blob whose key begins with ``folder/``, the partial ones too."""
         path = self._root / folder
         for _ in range(ERASE_ATTEMPTS):
             shutil.rmtree(path, ignore_errors=True)
             if not path.exists():
                 return
-        shutil.rmtree(path)  # says why not
+        shutil.rmtree(path)  # raises with the reason
+
+
+class MemoryBlobs(Blobs):
+    """Blobs of one process, for tests and for rounds that nobody has to resume."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, bytes] = {}
+        self._partial: dict[str, bytearray] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<MemoryBlobs: {len(self._whole)} whole, {len(self._partial)} partial>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "blobs in memory are of one process: compute in a thread, or keep them in a directory"
+        )
+
+    def exists(self, key: str) -> bool:
+        return key in self._whole
+
+    def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
+        if key not in self._whole:
+            raise FileNotFoundError(key)
+        return memoryview(self._whole[key])[offset : None if length is None else offset + length]
+
+    def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
+        with self._lock:
+            partial = self._partial.setdefault(key, bytearray())
+            if len(partial) < offset:
+                raise _too_short(key, offset)
+            partial[offset:] = data
+
+    def partial_size(self, key: str) -> int | None:
+        partial = self._partial.get(key)
+        return None if partial is None else len(partial)
+
+    def read_partial(self, key: str, offset: int = 0, length: int | None = None) -> bytes:
+        with self._lock:
+            if key not in self._partial:
+                raise FileNotFoundError(key)
+            return bytes(self._partial[key][offset : None if length is None else offset + length])
+
+    def sync(self, key: str) -> None:
+        """Do nothing: there is no disk to reach."""
+
+    def commit(self, key: str) -> None:
+        with self._lock:
+            if key not in self._partial:
+                raise FileNotFoundError(key)
+            self._whole[key] = bytes(self._partial.pop(key))
+
+    def discard(self, key: str) -> None:
+        self._partial.pop(key, None)
+
+    def erase(self, folder: str) -> None:
+        with self._lock:
+            for kept in (self._whole, self._partial):
+                for key in [key for key in kept if key.startswith(f"{folder}/")]:
+                    del kept[key]
+
+
+def _too_short(key: str, offset: int) -> OSError:
+    return OSError(f"the partial blob {key} is shorter than the {offset} bytes it should have")
+
+
+@contextmanager
+def only_server(data_dir: Path) -> Iterator[None]:
+    """Hold a data directory; raises `InputError` while another process does.
+
+    A second server would keep its own idea of the partial blobs under way. The system releases the lock
+    when its process ends, however it ends.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(data_dir))
+        except BlockingIOError:
+            raise InputError(f"another server works in {data_dir}; stop it first") from None
+        yield

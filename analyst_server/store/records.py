@@ -1,7 +1,7 @@
 """Records in a SQL database: SQLite by default, PostgreSQL by its address.
 
-`Records.begin` opens a transaction as a `Unit`; what the services need to ask stands there as
-methods, so that no service writes SQL. Nothing here decides anything.
+`Records.begin` opens a transaction as a `Unit`, whose methods are the questions of the services, so that
+no service writes SQL. Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BUSY_TIMEOUT_S = 30
 
 
 class Unit:
-    """One transaction: all of it happens, or none."""
+    """One transaction: all of its changes are kept, or none."""
 
     def __init__(self, session: Session, *, lock_rows: bool) -> None:
         self._session = session
@@ -49,13 +49,13 @@ class Unit:
         self._session.flush()
 
     def collaboration(self, collaboration_id: str) -> Collaboration | None:
-        """Return the row, locked until the end of a writing transaction."""
+        """Return the row of a collaboration; a writing transaction locks it until its end."""
         return self._session.get(
             Collaboration, collaboration_id, with_for_update=True if self._lock_rows else None
         )
 
     def collaborations(self, party: str | None = None) -> Sequence[Collaboration]:
-        """Return all, or those a party is a member of; oldest first."""
+        """Return all collaborations, or those of a party; oldest first."""
         query = select(Collaboration).order_by(Collaboration.created_at, Collaboration.id)
         if party is not None:
             query = query.join(Member, Member.collaboration_id == Collaboration.id).where(
@@ -113,7 +113,7 @@ class Unit:
         return self._session.scalars(query).all()
 
     def put_downlink(self, row: Downlink) -> None:
-        """Store a downlink, in the place of one from an earlier run of the round."""
+        """Store a downlink, and replace one from an earlier run of the round."""
         self._session.merge(row)
 
     def enrolment(self, invitation_id: str) -> Enrolled | None:
@@ -142,7 +142,7 @@ class Unit:
         return self._session.scalars(query).all()
 
     def forget_tokens(self, party: str, *, before: int) -> None:
-        """Drop the tokens of a party that have ended."""
+        """Delete the tokens of a party that have expired."""
         self._session.execute(delete(Token).where(Token.party == party, Token.expires_at <= before))
 
     def traffic_of(self, party: str, collaboration_id: str, kind: str) -> TrafficRow | None:
@@ -195,7 +195,7 @@ class Records:
 
     def __init__(self, url: str) -> None:
         self._is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        self._engine = create_engine(url, hide_parameters=True)  # they are messages: none in a log
+        self._engine = create_engine(url, hide_parameters=True)  # messages, which no log should have
         if self._is_sqlite:
             _prepare_sqlite(self._engine)
 
@@ -203,11 +203,11 @@ class Records:
         return f"<Records in {self._engine.url.render_as_string(hide_password=True)}>"
 
     def migrate(self, revision: str = "head") -> None:
-        """Bring the tables to this version; does nothing, and locks nothing, when they are."""
+        """Bring the tables to this version. If they are, this locks nothing."""
         with self._engine.connect().execution_options(odc_write=False) as connection:
             if _revision(connection) == _NEWEST:
                 return
-        from alembic import command  # here: it takes as long to load as SQLAlchemy, and is needed once
+        from alembic import command  # rarely needed, and as slow to load as SQLAlchemy
         from alembic.config import Config
 
         config = Config()
@@ -241,10 +241,10 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _keep_a_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Turn the log on, if nobody has.
+    """Turn on the write-ahead log, if it is not on yet.
 
-    Server and command may open a new database at the same time. Whoever comes second is refused at once:
-    the timeout for what is busy does not cover the lock that this takes.
+    Server and command may open a new database at the same time. SQLite refuses the second one at once,
+    because its busy timeout does not cover the lock that this takes, so we wait here.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -252,18 +252,18 @@ def _keep_a_write_ahead_log(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
-            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # the rest says of what kind
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # the higher bits say why
             if not is_busy or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    """Write-ahead log, full sync on commit, and one writer at a time from its first statement on."""
+    """Give every connection a write-ahead log, full sync on commit, and one writer at a time."""
 
     @event.listens_for(engine, "connect")
     def on_connect(dbapi_connection: Any, _record: Any) -> None:
-        dbapi_connection.isolation_level = None  # we begin transactions ourselves, below
+        dbapi_connection.isolation_level = None  # `on_begin` starts the transactions
         pragmas = (f"busy_timeout={BUSY_TIMEOUT_S * 1000}", "synchronous=FULL", "foreign_keys=ON")
         for pragma in pragmas:
             dbapi_connection.execute(f"PRAGMA {pragma}")

@@ -124,7 +124,7 @@ class Downlink(Base):
 class LedgerRow(Base):
     """One step of a collaboration, chained to the one before (`protocol.ledger`).
 
-    The primary key lets no second row take a place: a chain cannot fork.
+    The primary key admits one row for each index, so a chain cannot fork.
     """
 
     __tablename__ = "ledger"
@@ -138,11 +138,11 @@ class LedgerRow(Base):
     subject: Mapped[bytes | None]
     previous: Mapped[bytes]
     digest: Mapped[bytes]
-    """Of this entry: what the next one names as the one before."""
+    """Of this entry; the next one has it as ``previous``."""
 
 
 class Token(Base):
-    """An API token: its digest, never itself."""
+    """An API token, by its digest; the token itself is never stored."""
 
     __tablename__ = "tokens"
 
@@ -152,7 +152,7 @@ class Token(Base):
     party: Mapped[str] = mapped_column(String(63), index=True)
     """Empty for the analyst's operator."""
     certificate: Mapped[bytes | None]
-    """Of the party that made it (PEM): it must still hold when the token is used."""
+    """Of the party that made the token (PEM); it must still be valid when the token is used."""
     collaboration_id: Mapped[str | None] = mapped_column(ForeignKey("collaborations.id"))
     label: Mapped[str] = mapped_column(Text)
     created_at: Mapped[int]
@@ -162,12 +162,12 @@ class Token(Base):
 
 
 class TrafficRow(Base):
-    """Bytes that were counted on the connections of one party: counts, and nothing of what was sent."""
+    """How many bytes were counted on the connections of one party."""
 
     __tablename__ = "traffic"
 
     party: Mapped[str] = mapped_column(String(63), primary_key=True)
-    """Empty for whoever showed no certificate."""
+    """Empty for connections without a certificate."""
     collaboration_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Empty for requests that name none: joining, listing."""
     kind: Mapped[str] = mapped_column(String(16), primary_key=True)

@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from analyst_server.training.models import Labels, Matrix, fit
-from analyst_server.training.spec import ModelSpec
+from analyst_server.training.models import Labels, Matrix, Model, fit
 
 HOLD_OUT = 0.2
-"""Share of the rows the analyst keeps aside to measure; the released model is fitted on all rows."""
+"""Share of the rows that are set aside to measure on; the released model is fitted on all rows."""
 
 
 def score(labels: Labels, probabilities: NDArray[np.floating]) -> dict[str, float]:
@@ -20,7 +19,7 @@ def score(labels: Labels, probabilities: NDArray[np.floating]) -> dict[str, floa
     Parameters
     ----------
     labels : (n,) ndarray of int
-        True class numbers. Every class has to occur for the ROC-AUC; it is left out otherwise.
+        True class numbers. The ROC-AUC is left out unless every class occurs.
     probabilities : (n, k) ndarray
         Column j belongs to class j.
     """
@@ -32,18 +31,18 @@ def score(labels: Labels, probabilities: NDArray[np.floating]) -> dict[str, floa
     return scores
 
 
-def measure(spec: ModelSpec, aligned_rep: Matrix, labels: Labels, classes: int) -> dict[str, float] | None:
+def measure(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> dict[str, float] | None:
     """Fit on a stratified part of the rows and return the scores on the rest.
 
-    None when the rarest class is too small to stand on both sides.
+    None if the rarest class has too few rows to be on both sides.
     """
     smallest = int(np.bincount(labels, minlength=classes).min())
     if smallest < 2 or round(HOLD_OUT * len(labels)) < classes:
         return None
     train, test = train_test_split(
-        np.arange(len(labels)), test_size=HOLD_OUT, stratify=labels, random_state=spec.seed
+        np.arange(len(labels)), test_size=HOLD_OUT, stratify=labels, random_state=model.seed
     )
-    if spec.kind in ("svm", "random-feature-svm") and np.bincount(labels[train]).min() < 2:
+    if np.bincount(labels[train], minlength=classes).min() < model.rows_per_class:
         return None
-    model = fit(spec, aligned_rep[train], labels[train], classes)
-    return score(labels[test], model.pipeline.predict_proba(aligned_rep[test]))
+    fitted = fit(model, aligned_rep[train], labels[train], classes)
+    return score(labels[test], fitted.pipeline.predict_proba(aligned_rep[test]))

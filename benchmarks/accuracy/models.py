@@ -13,7 +13,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 
-from analyst_server.training.spec import ModelSpec
+from analyst_server.training.logistic import Logistic
+from analyst_server.training.mlp import Mlp
 from benchmarks.data import Labels, Matrix
 
 Kind = Literal["svm", "mlp", "logistic"]
@@ -58,13 +59,13 @@ def scores(
 
 
 def _classifier(kind: Kind, epochs: int, seed: int) -> SVC | MLPClassifier | LogisticRegression:
-    spec = ModelSpec("mlp")
     if kind == "svm":
         return SVC()
     if kind == "logistic":
-        return LogisticRegression(C=spec.inverse_penalty, max_iter=1000)
+        return LogisticRegression(C=Logistic().inverse_penalty, max_iter=1000)
+    mlp = Mlp()
     return MLPClassifier(
-        (spec.hidden_units,), learning_rate_init=spec.learning_rate, max_iter=epochs, random_state=seed
+        (mlp.hidden_units,), learning_rate_init=mlp.learning_rate, max_iter=epochs, random_state=seed
     )
 
 

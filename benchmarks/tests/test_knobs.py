@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from analyst_server.training import ModelSpec
-from analyst_server.training.models import fit
+from analyst_server.training.logistic import Logistic
+from analyst_server.training.models import Model, fit
 from benchmarks import knobs
 from benchmarks.data import digits
 from user_client.sdk.privacy import PrivacyOptions
@@ -13,8 +13,8 @@ from user_client.sdk.privacy import PrivacyOptions
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    def logistic(_spec: ModelSpec, *given: Any) -> Any:
-        return fit(ModelSpec("logistic"), *given)
+    def logistic(_model: Model, *given: Any) -> Any:
+        return fit(Logistic(), *given)
 
     monkeypatch.setattr(knobs, "fit", logistic)
 

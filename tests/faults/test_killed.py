@@ -191,7 +191,7 @@ def test_a_killed_compute_process_fails_the_round_and_resume_finishes_it(made: C
         child.kill()
     assert computing
     made.wait_for(found, "failed")
-    with refused(made, RoundFailedError, exit_code=6, says="a compute process ended without a word"):
+    with refused(made, RoundFailedError, exit_code=6, says="a compute process ended unexpectedly"):
         sdk.receive(made.sessions["hospital-b"], found)
     assert made.sessions["hospital-b"].status(found)["waiting_for"] == [
         "the analyst: odc-analyst collaboration resume"

@@ -8,7 +8,6 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 from analyst_server.services import downlinks, rounds
-from analyst_server.services.round_work import align_parties, train_model
 from analyst_server.services.worker import Worker
 from protocol.arrays import Layout, StreamReader
 from protocol.envelope import verify
@@ -27,13 +26,7 @@ def claim(world: World, owner: str = OWNER) -> str | None:
 
 def finish(world: World, owner: str = OWNER, *, hold: bool = False) -> None:
     """Do what the worker does, here and now."""
-    spec = rounds.spec_of(world.analyst, world.id)
-    diagnostics = align_parties(spec)
-    rounds.begin_training(world.analyst, world.id, owner)
-    results = train_model(spec)
-    rounds.finish_training(
-        world.analyst, world.id, owner, work=spec, diagnostics=diagnostics, results=results, hold=hold
-    )
+    rounds.compute(world.analyst, world.id, owner, hold_release=hold)
 
 
 def fetch(world: World, party: str) -> tuple[DownlinkManifest, list[bytes]]:

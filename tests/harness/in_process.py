@@ -16,7 +16,6 @@ from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
 from analyst_server.services import prepare as preparation
 from analyst_server.services import rounds
-from analyst_server.services.round_work import align_parties, train_model
 from analyst_server.settings import Settings
 from protocol.invitation import Invitation
 from tests.harness.app import InProcess, WithCertificate
@@ -165,13 +164,7 @@ class Consortium:
     def compute(self) -> None:
         """Do what the analyst's worker does."""
         assert rounds.claim(self.analyst, "worker", 10) == self.id
-        spec = rounds.spec_of(self.analyst, self.id)
-        diagnostics = align_parties(spec)
-        rounds.begin_training(self.analyst, self.id, "worker")
-        results = train_model(spec)
-        rounds.finish_training(
-            self.analyst, self.id, "worker", work=spec, diagnostics=diagnostics, results=results, hold=False
-        )
+        rounds.compute(self.analyst, self.id, "worker")
 
     def until_released(self, **changed: Any) -> Consortium:
         self.until_contributed(**changed).compute()

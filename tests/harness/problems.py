@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from analyst_server.training import ModelSpec
+from analyst_server.compute.model_registry import model_of
+from analyst_server.training.logistic import Logistic
+from analyst_server.training.mlp import Mlp
+from analyst_server.training.models import Model
+from analyst_server.training.svm import RandomFeatureSvm, Svm
+from protocol.terms import ModelTerms
 from user_client.secret.expansion import ByteSource
 
 Matrix = NDArray[Any]
 SEEDS = range(20)
-SPECS = {
-    "mlp": ModelSpec("mlp", hidden_units=12, learning_rate=0.01, epochs=40, seed=3),
-    "logistic": ModelSpec("logistic", epochs=500),
-    "svm": ModelSpec("svm", seed=3),
-    "random-feature-svm": ModelSpec("random-feature-svm", random_features=60, epochs=500, seed=3),
+TERMS: Final = {terms.model_fields["kind"].default: terms for terms in get_args(get_args(ModelTerms)[0])}
+"""The terms of every kind of model."""
+SMALL: Final[dict[str, Model]] = {
+    "mlp": Mlp(hidden_units=12, learning_rate=0.01, epochs=40, seed=3),
+    "logistic": Logistic(epochs=500),
+    "svm": Svm(seed=3),
+    "random-feature-svm": RandomFeatureSvm(random_features=60, epochs=500, seed=3),
 }
-"""One model of each kind, small enough to train in a test."""
+MODELS: Final = {kind: SMALL.get(kind) or model_of(terms()) for kind, terms in TERMS.items()}
+"""Every kind that terms can name, small where a test needs it to be quick."""
 
 
 def haar(order: int, rng: np.random.Generator) -> Matrix:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from analyst_server.services import prepare
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
-from analyst_server.store import Collaboration, DirectoryBlobs, Records
+from analyst_server.store import Blobs, Collaboration, DirectoryBlobs, Records
 from protocol.arrays import chunks_of, frame, little_endian, quantise, raw_bytes, specify
 from protocol.codec import Message, digest
 from protocol.consent import plain_words_digest
@@ -176,14 +176,14 @@ def _empty_database() -> bytes:
 class World:
     """The analyst of a consortium, and short words for what parties do to it."""
 
-    def __init__(self, directory: Path, **options: Any) -> None:
+    def __init__(self, directory: Path, *, blobs: Blobs | None = None, **options: Any) -> None:
         self.directory = directory
         self.clock = Clock()
         self.records = Records(new_database(directory / "odc.sqlite"))
         me = shared_member("analyst", "analyst")
         self.analyst = Analyst(
             records=self.records,
-            blobs=DirectoryBlobs(directory / "blobs"),
+            blobs=blobs or DirectoryBlobs(directory / "blobs"),
             root=shared_root().trust_root,
             certificate=me.certificate,
             key=me.key,

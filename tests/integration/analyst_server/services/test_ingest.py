@@ -66,11 +66,11 @@ def stored(world: World, upload_id: str) -> UplinkRow:
 
 
 def part_file(world: World, upload_id: str) -> Path:
-    return world.analyst.blobs.partial_path(blob_key(stored(world, upload_id)))
+    return whole_file(world, upload_id).with_name(f"{upload_id}.part")
 
 
 def whole_file(world: World, upload_id: str) -> Path:
-    return world.analyst.blobs.path(blob_key(stored(world, upload_id)))
+    return world.directory / "blobs" / blob_key(stored(world, upload_id))
 
 
 def offset_after(uplink: Uplink, chunks: int) -> int:
@@ -332,7 +332,7 @@ def test_an_append_to_a_replaced_upload_is_refused(ready: World) -> None:
 
 
 def folder(world: World) -> Path:
-    return world.analyst.blobs.path(world.id)
+    return world.directory / "blobs" / world.id
 
 
 def test_a_cancelled_collaboration_keeps_no_array(ready: World) -> None:
@@ -431,7 +431,7 @@ def test_an_upload_of_which_a_file_is_gone_starts_again(ready: World, lost: str)
     uplink = hospital(ready)
     upload_id = ready.begin(uplink).upload_id
     ready.append(uplink, upload_id)
-    ready.analyst.blobs.discard_partial(blob_key(stored(ready, upload_id)) + lost)
+    ready.analyst.blobs.discard(blob_key(stored(ready, upload_id)) + lost)
     ready.restart()
     assert ready.begin(uplink).offset == 0
 

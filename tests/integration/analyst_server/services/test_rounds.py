@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.compute.sequence import StoredArray, align_parties, compute_round, train_model
 from analyst_server.services import downlinks, end, report, rounds, views
-from analyst_server.services.round_work import StoredArray, align_parties, train_model
-from analyst_server.training import ModelSpec
+from analyst_server.store import MemoryBlobs
 from protocol.codec import digest
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
 from protocol.messages import PrivacyRecord
@@ -107,6 +107,8 @@ def test_a_renewed_lease_holds_longer(sealed: World) -> None:
 @pytest.mark.parametrize("step", ["renew", "hand_back", "begin_training", "fail", "finish"])
 def test_a_worker_that_lost_its_round_can_do_nothing_to_it(sealed: World, step: str) -> None:
     claim(sealed)
+    spec = rounds.spec_of(sealed.analyst, sealed.id)
+    result = compute_round(spec, sealed.analyst.blobs)
     sealed.clock.forward(LEASE_S + 1)
     claim(sealed, OTHER)
     actions: dict[str, Any] = {
@@ -114,15 +116,7 @@ def test_a_worker_that_lost_its_round_can_do_nothing_to_it(sealed: World, step: 
         "hand_back": lambda: rounds.hand_back(sealed.analyst, sealed.id, OWNER),
         "begin_training": lambda: rounds.begin_training(sealed.analyst, sealed.id, OWNER),
         "fail": lambda: rounds.fail(sealed.analyst, sealed.id, OWNER, "reason"),
-        "finish": lambda: rounds.finish_training(
-            sealed.analyst,
-            sealed.id,
-            OWNER,
-            work=rounds.spec_of(sealed.analyst, sealed.id),
-            diagnostics={},
-            results={},
-            hold=False,
-        ),
+        "finish": lambda: rounds.finish(sealed.analyst, sealed.id, OWNER, spec, result, hold=False),
     }
     with pytest.raises(RoundFailedError, match="another worker"):
         actions[step]()
@@ -242,8 +236,8 @@ def test_each_party_fetches_its_own_change_of_basis_and_the_same_model(released:
 
 def test_the_change_of_basis_is_the_computed_one(released: World) -> None:
     spec = rounds.spec_of(released.analyst, released.id)
-    align_parties(spec)
-    computed = np.load(spec.changes_path)
+    blobs = released.analyst.blobs
+    computed = align_parties(spec, blobs).changes_of_basis.open(blobs)
     for index, party in enumerate(sorted((LEAD, HOSPITAL))):
         _, arrays = fetch(released, party)
         np.testing.assert_array_equal(
@@ -306,7 +300,7 @@ def test_a_closed_round_keeps_no_array(released: World) -> None:
     fetch(released, HOSPITAL)
     assert downlinks.yet_to_fetch(released.analyst, released.id) == [LEAD]
     end.close(released.analyst, released.id)
-    assert not released.analyst.blobs.path(released.id).exists()
+    assert not (released.directory / "blobs" / released.id).exists()
     assert report.for_operator(released.analyst, released.id)["state"] == "closed"
 
 
@@ -353,9 +347,9 @@ def test_the_compute_process_is_told_the_terms(world: World) -> None:
         )
     )
     spec = rounds.spec_of(world.analyst, world.id)
-    assert (spec.method, spec.target, spec.alignment_seed) == ("odc", "haar", 5)
+    assert spec.alignment == AlignmentTerms(method="odc", target="haar", seed=5)
     assert (spec.anchor_is_isotropic, spec.classes) == (False, 2)
-    assert spec.model == ModelSpec("mlp", hidden_units=7, learning_rate=0.01, epochs=3, seed=2)
+    assert spec.model == MlpTerms(hidden_units=7, learning_rate=0.01, epochs=3, seed=2)
 
 
 def test_a_haar_anchor_is_isotropic(sealed: World) -> None:
@@ -367,11 +361,11 @@ def test_the_compute_process_maps_what_was_sent(sealed: World) -> None:
     for party, arrays in zip(sorted((LEAD, HOSPITAL)), spec.parties, strict=True):
         sent = make_uplink(sealed.terms, party, seed=(LEAD, HOSPITAL).index(party)).arrays
         for stored, array in zip((arrays.rep, arrays.anchor_rep, arrays.labels), sent, strict=True):
-            np.testing.assert_array_equal(stored.open(), array)
+            np.testing.assert_array_equal(stored.open(sealed.analyst.blobs), array)
 
 
-def test_an_empty_array_needs_no_file() -> None:
-    assert StoredArray("nowhere", 0, "f4", (0, 2)).open().shape == (0, 2)
+def test_an_empty_array_needs_no_blob() -> None:
+    assert StoredArray("nowhere", 0, "f4", (0, 2)).open(MemoryBlobs()).shape == (0, 2)
 
 
 def test_a_round_with_a_consumer_is_computed(world: World) -> None:
@@ -386,17 +380,17 @@ def test_a_round_with_a_consumer_is_computed(world: World) -> None:
 def test_a_round_without_a_row_of_some_class_cannot_train(world: World) -> None:
     world.until_sealed(arrays={"labels": np.zeros(30, "<u1")})
     spec = rounds.spec_of(world.analyst, world.id)
-    align_parties(spec)
+    alignment = align_parties(spec, world.analyst.blobs)
     with pytest.raises(ValueError, match="class number 1"):
-        train_model(spec)
+        train_model(spec, world.analyst.blobs, alignment)
 
 
 def test_a_model_that_onnx_changes_is_not_released(sealed: World, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = rounds.spec_of(sealed.analyst, sealed.id)
-    align_parties(spec)
+    alignment = align_parties(spec, sealed.analyst.blobs)
     monkeypatch.setattr("analyst_server.training.onnx_file.parity_gap", lambda *_: float("nan"))
     with pytest.raises(ValueError, match="ONNX file differs"):
-        train_model(spec)
+        train_model(spec, sealed.analyst.blobs, alignment)
 
 
 # report

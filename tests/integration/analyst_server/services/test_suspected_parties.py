@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.compute.sequence import AlignedRound, align_parties, train_model
 from analyst_server.pages.report import findings
 from analyst_server.services import downlinks, report, rounds, views
-from analyst_server.services.round_work import align_parties, train_model
 from protocol.terms import AnchorTerms, Label, NumericColumn, Schema
 from tests.harness.computing import Watched, claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
@@ -56,11 +56,11 @@ BAD = {
 }
 
 
-def aligned(world: World) -> tuple[dict[str, Any], dict[str, Matrix]]:
+def aligned(world: World) -> tuple[AlignedRound, dict[str, Matrix]]:
     """Run the alignment; return what it found and each party's G_i."""
-    spec = rounds.spec_of(world.analyst, world.id)
-    found = align_parties(spec)
-    changes = np.load(spec.changes_path)
+    spec, blobs = rounds.spec_of(world.analyst, world.id), world.analyst.blobs
+    found = align_parties(spec, blobs)
+    changes = found.changes_of_basis.open(blobs)
     return found, {party.party: change for party, change in zip(spec.parties, changes, strict=True)}
 
 
@@ -144,15 +144,14 @@ def test_a_party_without_rows_neither_is_suspected_nor_shapes_the_target(world: 
     rng = np.random.default_rng(7)
     stranger = np.linalg.qr(rng.standard_normal((FEATURES, LATENT_DIM)))[0]
     found, _ = aligned(sealed(world, rows={"hospital-c": 0}, hospital_c=stranger))
-    assert found["suspicions"] == []
-    assert found["concordance_gap"] < 1e-5  # of those that have rows; the consumer's own is large
-    assert max(found["party_gaps"]) > 0.5
+    assert found.suspicions == ()
+    assert found.agreement.concordance_gap < 1e-5  # of those that have rows; the consumer's own is large
+    assert max(found.agreement.party_gaps.values()) > 0.5
 
 
 def test_a_consumer_is_suspected_if_its_basis_is_not_orthonormal_and_costs_no_rows(world: World) -> None:
     found, _ = aligned(sealed(world, rows={"hospital-b": 0}, hospital_b=BAD["scaled"]))
-    assert [(one["party"], one["rows"]) for one in found["suspicions"]] == [("hospital-b", 0)]
-    assert found["left_out"] == []
+    assert [(one.party, one.rows) for one in found.suspicions] == [("hospital-b", 0)]
+    assert found.left_out == ()
     spec = rounds.spec_of(world.analyst, world.id)
-    align_parties(spec)
-    assert train_model(spec)["rows"] == 4 * ROWS
+    assert train_model(spec, world.analyst.blobs, found).rows == 4 * ROWS

@@ -71,7 +71,7 @@ def test_a_round_whose_anchors_are_zero_fails_with_the_reason(world: World) -> N
 
 
 def test_the_unexpected_fails_the_round_with_an_incident_and_no_story(world: World) -> None:
-    def step(_spec: Any) -> Any:
+    def step(*_: Any) -> Any:
         raise KeyError("secret value")
 
     Watched(world.until_sealed(), Pool(step)).run_one()
@@ -81,7 +81,7 @@ def test_the_unexpected_fails_the_round_with_an_incident_and_no_story(world: Wor
 
 
 def test_a_compute_process_that_died_fails_the_round(world: World) -> None:
-    def step(_spec: Any) -> Any:
+    def step(*_: Any) -> Any:
         raise BrokenProcessPool
 
     Watched(world.until_sealed(), Pool(step)).run_one()
@@ -93,7 +93,7 @@ def test_after_a_dead_compute_process_the_next_round_gets_a_new_pool(world: Worl
     world.until_sealed()
     pools: list[Pool] = []
 
-    def die_once(_spec: Any) -> Any:
+    def die_once(*_: Any) -> Any:
         raise BrokenProcessPool
 
     def make() -> Executor:
@@ -113,7 +113,7 @@ def test_after_a_dead_compute_process_the_next_round_gets_a_new_pool(world: Worl
 def test_a_worker_that_is_stopped_hands_its_round_back(world: World) -> None:
     release = threading.Event()
 
-    def step(_spec: Any) -> Any:
+    def step(*_: Any) -> Any:
         release.wait(LIMIT_S)
 
     runner = Watched(world.until_sealed(), Pool(step))
@@ -136,7 +136,7 @@ def test_a_worker_keeps_its_lease_while_it_computes(world: World, monkeypatch: p
         plain(*arguments)
         renewed.set()
 
-    def step(_spec: Any) -> Any:
+    def step(*_: Any) -> Any:
         release.wait(LIMIT_S)
         raise ValueError("enough")
 
@@ -155,7 +155,7 @@ def test_a_worker_keeps_its_lease_while_it_computes(world: World, monkeypatch: p
 def test_a_worker_whose_round_was_taken_leaves_it_to_the_other(world: World) -> None:
     taken = threading.Event()
 
-    def step(_spec: Any) -> Any:
+    def step(*_: Any) -> Any:
         taken.wait(LIMIT_S)
         return {}
 

@@ -36,9 +36,20 @@ LIMIT_S = 30
 """Longer than any of this takes; it only ends a test that would hang."""
 
 
+@pytest.fixture(params=["file", "memory"])
+def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
+    """A database of one thread, in a file and in memory."""
+    yield from opened(f"sqlite:///{tmp_path / 'odc.sqlite'}" if request.param == "file" else "sqlite://")
+
+
 @pytest.fixture
-def records(tmp_path: Path) -> Iterator[Records]:
-    made = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
+def on_disk(tmp_path: Path) -> Iterator[Records]:
+    """A database that several connections open at once: one in memory belongs to its thread."""
+    yield from opened(f"sqlite:///{tmp_path / 'odc.sqlite'}")
+
+
+def opened(url: str) -> Iterator[Records]:
+    made = Records(url)
     made.migrate()
     yield made
     made.dispose()
@@ -193,19 +204,19 @@ def test_an_id_is_given_once(records: Records) -> None:
 # two at a time
 
 
-def test_a_second_writer_waits_and_sees_what_the_first_wrote(records: Records) -> None:
-    put(records, collaboration())
+def test_a_second_writer_waits_and_sees_what_the_first_wrote(on_disk: Records) -> None:
+    put(on_disk, collaboration())
     first_is_in, seen = threading.Event(), []
 
     def second() -> None:
         assert first_is_in.wait(LIMIT_S)
-        with records.begin(write=True) as unit:
+        with on_disk.begin(write=True) as unit:
             row = unit.collaboration(f"{1:032x}")
             seen.append(row.state if row else None)
 
     thread = threading.Thread(target=second)
     thread.start()
-    with records.begin(write=True) as unit:
+    with on_disk.begin(write=True) as unit:
         row = unit.collaboration(f"{1:032x}")
         assert row is not None
         first_is_in.set()
@@ -216,12 +227,12 @@ def test_a_second_writer_waits_and_sees_what_the_first_wrote(records: Records) -
     assert seen == ["enrolling"]
 
 
-def test_many_writers_at_once_lose_no_change(records: Records) -> None:
-    put(records, collaboration(updated_at=0))
+def test_many_writers_at_once_lose_no_change(on_disk: Records) -> None:
+    put(on_disk, collaboration(updated_at=0))
 
     def count() -> None:
         for _ in range(5):
-            with records.begin(write=True) as unit:
+            with on_disk.begin(write=True) as unit:
                 row = unit.collaboration(f"{1:032x}")
                 assert row is not None
                 row.updated_at += 1
@@ -231,18 +242,18 @@ def test_many_writers_at_once_lose_no_change(records: Records) -> None:
         thread.start()
     for thread in threads:
         thread.join(LIMIT_S)
-    found = get(records)
+    found = get(on_disk)
     assert found is not None
     assert found.updated_at == 20
 
 
-def test_a_reader_does_not_wait_for_a_writer(records: Records) -> None:
-    put(records, collaboration())
-    with records.begin(write=True) as unit:
+def test_a_reader_does_not_wait_for_a_writer(on_disk: Records) -> None:
+    put(on_disk, collaboration())
+    with on_disk.begin(write=True) as unit:
         row = unit.collaboration(f"{1:032x}")
         assert row is not None
         row.state = "enrolling"
-        found = get(records)
+        found = get(on_disk)
     assert found is not None
     assert found.state == "draft"
 
@@ -335,8 +346,8 @@ def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None
     assert [row.subject for row in rows] == [bytes(32), None, signed, b"a" * 32, b"m" * 32, b"m" * 32]
 
 
-def test_a_commit_is_on_the_disk_before_it_returns(records: Records) -> None:
-    with records._engine.connect() as connection:
+def test_a_commit_is_on_the_disk_before_it_returns(on_disk: Records) -> None:
+    with on_disk._engine.connect() as connection:
         found = [
             connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys")
@@ -466,5 +477,5 @@ def test_what_is_not_there_is_none(records: Records) -> None:
         assert unit.enrolment("x") is None
 
 
-def test_the_records_say_where_they_are(records: Records, tmp_path: Path) -> None:
-    assert repr(records) == f"<Records in sqlite:///{tmp_path / 'odc.sqlite'}>"
+def test_the_records_say_where_they_are(on_disk: Records, tmp_path: Path) -> None:
+    assert repr(on_disk) == f"<Records in sqlite:///{tmp_path / 'odc.sqlite'}>"

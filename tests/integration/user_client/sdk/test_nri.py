@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from analyst_server.compute.sequence import RoundResult, RoundSpec
 from analyst_server.services import rounds
+from analyst_server.services.analyst import Analyst
+from analyst_server.services.downlinks import result_key
 from metering import formulas
 from metering.explanation import downlink_formula_bytes
 from protocol.codec import decode
@@ -80,7 +82,7 @@ def test_the_downlink_has_neither_the_change_of_basis_nor_the_model(consortium: 
 
 def test_neither_of_them_is_kept_by_the_analyst_to_be_sent(consortium: Consortium) -> None:
     consortium.until_released(**NRI)
-    results = consortium.analyst.blobs.path(f"{consortium.id}/results")
+    results = consortium.settings.blob_dir / consortium.id / "results"
     sizes = {path.stat().st_size for path in results.iterdir()}
     assert sizes == {ANCHOR_ROWS * 2 * 4}
 
@@ -90,22 +92,23 @@ def test_the_predictions_are_those_of_the_model_for_the_anchor_of_that_party(
 ) -> None:
     consortium.until_contributed(**NRI)
     kept: dict[str, Any] = {}
-    plain = rounds.finish_training
+    plain, blobs = rounds.finish, consortium.analyst.blobs
 
-    def finish(*positional: Any, **named: Any) -> None:
-        work = named["work"]
-        kept["changes"] = np.load(work.changes_path)
-        kept["model"] = Path(work.model_path).read_bytes()
-        kept["anchor_reps"] = {party.party: np.array(party.anchor_rep.open()) for party in work.parties}
-        kept["order"] = [party.party for party in work.parties]
-        plain(*positional, **named)
+    def finish(
+        analyst: Analyst, round_id: str, owner: str, spec: RoundSpec, result: RoundResult, **options: Any
+    ) -> None:
+        kept["changes"] = np.array(result.alignment.changes_of_basis.open(blobs))
+        kept["model"] = result.model.onnx_file.open(blobs).tobytes()
+        kept["anchor_reps"] = {party.party: np.array(party.anchor_rep.open(blobs)) for party in spec.parties}
+        kept["order"] = [party.party for party in spec.parties]
+        plain(analyst, round_id, owner, spec, result, **options)
 
-    monkeypatch.setattr(rounds, "finish_training", finish)
+    monkeypatch.setattr(rounds, "finish", finish)
     consortium.compute()
     change = kept["changes"][kept["order"].index(HOSPITAL)]
     expected = downlink._run_model(kept["model"], (kept["anchor_reps"][HOSPITAL] @ change).astype(np.float32))
     spec = manifest_of(consortium, HOSPITAL).anchor_predictions
-    blob = consortium.analyst.blobs.path(rounds.result_key(consortium.id, spec)).read_bytes()
+    blob = blobs.read(result_key(consortium.id, spec))
     found = np.frombuffer(blob, "<f4").reshape(spec.shape)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)  # the ONNX file's own tolerance
 
@@ -224,9 +227,11 @@ def test_a_change_of_basis_is_refused_where_the_terms_have_predictions(
 ) -> None:
     """The analyst may send what it likes: it must not get a client to use it."""
     plain = rounds.spec_of
-    monkeypatch.setattr(
-        rounds, "spec_of", lambda *asked: replace(plain(*asked), anchor_predictions_path=None)
-    )
+
+    def spec_of(*asked: Any, **options: Any) -> RoundSpec:
+        return replace(plain(*asked, **options), returns_anchor_predictions=False)
+
+    monkeypatch.setattr(rounds, "spec_of", spec_of)
     consortium.until_released(**NRI)
     with pytest.raises(MalformedMessageError, match="anchor predictions come back, alone"):
         receive(consortium.hospital, consortium.id)
@@ -236,14 +241,17 @@ def test_predictions_that_are_no_probabilities_are_refused(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consortium.until_contributed(**NRI)
-    plain = rounds.finish_training
+    plain, blobs = rounds.finish, consortium.analyst.blobs
 
-    def spoil(*positional: Any, **named: Any) -> None:
-        path = named["work"].anchor_predictions_path
-        np.save(path, np.load(path) * np.float32(np.nan))
-        plain(*positional, **named)
+    def spoil(
+        analyst: Analyst, round_id: str, owner: str, spec: RoundSpec, result: RoundResult, **options: Any
+    ) -> None:
+        predictions = result.model.anchor_predictions
+        assert predictions is not None
+        blobs.write(predictions.key, (predictions.open(blobs) * np.float32(np.nan)).tobytes())
+        plain(analyst, round_id, owner, spec, result, **options)
 
-    monkeypatch.setattr(rounds, "finish_training", spoil)
+    monkeypatch.setattr(rounds, "finish", spoil)
     consortium.compute()
     with pytest.raises(MalformedMessageError, match="probabilities that add up to 1"):
         receive(consortium.hospital, consortium.id)

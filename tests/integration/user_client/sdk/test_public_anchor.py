@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from analyst_server.services import end
-from analyst_server.services.matrix import matrix_key
+from analyst_server.services.anchor_matrix import matrix_key
 from metering.counts import Counts, Flow
 from metering.explanation import anchor_transfer
 from protocol.anchor_matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
@@ -135,7 +135,7 @@ def test_the_anchor_is_opened_again_without_asking(
 def test_the_analyst_has_the_matrix_as_ciphertext_alone(consortium: Consortium) -> None:
     published(consortium)
     matrix, _ = open_anchor(consortium.lead, consortium.id)
-    kept = consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes()
+    kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
     assert len(kept) == 4 * ANCHOR_ROWS * 3 + 16
     for row in matrix.astype("<f4"):
         assert row.tobytes() not in kept
@@ -213,12 +213,12 @@ def test_a_matrix_may_be_sent_anew_until_the_anchor_is_published(consortium: Con
     consortium.until_accepted(**PUBLIC)
     put(consortium, bytes(376))
     create_anchor(consortium.lead, consortium.id, consortium.table(50))
-    kept = consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes()
+    kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
     assert kept != bytes(376)
     put(consortium, kept)  # the same again is acknowledged again
     with pytest.raises(AlreadyExistsError):
         put(consortium, bytes(376))
-    assert consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes() == kept
+    assert bytes(consortium.analyst.blobs.read(matrix_key(consortium.id))) == kept
 
 
 def test_a_cancelled_collaboration_takes_no_matrix(consortium: Consortium) -> None:
@@ -272,7 +272,7 @@ def test_another_matrix_for_one_member_is_found_and_the_right_one_taken_later(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published(consortium)
-    kept = consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes()
+    kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
     with (
         relayed(consortium, monkeypatch, changed(kept)),
         pytest.raises(SealBrokenError, match="committed to"),
@@ -286,7 +286,7 @@ def test_a_matrix_of_another_length_is_refused(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch, more: int, error: type[Exception]
 ) -> None:
     published(consortium)
-    kept = consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes()
+    kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
     with relayed(consortium, monkeypatch, (kept + b"x")[: len(kept) + more]), pytest.raises(error):
         open_anchor(consortium.hospital, consortium.id)
 
@@ -369,9 +369,9 @@ def test_a_lead_cut_off_sends_the_same_again_and_needs_no_table(
         patched.setattr(consortium.lead.connection, "ask", cut)
         with pytest.raises(ConnectionFailedError):
             create_anchor(consortium.lead, consortium.id, consortium.table(50))
-    kept = consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes()
+    kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
     assert create_anchor(consortium.lead, consortium.id) == 2
     assert create_anchor(consortium.lead, consortium.id) == 2
-    assert consortium.analyst.blobs.path(matrix_key(consortium.id)).read_bytes() == kept
+    assert bytes(consortium.analyst.blobs.read(matrix_key(consortium.id))) == kept
     mine, theirs = (open_anchor(session, consortium.id)[0] for session in consortium.sessions)
     np.testing.assert_array_equal(mine, theirs)

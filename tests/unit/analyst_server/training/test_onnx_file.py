@@ -6,11 +6,12 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from analyst_server.training import onnx_file
 from analyst_server.training.models import fit
 from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
-from tests.harness.problems import SPECS, blobs
+from tests.harness.problems import MODELS, blobs
 
-KINDS = pytest.mark.parametrize("kind", list(SPECS))
+KINDS = pytest.mark.parametrize("kind", list(MODELS))
 CLASSES = pytest.mark.parametrize("classes", [2, 3])
 
 
@@ -19,7 +20,7 @@ CLASSES = pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_file_says_what_the_model_says(kind: str, classes: int, seed: int) -> None:
     rows, labels = blobs(classes, seed=seed)
-    model = fit(SPECS[kind], rows, labels, classes)
+    model = fit(MODELS[kind], rows, labels, classes)
     assert parity_gap(model, export(model, rows.shape[1]), rows) < PARITY_TOLERANCE
 
 
@@ -27,32 +28,35 @@ def test_the_file_says_what_the_model_says(kind: str, classes: int, seed: int) -
 @CLASSES
 def test_another_file_is_seen(kind: str, classes: int) -> None:
     rows, labels = blobs(classes)
-    model = fit(SPECS[kind], rows, labels, classes)
-    other = fit(replace(SPECS[kind], seed=9, inverse_penalty=0.01), rows[:99], labels[:99], classes)
+    model = fit(MODELS[kind], rows, labels, classes)
+    other = fit(replace(MODELS[kind], seed=9), rows[:99], np.roll(labels[:99], 1), classes)
     assert parity_gap(model, export(other, rows.shape[1]), rows) > PARITY_TOLERANCE
 
 
-def test_a_difference_in_the_last_row_is_seen() -> None:
+def test_a_difference_in_the_last_row_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = blobs(2)
-    model = fit(SPECS["logistic"], rows, labels, 2)
+    model = fit(MODELS["logistic"], rows, labels, 2)
     outlier = np.concatenate([rows, 100 * np.ones((1, 5), np.float32)])
-    other = fit(SPECS["logistic"], rows, 1 - labels, 2)
-    only_last = parity_gap(model, export(other, 5), outlier, batch_rows=len(rows))
+    other = fit(MODELS["logistic"], rows, 1 - labels, 2)
+    monkeypatch.setattr(onnx_file, "BATCH_ROWS", len(rows))
+    only_last = parity_gap(model, export(other, 5), outlier)
     assert only_last >= parity_gap(model, export(other, 5), rows)
 
 
-def test_the_batches_do_not_change_the_gap() -> None:
+def test_the_batches_do_not_change_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = blobs(3)
-    model, other = fit(SPECS["mlp"], rows, labels, 3), fit(SPECS["logistic"], rows, labels, 3)
+    model, other = fit(MODELS["mlp"], rows, labels, 3), fit(MODELS["logistic"], rows, labels, 3)
     file = export(other, 5)
-    assert parity_gap(model, file, rows, batch_rows=7) == pytest.approx(parity_gap(model, file, rows))
+    at_once = parity_gap(model, file, rows)
+    monkeypatch.setattr(onnx_file, "BATCH_ROWS", 7)
+    assert parity_gap(model, file, rows) == pytest.approx(at_once)
 
 
 @KINDS
 @CLASSES
 def test_the_file_has_the_input_and_outputs_the_protocol_names(kind: str, classes: int) -> None:
     rows, labels = blobs(classes)
-    file = export(fit(SPECS[kind], rows, labels, classes), 5)
+    file = export(fit(MODELS[kind], rows, labels, classes), 5)
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     assert [(entry.name, entry.shape[1], entry.type) for entry in session.get_inputs()] == [
         ("rep", 5, "tensor(float)")

@@ -9,7 +9,7 @@ import scipy.optimize
 from sklearn.datasets import load_breast_cancer
 
 from analyst_server.alignment import align
-from analyst_server.training import ModelSpec
+from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
 from user_client.secret import own_model as module
 from user_client.secret.basis import draw_secret_basis
@@ -113,7 +113,7 @@ def test_twenty_gaussian_anchor_rows_a_feature_are_enough_for_breast_cancer() ->
     changes = align("isotropic", anchor_reps, rng=rng).changes_of_basis
     turned = [basis @ change for basis, change in zip(bases, changes, strict=True)]
     aligned = np.concatenate([rows[part] @ turn for part, turn in zip(parts, turned, strict=True)])
-    model = fit(ModelSpec("mlp"), aligned, data.target[np.concatenate(parts)], 2).pipeline
+    model = fit(Mlp(), aligned, data.target[np.concatenate(parts)], 2).pipeline
     own = train_own_model(anchor, model.predict_proba(anchor @ turned[1]))
     expected = model.predict_proba(rows[unseen] @ turned[1]).argmax(axis=1)
     assert np.mean(own.probabilities(rows[unseen]).argmax(axis=1) == expected) > 0.92

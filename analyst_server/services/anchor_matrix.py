@@ -1,13 +1,13 @@
-"""The matrix of a public anchor: taken from the lead, kept and relayed as it is; nobody here can open it."""
+"""The matrix of a public anchor: taken from the lead, kept and relayed. Nobody here can open it."""
 
 from __future__ import annotations
 
 import hashlib
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Iterator
 
 from analyst_server.services.analyst import Analyst, find_as_member, require_lead, stored_terms
 from protocol.anchor_matrix import sealed_matrix_bytes
+from protocol.arrays import chunks_of
 from protocol.errors import (
     AlreadyExistsError,
     LimitExceededError,
@@ -16,49 +16,53 @@ from protocol.errors import (
     TruncatedError,
 )
 from protocol.identity import Identity
+from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.states import State
 from protocol.terms import Terms
 
 
 def matrix_key(collaboration_id: str) -> str:
+    """Return the key of the sealed matrix."""
     return f"{collaboration_id}/anchor.matrix"
 
 
 class MatrixUpload:
-    """Takes the sealed matrix in pieces; what is not `finish`ed is not kept."""
+    """Takes the sealed matrix in pieces; nothing is kept before `finish`."""
 
     def __init__(self, analyst: Analyst, collaboration_id: str, length: int, *, is_published: bool) -> None:
         self._blobs, self._key = analyst.blobs, matrix_key(collaboration_id)
         self._length, self._received, self._digest = length, 0, hashlib.sha256()
         self._is_published = is_published
-        self._open = ExitStack()
         if not is_published:
-            self._blobs.discard_partial(self._key)
-            self._partial = self._open.enter_context(self._blobs.append_partial(self._key, 0))
+            self._blobs.discard(self._key)
 
     def write(self, piece: bytes) -> None:
+        """Take the next piece; raises `LimitExceededError` once there are too many bytes."""
+        offset = self._received
         self._received += len(piece)
         if self._received > self._length:
             raise LimitExceededError("anchor matrix in bytes", self._length, self._received)
         self._digest.update(piece)
         if not self._is_published:
-            self._partial.write(piece)
+            self._blobs.append(self._key, offset, piece)
 
     def finish(self) -> None:
-        """Keep it; the same again is acknowledged again once members may have fetched it."""
-        self.close()
+        """Keep the matrix, or acknowledge the same one again once members may have fetched it.
+
+        Raises
+        ------
+        TruncatedError
+            If bytes are missing.
+        AlreadyExistsError
+            If another matrix is published.
+        """
         if self._received != self._length:
             raise TruncatedError("anchor matrix", self._length, self._received)
         if not self._is_published:
-            self._blobs.sync_partial(self._key)
+            self._blobs.sync(self._key)
             self._blobs.commit(self._key)
-            return
-        with self._blobs.path(self._key).open("rb") as kept:
-            if hashlib.file_digest(kept, "sha256").digest() != self._digest.digest():
-                raise AlreadyExistsError("the anchor of this collaboration is already published")
-
-    def close(self) -> None:
-        self._open.close()
+        elif hashlib.sha256(self._blobs.read(self._key)).digest() != self._digest.digest():
+            raise AlreadyExistsError("the anchor of this collaboration is already published")
 
 
 def begin(analyst: Analyst, sender: Identity, collaboration_id: str) -> MatrixUpload:
@@ -84,14 +88,16 @@ def begin(analyst: Analyst, sender: Identity, collaboration_id: str) -> MatrixUp
     return MatrixUpload(analyst, collaboration_id, sealed_matrix_bytes(terms), is_published=is_published)
 
 
-def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> Path:
-    """Return where the sealed matrix lies, once the anchor is published."""
+def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[int, Iterator[bytes]]:
+    """Return the length of the sealed matrix in bytes, and its pieces, once the anchor is published."""
     with analyst.records.begin(write=True) as unit:
         collaboration, member = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
         _check_public(stored_terms(collaboration))
         if member.sealed_anchor is None:
             raise OutOfOrderError(collaboration.state, "fetch anchor matrix")
-    return analyst.blobs.path(matrix_key(collaboration_id))
+    sealed = analyst.blobs.read(matrix_key(collaboration_id))
+    # copied here, in a thread: the event loop must not wait for pages of a disk
+    return len(sealed), (bytes(piece) for piece in chunks_of(sealed, DEFAULT_CHUNK_BYTES))
 
 
 def _check_public(terms: Terms) -> None:

@@ -1,0 +1,52 @@
+"""The models that terms can name: one function each, from the terms of a model to what is trained.
+
+A model is a class of `analyst_server.training`, which knows arrays and no terms; the two meet here, option by
+option. Imported in the compute process alone: the libraries behind training take seconds to load.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from analyst_server.training.logistic import Logistic
+from analyst_server.training.mlp import Mlp
+from analyst_server.training.models import Model
+from analyst_server.training.svm import RandomFeatureSvm, Svm
+from protocol.terms import LogisticTerms, MlpTerms, RandomFeatureSvmTerms, SvmTerms
+
+
+@singledispatch
+def model_of(terms: object) -> Model:
+    """Return the model that the terms describe; raises `TypeError` for terms of no registered kind."""
+    raise TypeError(f"no model is registered for {type(terms).__name__}")
+
+
+@model_of.register
+def _(terms: MlpTerms) -> Model:
+    return Mlp(
+        hidden_units=terms.hidden_units,
+        learning_rate=terms.learning_rate,
+        epochs=terms.epochs,
+        seed=terms.seed,
+    )
+
+
+@model_of.register
+def _(terms: LogisticTerms) -> Model:
+    return Logistic(inverse_penalty=terms.inverse_penalty, epochs=terms.epochs)
+
+
+@model_of.register
+def _(terms: SvmTerms) -> Model:
+    return Svm(inverse_penalty=terms.inverse_penalty, gamma=terms.gamma, seed=terms.seed)
+
+
+@model_of.register
+def _(terms: RandomFeatureSvmTerms) -> Model:
+    return RandomFeatureSvm(
+        random_features=terms.random_features,
+        inverse_penalty=terms.inverse_penalty,
+        gamma=terms.gamma,
+        epochs=terms.epochs,
+        seed=terms.seed,
+    )

@@ -1,0 +1,384 @@
+"""Align, train, judge: a round computed from its spec, as one function.
+
+The analyst's worker runs the steps in a compute process, tests and benchmarks run them where they are.
+Either way arrays are read from the blobs and what is large is left there, under the keys of this computation;
+everything small is returned. Nothing here knows a record, a key or the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_server.store import Blobs
+from protocol.arrays import dequantise, little_endian, raw_bytes
+from protocol.terms import AlignmentTerms, ModelTerms
+from runtime.start_up import loading
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_BATCH_ROWS: Final = 8192
+"""Anchor rows that are predicted at once."""
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array inside a blob: little-endian, C order."""
+
+    key: str
+    offset_bytes: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    def open(self, blobs: Blobs) -> NDArray[Any]:
+        """Return the array, read-only; an empty one needs no blob."""
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        if 0 in self.shape:
+            return np.empty(self.shape, dtype)
+        size = dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+        return np.frombuffer(blobs.read(self.key, self.offset_bytes, size), dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class PartyArrays:
+    """What one party sent; the scales come with 8-bit representations only."""
+
+    party: str
+    rep: StoredArray
+    anchor_rep: StoredArray
+    labels: StoredArray
+    rep_scale: StoredArray | None = None
+    anchor_rep_scale: StoredArray | None = None
+
+
+@dataclass(frozen=True)
+class RoundSpec:
+    """Everything that the computation of a sealed round depends on.
+
+    Attributes
+    ----------
+    parties : tuple of PartyArrays
+        With the party first that has the most rows: its anchor representation may become the target.
+    classes : int
+        How many classes the terms name.
+    alignment, model : AlignmentTerms, ModelTerms
+        As the terms have them.
+    anchor_is_isotropic : bool
+        Whether ``A.T @ A`` is a multiple of the identity by construction.
+    folder : str
+        Folder of the blobs that this computation writes. Each computation has its own, because a worker
+        that has lost its lease may still be writing.
+    returns_anchor_predictions : bool
+        Whether the terms ask for predictions for each party's anchor rows.
+    train_on_suspected_rows : bool
+        Whether the rows of a party that breaks an assumption train the model.
+    """
+
+    parties: tuple[PartyArrays, ...]
+    classes: int
+    alignment: AlignmentTerms
+    model: ModelTerms
+    anchor_is_isotropic: bool
+    folder: str
+    returns_anchor_predictions: bool = False
+    train_on_suspected_rows: bool = False
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well the parties agree on the anchor, each figure by party: see `alignment.Diagnostics`.
+
+    A copy of that, because loading the room of alignment takes the server as long as its own libraries.
+    """
+
+    concordance_gap: float
+    party_gaps: Mapping[str, float]
+    spectrum_spread: Mapping[str, float]
+    singular_values: Mapping[str, tuple[float, float]]
+    span_angles: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class SuspectedParty:
+    """A party, the assumption it seems to break, what was measured, and how many rows it sent."""
+
+    party: str
+    assumption: str
+    evidence: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class AlignedRound:
+    """What came of the alignment; ``changes_of_basis`` is (c, l, l) in the order of the parties."""
+
+    changes_of_basis: StoredArray
+    agreement: Agreement
+    suspicions: tuple[SuspectedParty, ...]
+    left_out: tuple[str, ...]
+    """Parties whose rows do not train the model."""
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The model h as an ONNX file, and how it was judged.
+
+    Attributes
+    ----------
+    onnx_file : StoredArray
+        Its bytes.
+    anchor_predictions : StoredArray, optional
+        What h says of each party's anchor rows, (c, a, classes), where the terms ask for that.
+    rows, parameters : int
+        How many rows trained it, and how many numbers it has: the paper's N.
+    converged : bool
+        Whether the fit stopped by itself.
+    parity_gap : float
+        Largest difference of a class probability between the fitted model and its ONNX file.
+    hold_out_scores : dict of str to float, optional
+        Scores of a model of the same kind on rows that did not train it; None if they are too few.
+    """
+
+    onnx_file: StoredArray
+    anchor_predictions: StoredArray | None
+    rows: int
+    parameters: int
+    converged: bool
+    parity_gap: float
+    hold_out_scores: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What a round came to; the large arrays lie in the folder of its spec."""
+
+    alignment: AlignedRound
+    model: TrainedModel
+
+    @property
+    def suspected(self) -> list[str]:
+        """The parties that seem to break an assumption."""
+        return [suspicion.party for suspicion in self.alignment.suspicions]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the records keep of it and the report shows."""
+        model = self.model
+        return {
+            "rows": model.rows,
+            "model_parameters": model.parameters,
+            "converged": model.converged,
+            "parity_gap": model.parity_gap,
+            "hold_out_scores": model.hold_out_scores,
+            "alignment": {
+                **asdict(self.alignment.agreement),
+                "suspicions": [asdict(suspicion) for suspicion in self.alignment.suspicions],
+                "left_out": list(self.alignment.left_out),
+            },
+        }
+
+
+class Run(Protocol):
+    """Runs one step of a round, here or in another process, and returns its result."""
+
+    def __call__(self, step: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T: ...
+
+
+def here(step: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
+    """Run a step in this thread."""
+    return step(*args, **options)
+
+
+def compute_round(
+    spec: RoundSpec,
+    blobs: Blobs,
+    *,
+    run: Run = here,
+    on_aligned: Callable[[], None] = lambda: None,
+) -> RoundResult:
+    """Align all parties, train the model on their rows and judge both.
+
+    Parameters
+    ----------
+    spec, blobs
+        What to compute from; ``spec.folder`` is the only folder that is written to.
+    run : callable
+        Runs a step. Arguments and result of a step can be pickled.
+    on_aligned : callable
+        Called between alignment and training.
+
+    Raises
+    ------
+    ValueError
+        As `align_parties` and `train_model` do; the text says what is wrong with the data.
+    """
+    alignment = run(align_parties, spec, blobs)
+    on_aligned()
+    model = run(train_model, spec, blobs, alignment)
+    return RoundResult(alignment, model)
+
+
+def load_libraries() -> None:
+    """Load what the steps of a round need, before it is sealed."""
+    with loading():
+        import analyst_server.alignment
+        import analyst_server.compute.model_registry
+        import analyst_server.training.metrics
+        import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
+
+
+def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
+    """Compute every G_i, and name the parties that break an assumption.
+
+    Those parties, and parties without rows, get their G_i like all others but do not shape what everybody
+    is aligned to (docs/adr/0008).
+
+    Raises
+    ------
+    ValueError
+        If a party's anchor representation cannot be aligned, or nobody's rows are left to train on.
+    """
+    # loaded in the compute process alone: SciPy takes as long to load as the rest of the server
+    from analyst_server.alignment import AnchorRepError, align
+    from analyst_server.alignment.suspicion import suspects, trusted_parties
+
+    names = [party.party for party in spec.parties]
+    anchor_reps = [
+        _at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale) for party in spec.parties
+    ]
+    row_counts = [party.rep.shape[0] for party in spec.parties]
+    found = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=row_counts)
+    try:
+        alignment = align(
+            spec.alignment.method,
+            anchor_reps,
+            target=spec.alignment.target,
+            trusted=trusted_parties(len(anchor_reps), found, row_counts),
+            anchor_is_isotropic=spec.anchor_is_isotropic,
+            rng=np.random.default_rng(spec.alignment.seed),
+        )
+    except AnchorRepError as error:
+        raise ValueError(f"the anchor representation of {names[error.index]} {error.reason}") from None
+    suspicions = tuple(
+        SuspectedParty(names[one.index], one.assumption, one.evidence, row_counts[one.index]) for one in found
+    )
+    left_out = _left_out(spec, suspicions)
+
+    def by_party(values: Sequence[T]) -> dict[str, T]:
+        return dict(zip(names, values, strict=True))
+
+    measured = alignment.diagnostics
+    return AlignedRound(
+        changes_of_basis=_store(
+            blobs, f"{spec.folder}/changes_of_basis", np.stack(alignment.changes_of_basis)
+        ),
+        agreement=Agreement(
+            concordance_gap=measured.concordance_gap,
+            party_gaps=by_party(measured.party_gaps),
+            spectrum_spread=by_party(measured.spectrum_spread),
+            singular_values=by_party(measured.singular_values),
+            span_angles=by_party(measured.span_angles),
+        ),
+        suspicions=suspicions,
+        left_out=left_out,
+    )
+
+
+def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> TrainedModel:
+    """Stack X~_i G_i, train h, check that its ONNX file says the same, and measure it.
+
+    Raises
+    ------
+    ValueError
+        If a class has no row, or the ONNX file differs from the trained model.
+    """
+    # loaded in the compute process alone, as above
+    from analyst_server.compute.model_registry import model_of
+    from analyst_server.training.metrics import measure
+    from analyst_server.training.models import fit
+    from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
+
+    changes = alignment.changes_of_basis.open(blobs)
+    taken = [
+        (party, change)
+        for party, change in zip(spec.parties, changes, strict=True)
+        if party.party not in alignment.left_out
+    ]
+    # one party after another: decoded numbers of all of them would be as much again as the result
+    aligned_rep = np.concatenate([_aligned_rep(blobs, party, change) for party, change in taken])
+    labels = np.concatenate([party.labels.open(blobs).astype(np.int64) for party, _ in taken])
+    model = model_of(spec.model)
+    fitted = fit(model, aligned_rep, labels, spec.classes)
+    onnx_file = export(fitted, aligned_rep.shape[1])
+    gap = parity_gap(fitted, onnx_file, aligned_rep)
+    if not gap <= PARITY_TOLERANCE:
+        raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a probability")
+    predictions = (
+        _predict_anchors(spec, blobs, changes, fitted.pipeline.predict_proba)
+        if spec.returns_anchor_predictions
+        else None
+    )
+    return TrainedModel(
+        onnx_file=_store(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
+        anchor_predictions=predictions,
+        rows=len(labels),
+        parameters=fitted.parameters,
+        converged=fitted.converged,
+        parity_gap=gap,
+        hold_out_scores=measure(model, aligned_rep, labels, spec.classes),
+    )
+
+
+def _left_out(spec: RoundSpec, suspicions: Sequence[SuspectedParty]) -> tuple[str, ...]:
+    """Return the parties whose rows do not train; raises `ValueError` if nobody's rows are left."""
+    if spec.train_on_suspected_rows:
+        return ()
+    left_out = tuple(suspicion.party for suspicion in suspicions if suspicion.rows)
+    if left_out and len(left_out) == sum(party.rep.shape[0] > 0 for party in spec.parties):
+        raise ValueError(f"no rows are left to train on without those of {', '.join(left_out)}")
+    return left_out
+
+
+def _predict_anchors(
+    spec: RoundSpec,
+    blobs: Blobs,
+    changes: NDArray[Any],
+    probabilities: Callable[[NDArray[Any]], NDArray[Any]],
+) -> StoredArray:
+    """Store ``h(A_i G_i)`` of every party as float32, (c, a, classes), a batch of rows at a time."""
+    key, written = f"{spec.folder}/anchor_predictions", 0
+    for party, change in zip(spec.parties, changes, strict=True):
+        anchor_rep = _at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale)
+        for start in range(0, len(anchor_rep), _BATCH_ROWS):
+            batch = anchor_rep[start : start + _BATCH_ROWS]
+            predicted = probabilities(np.asarray(batch @ change.astype(batch.dtype)))
+            piece = raw_bytes(little_endian(predicted, "f4"))
+            blobs.append(key, written, piece)
+            written += len(piece)
+    blobs.commit(key)
+    return StoredArray(key, 0, "f4", (len(spec.parties), spec.parties[0].anchor_rep.shape[0], spec.classes))
+
+
+def _aligned_rep(blobs: Blobs, party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:
+    rep = _at_least_single(blobs, party.rep, party.rep_scale)
+    return np.asarray(rep @ change.astype(rep.dtype))
+
+
+def _at_least_single(blobs: Blobs, stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
+    """Return a representation in a type to compute in; float16 and 8-bit integers only save bytes."""
+    array = stored.open(blobs)
+    if scale is not None:
+        return dequantise(array, scale.open(blobs))
+    return array.astype(np.float32) if array.dtype.itemsize < 4 else array
+
+
+def _store(blobs: Blobs, key: str, array: NDArray[Any]) -> StoredArray:
+    """Store an array; not synced, because a round that is cut off starts again from what was sealed."""
+    stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    blobs.append(key, 0, raw_bytes(stored))
+    blobs.commit(key)
+    return StoredArray(key, 0, stored.dtype.str[1:], stored.shape)

@@ -1,0 +1,38 @@
+"""A small neural network, as in arXiv:2403.02780, section V-B."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sklearn.neural_network import MLPClassifier
+
+from analyst_server.training.models import Classifier, Labels, Model
+
+
+@dataclass(frozen=True)
+class Mlp(Model):
+    """One hidden layer of ReLU units, trained by Adam.
+
+    Attributes
+    ----------
+    hidden_units, learning_rate : int, float
+    epochs : int
+        Upper bound of passes over the rows; training stops earlier when the loss no longer falls.
+    """
+
+    hidden_units: int = 256
+    learning_rate: float = 0.002
+    epochs: int = 200
+
+    def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
+        return MLPClassifier(
+            hidden_layer_sizes=(self.hidden_units,),
+            activation="relu",
+            solver="adam",
+            learning_rate_init=self.learning_rate,
+            max_iter=self.epochs,
+            random_state=self.seed,
+        )
+
+    def parameters(self, fitted: Classifier) -> int:
+        return sum(array.size for array in (*fitted.coefs_, *fitted.intercepts_))

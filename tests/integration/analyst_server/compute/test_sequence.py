@@ -1,0 +1,166 @@
+"""A round as one function: what travels between its steps, and where its arrays lie."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analyst_server.compute.sequence import RoundResult, StoredArray, compute_round
+from analyst_server.services import downlinks, end, rounds
+from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs
+from protocol.terms import AnchorTerms, Terms
+from tests.harness.computing import claim, fetch
+from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
+
+NRI = {"anchor": AnchorTerms(kind="gaussian", rows=20), "downlink": "anchor-predictions"}
+
+
+@pytest.fixture(params=["directory", "memory"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path, blobs=store(request.param, tmp_path))
+    yield made
+    made.records.dispose()
+
+
+def store(kind: str, directory: Path) -> Blobs:
+    return DirectoryBlobs(directory / "blobs") if kind == "directory" else MemoryBlobs()
+
+
+def by_pickle(step: Any, /, *given: Any, **options: Any) -> Any:
+    """Run a step as a process pool does: the store alone is not copied, so that one in memory will do."""
+    spec, blobs, *others = given
+    copied = pickle.loads(pickle.dumps([spec, *others]))  # noqa: S301  # our own
+    return pickle.loads(pickle.dumps(step(copied[0], blobs, *copied[1:], **options)))  # noqa: S301
+
+
+def computed(world: World, terms: Terms | None = None) -> RoundResult:
+    world.until_sealed(terms)
+    return compute_round(rounds.spec_of(world.analyst, world.id), world.analyst.blobs)
+
+
+@pytest.mark.parametrize("terms", [{}, NRI], ids=["change of basis", "predictions"])
+def test_a_round_goes_its_way_in_any_store(world: World, terms: dict[str, Any]) -> None:
+    """From an upload that breaks off to the end of the round."""
+    world.until_anchored(make_terms(**terms))
+    world.send(make_uplink(world.terms, LEAD, seed=0))
+    uplink = make_uplink(world.terms, HOSPITAL, seed=1)
+    status = world.begin(uplink)
+    reached = world.append(uplink, status.upload_id, data=uplink.stream[:-5])
+    world.restart()
+    assert world.begin(uplink).offset == reached > 0
+    world.append(uplink, status.upload_id, reached)
+    world.complete(uplink, status.upload_id)
+    claim(world)
+    rounds.compute(world.analyst, world.id, "worker-1", run=by_pickle)
+    manifest, arrays = fetch(world, HOSPITAL)
+    assert len(arrays[0]) == manifest.arrays[0].payload_bytes
+    _, pieces = downlinks.fetch(world.analyst, identity(LEAD), world.id)
+    end.close(world.analyst, world.id)
+    assert sum(map(len, pieces)) > 0
+    assert not world.analyst.blobs.exists(downlinks.result_key(world.id, manifest.arrays[0]))
+
+
+def test_every_store_gives_the_same_result(tmp_path: Path) -> None:
+    found = []
+    for kind in ("directory", "memory"):
+        (tmp_path / kind).mkdir()
+        world = World(tmp_path / kind, blobs=store(kind, tmp_path / kind))
+        result = computed(world)
+        found.append(
+            [
+                result.as_json(),
+                result.model.onnx_file.open(world.analyst.blobs).tobytes(),
+                result.alignment.changes_of_basis.open(world.analyst.blobs).tobytes(),
+            ]
+        )
+        world.records.dispose()
+    assert found[0] == found[1]
+
+
+def test_a_computation_writes_to_a_folder_of_its_own(world: World) -> None:
+    """A worker that has lost its lease may still be writing."""
+    world.until_sealed()
+    one, other = (rounds.spec_of(world.analyst, world.id) for _ in range(2))
+    assert one.folder != other.folder
+    first = compute_round(one, world.analyst.blobs)
+    compute_round(other, world.analyst.blobs)
+    world.analyst.blobs.erase(other.folder)
+    assert first.alignment.changes_of_basis.open(world.analyst.blobs).shape == (2, 2, 2)
+
+
+def test_nothing_of_a_computation_is_left_once_its_downlinks_are_written(world: World) -> None:
+    world.until_sealed()
+    claim(world)
+    folders: list[str] = []
+
+    def run(step: Any, /, *given: Any, **options: Any) -> Any:
+        folders.append(given[0].folder)
+        return step(*given, **options)
+
+    rounds.compute(world.analyst, world.id, "worker-1", run=run)
+    assert len(set(folders)) == 1
+    for name in ("changes_of_basis", "model"):
+        assert not world.analyst.blobs.exists(f"{folders[0]}/{name}")
+
+
+def test_the_steps_are_called_in_order(world: World) -> None:
+    world.until_sealed()
+    called: list[str] = []
+
+    def run(step: Any, /, *given: Any, **options: Any) -> Any:
+        called.append(step.__name__)
+        return step(*given, **options)
+
+    spec = rounds.spec_of(world.analyst, world.id)
+    compute_round(spec, world.analyst.blobs, run=run, on_aligned=lambda: called.append("aligned"))
+    assert called == ["align_parties", "aligned", "train_model"]
+
+
+def test_a_result_is_unpickled_without_the_libraries_of_the_steps(world: World) -> None:
+    """They take seconds to load, and the server does without them."""
+    pickled = pickle.dumps(computed(world))
+    for room in (b"analyst_server.alignment", b"analyst_server.training", b"scipy", b"sklearn"):
+        assert room not in pickled
+
+
+def test_a_result_is_kept_as_json(world: World) -> None:
+    found = computed(world).as_json()
+    assert list(found) == [
+        "rows",
+        "model_parameters",
+        "converged",
+        "parity_gap",
+        "hold_out_scores",
+        "alignment",
+    ]
+    assert list(found["alignment"]) == [
+        "concordance_gap",
+        "party_gaps",
+        "spectrum_spread",
+        "singular_values",
+        "span_angles",
+        "suspicions",
+        "left_out",
+    ]
+    assert set(json.loads(json.dumps(found))["alignment"]["party_gaps"]) == {LEAD, HOSPITAL}
+
+
+@pytest.mark.parametrize("offset", [0, 3, 4097])
+def test_an_array_is_found_at_any_place_of_a_blob(world: World, offset: int) -> None:
+    array = np.arange(12, dtype="<f8").reshape(3, 4)
+    world.analyst.blobs.write("folder/array", bytes(offset) + array.tobytes() + b"more")
+    found = StoredArray("folder/array", offset, "f8", (3, 4)).open(world.analyst.blobs)
+    np.testing.assert_array_equal(found, array)
+    assert not found.flags.writeable
+
+
+def test_an_array_that_is_cut_off_is_an_error(world: World) -> None:
+    world.analyst.blobs.write("folder/array", bytes(11))
+    with pytest.raises(ValueError, match="multiple of element size"):
+        StoredArray("folder/array", 0, "f4", (3,)).open(world.analyst.blobs)

@@ -1,0 +1,101 @@
+"""Every model that terms can name is registered, and every registered one keeps what its terms promise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from analyst_server.compute.model_registry import model_of
+from analyst_server.training.models import fit
+from analyst_server.training.onnx_file import export
+from protocol.terms import MlpTerms
+from tests.harness.problems import MODELS, TERMS, blobs
+
+KINDS = pytest.mark.parametrize("kind", list(TERMS))
+
+
+def another(value: Any) -> Any:
+    """Return another value that is as good for any option."""
+    return 0.5 if value is None else value + 1 if isinstance(value, int) else value / 2
+
+
+def test_every_model_of_the_terms_is_registered_and_no_other() -> None:
+    assert set(model_of.registry) - {object} == set(TERMS.values())
+
+
+def test_what_is_no_terms_of_a_model_is_refused() -> None:
+    with pytest.raises(TypeError, match="no model is registered for str"):
+        model_of("mlp")
+
+
+@KINDS
+def test_each_kind_is_a_model_of_its_own(kind: str) -> None:
+    others = {type(model_of(terms())) for other, terms in TERMS.items() if other != kind}
+    assert type(model_of(TERMS[kind]())) not in others
+
+
+@KINDS
+def test_the_defaults_of_a_model_are_those_of_its_terms(kind: str) -> None:
+    model = model_of(TERMS[kind]())
+    assert model == type(model)()
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [(kind, option) for kind, terms in TERMS.items() for option in terms.model_fields if option != "kind"],
+)
+def test_every_option_of_the_terms_reaches_the_model(kind: str, option: str) -> None:
+    plain = TERMS[kind]()
+    value = another(getattr(plain, option))
+    assert getattr(model_of(TERMS[kind](**{option: value})), option) == value
+
+
+@KINDS
+def test_the_terms_say_whether_a_model_carries_rows(kind: str) -> None:
+    assert TERMS[kind].carries_rows == bool(MODELS[kind].carried_rows)
+
+
+@KINDS
+def test_a_model_carries_rows_if_it_says_so_and_only_then(kind: str) -> None:
+    """Whoever gets the file looks for its training rows, on the model's own scale and as they were."""
+    rows, labels = blobs(2)
+    fitted = fit(MODELS[kind], rows, labels, 2)
+    scaled = np.asarray(fitted.pipeline["scale"].transform(rows))
+    found = np.concatenate(list(numbers_in(export(fitted, rows.shape[1]))))
+    carried = sum(holds(found, row) for row in np.concatenate([scaled, rows]))
+    assert (carried > 5) if MODELS[kind].carried_rows else (carried == 0)
+
+
+def numbers_in(onnx_file: bytes) -> Any:
+    graph = onnx.load_from_string(onnx_file).graph
+    for tensor in graph.initializer:
+        yield onnx.numpy_helper.to_array(tensor).astype(np.float64).ravel()
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield np.array(attribute.floats, np.float64)
+
+
+def holds(found: np.ndarray[Any, Any], row: np.ndarray[Any, Any]) -> bool:
+    """Whether the numbers of a row stand one behind the other."""
+    windows = np.lib.stride_tricks.sliding_window_view(found, len(row))
+    return bool((np.abs(windows - row).max(axis=1) < 1e-5 * math.sqrt(len(row))).any())
+
+
+@KINDS
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_model_is_fitted_on_as_few_rows_of_a_class_as_it_says(kind: str, classes: int) -> None:
+    rows, labels = blobs(classes)
+    least = MODELS[kind].rows_per_class
+    few = np.concatenate([np.flatnonzero(labels)[:60], np.flatnonzero(labels == 0)[:least]])
+    assert fit(MODELS[kind], rows[few], labels[few], classes).parameters > 2 * rows.shape[1]
+    with pytest.raises(ValueError, match="rows of every class"):
+        fit(MODELS[kind], rows[few[:-1]], labels[few[:-1]], classes)
+
+
+def test_the_options_of_terms_are_taken_over() -> None:
+    model = model_of(MlpTerms(hidden_units=7, learning_rate=0.01, epochs=3, seed=2))
+    assert repr(model) == "Mlp(seed=2, hidden_units=7, learning_rate=0.01, epochs=3)"
