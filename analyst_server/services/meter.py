@@ -11,12 +11,12 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from analyst_server.store import Records, TrafficRow, Unit
 from metering.counts import Counter, Counts, Flow
-from protocol.operations import Kind
+from metering.server import Purpose
 
 log = logging.getLogger(__name__)
 
@@ -27,25 +27,6 @@ _COLUMNS: Final = tuple(
     for field in fields(Flow)
     if (direction, field.name) != ("up", "retransmitted_bytes")  # only its sender can count it
 )
-
-
-@dataclass(frozen=True)
-class Purpose:
-    """What a request was for, as far as its address and its certificate tell."""
-
-    kind: Kind = "control"
-    party: str = ""
-    collaboration_id: str = ""
-    upload_id: str = ""
-    invitation_id: str = ""
-    """Whose request it was before it had a certificate."""
-
-    @property
-    def has_owner(self) -> bool:
-        return bool(self.party or self.invitation_id)
-
-    def owned_by(self, other: Purpose) -> Purpose:
-        return replace(self, party=other.party, invitation_id=other.invitation_id)
 
 
 @dataclass

@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from protocol.arrays import Layout, frame, whole_digest
 from protocol.errors import DigestMismatchError, MalformedMessageError, OffsetMismatchError
 from protocol.messages import UplinkManifest
 from protocol.operations import APPEND, BEGIN_UPLINK, UPLOAD_OFFSET
 from protocol.version import UPLOAD_MEDIA_TYPE
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.transport.connection import AnalystConnection
+from user_client.transport.connection import AnalystConnection, Answer
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +88,7 @@ def send_uplink(
             breaks, offset = 1, reached
 
 
-def _place(opened: httpx.Response) -> tuple[str, int]:
+def _place(opened: Answer) -> tuple[str, int]:
     """Return the id of an upload that was opened, and the offset where it stands."""
     try:
         found = opened.json()

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from analyst_server.services.meter import Meter, Purpose, counts_of
+from analyst_server.services.meter import Meter, counts_of
 from analyst_server.services.report import for_member, for_operator
 from analyst_server.store import Records
 from metering.counts import Counts, Flow
+from metering.server import Purpose
 from tests.unit.analyst_server.world import HOSPITAL, LEAD, World, identity, make_uplink
 
 SOME = Counts(Flow(100, 0, 80, 50, 3), Flow(200, 7, 150, 120, 4))
