@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-PACKAGES = ("protocol", "analyst_server", "user_client")
+PACKAGES = ("protocol", "metering", "runtime", "analyst_server", "user_client")
 
 
 @pytest.fixture
@@ -53,6 +53,11 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "user_client/transport/upload.py": "import user_client.sdk.anchor",
         "protocol/states.py": "import scipy",
         "analyst_server/store/blobs.py": "import analyst_server.services",
+        "metering/formulas.py": "import runtime.files",
+        "metering/client_traffic.py": "import metering.server",
+        "metering/server.py": "import httpx",
+        "analyst_server/services/meter.py": "import metering.client_traffic",
+        "user_client/transport/connection.py": "import metering.private_parts",
     }
     for path, line in planted.items():
         file = copy / path
@@ -69,6 +74,11 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "alignment is arrays only",
         "training is arrays only",
         "secrets are arrays only",
+        "metering knows the protocol alone",
+        "the client's meter stands on httpx, without the server's",
+        "the server's meter stands on uvicorn, without the client's",
+        "the analyst does without the client's meter",
+        "an institution does without the server's meter",
         "inside the server imports point down",
         "inside the client imports point down",
     }
