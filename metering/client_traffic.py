@@ -1,6 +1,6 @@
 """The client's bytes by kind of request, added up over all processes that write to one file.
 
-`metering.client_transport` tells what its connections carry; here it is attributed to requests and kept.
+`metering.client_transport` reports what its connections carry; here it is attributed to requests and kept.
 Only counts are kept, never what was sent.
 """
 
@@ -80,7 +80,7 @@ class Traffic:
 
     @contextmanager
     def during(self, url_path: str) -> Iterator[Exchange]:
-        """Attribute what is carried meanwhile to a request, also when it fails."""
+        """Attribute what is carried in the meantime to a request, even if it fails."""
         kind, named = kind_of(url_path)
         if kind == "uplink":  # an upload's address does not name its collaboration
             named = named or self._collaboration

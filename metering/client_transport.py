@@ -1,7 +1,7 @@
 """The client's side of the meter: a transport for httpx whose connections count every byte.
 
-Everything here stands on public seams: `httpx.BaseTransport` above, httpcore's ``network_backend`` below.
-Below TLS the kernel counts. Where it does not, `_Counted` does, and TLS goes through memory (`_Tls`),
+Everything here uses public interfaces: `httpx.BaseTransport` above, httpcore's ``network_backend`` below.
+The kernel counts below TLS. Where it does not, `_Counted` does, and TLS goes through memory (`_Tls`),
 because the standard library's TLS socket would bypass it.
 """
 
@@ -21,9 +21,10 @@ from metering.counts import OwnCount
 from protocol.errors import InputError
 
 CLOSING_S: Final = 2.0
-"""How long the other side may take to confirm that TLS is closed. What it says then is counted too."""
+"""How long the other side may take to confirm that TLS is closed. Its confirmation is counted too."""
 _RECORD_BYTES: Final = 16384 + 256
 _KEEP_ALIVE_S: Final = 5.0
+"""How long an idle connection is kept; httpx's own transport keeps it as long."""
 T = TypeVar("T")
 
 
@@ -33,7 +34,7 @@ class MeteredTransport(httpx.BaseTransport):
     Parameters
     ----------
     url : str
-        Address of the server, which decides about the proxy.
+        Address of the server, for which the environment may name a proxy.
     context : ssl.SSLContext
         Whom to trust, and which certificate to show.
     traffic : Traffic
@@ -100,12 +101,13 @@ def proxy_of(url: httpx.URL) -> httpx.Proxy | None:
     """Return the proxy that the environment names for an address, or None.
 
     HTTPS_PROXY (HTTP_PROXY for an address in plain HTTP) is preferred to ALL_PROXY; an address in NO_PROXY
-    has none. httpx reads them for transports of its own making only.
+    has none. httpx reads these variables only for the transports that it makes itself.
 
     Raises
     ------
     InputError
-        If it cannot be used as a proxy. The error does not repeat it, because it may hold a password.
+        If the environment's value is no address of a proxy. The error does not repeat it, because it may
+        hold a password.
     """
     found = getproxies()
     address = found.get(url.scheme) or found.get("all")
@@ -143,7 +145,7 @@ def _pool(
         return httpcore.HTTPProxy(**options)
     try:
         return httpcore.SOCKSProxy(**options)
-    except RuntimeError:  # what httpcore raises in its place
+    except RuntimeError:  # what httpcore raises where socksio is not installed
         raise InputError("a SOCKS proxy (HTTPS_PROXY, ALL_PROXY) needs the Python package socksio") from None
 
 
@@ -163,7 +165,7 @@ _ERRORS: Final[dict[type[Exception], type[httpx.TransportError]]] = {
     httpcore.RemoteProtocolError: httpx.RemoteProtocolError,
     httpcore.ProtocolError: httpx.ProtocolError,
 }
-"""What httpx calls each error of httpcore, the most special first."""
+"""What httpx calls each error of httpcore, the most specific first."""
 
 
 @contextmanager
@@ -198,7 +200,7 @@ class MeteredBackend(httpcore.NetworkBackend):
 
 
 class MeteredStream(httpcore.NetworkStream):
-    """Notes what goes in and comes out above TLS, and reads the count below before it closes."""
+    """Counts what goes in and comes out above TLS, and reads the count below TLS before it closes."""
 
     def __init__(self, inner: httpcore.NetworkStream, traffic: Traffic, line: Line) -> None:
         self._inner, self._traffic, self._line = inner, traffic, line
@@ -245,7 +247,7 @@ class MeteredStream(httpcore.NetworkStream):
             raise
 
     def _close_tls(self) -> None:
-        """Say that nothing more comes and wait for the other side's word, so that both count the same."""
+        """Close TLS and wait until the other side has too, so that both sides count the same bytes."""
         sock = self._inner.get_extra_info("socket")
         with suppress(OSError, ValueError, httpcore.NetworkError, httpcore.TimeoutException):
             if isinstance(self._inner, _Tls):

@@ -1,6 +1,6 @@
-"""The only module that touches parts of libraries that those do not promise to keep.
+"""The only module that uses parts of libraries that those libraries do not promise to keep.
 
-Everything else in the project stands on documented interfaces. For what follows there is none:
+Everything else in the project uses documented interfaces. For what follows there is none:
 
 `asyncio`, ``transport._ssl_protocol._incoming.pending``
     Bytes that have come and that TLS has not decrypted yet, when a connection is handed to its protocol. A

@@ -41,6 +41,7 @@ class Meter:
     _thread: threading.Thread | None = None
 
     def add(self, purpose: Purpose, counts: Counts) -> None:
+        """Add what a connection carried for a request."""
         if counts == Counts():
             return
         with self._lock:
@@ -114,7 +115,7 @@ def _add(unit: Unit, purpose: Purpose, counts: Counts, counter: Counter) -> None
         return
     for column, value in added.items():
         setattr(row, column, getattr(row, column) + value)
-    if counter == "transport":  # the weaker word, once it was needed
+    if counter == "transport":  # a sum is no better than the worse of its counters
         row.counter = counter
 
 

@@ -34,7 +34,7 @@ _TRANSIENT: Final = (408, 502, 503, 504)
 Identity = tuple[Path, Path]
 """Paths of a certificate and of its key."""
 TransportFactory = Callable[[ssl.SSLContext, Identity | None], httpx.BaseTransport]
-"""Makes what carries requests, given whom to trust and who we are."""
+"""Makes the transport of a connection, given whom to trust and who we are."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    """Found in upper and lower case alike."""
+    """Their names are not case-sensitive."""
     content: bytes
 
     def json(self) -> Any:
@@ -52,7 +52,7 @@ class Answer:
 
 
 def metered(url: str, traffic: Traffic) -> TransportFactory:
-    """Return what makes connections to ``url`` whose bytes are counted in ``traffic``."""
+    """Return a factory of transports to ``url`` whose bytes are counted in ``traffic``."""
     return lambda context, _identity: MeteredTransport(url, context, traffic)
 
 
@@ -70,15 +70,15 @@ class AnalystConnection:
     traffic : Traffic
         Where bytes are counted.
     pause : callable
-        Waits between attempts; time is an argument so that tests need none.
+        Waits between attempts; an argument so that tests do not wait.
     revocations : Path, optional
         The root's revocation list (PEM): an analyst on it is not talked to.
     key_password : bytes, optional
-        What opens the key of ``identity``, where that is encrypted.
+        Decrypts the key of ``identity``, if that is encrypted.
     attempts : int
         How often a request is sent until it is answered; 1 for a caller that comes back anyway.
     transport : callable, optional
-        Makes what carries the requests; the metered connections of `metered` if none is given.
+        Makes the transport of the requests; `metered` does if none is given.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class AnalystConnection:
         self._root_pem, self._identity, self._revocations = root_pem, identity, revocations
         context = self._trust()
         if identity is not None:
-            # given always, because OpenSSL would ask the terminal
+            # always given, because OpenSSL would otherwise ask at the terminal
             context.load_cert_chain(*identity, password=lambda: key_password or b"")
         self._url = url.rstrip("/")
         self._pause = pause

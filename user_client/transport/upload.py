@@ -1,4 +1,4 @@
-"""The resumable upload of one uplink: append, and after a break ask the offset and go on."""
+"""The resumable upload of one uplink: append, and after a break ask for the offset and continue there."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def send_uplink(
     payload : Path
         The arrays of the manifest one after another, without digests.
     progress : callable
-        Told the bytes done and the bytes in all.
+        Called with the bytes done and the bytes in all.
 
     Raises
     ------
     ConnectionFailedError
-        If the line stays broken; calling again goes on where it broke.
+        If the connection stays broken; calling again continues where it broke.
     ProtocolError, RoundError, TrustError
         As the analyst answers.
     """

@@ -109,7 +109,7 @@ def test_joining_belongs_to_the_party_that_joined(
     assert stored(world, HOSPITAL, "", "control") == SOME
 
 
-def test_the_weaker_word_stands_once_it_was_needed(world: World, meter: Meter) -> None:
+def test_a_sum_says_transport_once_our_own_transport_counted_a_part(world: World, meter: Meter) -> None:
     for counter in ("kernel", "transport", "kernel"):
         one = Meter(world.records, counter)
         one.add(Purpose("control", LEAD), SOME)
