@@ -9,14 +9,14 @@ from contextlib import suppress
 
 import uvicorn
 
-from analyst_server.api.counting import CountingSocket
-from analyst_server.api.tls import TlsAwareProtocol
+from analyst_server.api.connection import AnalystProtocol
 from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.retention import erase_ended
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
+from metering.counts import CountingSocket
 
 
 def serve(settings: Settings) -> None:
@@ -34,7 +34,7 @@ def _serve(analyst: Analyst, settings: Settings) -> None:
         create_app(analyst, settings),
         host=settings.host,
         port=settings.port,
-        http=TlsAwareProtocol,
+        http=AnalystProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from metering.counts import Counter
-from metering.kernel import kernel_counts
+from metering.counts import Counter, kernel_counts
 
 
 class Settings(BaseSettings):

@@ -37,6 +37,9 @@ class ConnectionFailedError(LocalError, OdcError):
     exit_code = 7
     hint = "check address, firewall and proxy (HTTPS_PROXY), then run the command again: it continues"
 
+    was_answered: bool = False
+    """Whether something answered, if only that it is busy: then TLS has succeeded in both directions."""
+
 
 class TlsFailedError(ConnectionFailedError):
     """A TLS handshake in which the server's certificate is not of this consortium, or ours was refused."""

@@ -11,12 +11,12 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from analyst_server.store import Records, TrafficRow, Unit
 from metering.counts import Counter, Counts, Flow
-from protocol.operations import Kind
+from metering.server import Purpose
 
 log = logging.getLogger(__name__)
 
@@ -27,25 +27,6 @@ _COLUMNS: Final = tuple(
     for field in fields(Flow)
     if (direction, field.name) != ("up", "retransmitted_bytes")  # only its sender can count it
 )
-
-
-@dataclass(frozen=True)
-class Purpose:
-    """What a request was for, as far as its address and its certificate tell."""
-
-    kind: Kind = "control"
-    party: str = ""
-    collaboration_id: str = ""
-    upload_id: str = ""
-    invitation_id: str = ""
-    """Whose request it was before it had a certificate."""
-
-    @property
-    def has_owner(self) -> bool:
-        return bool(self.party or self.invitation_id)
-
-    def owned_by(self, other: Purpose) -> Purpose:
-        return replace(self, party=other.party, invitation_id=other.invitation_id)
 
 
 @dataclass
@@ -60,6 +41,7 @@ class Meter:
     _thread: threading.Thread | None = None
 
     def add(self, purpose: Purpose, counts: Counts) -> None:
+        """Add what a connection carried for a request."""
         if counts == Counts():
             return
         with self._lock:
@@ -133,7 +115,7 @@ def _add(unit: Unit, purpose: Purpose, counts: Counts, counter: Counter) -> None
         return
     for column, value in added.items():
         setattr(row, column, getattr(row, column) + value)
-    if counter == "transport":  # the weaker word, once it was needed
+    if counter == "transport":  # a sum is no better than the worse of its counters
         row.counter = counter
 
 

@@ -6,21 +6,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 
 from analyst_server.services.meter import counts_of
 from analyst_server.services.report import explain_round
-from metering.counts import Counts
+from metering import client_traffic as traffic_module
+from metering.client_traffic import Recorded, recorded
+from metering.client_transport import MeteredTransport
+from metering.counts import Counts, kernel_counts
 from metering.explanation import TERMS, PartyExplanation, RoundExplanation
-from metering.kernel import kernel_counts
-from protocol.operations import Kind
+from protocol.operations import COLLABORATION_STATUS, Kind
 from tests.harness.certificates import shared_root
 from tests.harness.consortium import Consortium, consortium
 from user_client import sdk
 from user_client.errors import TlsFailedError
 from user_client.transport import AnalystConnection, Traffic
-from user_client.transport import traffic as traffic_module
-from user_client.transport.traffic import Recorded, recorded
 
 KINDS: tuple[Kind, ...] = ("control", "anchor", "uplink", "downlink")
 NAMES = ("lead-hospital", "hospital-b")
@@ -153,6 +154,14 @@ def test_control_traffic_stays_below_its_bound(played: Played) -> None:
         assert found.total.control_bytes <= 48_000
 
 
+class ClosingTransport(MeteredTransport):
+    """Asks the server to close the connection after each answer."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["connection"] = "close"
+        return super().handle_request(request)
+
+
 def test_a_connection_the_server_closes_is_counted_to_its_end(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -162,10 +171,14 @@ def test_a_connection_the_server_closes_is_counted_to_its_end(
         session.close()
         path = session.home.traffic_path
         path.unlink()
-        with session:
-            session.connection._client.headers["connection"] = "close"
-            session.status(found)
-            session.status(found)
+        traffic = Traffic(path)
+        url, root = session.membership.analyst_url, session.home.root_path.read_text()
+        identity = session.home.certificate_path, session.home.key_path
+        with AnalystConnection(
+            url, root, identity, traffic, transport=lambda trust, _: ClosingTransport(url, trust, traffic)
+        ) as line:
+            line.ask(COLLABORATION_STATUS, collaboration_id=found)
+            line.ask(COLLABORATION_STATUS, collaboration_id=found)
         made.analyst.stop()
         ours = sum((counts for counts in recorded(path).of(found).values()), Counts())
         with made.operator() as opened, opened.records.begin() as unit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from user_client.sdk import (
     prepare,
 )
 from user_client.sdk import contribute as send
-from user_client.transport import AnalystConnection
+from user_client.transport import connection as connection_module
+from user_client.transport.connection import Identity
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-a"
 PASSPHRASE = "correct horse battery"
@@ -108,19 +110,11 @@ class Consortium:
 
     def _wire(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let every connection end in the application instead of a socket."""
-        plain, app = AnalystConnection.__init__, self.app
 
-        def begin(
-            connection: AnalystConnection, url: str, root: str, identity: Any, *options: Any, **named: Any
-        ) -> None:
-            plain(connection, url, root, identity, *options, **named)
-            connection._client.close()
-            pem = identity[0].read_text() if identity else None
-            connection._client = httpx.Client(
-                transport=InProcess(WithCertificate(app, pem)), base_url=connection._url
-            )
+        def in_process(_trust: ssl.SSLContext, identity: Identity | None) -> httpx.BaseTransport:
+            return InProcess(WithCertificate(self.app, identity[0].read_text() if identity else None))
 
-        monkeypatch.setattr(AnalystConnection, "__init__", begin)
+        monkeypatch.setattr(connection_module, "metered", lambda _url, _traffic: in_process)
 
     def invitation(self, party: str = HOSPITAL) -> Invitation:
         return invite(self.lead, party, replace_earlier=True)

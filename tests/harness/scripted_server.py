@@ -20,18 +20,20 @@ class Pauses(list[float]):
         self.append(seconds)
 
 
-def connect(handler: Handler, pauses: Pauses | None = None) -> AnalystConnection:
+def connect(handler: Handler, pauses: Pauses | None = None, **options: Any) -> AnalystConnection:
     """Return a connection whose requests ``handler`` answers."""
-    connection = AnalystConnection(
+    named: dict[str, Any] = {
+        "identity": None,
+        "transport": lambda _context, _identity: httpx.MockTransport(handler),
+        **options,
+    }
+    return AnalystConnection(
         "https://analyst:8443/",
         shared_root().pem.decode(),
-        None,
-        Traffic(),
-        Pauses() if pauses is None else pauses,
+        traffic=Traffic(),
+        pause=Pauses() if pauses is None else pauses,
+        **named,
     )
-    connection._client.close()
-    connection._client = httpx.Client(transport=httpx.MockTransport(handler), base_url=connection._url)
-    return connection
 
 
 def problem(status: int, body: dict[str, Any], **headers: str) -> httpx.Response:

@@ -54,8 +54,13 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "user_client/secret/expansion.py": "import httpx",
         "user_client/transport/upload.py": "import user_client.sdk.anchor",
         "protocol/states.py": "import scipy",
-        "metering/formulas.py": "import odc_demo.scores",
+        "metering/explanation.py": "import odc_demo.scores",
         "analyst_server/store/blobs.py": "import analyst_server.services",
+        "metering/formulas.py": "import runtime.files",
+        "metering/client_traffic.py": "import metering.server",
+        "metering/server.py": "import httpx",
+        "analyst_server/services/meter.py": "import metering.client_traffic",
+        "user_client/transport/connection.py": "import metering.private_parts",
     }
     for path, line in planted.items():
         file = copy / path
@@ -75,6 +80,11 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "what computes a round sees blobs, but no records, keys or network",
         "secrets are arrays only",
         "use cases know neither HTTP nor SQL",
+        "metering knows the protocol alone",
+        "the client's meter stands on httpx, without the server's",
+        "the server's meter stands on uvicorn, without the client's",
+        "the analyst does without the client's meter",
+        "an institution does without the server's meter",
         "inside the server imports point down",
         "inside the client imports point down",
     }

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import typer
 
+from metering.client_traffic import total
 from metering.explanation import RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
 from protocol.errors import InputError
@@ -45,7 +46,6 @@ from user_client.sdk import predict as predict_rows
 from user_client.sdk import prepare as prepare_uplink
 from user_client.sdk import receive as receive_downlink
 from user_client.tables import read_table, text_of
-from user_client.transport.traffic import total
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor; drawn by the lead institution.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metering.client_traffic import recorded
 from metering.counts import Counts
 from metering.explanation import (
     RoundExplanation,
@@ -15,7 +16,6 @@ from protocol.messages import DownlinkManifest, UplinkManifest
 from protocol.terms import Terms
 from user_client.custody.inventory import DOWNLINK_FILE, MANIFEST_FILE, TERMS_FILE
 from user_client.sdk.session import Session
-from user_client.transport.traffic import recorded
 
 
 def explain_our_bytes(session: Session, collaboration_id: str) -> RoundExplanation | None:

@@ -1,6 +1,6 @@
 """How bytes reach the analyst: one connection, metered, errors translated."""
 
-from user_client.transport.connection import ATTEMPTS, AnalystConnection, json_object
-from user_client.transport.traffic import Traffic
+from metering.client_traffic import Traffic
+from user_client.transport.connection import ATTEMPTS, AnalystConnection, Answer, json_object
 
-__all__ = ["ATTEMPTS", "AnalystConnection", "Traffic", "json_object"]
+__all__ = ["ATTEMPTS", "AnalystConnection", "Answer", "Traffic", "json_object"]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
 import httpx
 
+from metering.client_traffic import Traffic
+from metering.client_transport import MeteredTransport
 from protocol import __version__
 from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundError, OdcError, from_problem
 from protocol.limits import MAX_ANSWER_BYTES
 from protocol.operations import DISCOVER, HEALTH, Operation
 from protocol.version import negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.transport.stream import MeteredBackend
-from user_client.transport.traffic import Exchange, Traffic
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,30 @@ ATTEMPTS: Final = 6
 """With the pauses below about a minute of trying: a server that restarts is back by then."""
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 _TRANSIENT: Final = (408, 502, 503, 504)
+
+Identity = tuple[Path, Path]
+"""Paths of a certificate and of its key."""
+TransportFactory = Callable[[ssl.SSLContext, Identity | None], httpx.BaseTransport]
+"""Makes the transport of a connection, given whom to trust and who we are."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer of the analyst, its body unpacked."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Their names are not case-sensitive."""
+    content: bytes
+
+    def json(self) -> Any:
+        """Return the JSON value in the body; raises `ValueError` or `RecursionError`."""
+        return json.loads(self.content)
+
+
+def metered(url: str, traffic: Traffic) -> TransportFactory:
+    """Return a factory of transports to ``url`` whose bytes are counted in ``traffic``."""
+    return lambda context, _identity: MeteredTransport(url, context, traffic)
 
 
 class AnalystConnection:
@@ -44,44 +70,46 @@ class AnalystConnection:
     traffic : Traffic
         Where bytes are counted.
     pause : callable
-        Waits between attempts; time is an argument so that tests need none.
+        Waits between attempts; an argument so that tests do not wait.
     revocations : Path, optional
         The root's revocation list (PEM): an analyst on it is not talked to.
     key_password : bytes, optional
-        What opens the key of ``identity``, where that is encrypted.
+        Decrypts the key of ``identity``, if that is encrypted.
     attempts : int
         How often a request is sent until it is answered; 1 for a caller that comes back anyway.
+    transport : callable, optional
+        Makes the transport of the requests; `metered` does if none is given.
     """
 
     def __init__(
         self,
         url: str,
         root_pem: str,
-        identity: tuple[Path, Path] | None,
+        identity: Identity | None,
         traffic: Traffic,
         pause: Callable[[float], None] = time.sleep,
         revocations: Path | None = None,
         key_password: bytes | None = None,
         attempts: int = ATTEMPTS,
+        transport: TransportFactory | None = None,
     ) -> None:
         self._root_pem, self._identity, self._revocations = root_pem, identity, revocations
         context = self._trust()
         if identity is not None:
-            # given always, because OpenSSL would ask the terminal
+            # always given, because OpenSSL would otherwise ask at the terminal
             context.load_cert_chain(*identity, password=lambda: key_password or b"")
         self._url = url.rstrip("/")
-        self._traffic = traffic
         self._pause = pause
         self._attempts = attempts
+        self._transport = transport or metered(self._url, traffic)
         self._client = httpx.Client(
             base_url=self._url,
-            verify=context,
+            transport=self._transport(context, identity),
             timeout=TIMEOUT,
             headers={"user-agent": f"odc/{__version__}", "accept-encoding": "gzip"},
         )
         for said_anyway in ("accept", "connection"):  # */* and keep-alive: 37 bytes a request
             del self._client.headers[said_anyway]
-        _meter(self._client, traffic)
 
     def __repr__(self) -> str:
         return f"<AnalystConnection {self._url}>"
@@ -101,9 +129,7 @@ class AnalystConnection:
         negotiate(versions, peer="the analyst")
         return found
 
-    def ask(
-        self, operation: Operation, body: bytes | None = None, *, query: str = "", **ids: str
-    ) -> httpx.Response:
+    def ask(self, operation: Operation, body: bytes | None = None, *, query: str = "", **ids: str) -> Answer:
         """Send a request of an operation, again and again until it is answered.
 
         Parameters
@@ -131,7 +157,7 @@ class AnalystConnection:
         *,
         content: bytes | None = None,
         headers: dict[str, str] | None = None,
-    ) -> httpx.Response:
+    ) -> Answer:
         """Send a request that may be sent again, until it is answered.
 
         Every request of the protocol may: repeating one is acknowledged like the first.
@@ -149,9 +175,8 @@ class AnalystConnection:
         except TlsFailedError:
             raise
         except ConnectionFailedError as error:
-            # a server that answers, if only that it is busy, has believed our certificate
-            is_silent = isinstance(error.__cause__, httpx.TransportError)
-            if not is_silent or not self._is_answered_without_certificate():
+            # whoever answers, if only to be busy, has believed our certificate
+            if error.was_answered or not self._is_answered_without_certificate():
                 raise
         try:  # it may have come up between the two
             return self.request_once(method, path, content=content, headers=headers)
@@ -165,19 +190,18 @@ class AnalystConnection:
         *,
         content: bytes | Iterator[bytes] | None = None,
         headers: dict[str, str] | None = None,
-    ) -> httpx.Response:
+    ) -> Answer:
         """Send a request once; a problem document in the answer is raised as its error."""
         with (
             self._translated(),
-            self._traffic.during(path) as exchange,
-            self._client.stream(method, path, content=content, headers=headers) as answer,
+            self._client.stream(method, path, content=content, headers=headers) as response,
         ):
-            _read_bounded(answer, exchange)
-        raise_for_problem(answer)
+            answer = _read_bounded(response)
+        raise_for_problem(answer, method)
         return answer
 
     def _is_answered_without_certificate(self) -> bool:
-        """Whether the analyst talks to whoever shows no certificate.
+        """Return whether the analyst talks to somebody who shows no certificate.
 
         A server that does not believe ours hangs up in the handshake, and its alert is lost: to us it
         looks like one that is down.
@@ -185,10 +209,8 @@ class AnalystConnection:
         if self._identity is None:
             return False
         try:
-            with httpx.Client(verify=self._trust(), timeout=TIMEOUT) as stranger:
-                _meter(stranger, self._traffic)
-                with self._traffic.during(HEALTH.path):
-                    return stranger.get(f"{self._url}{HEALTH.path}").is_success
+            with httpx.Client(transport=self._transport(self._trust(), None), timeout=TIMEOUT) as stranger:
+                return stranger.get(f"{self._url}{HEALTH.path}").is_success
         except httpx.HTTPError:
             return False
 
@@ -207,18 +229,16 @@ class AnalystConnection:
         path = operation.url(**ids)
         with (
             self._translated(),
-            self._traffic.during(path) as exchange,
             # arrays do not compress, and what is not unpacked cannot grow
-            self._client.stream("GET", path, headers={"accept-encoding": "identity"}) as answer,
+            self._client.stream("GET", path, headers={"accept-encoding": "identity"}) as response,
         ):
-            if not answer.is_success:
-                _read_bounded(answer, exchange)
-                raise_for_problem(answer)
-            yield _counted(answer.iter_raw(), answer, exchange)
+            if not response.is_success:
+                raise_for_problem(_read_bounded(response), "GET")
+            yield response.iter_raw()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn what httpx raises into our errors."""
+        """Raise what httpx raises as one of our errors."""
         try:
             yield
         except httpx.TransportError as error:
@@ -227,39 +247,17 @@ class AnalystConnection:
             raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
 
 
-def _meter(client: httpx.Client, traffic: Traffic) -> None:
-    """Count what the client's connections carry, also those through a proxy.
-
-    httpx has no public place for a network backend, and would pass the proxies of the environment by
-    if it were given a transport of ours.
-    """
-    transports = [client._transport, *client._mounts.values()]
-    for transport in transports:
-        if isinstance(transport, httpx.HTTPTransport):
-            pool: Any = transport._pool
-            pool._network_backend = MeteredBackend(pool._network_backend, traffic)
-
-
-def _counted(pieces: Iterator[bytes], answer: httpx.Response, exchange: Exchange) -> Iterator[bytes]:
-    """Note the bytes of a body as they come, before they are unpacked."""
-    seen = answer.num_bytes_downloaded
-    for piece in pieces:
-        exchange.received_body += answer.num_bytes_downloaded - seen
-        seen = answer.num_bytes_downloaded
-        yield piece
-
-
-def _read_bounded(answer: httpx.Response, exchange: Exchange) -> None:
-    """Read a whole answer of at most `MAX_ANSWER_BYTES`, unpacked, and leave it in ``content``.
+def _read_bounded(response: httpx.Response) -> Answer:
+    """Return a whole answer of at most `MAX_ANSWER_BYTES`, unpacked.
 
     A piece of 64 KiB unpacks to 64 MiB at most, which gzip cannot exceed: that much more is held.
     """
     body = bytearray()
-    for piece in _counted(answer.iter_bytes(), answer, exchange):
+    for piece in response.iter_bytes():
         body += piece
         if len(body) > MAX_ANSWER_BYTES:
             raise LimitExceededError("answer in bytes", MAX_ANSWER_BYTES)
-    answer._content = bytes(body)  # httpx has no public way to bound `read`
+    return Answer(response.status_code, response.headers, bytes(body))
 
 
 def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
@@ -278,7 +276,7 @@ def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
     return ConnectionFailedError(f"no answer from {url} ({reason})")
 
 
-def json_object(answer: httpx.Response) -> dict[str, Any]:
+def json_object(answer: Answer) -> dict[str, Any]:
     """Return the JSON object in an answer; raises `MalformedMessageError`."""
     try:
         value = answer.json()
@@ -289,9 +287,9 @@ def json_object(answer: httpx.Response) -> dict[str, Any]:
     return value
 
 
-def raise_for_problem(answer: httpx.Response) -> None:
-    """Raise the error an answer carries, if it carries one."""
-    if answer.is_success:
+def raise_for_problem(answer: Answer, method: str) -> None:
+    """Raise the error that the answer to a request carries, if it carries one."""
+    if 200 <= answer.status < 300:
         return
     if answer.headers.get("content-type", "").startswith("application/problem+json"):
         try:
@@ -300,10 +298,12 @@ def raise_for_problem(answer: httpx.Response) -> None:
             problem = None
         if isinstance(problem, dict):
             raise from_problem(problem)
-    if answer.status_code == 404 and answer.request.method == "HEAD":
+    if answer.status == 404 and method == "HEAD":
         raise NotFoundError("the analyst knows no such upload of this institution")
-    if answer.status_code in _TRANSIENT:
-        raise ConnectionFailedError(f"the analyst answered {answer.status_code}, it may be restarting")
-    error = OdcError(f"the analyst answered {answer.status_code} without saying why")
+    if answer.status in _TRANSIENT:
+        busy = ConnectionFailedError(f"the analyst answered {answer.status}, it may be restarting")
+        busy.was_answered = True
+        raise busy
+    error = OdcError(f"the analyst answered {answer.status} without saying why")
     error.hint = "a proxy in between may have answered instead: ask for direct access to the analyst's port"
     raise error

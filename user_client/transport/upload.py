@@ -1,4 +1,4 @@
-"""The resumable upload of one uplink: append, and after a break ask the offset and go on."""
+"""The resumable upload of one uplink: append, and after a break ask for the offset and continue there."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from protocol.arrays import Layout, frame, whole_digest
 from protocol.errors import DigestMismatchError, MalformedMessageError, OffsetMismatchError
 from protocol.messages import UplinkManifest
 from protocol.operations import APPEND, BEGIN_UPLINK, UPLOAD_OFFSET
 from protocol.version import UPLOAD_MEDIA_TYPE
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.transport.connection import AnalystConnection
+from user_client.transport.connection import AnalystConnection, Answer
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +53,12 @@ def send_uplink(
     payload : Path
         The arrays of the manifest one after another, without digests.
     progress : callable
-        Told the bytes done and the bytes in all.
+        Called with the bytes done and the bytes in all.
 
     Raises
     ------
     ConnectionFailedError
-        If the line stays broken; calling again goes on where it broke.
+        If the connection stays broken; calling again continues where it broke.
     ProtocolError, RoundError, TrustError
         As the analyst answers.
     """
@@ -90,7 +88,7 @@ def send_uplink(
             breaks, offset = 1, reached
 
 
-def _place(opened: httpx.Response) -> tuple[str, int]:
+def _place(opened: Answer) -> tuple[str, int]:
     """Return the id of an upload that was opened, and the offset where it stands."""
     try:
         found = opened.json()

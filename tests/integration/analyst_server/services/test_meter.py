@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from analyst_server.services.meter import Meter, Purpose, counts_of
+from analyst_server.services.meter import Meter, counts_of
 from analyst_server.services.report import for_member, for_operator
 from analyst_server.store import Records
 from metering.counts import Counts, Flow
+from metering.server import Purpose
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_uplink
 
 SOME = Counts(Flow(100, 0, 80, 50, 3), Flow(200, 7, 150, 120, 4))
@@ -110,7 +111,7 @@ def test_joining_belongs_to_the_party_that_joined(
     assert stored(world, HOSPITAL, "", "control") == SOME
 
 
-def test_the_weaker_word_stands_once_it_was_needed(world: World, meter: Meter) -> None:
+def test_a_sum_says_transport_once_our_own_transport_counted_a_part(world: World, meter: Meter) -> None:
     for counter in ("kernel", "transport", "kernel"):
         one = Meter(world.records, counter)
         one.add(Purpose("control", LEAD), SOME)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.odc import Odc
-from user_client.transport import AnalystConnection
+from user_client.transport import connection as connection_module
 
 
 def test_a_ledger_is_fetched_and_checked_again_without_the_analyst(
@@ -16,7 +16,7 @@ def test_a_ledger_is_fetched_and_checked_again_without_the_analyst(
     assert fetched.code == 0
     assert fetched.json["state"] == "sealed"
     assert "receipt.odc" in fetched.json["checked"]
-    monkeypatch.setattr(AnalystConnection, "__init__", None)
+    monkeypatch.setattr(connection_module, "metered", None)
     for again in (odc("ledger", "verify", "--json"), odc("ledger", "verify", "copy.odc", "--json")):
         assert again.json == fetched.json
 

@@ -9,7 +9,7 @@ from tests.harness.app import InProcess, WithCertificate
 from tests.harness.in_process import HOSPITAL
 from tests.harness.odc import Odc
 from user_client.sdk import list_tokens
-from user_client.transport import AnalystConnection
+from user_client.transport import AnalystConnection, Answer
 
 
 def ask(odc: Odc, token: str) -> httpx.Response:
@@ -39,7 +39,7 @@ def test_a_token_is_revoked_by_its_id_or_itself(odc: Odc, by: str, monkeypatch: 
     made = odc("token", "create", "--json").json
     sent, plain = [], AnalystConnection.request
 
-    def noted(connection: AnalystConnection, method: str, path: str, **options: object) -> httpx.Response:
+    def noted(connection: AnalystConnection, method: str, path: str, **options: object) -> Answer:
         sent.append(path)
         return plain(connection, method, path, **options)  # type: ignore[arg-type]
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -42,6 +41,7 @@ from user_client.sdk import create_anchor, forget, plain_words, predict, prepare
 from user_client.sdk import terms as terms_module
 from user_client.sdk.anchor import open_anchor
 from user_client.tables import encode_rows, table_from
+from user_client.transport import Answer
 
 ANCHOR_ROWS = 30
 PUBLIC: dict[str, Any] = {"anchor": {"kind": "public", "rows": ANCHOR_ROWS}, "latent_dim": 2}
@@ -361,7 +361,7 @@ def test_a_lead_cut_off_sends_the_same_again_and_needs_no_table(
     with monkeypatch.context() as patched:
         plain = consortium.lead.connection.ask
 
-        def cut(operation: Operation, body: bytes | None = None, **ids: str) -> httpx.Response:
+        def cut(operation: Operation, body: bytes | None = None, **ids: str) -> Answer:
             if operation is PUBLISH_ANCHOR:
                 raise ConnectionFailedError("the anchors do not get through")
             return plain(operation, body, query="", **ids)

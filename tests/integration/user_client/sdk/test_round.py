@@ -52,6 +52,7 @@ from user_client.sdk import (
     receive,
 )
 from user_client.sdk.anchor import open_anchor
+from user_client.transport import Answer
 
 
 def answer_instead(monkeypatch: pytest.MonkeyPatch, session: Session, data: bytes) -> None:
@@ -548,7 +549,7 @@ def test_the_terms_that_were_shown_are_the_terms_that_are_signed(
     asked = []
     plain = consortium.hospital.connection.ask
 
-    def noted(operation: Operation, body: bytes | None = None, **ids: str) -> httpx.Response:
+    def noted(operation: Operation, body: bytes | None = None, **ids: str) -> Answer:
         asked.append(operation)
         return plain(operation, body, query="", **ids)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from analyst_server.api.tls import _tls_extension
+from analyst_server.api.tls import tls_extension
 from protocol.identity import load_certificate
 from tests.harness.certificates import shared_member
 
@@ -36,7 +36,7 @@ class Tls:
 
 
 def extension(ssl_object: Any) -> dict[str, Any]:
-    return _tls_extension(Transport(ssl_object))  # type: ignore[arg-type]
+    return tls_extension(Transport(ssl_object))  # type: ignore[arg-type]
 
 
 def test_the_clients_certificate_is_handed_on() -> None:

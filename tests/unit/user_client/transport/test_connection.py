@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from protocol.errors import (
 from protocol.operations import ACCEPT_TERMS, HEALTH
 from protocol.version import MEDIA_TYPE
 from runtime.terminal import exit_code
-from tests.harness.certificates import shared_root
+from tests.harness.certificates import shared_member, shared_root
 from tests.harness.scripted_server import InTurn, Pauses, connect, problem
+from user_client.custody.home import key_pem
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport import AnalystConnection, Traffic
-from user_client.transport.connection import ATTEMPTS
+from user_client.transport.connection import ATTEMPTS, Identity
 
 OK = httpx.Response(200, json={"wire_versions": [1]})
 DOWN = httpx.ConnectError("[Errno 111] Connection refused")
@@ -143,7 +145,7 @@ def test_an_answer_without_a_reason_points_to_a_proxy(status: int) -> None:
 )
 def test_a_request_is_sent_again_until_it_is_answered(failure: Any) -> None:
     server, pauses = InTurn(failure, failure, OK), Pauses()
-    assert connect(server, pauses).request("GET", "/x").status_code == 200
+    assert connect(server, pauses).request("GET", "/x").status == 200
     assert (len(server.requests), len(pauses)) == (3, 2)
 
 
@@ -159,25 +161,36 @@ BUSY = httpx.Response(503)
     ],
 )
 def test_a_server_that_answers_strangers_alone_refuses_our_certificate(
-    answers: tuple[Any, ...], error: type[OdcError] | None, monkeypatch: pytest.MonkeyPatch
+    answers: tuple[Any, ...], error: type[OdcError] | None, tmp_path: Path
 ) -> None:
-    line = connect(InTurn(*answers), Pauses())
-    monkeypatch.setattr(line, "_attempts", 1)
-    monkeypatch.setattr(line, "_is_answered_without_certificate", lambda: True)
+    ours, strangers = InTurn(*answers), InTurn(OK)
+
+    def transport(_trust: ssl.SSLContext, identity: Identity | None) -> httpx.BaseTransport:
+        return httpx.MockTransport(strangers if identity is None else ours)
+
+    line = connect(ours, identity=written(tmp_path), attempts=1, transport=transport)
     if error is None:
-        assert line.request("GET", "/x").status_code == 200
+        assert line.request("GET", "/x").status == 200
         return
     with pytest.raises(error) as caught:
         line.request("GET", "/x")
     assert caught.type is error
+    assert len(strangers.requests) == (error is TlsFailedError)  # a busy server needs no such question
 
 
-def test_one_attempt_is_made_where_the_caller_comes_back_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+def written(directory: Path) -> Identity:
+    """Write a member's certificate and key where a connection looks for them."""
+    member = shared_member()
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    certificate.write_bytes(member.pem)
+    key.write_bytes(key_pem(member.key, None))
+    return certificate, key
+
+
+def test_one_attempt_is_made_where_the_caller_comes_back_anyway() -> None:
     server, pauses = InTurn(DOWN), Pauses()
-    line = connect(server, pauses)
-    monkeypatch.setattr(line, "_attempts", 1)
     with pytest.raises(ConnectionFailedError):
-        line.request("GET", "/x")
+        connect(server, pauses, attempts=1).request("GET", "/x")
     assert (len(server.requests), pauses) == (1, [])
 
 

@@ -1,7 +1,7 @@
-"""Bytes on the wire by kind of request: what leaves, what comes, added up over all processes.
+"""The client's bytes by kind of request, added up over all processes that write to one file.
 
-Who counts is the kernel (TCP_INFO, TLS included), and where it does not tell (not Linux), our own
-transport below TLS. Only counts are kept, never what was sent.
+`metering.client_transport` reports what its connections carry; here it is attributed to requests and kept.
+Only counts are kept, never what was sent.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, get_args
 
-from metering.counts import Counter, Counts, Flow
-from metering.kernel import TcpCount, kernel_counts, read_tcp_info
+from metering.counts import Count, Counter, Counts, Flow, KernelCount, OwnCount, kernel_counts
 from protocol.operations import Kind, kind_of
 
 
-@dataclass
+@dataclass(eq=False)  # two connections that carried the same are still two
 class Line:
     """One connection: what it has carried, and how much of that is attributed."""
 
-    descriptor: socket.socket | None
-    """A second handle on the connection, for the kernel's count after the first was closed."""
-    carried: TcpCount = field(default_factory=TcpCount)
-    """What our own transport has counted, where the kernel does not."""
+    tcp: Count
+    """Who counts it below TLS."""
     plain_sent: int = 0
     plain_received: int = 0
     head_sent: int = 0
@@ -35,8 +32,8 @@ class Line:
     attributed: Counts = field(default_factory=Counts)
 
     def count(self) -> Counts:
-        """Return everything until now, but the bodies that were received: only who reads them knows."""
-        tcp = (read_tcp_info(self.descriptor) if self.descriptor else None) or self.carried
+        """Return everything until now except received bodies, which only their reader can tell."""
+        tcp = self.tcp.read()
         return Counts(
             up=Flow(
                 wire_bytes=tcp.sent_bytes,
@@ -83,7 +80,7 @@ class Traffic:
 
     @contextmanager
     def during(self, url_path: str) -> Iterator[Exchange]:
-        """Attribute what is carried meanwhile to a request, also when it fails."""
+        """Attribute what is carried in the meantime to a request, even if it fails."""
         kind, named = kind_of(url_path)
         if kind == "uplink":  # an upload's address does not name its collaboration
             named = named or self._collaboration
@@ -97,30 +94,33 @@ class Traffic:
             self._exchange = None
 
     def open(self, connected: socket.socket | None) -> Line:
-        """Begin to count a connection."""
-        can_count = self.counter == "kernel" and connected is not None
-        line = Line(connected.dup() if can_count and connected is not None else None)
+        """Return a new connection to count; its owner keeps the count where the kernel does not."""
+        if connected is None or self.counter == "transport":
+            line = Line(OwnCount())
+        else:
+            line = Line(KernelCount(connected))
         self._lines.append(line)
         return line
 
     def sent(self, line: Line, plain_bytes: int) -> None:
-        """Note what went into a connection; the first piece of a request is its head."""
+        """Note what went into a connection above TLS; the first piece of a request is its head."""
         line.plain_sent += plain_bytes
         if self._exchange is not None and self._exchange.in_head:
             self._exchange.in_head = False
             line.head_sent += plain_bytes
 
     def received(self, line: Line, plain_bytes: int) -> None:
+        """Note what came out of a connection above TLS."""
         line.plain_received += plain_bytes
 
     def handshaken(self, line: Line) -> None:
-        """The connection stands: what it took so far is control, a proxy's CONNECT included."""
+        """Attribute to control what a connection took to be established, a proxy's CONNECT included."""
         self._attribute(line, "control")
         if self._exchange is not None:
             self._exchange.in_head = True
 
     def closing(self, line: Line) -> None:
-        """Attribute the rest of a connection: to the request it was used for, or to control."""
+        """Attribute the rest of a connection to the request it was used for, or else to control."""
         if line not in self._lines:
             return
         found = line.count()
@@ -130,8 +130,7 @@ class Traffic:
         )
         self._attribute(line, self._exchange.kind if self._exchange and is_in_use else "control")
         self._lines.remove(line)
-        if line.descriptor is not None:
-            line.descriptor.close()
+        line.tcp.release()
 
     def _attribute(self, line: Line, kind: Kind) -> None:
         found = line.count()

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from metering.counts import Counts, Flow
-from metering.kernel import kernel_counts
-from user_client.transport import traffic as traffic_module
-from user_client.transport.traffic import Line, Traffic, recorded, total
+from metering import client_traffic as traffic_module
+from metering.client_traffic import Line, Traffic, recorded, total
+from metering.counts import Counts, Flow, kernel_counts
 
 needs_kernel = pytest.mark.skipif(not kernel_counts(), reason="this kernel does not count for us")
 ONE, OTHER = "c0" * 16, "c1" * 16

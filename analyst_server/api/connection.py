@@ -1,0 +1,110 @@
+"""What the analyst does with each connection: bound what a peer sends, count its bytes, show its certificate.
+
+A bound on connections is a `Watcher` of its own, listed in `AnalystProtocol.watch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from analyst_server.api.tls import tls_extension
+from analyst_server.services.meter import Meter
+from metering.counts import Count, Counts, Flow, count_of
+from metering.private_parts import CutOffError, Scope, WatchedProtocol, Watcher, undecrypted_bytes
+from metering.server import ConnectionMeter, Event, Purpose, purpose_of
+from protocol.limits import MAX_HEAD_BYTES, MAX_HEAD_S
+
+READ_BYTES: Final = 256 * 2**10
+"""The most that asyncio's TLS transport hands over at once."""
+
+
+class AnalystProtocol(WatchedProtocol):
+    """uvicorn's protocol with the analyst's watchers and ``scope["extensions"]["tls"]``."""
+
+    def watch(self, transport: asyncio.Transport, lifespan_state: Mapping[str, Any]) -> Sequence[Watcher]:
+        count = count_of(transport.get_extra_info("socket"), lifespan_state["meter"].counter)
+        counted = [] if count is None else [CountedConnection(transport, count, lifespan_state["meter"])]
+        return [*counted, HeadBound(transport)]
+
+    def extensions(self, transport: asyncio.Transport) -> dict[str, Any]:
+        return {"tls": tls_extension(transport)}
+
+
+class HeadBound(Watcher):
+    """Bounds the heads of requests, which anybody may send before a certificate is asked for.
+
+    httptools keeps a head of any size in memory. The first one must also be complete in time.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._bytes = 0
+        self._is_in_head = True
+        self._timer = asyncio.get_running_loop().call_later(MAX_HEAD_S, transport.abort)
+
+    def received(self, plain_bytes: int) -> None:
+        if self._is_in_head:
+            self._bytes += plain_bytes
+            if self._bytes > MAX_HEAD_BYTES + READ_BYTES:  # a first piece of the body may come along
+                raise CutOffError
+
+    def happened(self, event: Event, request: Scope | None) -> None:  # noqa: ARG002  # any request has a head
+        match event:
+            case Event.REQUEST_BEGINS:
+                self._is_in_head, self._bytes = True, 0
+            case Event.HEAD_COMPLETE:
+                self._is_in_head = False
+                self._timer.cancel()
+            case Event.CONNECTION_LOST:
+                self._timer.cancel()
+
+
+class CountedConnection(Watcher):
+    """Lets the meter of a connection see what happens, and hands what it attributes to the sums."""
+
+    def __init__(self, transport: asyncio.Transport, count: Count, sums: Meter) -> None:
+        self._count, self._sums = count, sums
+        self._meter = ConnectionMeter(_handshake(transport, count))
+
+    def received(self, plain_bytes: int) -> None:
+        self._meter.received(plain_bytes)
+
+    def received_body(self, body_bytes: int) -> None:
+        self._meter.received_body(body_bytes)
+
+    def sent(self, plain_bytes: int) -> None:
+        self._meter.sent(plain_bytes)
+
+    def sent_body(self, body_bytes: int) -> None:
+        self._meter.sent_body(body_bytes)
+
+    def happened(self, event: Event, request: Scope | None) -> None:
+        purpose = _purpose(request) if request is not None else None
+        for whose, counts in self._meter.handle(event, self._count.read(), purpose):
+            self._sums.add(whose, counts)
+        if event is Event.CONNECTION_LOST:
+            self._count.release()
+
+
+def _handshake(transport: asyncio.Transport, count: Count) -> Counts:
+    """Return what the handshake alone took: a client may have sent its first request close behind.
+
+    What has come but was not yet decrypted waits in the kernel, or in asyncio's buffer below TLS.
+    """
+    tcp = count.read()
+    not_its_own = count.unread_bytes() + undecrypted_bytes(transport)
+    return Counts(
+        up=Flow(tcp.received_bytes - not_its_own, segments=tcp.segments_in),
+        down=Flow(tcp.sent_bytes, tcp.retransmitted_bytes, segments=tcp.segments_out),
+    )
+
+
+def _purpose(request: Scope) -> Purpose:
+    """Return what a request is for; and whose it is, once the application has looked at it."""
+    identity, invitation_id = request["state"].get("identity"), request["state"].get("invitation_id")
+    purpose = purpose_of(request["method"], request["path"])
+    if identity is not None:
+        return replace(purpose, party=identity.name)
+    return replace(purpose, invitation_id=invitation_id or purpose.invitation_id)

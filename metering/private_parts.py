@@ -1,0 +1,185 @@
+"""The only module that uses parts of libraries that those libraries do not promise to keep.
+
+Everything else in the project uses documented interfaces. For what follows there is none:
+
+`asyncio`, ``transport._ssl_protocol._incoming.pending``
+    Bytes that have come and that TLS has not decrypted yet, when a connection is handed to its protocol. A
+    client sends its first request close behind the handshake; without this number that request would be
+    counted as part of the handshake. asyncio shows the SSL object and the socket, and nothing in between.
+
+`uvicorn`, the methods and attributes of ``HttpToolsProtocol`` used by `WatchedProtocol`
+    uvicorn takes a protocol class (``Config(http=...)``), but documents none of its methods, and an ASGI
+    application is not told of connections, of bytes, or of the certificate of its peer. Overridden are
+    asyncio's callbacks (``connection_made``, ``data_received``, ``eof_received``, ``connection_lost``), those
+    of the parser (``on_message_begin``, ``on_headers_complete``, ``on_body``, ``on_message_complete``), and
+    those of the answer (``on_response_complete``, ``timeout_keep_alive_handler``, ``shutdown``); used are
+    ``app``, ``app_state``, ``scope`` and ``transport``.
+
+tests/unit/metering/test_private_parts.py runs all of it on a real TLS connection and fails when a new
+version of a library has moved something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from metering.server import Event
+
+Scope = MutableMapping[str, Any]
+"""An ASGI scope: one request."""
+
+
+def undecrypted_bytes(transport: asyncio.BaseTransport) -> int:
+    """Return how many bytes wait in asyncio's buffer below TLS; 0 without TLS.
+
+    uvloop has no such buffer to look into, and there the first request counts as handshake.
+    """
+    tls: Any = getattr(transport, "_ssl_protocol", None)
+    return int(tls._incoming.pending) if tls is not None else 0
+
+
+class CutOffError(Exception):
+    """Raised by a watcher of a connection that must not go on."""
+
+
+class Watcher:
+    """Told what happens on one connection. Each method does nothing unless overridden."""
+
+    def received(self, plain_bytes: int) -> None:
+        """Take note of bytes that came, before they are parsed; raise `CutOffError` to refuse them."""
+
+    def received_body(self, body_bytes: int) -> None:
+        """Take note of a piece of a request's body."""
+
+    def sent(self, plain_bytes: int) -> None:
+        """Take note of bytes that are about to be sent."""
+
+    def sent_body(self, body_bytes: int) -> None:
+        """Take note of a piece of an answer's body."""
+
+    def happened(self, event: Event, request: Scope | None) -> None:
+        """Take note of an event.
+
+        ``request`` is the oldest whose head has come and whose answer was not complete before the event.
+        """
+
+
+class WatchedProtocol(HttpToolsProtocol):
+    """One connection of uvicorn, with watchers. A subclass says who watches it, and what requests carry."""
+
+    _watchers: Sequence[Watcher] = ()
+    _under_way: deque[Scope]
+    """The requests whose answers are not complete, the oldest first."""
+
+    def watch(self, transport: asyncio.Transport, lifespan_state: Mapping[str, Any]) -> Sequence[Watcher]:
+        """Return who watches a new connection; called once, when TLS is established."""
+        raise NotImplementedError
+
+    def extensions(self, transport: asyncio.Transport) -> dict[str, Any]:
+        """Return what every request of a connection carries in its scope, under ``extensions``."""
+        raise NotImplementedError
+
+    # asyncio's callbacks
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
+        self._under_way = deque()
+        self._watchers = self.watch(transport, self.app_state)
+        super().connection_made(_WatchedWrites(transport, self._sent))  # type: ignore[arg-type]  # quacks like one
+        self.app = self._watched(self.app, self.extensions(transport))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for watcher in self._watchers:
+                watcher.received(len(data))
+        except CutOffError:
+            self.transport.abort()
+            return
+        super().data_received(data)
+
+    def eof_received(self) -> None:
+        self._tell(Event.PEER_CLOSES)
+        super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._tell(Event.CONNECTION_LOST)
+
+    # the parser's callbacks
+
+    def on_message_begin(self) -> None:
+        self._tell(Event.REQUEST_BEGINS)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._under_way.append(self.scope)  # type: ignore[arg-type]  # a TypedDict is a mapping to us
+        self._tell(Event.HEAD_COMPLETE)
+
+    def on_body(self, body: bytes) -> None:
+        for watcher in self._watchers:
+            watcher.received_body(len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._tell(Event.REQUEST_COMPLETE)
+        super().on_message_complete()
+
+    # the answer's callbacks
+
+    def on_response_complete(self) -> None:
+        is_one_of_several = len(self._under_way) > 1
+        self._tell(Event.ONE_ANSWER_COMPLETE if is_one_of_several else Event.ANSWER_COMPLETE)
+        self._under_way.popleft()
+        super().on_response_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._tell(Event.WE_CLOSE)
+        super().timeout_keep_alive_handler()
+
+    def shutdown(self) -> None:
+        self._tell(Event.WE_CLOSE)
+        super().shutdown()
+
+    def _tell(self, event: Event) -> None:
+        request = self._under_way[0] if self._under_way else None
+        for watcher in self._watchers:
+            watcher.happened(event, request)
+
+    def _sent(self, plain_bytes: int) -> None:
+        for watcher in self._watchers:
+            watcher.sent(plain_bytes)
+
+    def _watched(self, app: Any, extensions: dict[str, Any]) -> Any:
+        """Return an ASGI application that gets ``extensions`` and whose answers are watched."""
+
+        async def watched_app(scope: Any, receive: Any, send: Any) -> None:
+            scope.setdefault("extensions", {}).update(extensions)
+
+            async def watched_send(message: Any) -> None:
+                if message["type"] == "http.response.body" and scope["method"] != "HEAD":
+                    for watcher in self._watchers:
+                        watcher.sent_body(len(message.get("body", b"")))
+                await send(message)
+
+            await app(scope, receive, watched_send)
+
+        return watched_app
+
+
+class _WatchedWrites:
+    """A transport that tells how much is written to it."""
+
+    def __init__(self, transport: asyncio.Transport, tell: Callable[[int], None]) -> None:
+        self._transport, self._tell = transport, tell
+
+    def write(self, data: bytes) -> None:
+        self._tell(len(data))
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
