@@ -8,6 +8,7 @@ from analyst_server.pages.findings import in_words
 from analyst_server.pages.numbers import exact, ratio
 from metering.explanation import WORDS
 from protocol.messages import PrivacyRecord
+from runtime.terminal import privacy_in_words
 
 TRANSFERS: Final = (("uplink", "(3)"), ("downlink", "(4)"), ("anchor", "(5)"))
 """The parts of a party's round that have a formula, and which."""
@@ -70,7 +71,7 @@ def done_to_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     records = [
         (party["party"], PrivacyRecord(**party["privacy"])) for party in report["parties"] if party["privacy"]
     ]
-    return [(party, "; ".join(words)) for party, record in records if (words := record.in_words())]
+    return [(party, "; ".join(words)) for party, record in records if (words := privacy_in_words(record))]
 
 
 def _wire_lines(wire: dict[str, Any], downlink: str) -> list[str]:

@@ -28,7 +28,7 @@ from benchmarks.namespaces import (
 from examples.demo.actors import Analyst, Institution, found_consortium, join_all
 from metering.explanation import PartyExplanation
 from tests.e2e.consortium import rows, terms
-from user_client.sdk import Session, explain_our_bytes
+from user_client.sdk import Session
 
 NAMES = ("lead-hospital", "hospital-b")
 FEATURES, LATENT_DIM, ROWS = 40, 30, 4000
@@ -108,7 +108,7 @@ def _wait_for_release(lead: Institution) -> None:
 
 def _own_count(hospital: Institution, collaboration_id: str) -> PartyExplanation:
     with Session(hospital.home) as session:
-        found = explain_our_bytes(session, collaboration_id)
+        found = session.round(collaboration_id).explain_bytes()
     assert found is not None
     assert found.counter == "kernel"
     return found.parties[0]

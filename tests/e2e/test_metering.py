@@ -16,7 +16,6 @@ from metering.kernel import kernel_counts
 from protocol.operations import Kind
 from tests.e2e.consortium import Consortium, consortium
 from tests.fakes.certificates import shared_root
-from user_client import sdk
 from user_client.errors import TlsFailedError
 from user_client.transport import AnalystConnection, Traffic
 from user_client.transport import traffic as traffic_module
@@ -34,7 +33,7 @@ class Played:
         self.id = made.anchored()
         made.contribute_all(self.id)
         made.receive_all(self.id)
-        sdk.fetch_terms(made.lead, self.id)
+        made.lead.round(self.id).fetch_terms()
         self.ours = {name: self._explained(name) for name in NAMES}
         for session in made.sessions.values():
             session.close()
@@ -54,7 +53,7 @@ class Played:
             }
 
     def _explained(self, name: str) -> PartyExplanation:
-        found = sdk.explain_our_bytes(self.made.sessions[name], self.id)
+        found = self.made.sessions[name].round(self.id).explain_bytes()
         assert found is not None
         return found.parties[0]
 
@@ -164,8 +163,8 @@ def test_a_connection_the_server_closes_is_counted_to_its_end(
         path.unlink()
         with session:
             session.connection._client.headers["connection"] = "close"
-            session.status(found)
-            session.status(found)
+            session.round(found).status()
+            session.round(found).status()
         made.analyst.stop()
         ours = sum((counts for counts in recorded(path).of(found).values()), Counts())
         with made.operator() as opened, opened.records.begin() as unit:

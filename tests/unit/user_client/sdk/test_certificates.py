@@ -27,7 +27,6 @@ from user_client.sdk import (
     Session,
     approve_pending,
     approve_request,
-    approve_waiting,
     invitations,
     invite,
     join,
@@ -36,11 +35,11 @@ from user_client.sdk import (
     renew_in_time,
     renew_own,
     revoke,
-    unlock_root,
     update_revocations,
-    waiting_requests,
 )
-from user_client.sdk.certificates import RENEW_BEFORE_S
+from user_client.sdk.approval import approve_waiting, waiting_requests
+from user_client.sdk.consortium import unlock_root
+from user_client.sdk.membership import RENEW_BEFORE_S
 
 VALIDITY_S = int(MEMBER_VALIDITY.total_seconds())
 
