@@ -1,10 +1,10 @@
-"""What goes wrong at an institution, beside the family both sides share.
+"""The errors of an institution, besides the family that both sides share.
 
 ::
 
     OdcError
      +- ConnectionFailedError      the analyst cannot be reached
-     |   +- TlsFailedError         reached, but not believed
+     |   +- TlsFailedError         it was reached, but one side refused the other's certificate
      +- NotJoinedError
      +- NotPreparedError
      +- NotForgottenError
@@ -15,7 +15,7 @@
      +- ConfirmationNeededError
      +- PassphraseError
      +- PassphraseNeededError
-     +- TableError                 always a row or a column, never a value
+     +- TableError                 names a row or a column, never a value
          +- MissingColumnError
          +- EmptyFieldError
          +- NotANumberError
@@ -30,7 +30,7 @@ from runtime.terminal import LocalError
 
 
 class ConnectionFailedError(LocalError, OdcError):
-    """No connection to the analyst, or it broke and did not come back."""
+    """The connection to the analyst could not be opened, or broke and could not be opened again."""
 
     code = "connection-failed"
     title = "The analyst cannot be reached"
@@ -39,15 +39,15 @@ class ConnectionFailedError(LocalError, OdcError):
 
 
 class TlsFailedError(ConnectionFailedError):
-    """The server's certificate is not of this consortium, or ours was refused in the handshake."""
+    """The server's certificate is not of this consortium, or the server refused ours."""
 
     code = "tls-failed"
     title = "TLS with the analyst failed"
-    hint = "check the clock, and that no proxy or antivirus opens TLS to this address; else ask the lead"
+    hint = "check the clock, and that no proxy or antivirus intercepts TLS to this address; or ask the lead"
 
 
 class NotJoinedError(LocalError, OdcError):
-    """No certificate in the state directory."""
+    """The state directory has no certificate."""
 
     code = "not-joined"
     title = "This institution has not joined"
@@ -56,7 +56,7 @@ class NotJoinedError(LocalError, OdcError):
 
 
 class NotPreparedError(LocalError, OdcError):
-    """A step that needs an earlier one on this machine."""
+    """This step needs the result of an earlier step on this machine."""
 
     code = "not-prepared"
     title = "An earlier step is missing"
@@ -65,57 +65,59 @@ class NotPreparedError(LocalError, OdcError):
 
 
 class NotForgottenError(LocalError, OdcError):
-    """The secret basis, or what leads to it, is or may be on this machine."""
+    """The secret basis, or something that leads to it, is or may be on this machine."""
 
     code = "not-forgotten"
     title = "Not forgotten"
     exit_code = 6
-    hint = "run `odc forget`; look at files of unknown content yourself, and remove them"
+    hint = "run `odc forget`; look at files of unknown content and remove them yourself"
 
 
 class BusyError(LocalError, OdcError):
-    """Two commands at once on one state directory."""
+    """Another command works on the same round or state directory."""
 
     code = "busy"
     title = "Another command is at work"
     exit_code = 6
-    hint = "wait for it to end, or stop it; then run this one again"
+    hint = "wait for it to end, or stop it; then run this command again"
 
 
 class ChoiceNeededError(InputError):
-    """More than one thing fits."""
+    """There are several collaborations, and the command does not name one."""
 
     code = "choice-needed"
-    title = "Which one?"
+    title = "Several collaborations"
     hint = "name it with --collaboration ID"
 
 
 class ConfirmationNeededError(InputError):
-    """Something would be lost that nobody has given up in as many words."""
+    """The command would destroy something, and was not told to."""
 
     code = "confirmation-needed"
-    title = "Say so again"
-    hint = "run the command again with --yes if that is meant"
+    title = "Confirmation is needed"
+    hint = "run the command again with --yes if you want that"
 
 
 class PassphraseError(InputError):
-    """A passphrase that does not open the file."""
+    """The passphrase is wrong, or the file is damaged."""
 
     code = "wrong-passphrase"
     title = "Passphrase does not open the file"
-    hint = "try again; without it what it locks is lost: a member joins anew, a lead founds a new consortium"
+    hint = (
+        "try again; without the passphrase a member must join again, and a lead must found a new consortium"
+    )
 
 
 class PassphraseNeededError(InputError):
-    """A secret under a passphrase, and nobody to ask for it."""
+    """A secret is sealed under a passphrase, and there is nobody to ask for it."""
 
     code = "passphrase-needed"
     title = "Passphrase is needed"
-    hint = "name a file that holds it: `odc --passphrase-file FILE ...`, or ODC_PASSPHRASE_FILE"
+    hint = "name a file that contains it: `odc --passphrase-file FILE ...`, or ODC_PASSPHRASE_FILE"
 
 
 class TableError(InputError):
-    """A table that does not fit the schema of the terms."""
+    """The table does not fit the schema of the terms."""
 
     code = "table-error"
     title = "Table does not fit the terms"

@@ -185,7 +185,7 @@ def create_token(
     label: Annotated[str, typer.Option(help="which system it is for")] = "",
     collaboration: Annotated[
         str | None,
-        typer.Option("--collaboration", "-c", help="the only one it may read [default: all of ours]"),
+        typer.Option("--collaboration", "-c", help="the one collaboration it can read [default: all]"),
     ] = None,
     days: Annotated[int, typer.Option(help="how long it is valid; not longer than our certificate")] = 90,
     as_json: AsJson = False,
@@ -245,5 +245,5 @@ def _own_key(file: Path | None, passphrase_file: Path | None) -> ec.EllipticCurv
             read_bytes(file), lambda: ask_passphrase("Passphrase of --key", named, is_new=False)
         )
     except (PassphraseError, PassphraseNeededError) as error:
-        error.hint = "name a file that holds it: --key-passphrase-file FILE, or ODC_KEY_PASSPHRASE_FILE"
+        error.hint = "name a file that contains it: --key-passphrase-file FILE, or ODC_KEY_PASSPHRASE_FILE"
         raise

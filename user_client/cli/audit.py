@@ -116,7 +116,7 @@ def _examined_text(examined: Examined) -> str:
         lines += [f"our statement ({whose}):", *_erased_lines(examined.statement)]
     if examined.is_forgotten:
         lines += [
-            "no file here holds the secret basis, the order of the rows, or what leads to them",
+            "no file here contains the secret basis or the order of the rows, or leads to them",
             _CAVEAT,
         ]
     return "\n".join(lines)

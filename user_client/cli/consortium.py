@@ -19,7 +19,7 @@ from user_client import sdk
 from user_client.cli.options import AsJson, PassphraseFile, can_ask, open_session, options_of, show
 from user_client.custody.protection import protect as protect_directory
 from user_client.sdk import Approval, Approved, Member, NameMapping, Revoked, Session, Waiting
-from user_client.sdk.approval import AnalystUnreachable, ApprovalEvent, RequestRefused, check_request
+from user_client.sdk.approval import AnalystUnreachable, ApprovalEvent, RequestRefused
 from user_client.sdk.consortium import ANALYST
 from user_client.transport import ATTEMPTS
 
@@ -200,7 +200,7 @@ def approve(
         approval = Approval(session, passphrase, parties=party or (), report=partial(_report, session))
         approved: list[Approved] = []
         if request is not None:
-            of_file = check_request(session, read_bytes(request), hosts=host or ())
+            of_file = sdk.check_request(session, read_bytes(request), hosts=host or ())
             _confirm([of_file], is_agreed=yes)
             approved.append(approval.approve_file(of_file))
             write_whole(out, approved[0].certificate.public_bytes(Encoding.PEM))

@@ -40,11 +40,11 @@ anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead inst
 
 _HELP = {
     "epsilon": "add Gaussian noise: every row becomes (epsilon, delta)-private; needs --delta and --clip",
-    "delta": "delta of the noise, far below 1 / rows, as 1e-6",
+    "delta": "delta of the noise, far below 1 / rows, e.g. 1e-6",
     "clip": "shorten rows to this length before the noise; a row of m features has at most length sqrt(m)",
-    "drop_below": "leave out rows (and labels) that keep less than this share hidden (epsilon-DR), as 0.3",
+    "drop_below": "leave out rows (and labels) that keep less than this share hidden (epsilon-DR), e.g. 0.3",
     "permute_rows": "send the rows in a random order that is not stored",
-    "perturb_basis": "draw the basis from the rows plus this times uniform noise, as 0.05",
+    "perturb_basis": "draw the basis from the rows plus this times uniform noise, e.g. 0.05",
 }
 
 
@@ -107,14 +107,14 @@ def prepare(
     table: TableArgument,
     options: PrivacyOptions,
     threshold: Annotated[
-        float | None, typer.Option(help="report how many rows keep less than this share hidden, as 0.3")
+        float | None, typer.Option(help="report how many rows keep less than this share hidden, e.g. 0.3")
     ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(help="PNG file to write: a few rows, what leaves of them, what collusion could rebuild"),
     ] = None,
     shape: Annotated[
-        str | None, typer.Option(help="height and width of a row as a picture, as 28x28")
+        str | None, typer.Option(help="height and width of a row as a picture, e.g. 28x28")
     ] = None,
     force: Force = False,
     collaboration: CollaborationOption = None,

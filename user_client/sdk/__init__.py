@@ -11,7 +11,8 @@ False
 
 from protocol.consent import plain_words
 from protocol.own_pki import NameMapping
-from user_client.sdk.approval import Approval, Approved, Waiting, approve_pending, approve_request
+from user_client.sdk.approval import Approval, Approved, approve_pending, approve_request
+from user_client.sdk.certificate_requests import Waiting, check_request
 from user_client.sdk.consortium import (
     Member,
     Revoked,
@@ -66,6 +67,7 @@ __all__ = [
     "Waiting",
     "approve_pending",
     "approve_request",
+    "check_request",
     "create_consortium",
     "create_token",
     "draft_terms",

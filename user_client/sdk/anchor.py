@@ -114,7 +114,9 @@ def _public_matrix(terms: Terms, table: Any) -> bytes:
             raise InputError(f"a {terms.anchor.kind} anchor comes from a seed: omit the table")
         return b""
     if table is None:
-        raise InputError("these terms have a public anchor: name its table with --table FILE")
+        error = InputError("these terms have a public anchor, which is taken from a table")
+        error.hint = "name the table: `odc anchor create --table FILE`"
+        raise error
     rows = encode_rows(table_from(table), terms.table_schema)
     if len(rows) < terms.anchor.rows:
         raise InputError(f"the table of the anchor needs {terms.anchor.rows} rows, it has {len(rows)}")

@@ -217,16 +217,18 @@ def _require_ours(
     *,
     must_stand: bool,
 ) -> bool:
-    """Return whether the ledger has such a step of ours; raise if one of them is not about our message."""
+    """Return whether the ledger has such a step in our name; raise if it is not about our message."""
     steps = [entry for entry in ours if entry.event is event]
     if must_stand and not steps:
-        raise LedgerError(f"the ledger has no entry '{event}' of ours")
+        raise LedgerError(f"the ledger has no entry '{event}' in our name")
     for entry in steps:
         if message is None:
-            raise LedgerError(f"entry {entry.index}: '{event}' in our name, of which nothing is known here")
+            raise LedgerError(
+                f"entry {entry.index}: '{event}' in our name, but no such message is stored here"
+            )
         if entry.subject != digest(message):
             raise LedgerError(
-                f"entry {entry.index}: '{event}' in our name is not of the message that lies here"
+                f"entry {entry.index}: '{event}' in our name is not about the message we have stored"
             )
     return bool(steps)
 

@@ -102,13 +102,32 @@ def join(
     if invitation.expires_at <= session.clock():
         raise InvitationError("the invitation has expired")
     invitation.trust_root()
-    request_path = home.path / "request.odc"
-    earlier = _earlier_request(request_path, invitation)
+    earlier = _earlier_request(home, invitation)
     if own is not None or earlier is None:
         _check_brought_to_join(invitation, own, at=session.clock())
     if own is not None:
         home.adopt_key(own.key)
     home.write_secret(home.invitation_path, invitation.to_json().encode())
+    pem = _ask_for_certificate(session, invitation, own, earlier, wait_s, pause)
+    if pem is None:
+        return None
+    membership = _install(session, invitation, load_certificate(pem))
+    home.invitation_path.unlink()  # its secret is not needed any more
+    _request_path(home).unlink()
+    home.renewal_path.unlink(missing_ok=True)  # it was signed with the certificate that has ended
+    return membership
+
+
+def _ask_for_certificate(
+    session: Session,
+    invitation: Invitation,
+    own: OwnCertificate | None,
+    earlier: Enrolment | None,
+    wait_s: float,
+    pause: Callable[[float], None],
+) -> bytes | None:
+    """Send the request that answers an invitation; return the certificate (PEM) if it is issued in time."""
+    home = session.home
     with AnalystConnection(
         invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
     ) as connection:
@@ -117,20 +136,18 @@ def join(
         if request is None or (own is not None and own.chain != request.chain):
             request = invitation.answer(home.make_key(), own.chain if own else ())
         body = encode(request)
-        write_whole(request_path, body)
+        write_whole(_request_path(home), body)
         answer = connection.ask_json(REQUEST_CERTIFICATE, body)
-        pem = _poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
-    if pem is None:
-        return None
-    membership = _install(session, invitation, load_certificate(pem))
-    home.invitation_path.unlink()  # its secret is not needed any more
-    request_path.unlink()
-    home.renewal_path.unlink(missing_ok=True)  # it was signed with the certificate that has ended
-    return membership
+        return _poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
 
 
-def _earlier_request(path: Path, invitation: Invitation) -> Enrolment | None:
-    """Return the request that answered this invitation before, and no older one."""
+def _request_path(home: Home) -> Path:
+    return home.path / "request.odc"
+
+
+def _earlier_request(home: Home, invitation: Invitation) -> Enrolment | None:
+    """Return the request that answered this invitation before, or None."""
+    path = _request_path(home)
     if not path.exists():
         return None
     earlier = decode(Enrolment, path.read_bytes())

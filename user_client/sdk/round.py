@@ -35,8 +35,8 @@ from user_client.transport.upload import Progress
 class Round:
     """Our side of one collaboration. `Session.round` makes it.
 
-    The methods stand in the order of a round. Each step can be repeated: what is done already is shown or
-    continued, never done a second time. Every step that needs the analyst raises `ConnectionFailedError` if
+    The methods are listed in the order of a round. Each step can be repeated: it then continues or shows what
+    was done, and does nothing a second time. Every step that needs the analyst raises `ConnectionFailedError` if
     it cannot be reached, and the error of the problem if the analyst refuses.
 
     Attributes
@@ -116,7 +116,7 @@ class Round:
         Raises
         ------
         NotPreparedError
-            If somebody has not signed the terms yet.
+            If a party has not signed the terms yet.
         TrustError
             If an acceptance the analyst relays was not signed by the party it names.
         InputError, TableError
@@ -213,7 +213,7 @@ class Round:
         RoundFailedError
             If it failed, with the analyst's reason.
         TrustError, ProtocolError
-            If what came is not the analyst's answer to our uplink.
+            If the downlink is not the analyst's answer to our uplink.
         """
         return downlink.receive(self._session, self.directory, wait_s=wait_s, pause=pause)
 

@@ -160,7 +160,7 @@ class Session:
         rows = [] if len(known) == 1 else self.collaborations()
         if not known:
             known = [row["collaboration_id"] for row in rows]
-        if len(known) > 1:  # nobody means one that was given up
+        if len(known) > 1:  # a collaboration that was given up is not meant
             known = [row["collaboration_id"] for row in rows if row["state"] not in ("cancelled", "closed")]
         if not known:
             error = NotPreparedError("no collaboration names this institution yet")

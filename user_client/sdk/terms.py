@@ -52,12 +52,10 @@ def draft_terms(
     exclude: Sequence[str] = (),
     nri: bool = False,
 ) -> DraftedTerms:
-    """Draft terms from one table. Nothing is sent.
+    """Draft terms from one table, whose columns, ranges, levels and medians become the schema.
 
     Parameters
     ----------
-    table : Path
-        CSV or Parquet; its columns, ranges, levels and medians become the schema.
     label : str
         The column to predict.
     parties : sequence of str
@@ -67,7 +65,7 @@ def draft_terms(
     rep_dtype : {"f2", "f4", "f8", "i1"}
         Number type of the representations.
     out_of_range : {"refuse", "clip"}
-        What happens to a number outside its range, at every institution.
+        What every institution does with a number outside its range.
     exclude : sequence of str
         Columns to leave out.
     nri : bool
@@ -79,20 +77,16 @@ def draft_terms(
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
     if out_of_range not in ("refuse", "clip"):
-        raise InputError(f"--out-of-range must be refuse or clip, got {out_of_range}")
+        raise InputError(f"out_of_range must be refuse or clip, got {out_of_range}")
     if rep_dtype not in get_args(RowType):
-        raise InputError(f"--rep-dtype must be one of {', '.join(get_args(RowType))}, got {rep_dtype}")
+        raise InputError(f"rep_dtype must be one of {', '.join(get_args(RowType))}, got {rep_dtype}")
     schema = draft_schema(read_table(table), label, exclude, out_of_range=out_of_range)
-    features = sum(
-        len(column["levels"]) if column["kind"] == "categorical" else 1 for column in schema["columns"]
-    )
+    features = sum(len(column["levels"]) if "levels" in column else 1 for column in schema["columns"])
     if latent_dim is None:
         latent_dim = max(1, features // 2)
     if not 1 <= latent_dim <= features:
-        raise InputError(
-            f"the latent dimension must be between 1 and the {features} features, got {latent_dim}"
-        )
-    content: dict[str, Any] = {
+        raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
+    content = {
         "title": title,
         "purpose": "",
         "parties": list(parties),

@@ -42,7 +42,7 @@ def test_looking_lists_every_file_and_ends_well(odc: Odc) -> None:
     assert result.code == 0
     assert "the analyst's receipt" in result.out
     assert "our statement (verified)" in result.out
-    assert "no file here holds the secret basis" in result.out
+    assert "no file here contains the secret basis" in result.out
 
 
 def test_looking_ends_badly_before_anything_is_forgotten(odc: Odc) -> None:
@@ -53,7 +53,7 @@ def test_looking_ends_badly_before_anything_is_forgotten(odc: Odc) -> None:
         "these files still contain or reveal the basis: anchor.odc, basis.npy, sealing.key, uplink.payload"
         in result.err
     )
-    assert "no file here holds" not in result.out
+    assert "no file here contains" not in result.out
 
 
 def test_looking_names_what_nobody_knows(odc: Odc) -> None:

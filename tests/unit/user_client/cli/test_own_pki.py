@@ -32,7 +32,7 @@ def test_the_lead_reads_what_it_has_asked_for_and_what_was_checked(hospital: Odc
     assert f"it has to send its own certificate: {ASKED}" in invited.out
     joining = hospital(*JOIN, "--ca", "ca.pem")
     assert joining.code == 6
-    assert f"it wants the certificate of our own PKI: {NAME}" in joining.err
+    assert f"it asks for the certificate of our own PKI: {NAME}" in joining.err
     approved = hospital("consortium", "approve", "--yes", home=LEAD)
     assert f"its own certificate is valid: {ASKED}" in approved.err
     assert hospital("join", "--json").json["party"] == HOSPITAL

@@ -38,7 +38,8 @@ from user_client.sdk import (
     renew,
     renew_in_time,
 )
-from user_client.sdk.approval import check_request, waiting_requests
+from user_client.sdk.approval import waiting_requests
+from user_client.sdk.certificate_requests import check_request
 from user_client.sdk.membership import RENEW_BEFORE_S
 
 KEY = ec.generate_private_key(ec.SECP256R1())

@@ -235,7 +235,7 @@ def test_a_step_in_our_name_that_we_know_nothing_of_is_found(
 ) -> None:
     for name in names:
         (directory(hospital, played) / name).unlink()
-    with pytest.raises(LedgerError, match="in our name, of which nothing is known here"):
+    with pytest.raises(LedgerError, match="in our name, but no such message is stored here"):
         hospital.round(played.made.id).verify_ledger(played.data)
 
 
@@ -245,7 +245,9 @@ def test_a_second_acceptance_in_our_name_is_found(played: Round, hospital: Sessi
     index = played.find(Event.ACCEPT_TERMS, HOSPITAL)
     another = played.entries[index].model_copy(update={"subject": bytes(32)})
     entries = [*played.entries[:index], another, *played.entries[index:]]
-    with pytest.raises(LedgerError, match=f"entry {index}: 'accept terms' in our name is not of the message"):
+    with pytest.raises(
+        LedgerError, match=f"entry {index}: 'accept terms' in our name is not about the message"
+    ):
         hospital.round(played.made.id).verify_ledger(played.forged(entries))
 
 
@@ -253,7 +255,7 @@ def test_a_step_of_ours_that_was_left_out_is_found(played: Round, hospital: Sess
     before = played.find(Event.ACCEPT_TERMS, HOSPITAL)
     entries = [entry for entry in played.entries if entry.index != before]
     (directory(hospital, played) / "receipt.odc").unlink()
-    with pytest.raises(LedgerError, match="no entry 'accept terms' of ours"):
+    with pytest.raises(LedgerError, match="no entry 'accept terms' in our name"):
         hospital.round(played.made.id).verify_ledger(played.forged(entries))
 
 
