@@ -36,8 +36,8 @@ class Round:
     """Our side of one collaboration. `Session.round` makes it.
 
     The methods are listed in the order of a round. Each step can be repeated: it then continues or shows what
-    was done, and does nothing a second time. Every step that needs the analyst raises `ConnectionFailedError` if
-    it cannot be reached, and the error of the problem if the analyst refuses.
+    was done, and does nothing a second time. Every step that needs the analyst raises `ConnectionFailedError`
+    if it cannot be reached, and the error of the problem if the analyst refuses.
 
     Attributes
     ----------
