@@ -415,6 +415,28 @@ def test_nothing_is_sent_before_it_is_prepared(consortium: Consortium) -> None:
         consortium.hospital_round.contribute()
 
 
+@pytest.mark.parametrize("command", ["the same", "the next"])
+def test_a_payload_that_changed_since_is_not_sent(consortium: Consortium, command: str) -> None:
+    consortium.until_anchored()
+    ours = consortium.hospital_round
+    ours.prepare(consortium.table(1))
+    path = consortium.directory_of(consortium.hospital) / PAYLOAD_FILE
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+    with pytest.raises(NotPreparedError, match="incomplete or was changed"):
+        (ours if command == "the same" else consortium.hospital_round).contribute()
+    assert "hospital-a: odc contribute" in ours.status()["waiting_for"]
+
+
+def test_a_payload_that_was_just_written_is_not_hashed_again(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_anchored()
+    ours = consortium.hospital_round
+    ours.prepare(consortium.table(1))
+    monkeypatch.setattr("user_client.sdk.uplink.is_uplink", lambda *_: pytest.fail("hashes it again"))
+    assert ours.contribute().party == HOSPITAL
+
+
 def test_the_receipt_is_kept_and_shown_again(consortium: Consortium) -> None:
     consortium.until_contributed()
     assert consortium.hospital_round.contribute().party == HOSPITAL
