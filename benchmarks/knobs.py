@@ -13,6 +13,7 @@ from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
 from benchmarks.data import Dataset, digits
 from benchmarks.report import Options, Report, main
+from runtime.terminal import privacy_in_words
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.reduction import hidden_share
 from user_client.sdk.privacy import PrivacyOptions, treat
@@ -48,7 +49,7 @@ def measure(options: Options) -> Report:
     for knobs in KNOBS:
         rounds = [play(data, knobs, seed) for seed in range(seeds)]
         row = {name: float(np.mean([one[name] for one in rounds])) for name in rounds[0]}
-        words = "; ".join(knobs.record().in_words()) or "nothing"
+        words = "; ".join(privacy_in_words(knobs.record())) or "nothing"
         report.rows.append({"data": data.name, "done": words, **row})
         print("  ".join(f"{name} {value:.3f}" for name, value in row.items()), "", words)
     return report

@@ -160,22 +160,6 @@ class PrivacyRecord(Message):
             raise ValueError("epsilon, delta and clip go together")
         return self
 
-    def in_words(self) -> list[str]:
-        """Say each thing that was done, for people."""
-        words = []
-        if self.epsilon is not None:
-            words.append(
-                f"Gaussian noise, epsilon {self.epsilon:g} and delta {self.delta:g} for each row,"
-                f" clipped to length {self.clip:g}"
-            )
-        if self.drop_below is not None:
-            words.append(f"rows that keep less than {self.drop_below:.3g} hidden left out")
-        if self.permute_rows:
-            words.append("rows permuted")
-        if self.perturb_basis is not None:
-            words.append(f"basis perturbed by {self.perturb_basis:g}")
-        return words
-
 
 class UplinkManifest(Message):
     """What an institution sends, signed before the first byte of it."""

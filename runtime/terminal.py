@@ -9,6 +9,7 @@ from typing import ClassVar, Final, TypeVar
 
 from protocol.errors import InputError, OdcError, ProtocolError, RoundError, TrustError
 from protocol.limits import MAX_TOKEN_S
+from protocol.messages import PrivacyRecord
 from protocol.tokens import TokenRow
 
 T = TypeVar("T")
@@ -64,6 +65,23 @@ def minute(at: int) -> str:
 def second(at: int) -> str:
     """Return the date and second of a Unix time, in UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def privacy_in_words(record: PrivacyRecord) -> list[str]:
+    """Return what was done to the rows of an institution, one phrase for each step."""
+    words = []
+    if record.epsilon is not None:
+        words.append(
+            f"Gaussian noise, epsilon {record.epsilon:g} and delta {record.delta:g} for each row,"
+            f" clipped to length {record.clip:g}"
+        )
+    if record.drop_below is not None:
+        words.append(f"rows that keep less than {record.drop_below:.3g} hidden left out")
+    if record.permute_rows:
+        words.append("rows permuted")
+    if record.perturb_basis is not None:
+        words.append(f"basis perturbed by {record.perturb_basis:g}")
+    return words
 
 
 def token_lifetime_s(days: int) -> int:

@@ -105,7 +105,7 @@ class ConfirmationNeededError(InputError):
 
 
 class PassphraseError(InputError):
-    """A passphrase that does not open the file."""
+    """The passphrase is wrong, or the file is damaged."""
 
     code = "wrong-passphrase"
     title = "Passphrase does not open the file"
@@ -124,7 +124,7 @@ class PassphraseNeededError(InputError):
 
 
 class TableError(InputError):
-    """A table that does not fit the schema of the terms."""
+    """The table does not fit the schema of the terms."""
 
     code = "table-error"
     title = "Table does not fit the terms"

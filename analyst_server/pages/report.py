@@ -14,6 +14,7 @@ from analyst_server.services.planning import Comparison, compare
 from analyst_server.services.report import AlignmentReport, Report, Results, Suspicion
 from metering.explanation import WORDS, Parts, RoundBytes
 from protocol.messages import PrivacyRecord
+from runtime.terminal import privacy_in_words
 
 _Transfer = Literal["uplink", "downlink", "anchor"]
 TRANSFERS: Final[Mapping[_Transfer, str]] = {"uplink": "(3)", "downlink": "(4)", "anchor": "(5)"}
@@ -158,7 +159,7 @@ def _privacy(report: Report) -> list[tuple[str, str]]:
     records = [
         (party["party"], PrivacyRecord(**party["privacy"])) for party in report["parties"] if party["privacy"]
     ]
-    return [(party, "; ".join(words)) for party, record in records if (words := record.in_words())]
+    return [(party, "; ".join(words)) for party, record in records if (words := privacy_in_words(record))]
 
 
 def _scores(results: Results) -> list[str]:

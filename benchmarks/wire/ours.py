@@ -27,7 +27,7 @@ from odc_demo.actors import Analyst, clean_environment
 from odc_demo.namespaces import ANALYST_ADDRESS, Counters, Star, star
 from odc_demo.tables import write_csv
 from protocol.terms import Schema
-from user_client.sdk import Session, explain_our_bytes
+from user_client.sdk import Session
 
 NOT_YET: Final = 6
 """Exit code of a command that has to wait for another party."""
@@ -169,7 +169,7 @@ class _Laps:
 
 def _explained(home: Path, collaboration_id: str) -> PartyExplanation:
     with Session(home) as session:
-        found = explain_our_bytes(session, collaboration_id)
+        found = session.round(collaboration_id).explain_bytes()
     if found is None:
         raise RuntimeError("this system counts no bytes of a connection")
     return found.parties[0]

@@ -26,7 +26,7 @@ from odc_demo.namespaces import (
     why_not,
 )
 from tests.harness.consortium import consortium_on_machines, rows
-from user_client.sdk import Session, explain_our_bytes
+from user_client.sdk import Session
 
 NAMES = ("lead-hospital", "hospital-b")
 FEATURES, LATENT_DIM, ROWS = 40, 30, 4000
@@ -71,7 +71,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
 
 
 def _own_count(session: Session, collaboration_id: str) -> PartyExplanation:
-    found = explain_our_bytes(session, collaboration_id)
+    found = session.round(collaboration_id).explain_bytes()
     assert found is not None
     assert found.counter == "kernel"
     return found.parties[0]
@@ -120,7 +120,6 @@ with socket.create_server((sys.argv[1], 5000)) as server:
         line.sendall(bytes(int(sys.argv[2])))
 """
 _ASK = """
-import socket, sys
 with socket.create_connection((sys.argv[1], 5000)) as line:
     line.sendall(bytes(int(sys.argv[2])))
     line.shutdown(socket.SHUT_WR)

@@ -19,7 +19,6 @@ from metering.explanation import TERMS, PartyExplanation, RoundExplanation
 from protocol.operations import COLLABORATION_STATUS, Kind
 from tests.harness.certificates import shared_root
 from tests.harness.consortium import Consortium, consortium
-from user_client import sdk
 from user_client.errors import TlsFailedError
 from user_client.transport import AnalystConnection, Traffic
 
@@ -35,7 +34,7 @@ class Played:
         self.id = made.anchored()
         made.contribute_all(self.id)
         made.receive_all(self.id)
-        sdk.fetch_terms(made.lead, self.id)
+        made.lead.round(self.id).fetch_terms()
         self.ours = {name: self._explained(name) for name in NAMES}
         for session in made.sessions.values():
             session.close()
@@ -55,7 +54,7 @@ class Played:
             }
 
     def _explained(self, name: str) -> PartyExplanation:
-        found = sdk.explain_our_bytes(self.made.sessions[name], self.id)
+        found = self.made.sessions[name].round(self.id).explain_bytes()
         assert found is not None
         return found.parties[0]
 

@@ -19,8 +19,7 @@ from protocol.envelope import decode_stored
 from protocol.messages import DownlinkManifest
 from protocol.operations import FETCH_DOWNLINK
 from tests.harness.consortium import Consortium, consortium, rows
-from user_client import sdk
-from user_client.custody.inventory import ANCHOR_FILES, BASIS_FILES
+from user_client.custody.round_directory import ANCHOR_FILES, BASIS_FILES
 from user_client.tables import draft_schema
 
 NAMES = ("lead-hospital", "hospital-b", "hospital-c")
@@ -84,8 +83,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         for kind, collaboration_id in ids.items():
             made.wait_for(collaboration_id, "released")
             for name in NAMES:
-                sdk.receive(made.sessions[name], collaboration_id)
-                answer = sdk.predict(made.sessions[name], collaboration_id, directory / "hold-out.csv")
+                made.sessions[name].round(collaboration_id).receive()
+                answer = made.sessions[name].round(collaboration_id).predict(directory / "hold-out.csv")
                 found.predicted[kind, name] = pa.table({"prediction": answer.labels})
         yield found
 
@@ -127,7 +126,7 @@ def test_own_models_predict_as_the_ordinary_round_does(played: Played) -> None:
 
 def test_the_bytes_and_the_agreement_of_our_own_model_are_shown(played: Played) -> None:
     made, found = played.made, played.ids["nri"]
-    explained = sdk.explain_our_bytes(made.sessions[BY_COMMAND], found)
+    explained = made.sessions[BY_COMMAND].round(found).explain_bytes()
     assert explained is not None
     assert explained.parties[0].downlink.formula_bytes == ANCHOR_ROWS * CLASSES * 4
     assert explained.parties[0].downlink.encoding_bytes == 0
@@ -154,14 +153,14 @@ def test_a_public_anchor_goes_up_once_and_down_to_each_and_every_byte_is_explain
     matrix_bytes = 4 * anchor_rows * features  # two chunks
     found = made.publish(anchor={"kind": "public", "rows": anchor_rows})
     for session in made.sessions.values():
-        sdk.accept_terms(session, found)
+        session.round(found).accept()
     table = made.lead.home.path.parent / "public.parquet"
     pyarrow.parquet.write_table(rows(50, anchor_rows + 10).drop_columns("label"), table)
     assert made.institution(NAMES[0]).odc("anchor", "create", "--table", str(table), "-c", found)
     made.contribute_all(found)
     made.receive_all(found)
     for name in NAMES:
-        explained = sdk.explain_our_bytes(made.sessions[name], found)
+        explained = made.sessions[name].round(found).explain_bytes()
         assert explained is not None
         shown = asdict(explained.parties[0].anchor)
         assert shown["formula_bytes"] == (matrix_bytes if name == NAMES[0] else 0)

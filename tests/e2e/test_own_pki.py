@@ -60,7 +60,7 @@ def test_a_hospital_joins_by_its_own_pki_and_takes_part(made: Consortium, tmp_pa
     lead.odc(*invite, "--name", NAME, "--replace")
     with pytest.raises(CommandError, match="has not approved yet"):
         hospital.odc("join", invitation, "--cert", chain, *key_files)
-    assert f"its own certificate holds: {NAME} by the CA CN=Root CA,O=Hospital" in approve()
+    assert f"its own certificate is valid: {NAME} by the CA CN=Root CA,O=Hospital" in approve()
     hospital.odc("join")
 
     made.sessions[HOSPITAL] = Session(hospital.home)

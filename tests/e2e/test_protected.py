@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from odc_demo.actors import CommandError
 from runtime.terminal import exit_code
 from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
-from user_client import sdk
 from user_client.errors import PassphraseNeededError
 from user_client.sdk import Session
 
@@ -40,7 +39,7 @@ def test_a_protected_round_ends_and_its_stolen_directories_hold_no_secret(made: 
         for secret in (key, sealing_key, sealing_key[:32], sealing_key[-32:], basis[-64:], column.tobytes()):
             assert secret not in stolen
         with pytest.raises(PassphraseNeededError):
-            sdk.predict(Session(home.path), found, rows(1, 3))
+            Session(home.path).round(found).predict(rows(1, 3))
 
 
 def test_commands_take_the_passphrase_from_a_file_and_miss_it_in_a_sentence(made: Consortium) -> None:

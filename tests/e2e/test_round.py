@@ -18,7 +18,6 @@ from protocol.codec import decode
 from protocol.envelope import Signed, verify
 from protocol.messages import DTYPE_BYTES, PrivacyRecord, UplinkManifest
 from tests.harness.consortium import Consortium, consortium, rows
-from user_client import sdk
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +34,8 @@ def test_a_consumer_without_rows_takes_part_and_predicts(made: Consortium) -> No
     made.wait_for(found, "released")
     predicted = []
     for session in made.sessions.values():
-        sdk.receive(session, found)
-        predicted.append(sdk.predict(session, found, rows(7, 50)))
+        session.round(found).receive()
+        predicted.append(session.round(found).predict(rows(7, 50)))
     right = np.array(predicted[-1].labels) == rows(7, 50).column("label").to_numpy()
     assert right.mean() > 0.85
     # the same model on the same rows, through bases of their own
@@ -54,8 +53,8 @@ def test_a_round_in_another_number_type_sends_its_bytes(made: Consortium, rep_dt
     made.wait_for(found, "released")
     fresh = rows(99, 200)
     for session in made.sessions.values():
-        sdk.receive(session, found)
-        right = np.array(sdk.predict(session, found, fresh).labels) == fresh.column("label").to_numpy()
+        session.round(found).receive()
+        right = np.array(session.round(found).predict(fresh).labels) == fresh.column("label").to_numpy()
         assert right.mean() > 0.85
 
 
@@ -67,16 +66,16 @@ def test_a_closed_round_leaves_no_array_at_the_analyst_and_predicts_on(made: Con
     made.wait_for(found, "released")
     *others, last = made.sessions.values()
     for session in others:
-        sdk.receive(session, found)
+        session.round(found).receive()
     with pytest.raises(CommandError, match=f"no downlink was fetched yet by {made.names[-1]}"):
         made.analyst.run("collaboration", "close", found)
-    sdk.receive(last, found)
+    last.round(found).receive()
     assert list(arrays.rglob("*"))
     made.analyst.run("collaboration", "close", found)
     assert not arrays.exists()
     for session in made.sessions.values():
-        assert len(sdk.predict(session, found, rows(7, 50)).labels) == 50
-        assert session.status(found)["state"] == "closed"
+        assert len(session.round(found).predict(rows(7, 50)).labels) == 50
+        assert session.round(found).status()["state"] == "closed"
     assert "formula (3)" in made.analyst.run("collaboration", "report", found)
 
 
@@ -85,7 +84,7 @@ def test_an_uplink_is_formula_3_and_the_labels_within_one_percent(made: Consorti
     found = made.anchored(
         features=shape["m"], latent_dim=shape["l"], anchor={"kind": "uniform", "rows": shape["a"]}
     )
-    prepared = sdk.prepare(session, found, rows(0, shape["n"], features=shape["m"]))
+    prepared = session.round(found).prepare(rows(0, shape["n"], features=shape["m"]))
     formula = uplink(rows=shape["n"], anchor_rows=shape["a"], latent_dim=shape["l"], bits=32).total_bytes
     assert prepared.formula_bytes == formula == 800_000
 
@@ -136,6 +135,6 @@ def test_a_round_with_noise_dropped_and_permuted_rows_says_so_and_predicts(
 
     fresh = flat(99, 200)
     for session in made.sessions.values():
-        sdk.receive(session, found)
-        right = np.array(sdk.predict(session, found, fresh).labels) == fresh.column("label").to_numpy()
+        session.round(found).receive()
+        right = np.array(session.round(found).predict(fresh).labels) == fresh.column("label").to_numpy()
         assert right.mean() > 0.8

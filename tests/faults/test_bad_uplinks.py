@@ -24,10 +24,8 @@ from protocol.terms import Terms
 from runtime.terminal import exit_code
 from tests.harness import crafted
 from tests.harness.consortium import Consortium, consortium, refused, rows
-from user_client import sdk
 from user_client.errors import NotPreparedError
 from user_client.sdk import Session
-from user_client.sdk.terms import stored_terms
 from user_client.transport.upload import send_uplink
 
 MAX_UPLINK_BYTES = 3 * 2**20
@@ -44,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
 def running(made: Consortium) -> Iterator[str]:
     """A round that each of these tests tries to spoil; it ends well after them all."""
     found = made.anchored()
-    sdk.prepare(made.sessions["hospital-b"], found, rows(5, 40))  # fetches the anchor
+    made.sessions["hospital-b"].round(found).prepare(rows(5, 40))  # fetches the anchor
     yield found
     made.contribute_all(found)
     made.receive_all(found)
@@ -57,7 +55,7 @@ def b(made: Consortium) -> Session:
 
 @pytest.fixture
 def terms(b: Session, running: str) -> Terms:
-    return stored_terms(b, running)
+    return b.round(running).terms
 
 
 @pytest.mark.parametrize(
@@ -86,8 +84,8 @@ def test_a_number_that_is_none_is_refused_with_its_row(
     with pytest.raises(NotFiniteError, match=f"{array}: row 3 is not finite") as caught:
         crafted.send(b, terms, given)
     assert (exit_code(caught.value), caught.value.hint) == (4, NotFiniteError.hint)
-    assert b.status(running)["state"] == "collecting"
-    assert "hospital-b: odc contribute" in b.status(running)["waiting_for"]
+    assert b.round(running).status()["state"] == "collecting"
+    assert "hospital-b: odc contribute" in b.round(running).status()["waiting_for"]
 
 
 def test_a_label_that_numbers_no_class_is_refused_with_its_row(
@@ -98,7 +96,7 @@ def test_a_label_that_numbers_no_class_is_refused_with_its_row(
     with pytest.raises(LabelOutOfRangeError, match="row 4 is not one of 2 classes") as caught:
         crafted.send(b, terms, given)
     assert (exit_code(caught.value), caught.value.hint) == (4, LabelOutOfRangeError.hint)
-    assert "hospital-b: odc contribute" in b.status(running)["waiting_for"]
+    assert "hospital-b: odc contribute" in b.round(running).status()["waiting_for"]
 
 
 def test_an_oversized_uplink_is_refused_before_a_byte_is_sent(
@@ -116,7 +114,7 @@ def test_a_prepared_payload_that_was_damaged_is_not_sent_and_can_be_prepared_aga
 ) -> None:
     table = tmp_path / "rows.csv"
     write_csv(rows(6, 40), table)
-    sdk.prepare(b, running, table)
+    b.round(running).prepare(table)
     payload = b.home.collaboration(running) / "uplink.payload"
     good = payload.read_bytes()
     bad = {"changed": good[:20] + bytes([good[20] ^ 1]) + good[21:], "short": good[:-10], "long": good + b"x"}
@@ -125,24 +123,24 @@ def test_a_prepared_payload_that_was_damaged_is_not_sent_and_can_be_prepared_aga
         payload.write_bytes(bad[damage])
     before = made.records()
     with pytest.raises(NotPreparedError) as caught:
-        sdk.contribute(b, running)
+        b.round(running).contribute()
     assert (exit_code(caught.value), caught.value.hint) == (6, "run `odc prepare TABLE` again")
     assert made.records() == before
-    sdk.prepare(b, running, table)
+    b.round(running).prepare(table)
     assert payload.stat().st_size == len(good)
 
 
 def test_bytes_that_change_on_the_way_to_the_analyst_are_refused(b: Session, running: str) -> None:
     """The file changes after the last look at it."""
-    sdk.prepare(b, running, rows(6, 40))
-    manifest, signed = b.stored(running, UplinkManifest, "uplink.odc", "")
+    b.round(running).prepare(rows(6, 40))
+    manifest, signed = b.round(running).directory.load_signed(UplinkManifest)
     payload = b.home.collaboration(running) / "uplink.payload"
     good = payload.read_bytes()
     payload.write_bytes(good[:20] + bytes([good[20] ^ 1]) + good[21:])
     with pytest.raises(DigestMismatchError) as caught:
         send_uplink(b.connection, running, signed, manifest, payload)
     assert (exit_code(caught.value), caught.value.hint) == (4, DigestMismatchError.hint)
-    assert "hospital-b: odc contribute" in b.status(running)["waiting_for"]
+    assert "hospital-b: odc contribute" in b.round(running).status()["waiting_for"]
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00", b"{}", b"\x80" * 100, b"\x93" * 5000])
@@ -159,8 +157,8 @@ def test_a_message_over_the_limit_is_refused(made: Consortium, b: Session, runni
 
 
 def test_other_bytes_than_promised_do_not_move_the_upload(made: Consortium, b: Session, running: str) -> None:
-    sdk.prepare(b, running, rows(9, 40))
-    _, signed = b.stored(running, UplinkManifest, "uplink.odc", "")
+    b.round(running).prepare(rows(9, 40))
+    _, signed = b.round(running).directory.load_signed(UplinkManifest)
     opened = b.connection.ask(BEGIN_UPLINK, signed, collaboration_id=running).json()
     headers = {"upload-offset": "0", "upload-complete": "?0"}
     with pytest.raises((LimitExceededError, DigestMismatchError)) as caught:

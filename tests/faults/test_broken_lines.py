@@ -11,8 +11,7 @@ import pytest
 from runtime.terminal import exit_code
 from tests.harness.consortium import Consortium, consortium, rows
 from tests.harness.line import line
-from user_client import sdk
-from user_client.custody.inventory import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
+from user_client.custody.round_directory import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
 from user_client.errors import ConnectionFailedError
 from user_client.transport import AnalystConnection, Traffic
 
@@ -60,16 +59,16 @@ def test_an_upload_cut_twice_goes_on_where_it_stopped(
     assert resumed_at == sorted(set(resumed_at))  # nothing that arrived was sent again
     made.contribute("lead-hospital", found, rows(0, 40, features=20))
     made.wait_for(found, "released")
-    assert sdk.receive(b, found).uplink_digest == receipt.uplink_digest
+    assert b.round(found).receive().uplink_digest == receipt.uplink_digest
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(made: Consortium, far: None) -> None:
     """The line breaks after the last byte went up and before the receipt came down."""
     found, b = made.anchored(), made.sessions["hospital-b"]
-    sdk.prepare(b, found, rows(1, 40))
+    b.round(found).prepare(rows(1, 40))
     with line(made.analyst.port, cuts=(("down", 2300),)) as broken:
         made.go_through("hospital-b", broken.port)
-        receipt = sdk.contribute(b, found)
+        receipt = b.round(found).contribute()
         assert broken.cuts_left == 0
     made.go_through("hospital-b", made.analyst.port)
     made.contribute("lead-hospital", found, rows(0, 40))
@@ -89,13 +88,13 @@ def test_a_downlink_cut_in_the_middle_leaves_nothing_and_comes_again(
     with line(made.analyst.port, cuts=(("down", after_bytes),)) as broken:
         made.go_through("hospital-b", broken.port)
         with pytest.raises(ConnectionFailedError) as caught:
-            sdk.receive(b, found)
+            b.round(found).receive()
         assert (exit_code(caught.value), caught.value.hint) == (7, ConnectionFailedError.hint)
         assert broken.cuts_left == 0
         left = {path.name for path in directory.iterdir()}
         assert not left & {DOWNLINK_FILE, CHANGE_FILE, MODEL_FILE}
-        sdk.receive(b, found)  # the line holds now
-    assert len(sdk.predict(b, found, rows(4, 7)).labels) == 7
+        b.round(found).receive()  # the line holds now
+    assert len(b.round(found).predict(rows(4, 7)).labels) == 7
 
 
 def test_a_server_that_is_not_there_ends_with_7_and_the_hint(made: Consortium) -> None:

@@ -17,7 +17,6 @@ from odc_demo.actors import CommandError
 from protocol.errors import RoundFailedError
 from tests.harness.consortium import WAIT_S, Consortium, consortium, refused, rows
 from tests.harness.line import line
-from user_client import sdk
 
 MIB = 2**20
 LARGE = {"features": 20, "latent_dim": 20, "anchor": {"kind": "haar", "rows": 20}}
@@ -69,15 +68,15 @@ def test_the_analyst_may_be_killed_between_any_two_steps(made: Consortium) -> No
     found = made.publish()
     lead, b = made.sessions.values()
     steps: list[tuple[str, Callable[[], Any]]] = [
-        ("enrolling", lambda: sdk.accept_terms(lead, found)),
-        ("enrolling", lambda: sdk.accept_terms(b, found)),
-        ("anchored", lambda: sdk.create_anchor(lead, found)),
+        ("enrolling", lambda: lead.round(found).accept()),
+        ("enrolling", lambda: b.round(found).accept()),
+        ("anchored", lambda: lead.round(found).create_anchor()),
         ("collecting", lambda: made.contribute("lead-hospital", found, rows(0, 40))),
         (
             "released",
             lambda: (made.contribute("hospital-b", found, rows(1, 40)), made.wait_for(found, "released")),
         ),
-        ("released", lambda: sdk.receive(lead, found)),
+        ("released", lambda: lead.round(found).receive()),
     ]
     for state, step in steps:
         kill_and_restart(made)
@@ -132,12 +131,12 @@ def test_a_killed_analyst_leaves_no_compute_process_behind(made: Consortium) -> 
 
 def test_an_analyst_killed_during_an_upload_keeps_what_arrived(made: Consortium, large: Path) -> None:
     found = made.anchored(**LARGE)
-    sdk.prepare(made.sessions["hospital-b"], found, large)
+    made.sessions["hospital-b"].round(found).prepare(large)
     with line(made.analyst.port, up_bytes_per_s=8 * MIB) as slow:
         made.go_through("hospital-b", slow.port)
         done: list[Any] = []
         sending = threading.Thread(
-            target=lambda: done.append(sdk.contribute(made.sessions["hospital-b"], found))
+            target=lambda: done.append(made.sessions["hospital-b"].round(found).contribute())
         )
         sending.start()
         try:
@@ -152,7 +151,7 @@ def test_an_analyst_killed_during_an_upload_keeps_what_arrived(made: Consortium,
         made.go_through("hospital-b", made.analyst.port)
     made.contribute("lead-hospital", found, rows(0, 40, features=20))
     made.wait_for(found, "released")
-    assert sdk.receive(made.sessions["hospital-b"], found).uplink_digest == done[0].uplink_digest
+    assert made.sessions["hospital-b"].round(found).receive().uplink_digest == done[0].uplink_digest
 
 
 def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, large: Path) -> None:
@@ -177,8 +176,8 @@ def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, larg
     assert len(sent) == 1  # the same upload, not another
     made.contribute("lead-hospital", found, rows(0, 40, features=20))
     made.wait_for(found, "released")
-    sdk.receive(made.sessions["hospital-b"], found)
-    assert len(sdk.predict(made.sessions["hospital-b"], found, rows(5, 9, features=20)).labels) == 9
+    made.sessions["hospital-b"].round(found).receive()
+    assert len(made.sessions["hospital-b"].round(found).predict(rows(5, 9, features=20)).labels) == 9
 
 
 def test_a_killed_compute_process_fails_the_round_and_resume_finishes_it(made: Consortium) -> None:
@@ -192,8 +191,8 @@ def test_a_killed_compute_process_fails_the_round_and_resume_finishes_it(made: C
     assert computing
     made.wait_for(found, "failed")
     with refused(made, RoundFailedError, exit_code=6, says="a compute process ended unexpectedly"):
-        sdk.receive(made.sessions["hospital-b"], found)
-    assert made.sessions["hospital-b"].status(found)["waiting_for"] == [
+        made.sessions["hospital-b"].round(found).receive()
+    assert made.sessions["hospital-b"].round(found).status()["waiting_for"] == [
         "the analyst: odc-analyst collaboration resume"
     ]
     made.analyst.run("collaboration", "resume", found)
@@ -214,5 +213,5 @@ def test_a_round_without_one_class_fails_with_a_reason_and_can_be_cancelled(made
     assert f"odc: hint: {RoundFailedError.hint}" in caught.value.stderr
     assert "Traceback" not in made.log()[before:]
     made.analyst.run("collaboration", "cancel", found)
-    status = made.sessions["hospital-b"].status(found)
+    status = made.sessions["hospital-b"].round(found).status()
     assert (status["state"], status["waiting_for"]) == ("cancelled", [])

@@ -23,9 +23,7 @@ from protocol.operations import BEGIN_UPLINK
 from runtime.terminal import exit_code
 from tests.harness import crafted
 from tests.harness.consortium import Consortium, consortium, refused, rows
-from user_client import sdk
 from user_client.errors import MissingColumnError, NotPreparedError
-from user_client.sdk.terms import stored_terms
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +45,8 @@ def test_an_uplink_before_the_terms_are_signed_is_refused(made: Consortium) -> N
     """Sent past our own client, which would not send it."""
     signed_elsewhere, unsigned = made.anchored(), made.publish()
     b = made.sessions["hospital-b"]
-    sdk.prepare(b, signed_elsewhere, rows(1, 40))
-    manifest, _ = b.stored(signed_elsewhere, UplinkManifest, "uplink.odc", "")
+    b.round(signed_elsewhere).prepare(rows(1, 40))
+    manifest = b.round(signed_elsewhere).directory.load(UplinkManifest)
     body = b.sign(manifest.model_copy(update={"collaboration_id": unsigned}))
     with refused(made, TermsNotAcceptedError, exit_code=6, says="hospital-b has not signed"):
         b.connection.ask(BEGIN_UPLINK, body, collaboration_id=unsigned)
@@ -57,27 +55,27 @@ def test_an_uplink_before_the_terms_are_signed_is_refused(made: Consortium) -> N
 def test_an_uplink_before_the_anchor_is_refused(made: Consortium) -> None:
     other, found = made.anchored(), made.publish()
     b = made.sessions["hospital-b"]
-    sdk.accept_terms(b, found)
+    b.round(found).accept()
     with refused(made, OutOfOrderError, exit_code=6, says="'fetch anchor' is not possible now"):
-        sdk.prepare(b, found, rows(1, 40))
-    sdk.prepare(b, other, rows(1, 40))
-    manifest, _ = b.stored(other, UplinkManifest, "uplink.odc", "")
+        b.round(found).prepare(rows(1, 40))
+    b.round(other).prepare(rows(1, 40))
+    manifest = b.round(other).directory.load(UplinkManifest)
     body = b.sign(manifest.model_copy(update={"collaboration_id": found}))
     with refused(made, OutOfOrderError, exit_code=6, says="'begin uplink' is not possible now"):
         b.connection.ask(BEGIN_UPLINK, body, collaboration_id=found)
     # and the round goes on as if nothing had been
-    sdk.accept_terms(made.lead, found)
-    sdk.create_anchor(made.lead, found)
+    made.lead.round(found).accept()
+    made.lead.round(found).create_anchor()
     made.contribute_all(found)
     made.receive_all(found)
 
 
 def test_the_anchor_waits_for_every_signature(made: Consortium) -> None:
     found = made.publish()
-    sdk.accept_terms(made.lead, found)
+    made.lead.round(found).accept()
     before = made.records()
     with pytest.raises(NotPreparedError, match="not yet accepted by hospital-b") as caught:
-        sdk.create_anchor(made.lead, found)
+        made.lead.round(found).create_anchor()
     assert exit_code(caught.value) == 6
     assert "odc status" in caught.value.hint
     assert made.records() == before
@@ -87,11 +85,11 @@ def test_an_anchor_is_drawn_once_and_another_one_is_refused(made: Consortium) ->
     found = made.anchored()
     drawn = made.lead.home.collaboration(found) / "anchors.odc"
     before, first = made.records(), drawn.read_bytes()
-    sdk.create_anchor(made.lead, found)
+    made.lead.round(found).create_anchor()
     assert (drawn.read_bytes(), made.records()) == (first, before)
     drawn.unlink()  # a lead that has lost its directory, and took it from an old copy
     with refused(made, AlreadyExistsError, exit_code=6):
-        sdk.create_anchor(made.lead, found)
+        made.lead.round(found).create_anchor()
     made.contribute_all(found)
     made.receive_all(found)
 
@@ -102,7 +100,7 @@ def test_the_same_uplink_twice_gets_the_same_receipt(made: Consortium) -> None:
     receipt = b.home.collaboration(found) / "receipt.odc"
     first, records = receipt.read_bytes(), made.records()
     receipt.unlink()  # as if the answer had been lost
-    sdk.contribute(b, found)
+    b.round(found).contribute()
     assert receipt.read_bytes() == first
     assert made.records() == records
     assert b.connection.request("GET", f"/v1/collaborations/{found}/receipt").content == first
@@ -112,20 +110,20 @@ def test_a_different_second_uplink_is_refused_and_the_first_stands(made: Consort
     found, b = made.anchored(), made.sessions["hospital-b"]
     made.contribute_all(found)
     made.wait_for(found, "released")
-    terms = stored_terms(b, found)
+    terms = b.round(found).terms
     with refused(made, DifferentUplinkError, exit_code=6):
         crafted.send(b, terms, crafted.arrays(terms))
     with refused(made, DifferentUplinkError, exit_code=6):
-        sdk.prepare(b, found, rows(77, 40))
+        b.round(found).prepare(rows(77, 40))
     made.receive_all(found)
 
 
 def test_preparing_another_table_draws_another_basis(made: Consortium) -> None:
     found, b = made.anchored(), made.sessions["hospital-b"]
-    first = sdk.prepare(b, found, rows(1, 40))
+    first = b.round(found).prepare(rows(1, 40))
     basis = b.home.collaboration(found) / "basis.npy"
     first_basis = basis.read_bytes()
-    second = sdk.prepare(b, found, rows(2, 50))
+    second = b.round(found).prepare(rows(2, 50))
     assert (first.rows, second.rows) == (40, 50)
     assert basis.read_bytes() != first_basis
 
@@ -143,8 +141,8 @@ def test_another_table_after_a_lost_receipt_does_not_cost_the_basis(made: Consor
 
 def test_an_uplink_for_other_terms_or_another_anchor_is_refused(made: Consortium) -> None:
     found, b = made.anchored(), made.sessions["hospital-b"]
-    sdk.prepare(b, found, rows(1, 40))
-    terms = stored_terms(b, found)
+    b.round(found).prepare(rows(1, 40))
+    terms = b.round(found).terms
     changes: list[dict[str, Any]] = [{"terms_digest": bytes(32)}, {"anchor_commitment": bytes(32)}]
     for change in changes:
         with refused(made, TermsMismatchError, exit_code=6):
@@ -155,8 +153,8 @@ def test_an_uplink_for_other_terms_or_another_anchor_is_refused(made: Consortium
 def test_a_sealed_round_takes_not_one_byte_more(made: Consortium) -> None:
     found, b = made.anchored(), made.sessions["hospital-b"]
     made.contribute("lead-hospital", found, rows(0, 40))
-    sdk.prepare(b, found, rows(1, 40))
-    _, signed = b.stored(found, UplinkManifest, "uplink.odc", "")
+    b.round(found).prepare(rows(1, 40))
+    _, signed = b.round(found).directory.load_signed(UplinkManifest)
     opened = b.connection.ask(BEGIN_UPLINK, signed, collaboration_id=found).json()
     made.analyst.run("collaboration", "seal", found)
     made.wait_for(found, "released")
@@ -166,17 +164,17 @@ def test_a_sealed_round_takes_not_one_byte_more(made: Consortium) -> None:
             "PATCH", f"/v1/uploads/{opened['upload_id']}", content=b"x", headers=headers
         )
     with refused(made, OutOfOrderError, exit_code=6):
-        sdk.contribute(b, found)
-    sdk.receive(made.lead, found)
-    assert len(sdk.predict(made.lead, found, rows(3, 5)).labels) == 5
+        b.round(found).contribute()
+    made.lead.round(found).receive()
+    assert len(made.lead.round(found).predict(rows(3, 5)).labels) == 5
 
 
 def test_receiving_before_the_release_says_what_it_waits_for(made: Consortium) -> None:
     found, b = made.anchored(), made.sessions["hospital-b"]
     made.contribute("hospital-b", found, rows(1, 40))
     with refused(made, OutOfOrderError, exit_code=6, says="collecting"):
-        sdk.receive(b, found)
-    assert b.status(found)["waiting_for"] == ["lead-hospital: odc contribute"]
+        b.round(found).receive()
+    assert b.round(found).status()["waiting_for"] == ["lead-hospital: odc contribute"]
 
 
 def test_a_message_of_a_newer_wire_version_says_who_must_upgrade(made: Consortium) -> None:
@@ -197,13 +195,13 @@ def test_a_table_is_not_read_for_a_round_that_is_cancelled(made: Consortium) -> 
     made.analyst.run("collaboration", "cancel", found)
     with refused(made, OutOfOrderError, exit_code=6, says="cancelled"):
         made.contribute("hospital-b", found, rows(1, 40))
-    assert b.status(found)["waiting_for"] == []
+    assert b.round(found).status()["waiting_for"] == []
 
 
 def test_a_round_that_is_cancelled_under_an_upload_says_so_and_keeps_nothing(made: Consortium) -> None:
     found, b = made.anchored(latent_dim=4), made.sessions["hospital-b"]
     arrays = made.analyst.data_dir / "blobs" / found
-    sdk.prepare(b, found, rows(1, 400_000))
+    b.round(found).prepare(rows(1, 400_000))
     told: list[int] = []
 
     def cancel_after_the_second_chunk(done: int, _all: int) -> None:
@@ -212,14 +210,14 @@ def test_a_round_that_is_cancelled_under_an_upload_says_so_and_keeps_nothing(mad
             made.analyst.run("collaboration", "cancel", found)
 
     with pytest.raises(NotFoundError, match="its collaboration has ended"):
-        sdk.contribute(b, found, progress=cancel_after_the_second_chunk)
+        b.round(found).contribute(progress=cancel_after_the_second_chunk)
     assert len(told) > 2
     assert not arrays.exists()
     with refused(made, OutOfOrderError, exit_code=6, says="cancelled"):
-        sdk.contribute(b, found)
+        b.round(found).contribute()
 
 
 def test_an_empty_table_is_no_reason_to_send_without_labels(made: Consortium) -> None:
     found, b = made.anchored(), made.sessions["hospital-b"]
     with refused(made, MissingColumnError, exit_code=3):
-        sdk.prepare(b, found, pa.table({f"x{i}": pa.array([], pa.float64()) for i in range(4)}))
+        b.round(found).prepare(pa.table({f"x{i}": pa.array([], pa.float64()) for i in range(4)}))

@@ -15,7 +15,7 @@ from runtime.terminal import exit_code
 from tests.harness import AS_MESSAGE
 from tests.harness.consortium import PASSPHRASE, Consortium, consortium, refused, rows
 from user_client import sdk
-from user_client.custody.inventory import ACCEPTANCE_FILE
+from user_client.custody.round_directory import ACCEPTANCE_FILE
 from user_client.errors import NotJoinedError, TlsFailedError
 from user_client.sdk import Session
 from user_client.transport import AnalystConnection, Traffic
@@ -87,7 +87,7 @@ def test_the_command_ends_with_7_and_the_hint_when_tls_fails(made: Consortium, e
 def test_an_acceptance_of_one_is_not_taken_from_another(made: Consortium) -> None:
     found = made.publish()
     b, c = made.sessions["hospital-b"], made.sessions["hospital-c"]
-    sdk.accept_terms(b, found)
+    b.round(found).accept()
     signed = (b.home.collaboration(found) / ACCEPTANCE_FILE).read_bytes()
     address = f"/v1/collaborations/{found}/acceptance"
     with refused(made, NotPermittedError, exit_code=5, says="hospital-c sent a message signed by hospital-b"):
@@ -97,8 +97,8 @@ def test_an_acceptance_of_one_is_not_taken_from_another(made: Consortium) -> Non
 def test_an_uplink_of_one_is_not_taken_from_another(made: Consortium) -> None:
     found = made.anchored()
     b, c = made.sessions["hospital-b"], made.sessions["hospital-c"]
-    sdk.prepare(b, found, rows(1, 40))
-    manifest, signed = b.stored(found, UplinkManifest, "uplink.odc", "odc prepare")
+    b.round(found).prepare(rows(1, 40))
+    manifest, signed = b.round(found).directory.load_signed(UplinkManifest)
     address = f"/v1/collaborations/{found}/uplinks"
     with refused(made, NotPermittedError, exit_code=5, says="signed by hospital-b"):
         c.connection.request("POST", address, content=signed, headers=AS_MESSAGE)
@@ -113,8 +113,8 @@ def test_an_uplink_of_one_is_not_taken_from_another(made: Consortium) -> None:
 def test_an_upload_of_one_is_unknown_to_another(made: Consortium) -> None:
     found = made.anchored()
     b, c = made.sessions["hospital-b"], made.sessions["hospital-c"]
-    sdk.prepare(b, found, rows(1, 40))
-    _, signed = b.stored(found, UplinkManifest, "uplink.odc", "odc prepare")
+    b.round(found).prepare(rows(1, 40))
+    _, signed = b.round(found).directory.load_signed(UplinkManifest)
     opened = b.connection.ask(BEGIN_UPLINK, signed, collaboration_id=found).json()
     headers = {"upload-offset": "0", "upload-complete": "?0"}
     with refused(made, NotFoundError, exit_code=6):
@@ -123,19 +123,19 @@ def test_an_upload_of_one_is_unknown_to_another(made: Consortium) -> None:
         )
     with refused(made, NotFoundError, exit_code=6):
         c.connection.request("HEAD", f"/v1/uploads/{opened['upload_id']}")
-    assert sdk.contribute(b, found).party == "hospital-b"
+    assert b.round(found).contribute().party == "hospital-b"
 
 
-def test_only_the_lead_draws_the_anchor(made: Consortium) -> None:
+def test_only_the_lead_creates_the_anchor(made: Consortium) -> None:
     found = made.publish()
     for session in made.sessions.values():
-        sdk.accept_terms(session, found)
+        session.round(found).accept()
     b = made.sessions["hospital-b"]
     with refused(made, NotPermittedError, exit_code=5):
-        sdk.create_anchor(b, found)
+        b.round(found).create_anchor()
     with refused(made, NotPermittedError, exit_code=5, says="is not the lead"):
         b.connection.ask(LIST_ACCEPTANCES, collaboration_id=found)
-    sdk.create_anchor(made.lead, found)
+    made.lead.round(found).create_anchor()
     assert made.state(found) == "anchored"
 
 
@@ -147,7 +147,7 @@ def test_a_request_with_the_wrong_join_secret_gets_no_certificate_and_holds_up_n
     with Session(tmp_path / "thief") as thief, Session(tmp_path / "newcomer") as newcomer:
         assert sdk.join(thief, for_thief.model_copy(update={"join_secret": "0" * 64})) is None
         assert sdk.join(newcomer, for_newcomer) is None
-        with pytest.raises(InvitationError, match="hospital-d does not know the join secret") as caught:
+        with pytest.raises(InvitationError, match="hospital-d was not made with its join secret") as caught:
             sdk.approve_pending(made.lead, PASSPHRASE)
         assert (exit_code(caught.value), caught.value.hint) == (5, InvitationError.hint)
         assert sdk.join(thief, None) is None

@@ -9,7 +9,6 @@ import pytest
 
 from odc_demo.actors import CommandError
 from tests.harness.consortium import Consortium, consortium
-from user_client import sdk
 
 COLUMNS = [
     {"kind": "numeric", "name": "age", "low": 0.0, "high": 120.0},
@@ -49,8 +48,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
 def told(made: Consortium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, CommandError]]:
     """What the command says to each table, at its most talkative."""
     found = made.publish(table_schema=SCHEMA, anchor={"kind": "haar", "rows": 4}, latent_dim=2)
-    sdk.accept_terms(made.lead, found)
-    sdk.create_anchor(made.lead, found)
+    made.lead.round(found).accept()
+    made.lead.round(found).create_anchor()
     before = made.records()
     directory, hospital = tmp_path_factory.mktemp("given"), made.institution("lead-hospital")
     errors = {}

@@ -110,14 +110,14 @@ class Consortium:
         """Publish terms, sign them everywhere and draw the anchor."""
         found = self.publish(**changes)
         for session in self.sessions.values():
-            sdk.accept_terms(session, found)
-        sdk.create_anchor(self.lead, found)
+            session.round(found).accept()
+        self.lead.round(found).create_anchor()
         return found
 
     def contribute(self, name: str, collaboration_id: str, data: Any) -> Any:
         """Prepare and send one institution's uplink; return the receipt."""
-        sdk.prepare(self.sessions[name], collaboration_id, data)
-        return sdk.contribute(self.sessions[name], collaboration_id)
+        self.sessions[name].round(collaboration_id).prepare(data)
+        return self.sessions[name].round(collaboration_id).contribute()
 
     def contribute_all(self, collaboration_id: str, count: int = 40, **shape: int) -> None:
         for seed, name in enumerate(self.names):
@@ -127,8 +127,8 @@ class Consortium:
         """Wait for the release, fetch every downlink and predict with it."""
         self.wait_for(collaboration_id, "released")
         for session in self.sessions.values():
-            sdk.receive(session, collaboration_id)
-            found = sdk.predict(session, collaboration_id, rows(99, 60))
+            session.round(collaboration_id).receive()
+            found = session.round(collaboration_id).predict(rows(99, 60))
             right = np.array(found.labels) == rows(99, 60).column("label").to_numpy()
             assert right.mean() > 0.5
 

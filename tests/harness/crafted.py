@@ -37,7 +37,7 @@ def send(
     **changes: Any,
 ) -> bytes:
     """Sign and send an uplink of ``given`` as ``session``, over its own line or another's."""
-    anchor, _ = session.stored(terms.collaboration_id, SealedAnchor, "anchor.odc", "odc prepare")
+    anchor = session.round(terms.collaboration_id).directory.load(SealedAnchor)
     dtypes = {"rep": dtype, "anchor_rep": dtype, "labels": "u1"}
     wire = {name: little_endian(array, dtypes[name]) for name, array in given.items()}
     fields: dict[str, Any] = {

@@ -25,17 +25,14 @@ from tests.harness.world import Clock, new_database
 from user_client.custody import authority as authority_module
 from user_client.custody.passphrase import lock
 from user_client.sdk import (
+    Round,
     Session,
-    accept_terms,
     approve_pending,
     approve_request,
-    create_anchor,
     create_consortium,
     invite,
     join,
-    prepare,
 )
-from user_client.sdk import contribute as send
 from user_client.transport import connection as connection_module
 from user_client.transport.connection import Identity
 
@@ -131,18 +128,26 @@ class Consortium:
         return self.id
 
     @property
+    def lead_round(self) -> Round:
+        return self.lead.round(self.id)
+
+    @property
+    def hospital_round(self) -> Round:
+        return self.hospital.round(self.id)
+
+    @property
     def sessions(self) -> list[Session]:
         return [self.lead, self.hospital]
 
     def until_accepted(self, **changed: Any) -> Consortium:
         self.until_joined().publish(**changed)
         for session in self.sessions:
-            accept_terms(session, self.id)
+            session.round(self.id).accept()
         return self
 
     def until_anchored(self, **changed: Any) -> Consortium:
         self.until_accepted(**changed)
-        create_anchor(self.lead, self.id)
+        self.lead.round(self.id).create_anchor()
         return self
 
     def table(self, seed: int, **changed: Any) -> Path:
@@ -151,8 +156,8 @@ class Consortium:
     def until_contributed(self, **changed: Any) -> Consortium:
         self.until_anchored(**changed)
         for seed, session in enumerate(self.sessions):
-            prepare(session, self.id, self.table(seed))
-            send(session, self.id)
+            session.round(self.id).prepare(self.table(seed))
+            session.round(self.id).contribute()
         return self
 
     def compute(self) -> None:

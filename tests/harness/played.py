@@ -24,7 +24,6 @@ from tests.harness.needles import Needles, of_matrix
 from user_client.custody.authority import Authority
 from user_client.sdk import Session
 from user_client.sdk.anchor import open_anchor
-from user_client.sdk.terms import stored_terms
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows
 
@@ -109,8 +108,8 @@ def matrices(played: Played) -> dict[str, Matrix64]:
     """A, and every F_i and X_i."""
     found: dict[str, Matrix64] = {}
     for name, session in played.sessions.items():
-        terms = stored_terms(session, played.collaboration_id)
-        found["A"], _ = open_anchor(session, played.collaboration_id)
+        terms = session.round(played.collaboration_id).terms
+        found["A"], _ = open_anchor(session, session.round(played.collaboration_id).directory)
         found[f"F of {name}"] = np.load(session.home.collaboration(played.collaboration_id) / "basis.npy")
         found[f"X of {name}"] = encode_rows(played.tables[name], terms.table_schema)
         features = [f"x{i}" for i in range(FEATURES)]
@@ -122,7 +121,7 @@ def secrets_of(session: Session, collaboration_id: str) -> dict[str, bytes]:
     """Every secret of one institution, as the bytes it is made of."""
     directory = session.home.collaboration(collaboration_id)
     sealing = (directory / "sealing.key").read_bytes()
-    anchor, _ = session.stored(collaboration_id, SealedAnchor, "anchor.odc", "")
+    anchor = session.round(collaboration_id).directory.load(SealedAnchor)
     info = anchor_info(collaboration_id, anchor.terms_digest, anchor.recipient)
     seed = SealingKey.from_bytes(sealing).open(anchor.ciphertext, info)
     stream_key = derive(seed, "odc/v1/anchor/haar")

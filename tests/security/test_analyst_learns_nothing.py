@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.harness.attacks import got
 from tests.harness.needles import Needles, blocks_of_files, blocks_of_memory
 from tests.harness.played import FEATURES, LATENT_DIM, ROWS, Played, scalar, spellings
-from user_client import sdk
 
 HOLD_STILL = "this system does not let one process read the memory of another"
 
@@ -106,7 +105,7 @@ def test_the_seed_lies_in_the_analysts_files_if_nobody_seals_it(
     made = played.consortium
     found = made.publish(features=FEATURES, latent_dim=LATENT_DIM, anchor={"kind": "haar", "rows": FEATURES})
     for session in made.sessions.values():
-        sdk.accept_terms(session, found)
+        session.round(found).accept()
     seeds: list[bytes] = []
 
     def unsealed(seed: bytes, *_to: object) -> bytes:
@@ -114,7 +113,7 @@ def test_the_seed_lies_in_the_analysts_files_if_nobody_seals_it(
         return seed
 
     monkeypatch.setattr("user_client.sdk.anchor.seal", unsealed)
-    sdk.create_anchor(made.lead, found)
+    made.lead.round(found).create_anchor()
     needles = Needles(spellings({"anchor seed": seeds[0]}))
     files = blocks_of_files(made.analyst.data_dir, needles.overlap)
     assert "anchor seed" in needles.found_in_all(files)

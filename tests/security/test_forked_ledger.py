@@ -14,7 +14,6 @@ from protocol.errors import LedgerError
 from protocol.ledger import LedgerEntry, entry_digest
 from protocol.states import Event
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
-from user_client.sdk import fetch_ledger, receive, verify_ledger
 
 
 @pytest.fixture
@@ -41,14 +40,14 @@ def rewrite(made: Consortium, event: Event, party: str | None, **fields: object)
 def test_two_ledgers_hold_by_themselves_and_not_beside_each_other(made: Consortium) -> None:
     """Before the uplinks no receipt pins anything: only comparing finds it, from either side."""
     made.until_accepted()
-    of_lead, seen_by_lead = fetch_ledger(made.lead, made.id)
+    of_lead, seen_by_lead = made.lead_round.fetch_ledger()
     rewrite(made, Event.ACCEPT_TERMS, LEAD, subject=bytes(32))  # another acceptance, in the lead's name
-    of_hospital, seen_by_hospital = fetch_ledger(made.hospital, made.id)
+    of_hospital, seen_by_hospital = made.hospital_round.fetch_ledger()
     assert len(seen_by_lead.entries) == len(seen_by_hospital.entries)
     assert seen_by_lead.head != seen_by_hospital.head
     for session, theirs in ((made.lead, of_hospital), (made.hospital, of_lead)):
         with pytest.raises(LedgerError, match="entry 1: is not the one seen before"):
-            verify_ledger(session, made.id, theirs)
+            session.round(made.id).verify_ledger(theirs)
 
 
 def test_nobody_else_is_accepted_for(made: Consortium) -> None:
@@ -56,8 +55,8 @@ def test_nobody_else_is_accepted_for(made: Consortium) -> None:
     made.until_accepted()
     rewrite(made, Event.ACCEPT_TERMS, HOSPITAL, subject=bytes(32))
     with pytest.raises(LedgerError, match="entry 2: 'accept terms' in our name"):
-        fetch_ledger(made.hospital, made.id)
-    fetch_ledger(made.lead, made.id)
+        made.hospital_round.fetch_ledger()
+    made.lead_round.fetch_ledger()
 
 
 @pytest.mark.parametrize(
@@ -74,10 +73,10 @@ def test_what_all_were_sent_is_one_entry_for_all(
 ) -> None:
     """Another model, anchor or terms for one member contradict the ledger the others see."""
     made.until_released()
-    receive(made.hospital, made.id)
+    made.hospital_round.receive()
     rewrite(made, event, party, subject=bytes(32))
     with pytest.raises(LedgerError, match=says):
-        fetch_ledger(made.hospital, made.id)
+        made.hospital_round.fetch_ledger()
 
 
 def test_a_step_before_an_uplink_cannot_be_changed_after_its_receipt(made: Consortium) -> None:
@@ -85,4 +84,4 @@ def test_a_step_before_an_uplink_cannot_be_changed_after_its_receipt(made: Conso
     rewrite(made, Event.ACCEPT_TERMS, LEAD, at=1)
     for session in made.sessions:
         with pytest.raises(LedgerError, match="is not the one our receipt names"):
-            fetch_ledger(session, made.id)
+            session.round(made.id).fetch_ledger()

@@ -145,7 +145,7 @@ def test_no_value_stands_in_what_is_wrong_with_a_table(
     found = another_round(played)
     for table in sorted([*broken.glob("*.csv"), *broken.glob("*.parquet")]):
         with pytest.raises(InputError) as caught:
-            sdk.prepare(played.sessions[B], found, table)
+            played.sessions[B].round(found).prepare(table)
         assert told_in(in_full(caught.value), must_stay, decimals) == set(), table.name
 
 
@@ -166,11 +166,11 @@ def test_no_secret_is_told_by_a_damaged_state_directory(
 ) -> None:
     round_id, said = played.collaboration_id, []
     steps: list[Callable[[Session], object]] = [
-        lambda session: session.sign(session.stored(round_id, Receipt, "receipt.odc", "")[0]),
+        lambda session: session.sign(session.round(round_id).directory.load(Receipt)),
         lambda session: session.membership,
-        lambda session: open_anchor(session, round_id),
-        lambda session: sdk.predict(session, round_id, played.tables[B]),
-        lambda session: sdk.contribute(session, round_id),
+        lambda session: open_anchor(session, session.round(round_id).directory),
+        lambda session: session.round(round_id).predict(played.tables[B]),
+        lambda session: session.round(round_id).contribute(),
     ]
     own = Path("collaborations", round_id)
     for name in ("key.pem", "membership.json", own / "sealing.key", own / "basis.npy", own / "receipt.odc"):
@@ -221,8 +221,8 @@ def test_no_repr_shows_a_secret(played: Played, must_stay: Needles, decimals: se
             opened.records,
             invitation,
             stream,
-            sdk.prepare(session, found, session.home.path / "rows.csv"),
-            sdk.receive(session, found),
+            session.round(found).prepare(session.home.path / "rows.csv"),
+            session.round(found).receive(),
             played.consortium,
         ]
         texts = [f"{value!r} {value!s}" for value in shown]

@@ -18,11 +18,9 @@ from protocol.terms import Terms
 from tests.harness.attacks import colluders_basis, got
 from tests.harness.consortium import Consortium, consortium, rows
 from tests.harness.relay import FORGERS, Signer, content, signed_by_the_analyst, tampering, the
-from user_client import sdk
 from user_client.custody.keystream import KeyStream
 from user_client.sdk import Session
 from user_client.sdk.anchor import open_anchor
-from user_client.sdk.terms import stored_terms
 from user_client.secret.expansion import Matrix64, expand_anchor
 from user_client.tables import encode_rows
 
@@ -63,18 +61,18 @@ def test_without_signatures_the_relay_reads_the_anchor(
 ) -> None:
     found, relay_key = made.publish(), SealingKey.generate()
     for session in made.sessions.values():
-        sdk.accept_terms(session, found)
+        session.round(found).accept()
     with tampering(made) as unit:
         member = the(unit.member(found, "hospital-b"))
         honest = content(Acceptance, member.acceptance)
         member.acceptance = forger(made)(honest.model_copy(update={"sealing_key": relay_key.public_bytes()}))
     monkeypatch.setattr(Session, "verify", believing)
-    sdk.create_anchor(made.lead, found)
+    made.lead.round(found).create_anchor()
     with tampering(made) as unit:
         sealed = content(SealedAnchor, the(unit.member(found, "hospital-b")).sealed_anchor)
     seed = relay_key.open(sealed.ciphertext, anchor_info(found, sealed.terms_digest, "hospital-b"))
     read = expand_anchor("haar", KeyStream(seed, "odc/v1/anchor/haar").read, rows=4, features=4)
-    anchor, _ = open_anchor(made.lead, found)
+    anchor, _ = open_anchor(made.lead, made.lead.round(found).directory)
     got(f"relay, {forger.__name__}, unverified", anchor_entries=int((read == anchor).sum()))
     np.testing.assert_array_equal(read, anchor)
 
@@ -97,16 +95,16 @@ def test_the_relay_undoes_a_projection_only_if_signatures_are_not_looked_at(
     b, table = made.sessions["hospital-b"], rows(1, 30)
     if defence == "off":
         monkeypatch.setattr(Session, "verify", believing)
-        sdk.prepare(b, found, table)
+        b.round(found).prepare(table)
     else:
         with pytest.raises(NotPermittedError):
-            sdk.prepare(b, found, table)
+            b.round(found).prepare(table)
     payload = b.home.collaboration(found) / "uplink.payload"
     rebuilt = 0.0
     if payload.exists():
         numbers = np.frombuffer(payload.read_bytes()[: 4 * 2 * (30 + 4)], "<f4").reshape(-1, 2)
         rep, anchor_rep = numbers[:30].astype(np.float64), numbers[30:].astype(np.float64)
-        truth = encode_rows(table, stored_terms(b, found).table_schema)
+        truth = encode_rows(table, b.round(found).terms.table_schema)
         guess = rep @ np.linalg.pinv(colluders_basis(anchor, anchor_rep))
         rebuilt = 1 - float(np.linalg.norm(guess - truth) / np.linalg.norm(truth))
     got(f"relay with its own anchor, signatures {defence}", share_of_the_rows_rebuilt=rebuilt)
@@ -123,7 +121,7 @@ def test_an_old_anchor_is_used_again_only_if_the_round_is_not_looked_at(
     for each round. Off takes them all away.
     """
     earlier, found = made.anchored(), made.anchored()
-    known, _ = open_anchor(made.sessions["hospital-c"], earlier)
+    known, _ = open_anchor(made.sessions["hospital-c"], made.sessions["hospital-c"].round(earlier).directory)
     with tampering(made) as unit:
         old = the(unit.member(earlier, "hospital-b")).sealed_anchor
         the(unit.member(found, "hospital-b")).sealed_anchor = old
@@ -140,10 +138,10 @@ def test_an_old_anchor_is_used_again_only_if_the_round_is_not_looked_at(
         monkeypatch.setattr("user_client.sdk.anchor.anchor_info", lambda *_bound_to: info)
         key = b.home.collaboration(earlier) / "sealing.key"
         (b.home.collaboration(found) / "sealing.key").write_bytes(key.read_bytes())
-        used, _ = open_anchor(b, found)
+        used, _ = open_anchor(b, b.round(found).directory)
     else:
         with pytest.raises(TermsMismatchError):
-            open_anchor(b, found)
+            open_anchor(b, b.round(found).directory)
         used = np.zeros_like(known)
     got(f"relay with an old anchor, checks {defence}", known_entries=int((used == known).sum()))
     assert bool((used == known).all()) == (defence == "off")
@@ -164,21 +162,21 @@ def test_terms_of_its_own_for_one_member_get_past_a_lead_that_does_not_compare(
         honest, honest_digest = collaboration.terms, collaboration.terms_digest
         other = content(Terms, honest).model_copy(update={"latent_dim": 4})
         collaboration.terms, collaboration.terms_digest = signed_by_the_analyst(made)(other), digest(other)
-    sdk.accept_terms(made.sessions["hospital-b"], found)
+    made.sessions["hospital-b"].round(found).accept()
     with tampering(made) as unit:
         collaboration = the(unit.collaboration(found))
         collaboration.terms, collaboration.terms_digest = honest, honest_digest
     for name in ("lead-hospital", "hospital-c"):
-        sdk.accept_terms(made.sessions[name], found)
+        made.sessions[name].round(found).accept()
     b = made.sessions["hospital-b"]
     if defence == "on":
         with pytest.raises(TermsMismatchError, match="the acceptance of hospital-b"):
-            sdk.create_anchor(made.lead, found)
+            made.lead.round(found).create_anchor()
         numbers = 0
     else:
         monkeypatch.setattr("user_client.sdk.anchor._verified_acceptances", uncompared)
         with pytest.raises(TermsMismatchError):  # the server of an honest analyst compares, too
-            sdk.create_anchor(made.lead, found)
+            made.lead.round(found).create_anchor()
         drawn = unpack_list((made.lead.home.collaboration(found) / "anchors.odc").read_bytes())
         with tampering(made) as unit:
             collaboration = the(unit.collaboration(found))
@@ -187,7 +185,7 @@ def test_terms_of_its_own_for_one_member_get_past_a_lead_that_does_not_compare(
                 anchor = content(SealedAnchor, body)
                 member = the(unit.member(found, anchor.recipient))
                 member.sealed_anchor, member.anchor_commitment = body, anchor.commitment
-        numbers = sdk.prepare(b, found, rows(1, 30)).latent_dim
+        numbers = b.round(found).prepare(rows(1, 30)).latent_dim
     got(f"relay with two versions of the terms, compared: {defence}", numbers_for_each_row_of_b=numbers)
     assert numbers == (0 if defence == "on" else 4)
 
@@ -212,11 +210,11 @@ def test_members_get_two_anchors_only_from_a_lead_that_draws_twice(made: Consort
             member.sealed_anchor = member.anchor_commitment = None
     if defence == "off":
         (made.lead.home.collaboration(found) / "anchors.odc").unlink()
-    sdk.create_anchor(made.lead, found)
+    made.lead.round(found).create_anchor()
     with tampering(made) as unit:
         the(unit.member(found, "hospital-b")).sealed_anchor = first
     (anchor_of_b, commitment_of_b), (anchor_of_c, commitment_of_c) = (
-        open_anchor(session, found) for session in (b, c)
+        open_anchor(session, session.round(found).directory) for session in (b, c)
     )
     alike = bool(np.array_equal(anchor_of_b, anchor_of_c))
     got(f"relay that asks for a second anchor, drawn once: {defence}", anchors=1 if alike else 2)
@@ -232,14 +230,14 @@ def test_the_receipt_of_somebody_else_is_believed_only_if_it_is_not_compared(
     b, c = made.sessions["hospital-b"], made.sessions["hospital-c"]
     made.contribute("hospital-c", found, rows(2, 40))
     replayed = (c.home.collaboration(found) / "receipt.odc").read_bytes()
-    sdk.prepare(b, found, rows(1, 40))
+    b.round(found).prepare(rows(1, 40))
     monkeypatch.setattr("user_client.sdk.uplink.send_uplink", lambda *_args, **_kwargs: replayed)
     if defence == "off":
         monkeypatch.setattr("user_client.sdk.uplink._check_receipt", lambda _receipt, _manifest: None)
-        sdk.contribute(b, found)
+        b.round(found).contribute()
     else:
         with pytest.raises(NotPermittedError, match="the receipt is for another uplink"):
-            sdk.contribute(b, found)
+            b.round(found).contribute()
     is_believed = (b.home.collaboration(found) / "receipt.odc").exists()
     got(f"relay with the receipt of another, compared: {defence}", believed=int(is_believed))
     with made.operator() as opened, opened.records.begin() as unit:

@@ -27,12 +27,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
 def test_a_revoked_member_is_refused_on_the_connection_it_holds_open(made: Consortium) -> None:
     member = made.sessions["hospital-b"]
     collaboration = made.anchored()
-    sdk.prepare(member, collaboration, rows(1, 40))
-    assert member.status(collaboration)["state"] == "anchored"
+    member.round(collaboration).prepare(rows(1, 40))
+    assert member.round(collaboration).status()["state"] == "anchored"
     sdk.revoke(made.lead, "hospital-b", PASSPHRASE)
     with pytest.raises(CertificateRevokedError):
-        sdk.contribute(member, collaboration)
-    assert made.lead.status(collaboration)["state"] == "anchored"
+        member.round(collaboration).contribute()
+    assert made.lead.round(collaboration).status()["state"] == "anchored"
     made.contribute("hospital-c", collaboration, rows(2, 40))  # the others go on
 
 
@@ -49,10 +49,10 @@ def test_a_restarted_analyst_still_refuses(made: Consortium, tmp_path: Path) -> 
 def test_the_lead_seals_no_anchor_for_a_revoked_member(made: Consortium) -> None:
     collaboration = made.publish(parties=["lead-hospital", "hospital-c"])
     for name in ("lead-hospital", "hospital-c"):
-        sdk.accept_terms(made.sessions[name], collaboration)
+        made.sessions[name].round(collaboration).accept()
     sdk.revoke(made.lead, "hospital-c", PASSPHRASE)
     with pytest.raises(CertificateRevokedError, match="hospital-c was revoked"):
-        sdk.create_anchor(made.lead, collaboration)
+        made.lead.round(collaboration).create_anchor()
 
 
 def test_a_revoked_analyst_is_not_talked_to(made: Consortium) -> None:
@@ -68,7 +68,6 @@ def test_a_revoked_analyst_is_not_talked_to(made: Consortium) -> None:
 
 
 BLIND = """
-from protocol.identity import RevocationList
 
 read = RevocationList.__init__
 
@@ -89,12 +88,12 @@ def test_without_the_list_all_who_were_revoked_go_on(tmp_path: Path, monkeypatch
         exec(BLIND, {})  # noqa: S102  # the same for the institutions, which live in this process
         monkeypatch.setattr(AnalystConnection, "_trust", trusting_any_list(AnalystConnection._trust))
         member, found = made.sessions["hospital-b"], made.anchored()
-        sdk.prepare(member, found, rows(1, 40))
+        member.round(found).prepare(rows(1, 40))
         for name in ("hospital-b", "analyst"):
             sdk.revoke(made.lead, name, PASSPHRASE)
         for session in made.sessions.values():
             session.close()
-        sdk.contribute(member, found)
+        member.round(found).contribute()
         sealed = made.anchored()
         got("revoked member and analyst, nobody holds to the list", uplinks=1, anchors=len(made.sessions))
         assert made.state(found) == "collecting"

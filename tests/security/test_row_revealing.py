@@ -11,9 +11,7 @@ import pytest
 from protocol.errors import ConsentMissingError
 from tests.harness.attacks import got, mapped_back
 from tests.harness.consortium import Consortium, consortium, rows
-from user_client import sdk
 from user_client.errors import NotPreparedError
-from user_client.sdk.terms import stored_terms
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows
 
@@ -48,7 +46,7 @@ def carried_rows(onnx_file: bytes, latent_dim: int) -> Matrix64:
 def rebuilt_by_b(made: Consortium, found: str) -> tuple[int, float]:
     """How many rows hospital-b reads in the model, and how near they come to rows of the lead."""
     b = made.sessions["hospital-b"]
-    manifest, directory = sdk.receive(b, found), b.home.collaboration(found)
+    manifest, directory = b.round(found).receive(), b.home.collaboration(found)
     carried = carried_rows((directory / "model.onnx").read_bytes(), LATENT_DIM)
     if len(carried) == 0:
         return 0, 1.0
@@ -56,7 +54,7 @@ def rebuilt_by_b(made: Consortium, found: str) -> tuple[int, float]:
     raw = (directory / "change_of_basis.bin").read_bytes()
     change = np.frombuffer(raw, f"<{manifest.change_of_basis.dtype}").reshape(LATENT_DIM, LATENT_DIM)
     guesses = mapped_back(carried, basis, change.astype(np.float64))
-    truth = encode_rows(rows(0, ROWS), stored_terms(b, found).table_schema)
+    truth = encode_rows(rows(0, ROWS), b.round(found).terms.table_schema)
     distances = np.linalg.norm(truth[:, None] - guesses, axis=2) / np.linalg.norm(truth, axis=1)[:, None]
     return len(carried), float(np.median(np.sort(distances.min(axis=1))[: ROWS // 4]))
 
@@ -67,17 +65,17 @@ def test_no_model_with_rows_in_it_comes_back_without_the_consent_of_all(
 ) -> None:
     """On: one member does not say the word. Off: all do, and hospital-b reads rows of the lead."""
     found = made.publish(model={"kind": "svm"}, latent_dim=LATENT_DIM)
-    sdk.accept_terms(made.lead, found, accept_row_revealing_model=True)
+    made.lead.round(found).accept(accept_row_revealing_model=True)
     b = made.sessions["hospital-b"]
     if defence == "on":
         with pytest.raises(ConsentMissingError):
-            sdk.accept_terms(b, found)
+            b.round(found).accept()
         with pytest.raises(NotPreparedError, match="not yet accepted by hospital-b"):
-            sdk.create_anchor(made.lead, found)
+            made.lead.round(found).create_anchor()
         carried, error = 0, 1.0
     else:
-        sdk.accept_terms(b, found, accept_row_revealing_model=True)
-        sdk.create_anchor(made.lead, found)
+        b.round(found).accept(accept_row_revealing_model=True)
+        made.lead.round(found).create_anchor()
         made.contribute_all(found, ROWS)
         made.wait_for(found, "released")
         carried, error = rebuilt_by_b(made, found)

@@ -36,7 +36,7 @@ from tests.harness.relay import (
     the,
 )
 from user_client import sdk
-from user_client.custody.inventory import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
+from user_client.custody.round_directory import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
 from user_client.sdk import Session
 
 
@@ -53,14 +53,14 @@ def test_a_sealing_key_the_relay_slips_in_is_refused_by_the_lead(
 ) -> None:
     found, relay_key = made.publish(), SealingKey.generate()
     for session in made.sessions.values():
-        sdk.accept_terms(session, found)
+        session.round(found).accept()
     signer = forger(made)
     with tampering(made) as unit:
         member = the(unit.member(found, "hospital-b"))
         honest = content(Acceptance, member.acceptance)
         member.acceptance = signer(honest.model_copy(update={"sealing_key": relay_key.public_bytes()}))
     with pytest.raises(error) as caught:
-        sdk.create_anchor(made.lead, found)
+        made.lead.round(found).create_anchor()
     assert (exit_code(caught.value), caught.value.hint) == (5, error.hint)
     assert made.state(found) == "enrolling"  # nothing was sealed, to anybody
 
@@ -68,11 +68,11 @@ def test_a_sealing_key_the_relay_slips_in_is_refused_by_the_lead(
 def test_an_acceptance_left_out_keeps_the_anchor_from_being_drawn(made: Consortium) -> None:
     found = made.publish()
     for session in made.sessions.values():
-        sdk.accept_terms(session, found)
+        session.round(found).accept()
     with tampering(made) as unit:
         the(unit.member(found, "hospital-b")).acceptance = the(unit.member(found, "hospital-c")).acceptance
     with pytest.raises(OdcError, match="not yet accepted by hospital-b"):
-        sdk.create_anchor(made.lead, found)
+        made.lead.round(found).create_anchor()
     assert made.state(found) == "enrolling"
 
 
@@ -85,16 +85,16 @@ def test_other_terms_for_one_member_are_seen_by_the_lead(made: Consortium) -> No
         other = content(Terms, honest).model_copy(update={"latent_dim": 4})
         collaboration.terms = signed_by_the_analyst(made)(other)
         collaboration.terms_digest = digest(other)
-    sdk.accept_terms(made.sessions["hospital-b"], found)
+    made.sessions["hospital-b"].round(found).accept()
     with tampering(made) as unit:
         collaboration = the(unit.collaboration(found))
         collaboration.terms, collaboration.terms_digest = honest, honest_digest
     for name in ("lead-hospital", "hospital-c"):
-        sdk.accept_terms(made.sessions[name], found)
+        made.sessions[name].round(found).accept()
     with pytest.raises(TermsMismatchError, match="the acceptance of hospital-b"):
-        sdk.create_anchor(made.lead, found)
+        made.lead.round(found).create_anchor()
     with pytest.raises(TermsMismatchError, match="our acceptance"):
-        sdk.fetch_terms(made.sessions["hospital-b"], found)
+        made.sessions["hospital-b"].round(found).fetch_terms()
 
 
 def test_terms_that_the_analyst_did_not_sign_are_refused(made: Consortium) -> None:
@@ -102,14 +102,14 @@ def test_terms_that_the_analyst_did_not_sign_are_refused(made: Consortium) -> No
     with tampering(made) as unit:
         collaboration = the(unit.collaboration(found))
         collaboration.terms = made.sessions["hospital-c"].sign(content(Terms, collaboration.terms))
-    with pytest.raises(NotPermittedError, match="signed by hospital-c, who is no analyst"):
-        sdk.accept_terms(b, found)
+    with pytest.raises(NotPermittedError, match="signed by hospital-c, who is not the analyst"):
+        b.round(found).accept()
     assert not b.home.collaboration(found).exists()
 
 
 def refuses_its_anchor(made: Consortium, session: Session, found: str, error: type[OdcError]) -> None:
     with pytest.raises(error) as caught:
-        sdk.prepare(session, found, rows(1, 30))
+        session.round(found).prepare(rows(1, 30))
     assert caught.value.hint == error.hint
     kept = {path.name for path in session.home.collaboration(found).iterdir()}
     assert not kept & {"anchor.odc", "basis.npy", "uplink.odc", "uplink.payload"}
@@ -126,7 +126,7 @@ def test_anchors_swapped_between_members_are_refused_by_both(made: Consortium) -
     with tampering(made) as unit:  # the relay thinks better of it
         b, c = the(unit.member(found, "hospital-b")), the(unit.member(found, "hospital-c"))
         b.sealed_anchor, c.sealed_anchor = c.sealed_anchor, b.sealed_anchor
-    assert sdk.prepare(made.sessions["hospital-b"], found, rows(1, 30)).rows == 30
+    assert made.sessions["hospital-b"].round(found).prepare(rows(1, 30)).rows == 30
 
 
 @pytest.mark.parametrize(("forger", "error"), FORGERS)
@@ -171,10 +171,10 @@ def test_a_receipt_signed_by_somebody_else_is_refused(made: Consortium, finished
     for signer in (made.sessions["hospital-c"].sign, made.lead.sign, b.sign):
         with refusing_receipt(made, finished, signer(content(Receipt, honest))):
             receipt.unlink(missing_ok=True)
-            with pytest.raises(NotPermittedError, match="who is no analyst"):
-                sdk.contribute(b, finished)
+            with pytest.raises(NotPermittedError, match="who is not the analyst"):
+                b.round(finished).contribute()
             assert not receipt.exists()
-    sdk.contribute(b, finished)
+    b.round(finished).contribute()
     assert receipt.read_bytes() == honest
 
 
@@ -187,9 +187,9 @@ def test_a_receipt_for_other_bytes_is_refused(made: Consortium, finished: str) -
         with refusing_receipt(made, finished, signer(honest.model_copy(update=change))):
             receipt.unlink(missing_ok=True)
             with pytest.raises(NotPermittedError, match="the receipt is for"):
-                sdk.contribute(b, finished)
+                b.round(finished).contribute()
             assert not receipt.exists()
-    sdk.contribute(b, finished)
+    b.round(finished).contribute()
 
 
 @contextmanager
@@ -237,11 +237,11 @@ def test_a_downlink_that_is_not_the_analysts_answer_to_us_is_refused(made: Conso
     for forge, error in forgeries:
         with forged_downlink(made, finished, forge):
             with pytest.raises(error) as caught:
-                sdk.receive(b, finished)
+                b.round(finished).receive()
             assert caught.value.hint == error.hint
         assert not {path.name for path in directory.iterdir()} & {DOWNLINK_FILE, CHANGE_FILE, MODEL_FILE}
-    sdk.receive(b, finished)
-    assert len(sdk.predict(b, finished, rows(9, 4)).labels) == 4
+    b.round(finished).receive()
+    assert len(b.round(finished).predict(rows(9, 4)).labels) == 4
 
 
 def test_a_model_that_is_not_the_signed_one_is_refused(made: Consortium, finished: str) -> None:
@@ -251,10 +251,10 @@ def test_a_model_that_is_not_the_signed_one_is_refused(made: Consortium, finishe
     honest = blob.read_bytes()
     blob.write_bytes(honest[:-1] + bytes([honest[-1] ^ 1]))
     with pytest.raises(DigestMismatchError) as caught:
-        sdk.receive(c, finished)
+        c.round(finished).receive()
     assert exit_code(caught.value) == 4
     blob.write_bytes(honest)
-    sdk.receive(c, finished)
+    c.round(finished).receive()
 
 
 def test_the_analyst_cannot_choose_which_file_the_lead_forgets(

@@ -31,7 +31,6 @@ from user_client.errors import PassphraseError
 from user_client.sdk import Session
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.session import unix_now
-from user_client.sdk.terms import stored_terms
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows
 
@@ -160,7 +159,7 @@ def sent(made: Consortium, round_id: str, directory: Path) -> tuple[Matrix64, Ma
     payload = (directory / "collaborations" / round_id / "uplink.payload").read_bytes()
     numbers = np.frombuffer(payload, "<f4", count=(ROWS + FEATURES) * LATENT_DIM).astype(np.float64)
     rep, anchor_rep = np.split(numbers.reshape(-1, LATENT_DIM), [ROWS])
-    schema = stored_terms(made.sessions["hospital-b"], round_id).table_schema
+    schema = made.sessions["hospital-b"].round(round_id).terms.table_schema
     return rep, anchor_rep, encode_rows(rows(1, ROWS), schema)
 
 
@@ -197,7 +196,7 @@ def test_a_thief_cannot_speak_for_the_institution(
     for guess in GUESSES:
         with Session(stolen, passphrase=lambda guess=guess: guess) as thief:  # type: ignore[misc]  # bound at once
             try:
-                thief.status(round_id)
+                thief.round(round_id).status()
             except OdcError:
                 continue
             asked += 1
@@ -211,7 +210,7 @@ def test_a_thief_who_has_the_anchor_needs_no_passphrase(
 ) -> None:
     """No defence: what was sent lies open, so thief and member together are analyst and member together."""
     rep, anchor_rep, truth = sent(made, round_id, stolen)
-    anchor, _ = open_anchor(made.lead, round_id)
+    anchor, _ = open_anchor(made.lead, made.lead.round(round_id).directory)
     guess = rep @ np.linalg.pinv(colluders_basis(anchor, anchor_rep))
     error = reconstruction_error(truth, guess)
     got("thief and member, directory protected", error=error)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -16,37 +15,15 @@ from protocol.identity import fingerprint
 from protocol.messages import Role
 from runtime.files import read_bytes, write_whole
 from runtime.terminal import day, minute, printable
+from user_client import sdk
 from user_client.cli.options import AsJson, PassphraseFile, can_ask, open_session, options_of, show
-from user_client.custody.authority import Authority
 from user_client.custody.protection import protect as protect_directory
-from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.sdk import (
-    Approved,
-    Member,
-    NameMapping,
-    Revoked,
-    Session,
-    Waiting,
-    approve_checked,
-    approve_waiting,
-    check_request,
-    create_consortium,
-    invitations,
-    members,
-    read_authority,
-    unlock_root,
-    waiting_requests,
-)
-from user_client.sdk import invite as make_invitation
-from user_client.sdk import revoke as revoke_party
+from user_client.sdk import Approval, Approved, Member, NameMapping, Revoked, Session, Waiting
+from user_client.sdk.approval import AnalystUnreachable, ApprovalEvent, RequestRefused
 from user_client.sdk.consortium import ANALYST
 from user_client.transport import ATTEMPTS
 
 app = typer.Typer(no_args_is_help=True, help="The lead institution: root, invitations, certificates.")
-
-FIRST_PAUSE_S: Final = 0.1
-WATCH_S: Final = 2.0
-"""A watch looks again after the first, and less often while nobody comes."""
 
 
 @app.command()
@@ -64,15 +41,15 @@ def create(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Found a consortium: draw its root key here, and invite the analyst."""
+    """Found a consortium: generate its root key here, and invite the analyst."""
     secret = options_of(context).passphrase(passphrase_file, is_new=True)
     with open_session(context) as session:
         if protect:
             protect_directory(session.home, secret)
-        membership = create_consortium(
+        membership = sdk.create_consortium(
             session, name=name, party=party, analyst_url=analyst, passphrase=secret
         )
-        invitation = make_invitation(session, ANALYST, role="analyst")
+        invitation = sdk.invite(session, ANALYST, role="analyst")
         root = fingerprint(session.home.root().certificate)
     write_whole(analyst_invitation, invitation.to_json().encode())
     value = {
@@ -85,7 +62,7 @@ def create(
         value,
         lambda: (
             f"consortium {name}, root {root}\n"
-            "keep the state directory and the passphrase safe: they issue every certificate\n"
+            "keep the state directory and the passphrase safe: whoever has both can issue certificates\n"
             f"next: give {analyst_invitation} to the analyst, who runs `odc-analyst join`"
         ),
     )
@@ -101,10 +78,13 @@ def invite(
         Path | None, typer.Option(help="where to write it [default: PARTY.invitation.json]")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="take a name that was used before; its unused invitation ends")
+        bool,
+        typer.Option(
+            "--replace", help="allow a name that was used before; its unused invitation becomes invalid"
+        ),
     ] = False,
     ca: Annotated[
-        Path | None, typer.Option(help="the CA of the institution's own PKI, whose word we want for its key")
+        Path | None, typer.Option(help="require a certificate from the institution's own PKI: its CA")
     ] = None,
     name: Annotated[
         str | None,
@@ -112,14 +92,14 @@ def invite(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a one-time invitation for an institution. It holds a secret: send it like a password."""
+    """Write a one-time invitation for an institution. It contains a secret: send it like a password."""
     if (ca is None) != (name is None):
-        raise InputError("--ca and --name belong together: which CA, and whom it has to name")
-    mapping = NameMapping(read_authority(read_bytes(ca)), name) if ca and name is not None else None
+        raise InputError("--ca and --name must be given together: the CA, and the name in the certificate")
+    mapping = NameMapping(sdk.read_authority(read_bytes(ca)), name) if ca and name is not None else None
     path = out or Path(f"{party}.invitation.json")
     with open_session(context) as session:
         role: Role = "analyst" if party == ANALYST else "institution"
-        invitation = make_invitation(session, party, role=role, replace_earlier=replace, mapping=mapping)
+        invitation = sdk.invite(session, party, role=role, replace_earlier=replace, mapping=mapping)
     write_whole(path, invitation.to_json().encode())
     show(
         as_json,
@@ -130,19 +110,19 @@ def invite(
             "certificate_name": invitation.certificate_name,
         },
         lambda: (
-            f"invitation for {party} written to {path}; it ends in 14 days\n"
+            f"invitation for {party} written to {path}; it expires in 14 days\n"
             f"root to compare by telephone: {invitation.root_fingerprint}"
-            + (f"\nit has to come with its own certificate: {_mapping(mapping)}" if mapping else "")
+            + (f"\nit has to send its own certificate: {_mapping(mapping)}" if mapping else "")
         ),
     )
 
 
 @app.command(name="list")
 def list_(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show who holds a certificate, who was invited, and until when."""
+    """Show who has a certificate, who was invited, and when that ends."""
     with open_session(context) as session:
-        invited = invitations(session)
-        issued = members(session)
+        invited = sdk.invitations(session)
+        issued = sdk.members(session)
         now = session.clock()
     value = {
         "members": [_member(member) for member in issued],
@@ -166,10 +146,10 @@ def revoke(
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take back all certificates of a party; the analyst refuses them from then on."""
+    """Revoke all certificates of a party; the analyst refuses them from then on."""
     secret = options_of(context).passphrase(passphrase_file)
     with open_session(context) as session:
-        revoked = revoke_party(session, party, secret)
+        revoked = sdk.revoke(session, party, secret)
         path = session.home.revocations_path
     value = {
         "party": party,
@@ -187,7 +167,7 @@ def _revoked_text(party: str, revoked: Revoked, path: Path) -> Iterator[str]:
         yield f"{revoked.certificates} certificates of {party} are revoked; the analyst refuses them"
         yield (
             "members fetch the list with `odc revocations`; "
-            f"where the analyst itself is not believed, send them {path}"
+            f"if the analyst is not trusted to send it, send them {path}"
         )
 
 
@@ -200,125 +180,55 @@ def approve(
     ),
     host: Annotated[
         list[str] | None,
-        typer.Option(
-            help="a further name or address the analyst answers to, with --request; repeat for more"
-        ),
+        typer.Option(help="with --request: another name or address of the analyst; repeat for more"),
     ] = None,
-    party: Annotated[
-        list[str] | None, typer.Option(help="sign for this party alone; repeat for more")
-    ] = None,
+    party: Annotated[list[str] | None, typer.Option(help="sign only for this party; repeat for more")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="sign without asking")] = False,
     watch: Annotated[
         float,
         typer.Option(
-            help="seconds to go on signing, without asking, until all who are invited have joined; "
-            "with --request too"
+            help="sign without asking as requests come, until all who are invited have joined or for so many "
+            "seconds; can be combined with --request"
         ),
     ] = 0,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the requests for certificates at the analyst, or its own request file, and sign on consent."""
+    """Show requests for certificates, at the analyst or in its request file, and sign them if you agree."""
     with open_session(context, attempts=1 if watch else ATTEMPTS) as session:
-        work = _Approval(session, partial(options_of(context).passphrase, passphrase_file), set(party or ()))
+        passphrase = partial(options_of(context).passphrase, passphrase_file)
+        approval = Approval(session, passphrase, parties=party or (), report=partial(_report, session))
         approved: list[Approved] = []
         if request is not None:
-            approved += work.of_file(request, out, hosts=host or (), is_agreed=yes)
+            of_file = sdk.check_request(session, read_bytes(request), hosts=host or ())
+            _confirm([of_file], is_agreed=yes)
+            approved.append(approval.approve_file(of_file))
+            write_whole(out, approved[0].certificate.public_bytes(Encoding.PEM))
+            typer.echo(f"the certificate is in {out}", err=True)
         if watch:
-            approved += work.watch(watch)
-        elif request is None:
-            approved += work.once(is_agreed=yes)
+            approved += approval.watch(watch)
+        elif request is None and (waiting := approval.waiting()):
+            _confirm(waiting, is_agreed=yes)
+            approved += approval.approve(waiting)
     rows = [{"party": one.identity.name, "role": one.identity.role} for one in approved]
     show(
         as_json,
         {"approved": rows, "certificate": str(out) if request else None},
         lambda: "\n".join(f"approved {row['party']} as {row['role']}" for row in rows) or "no requests wait",
     )
-    if work.refused and not watch:
-        raise InvitationError("; ".join(work.refused))
+    if approval.refused and not watch:
+        raise InvitationError("; ".join(approval.refused))
 
 
-class _Approval:
-    """One sitting of the lead: signs for the parties chosen, or all, with a root key that is opened once."""
-
-    def __init__(self, session: Session, passphrase: Callable[[], str], parties: set[str]) -> None:
-        self._session, self._passphrase, self._parties = session, passphrase, parties
-        self.refused: list[str] = []
-        """Why requests cannot be signed, each once."""
-
-    @cached_property
-    def _root(self) -> Authority:
-        return unlock_root(self._session, self._passphrase())
-
-    def of_file(self, request: Path, out: Path, *, hosts: Sequence[str], is_agreed: bool) -> list[Approved]:
-        """Sign what the analyst has sent as a file, before it serves."""
-        waiting = check_request(self._session, read_bytes(request), hosts=hosts)
-        _confirm([waiting], is_agreed=is_agreed)
-        approved = approve_checked(self._session, waiting, self._root)
-        write_whole(out, approved.certificate.public_bytes(Encoding.PEM))
-        typer.echo(f"the certificate is in {out}", err=True)
-        return [approved]
-
-    def once(self, *, is_agreed: bool) -> list[Approved]:
-        waiting = self._waiting()
-        if not waiting:
-            return []
-        _confirm(waiting, is_agreed=is_agreed)
-        return approve_waiting(self._session, waiting, self._root)
-
-    def watch(self, seconds: float) -> list[Approved]:
-        """Sign what comes, and say so.
-
-        Neither a request that cannot be signed nor an analyst that is not there yet ends the watch.
-        """
-        _ = self._root  # while somebody is there to be asked, and to be told that the passphrase is wrong
-        approved: list[Approved] = []
-        end, pause_s, is_told = time.monotonic() + seconds, FIRST_PAUSE_S, False
-        while True:
-            try:
-                signed, is_told = self._signed_now(), False
-            except TlsFailedError:
-                raise  # waiting does not mend it
-            except ConnectionFailedError as error:
-                if time.monotonic() >= end:
-                    raise
-                if not is_told:
-                    typer.echo(f"{self._now()} {printable(error.detail)}; still watching", err=True)
-                signed, is_told = [], True
-            approved += signed
-            if not self._is_awaiting() or time.monotonic() >= end:
-                return approved
-            pause_s = FIRST_PAUSE_S if signed else pause_s
-            time.sleep(pause_s)
-            pause_s = min(1.25 * pause_s, WATCH_S)
-
-    def _signed_now(self) -> list[Approved]:
-        waiting = self._waiting()
-        approved = approve_waiting(self._session, waiting, self._root)
-        for one in waiting:
-            typer.echo(f"{self._now()} signed for {_in_words(one)}", err=True)
-        return approved
-
-    def _now(self) -> str:
-        return minute(self._session.clock())
-
-    def _waiting(self) -> list[Waiting]:
-        waiting, refused = waiting_requests(self._session)
-        for reason in refused:
-            if reason not in self.refused:
-                self.refused.append(reason)
-                typer.echo(f"cannot be signed: {printable(reason)}", err=True)
-        return [one for one in waiting if not self._parties or one.identity.name in self._parties]
-
-    def _is_awaiting(self) -> bool:
-        """Whether an institution still may answer an invitation of ours."""
-        now = self._session.clock()
-        return any(
-            one.role == "institution"
-            and one.expires_at > now
-            and (not self._parties or one.party in self._parties)
-            for one in invitations(self._session)
-        )
+def _report(session: Session, event: ApprovalEvent) -> None:
+    """Print what happens during an approval."""
+    if isinstance(event, RequestRefused):
+        line = f"cannot be signed: {printable(event.reason)}"
+    elif isinstance(event, AnalystUnreachable):
+        line = f"{minute(session.clock())} {printable(event.reason)}; still watching"
+    else:
+        line = f"{minute(session.clock())} signed for {_in_words(event.request)}"
+    typer.echo(line, err=True)
 
 
 def _confirm(waiting: Sequence[Waiting], *, is_agreed: bool) -> None:
@@ -330,7 +240,7 @@ def _confirm(waiting: Sequence[Waiting], *, is_agreed: bool) -> None:
     if not can_ask():
         names = ", ".join(one.identity.name for one in waiting)
         error = InputError(f"nobody has agreed to sign for {names}, and there is no terminal to ask at")
-        error.hint = "compare the keys, then sign with --yes, or for one with --party NAME --yes"
+        error.hint = "compare the keys, then sign all with --yes, or one with --party NAME --yes"
         raise error
     if not typer.confirm(f"Sign {len(waiting)} certificates?", err=True):
         raise InputError("nothing was signed")
@@ -345,7 +255,7 @@ def _in_words(one: Waiting) -> str:
         parts.append(f"server names {', '.join(one.hosts)}")
     lines = [", ".join(parts), f"  key {one.key_fingerprint}"]
     if one.mapping is not None:
-        lines.append(f"  its own certificate holds: {_mapping(one.mapping)}")
+        lines.append(f"  its own certificate is valid: {_mapping(one.mapping)}")
     return "\n".join(lines)
 
 

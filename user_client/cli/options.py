@@ -1,4 +1,4 @@
-"""What the commands share: options, the session they mean, and how they print."""
+"""What the commands share: options, the session, and printing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from user_client.sdk import Session, renew_in_time
 from user_client.transport import ATTEMPTS
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
-"""Less than this is over before a person has read the bar."""
+"""A smaller upload ends before a person has read the bar."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Options:
     def passphrase(self, file: Path | None = None, *, is_new: bool = False) -> str:
         """Return the passphrase of this directory: from a file, or from the person at the terminal.
 
-        The lead's is also the one of the root key. Whoever asks again gets the same.
+        At the lead it is also the passphrase of the root key. It is asked for once.
         """
         if self._passphrase is None:
             named = file or self.passphrase_file or path_in_environment("ODC_PASSPHRASE_FILE")
@@ -46,6 +46,7 @@ class Options:
 
 
 def path_in_environment(name: str) -> Path | None:
+    """Return the path in an environment variable, or None if it is empty or not set."""
     return Path(os.environ[name]) if os.environ.get(name) else None
 
 
@@ -54,7 +55,7 @@ def ask_passphrase(what: str, file: Path | None, *, is_new: bool) -> str:
     if file is not None:
         return read_text(file).strip()
     if not can_ask():
-        raise PassphraseNeededError(f"{what}: no file names it, and there is no terminal to ask at")
+        raise PassphraseNeededError(f"{what}: no file is named, and there is no terminal to ask at")
     return str(typer.prompt(what, hide_input=True, confirmation_prompt=is_new, err=True))
 
 
@@ -72,7 +73,7 @@ def options_of(context: typer.Context) -> Options:
 def open_session(context: typer.Context, *, attempts: int = ATTEMPTS) -> Iterator[Session]:
     """Yield the session of the institution the command was started for.
 
-    A command that talked to the analyst also sees to it that our certificate does not end unnoticed.
+    After a command that connected to the analyst, our certificate is renewed if it ends soon.
     """
     options = options_of(context)
     with Session(options.home, passphrase=options.passphrase, attempts=attempts) as session:
@@ -87,14 +88,15 @@ def show(as_json: bool, value: dict[str, Any], people: Callable[[], str]) -> Non
 
 
 def set_up_logging(verbose: bool) -> None:
-    told = "%(asctime)s %(name)s: %(message)s" if verbose else "odc: %(message)s"
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=told)
+    """Log warnings to the terminal, or all that happens."""
+    form = "%(asctime)s %(name)s: %(message)s" if verbose else "odc: %(message)s"
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=form)
     logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 @contextmanager
 def upload_progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback that draws a bar for people, on a terminal, when there is much to send."""
+    """Yield a callback that shows a progress bar on a terminal if there is much to send."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
         yield lambda _done, _all: None
@@ -109,7 +111,7 @@ def upload_progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def busy(as_json: bool, words: str) -> Iterator[None]:
-    """Show people, on a terminal, that something goes on whose end nobody knows."""
+    """Show on a terminal that a step of unknown length is under way."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
         yield
@@ -119,7 +121,8 @@ def busy(as_json: bool, words: str) -> Iterator[None]:
 
 
 CollaborationOption = Annotated[
-    str | None, typer.Option("--collaboration", "-c", help="its id; needed when there are several")
+    str | None,
+    typer.Option("--collaboration", "-c", help="id of the collaboration; needed if there are several"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite the file if it exists")]
@@ -134,7 +137,7 @@ PassphraseFile = Annotated[
 
 
 def refuse_to_overwrite(path: Path, *, force: bool, option: str = "--out") -> None:
-    """Raise `InputError` if a file would be lost that nobody gave up."""
+    """Raise `InputError` if the file exists and may not be overwritten."""
     if path.exists() and not force:
         raise InputError(f"{path} exists; name another with {option}, or overwrite it with --force")
 
@@ -148,7 +151,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file a person named that only they may read; raises `InputError`."""
+    """Write a file a person named so that only they can read it; raises `InputError`."""
     try:
         write_whole(path, data)
     except OSError as error:

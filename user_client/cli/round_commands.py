@@ -1,11 +1,16 @@
-"""The commands of a round: anchor, prepare, contribute, status, receive, predict."""
+"""The commands of a round: create the anchor, prepare, contribute, status, receive, predict."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import typer
@@ -14,6 +19,7 @@ from metering.client_traffic import total
 from metering.explanation import RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
 from protocol.errors import InputError
+from runtime.terminal import privacy_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -27,27 +33,51 @@ from user_client.cli.options import (
     write_output,
     write_private,
 )
-from user_client.cli.privacy import (
-    picture_shape,
-    prepared_text,
-    refuse_to_forget_options,
-    takes_privacy_options,
-)
-from user_client.sdk import (
-    PrivacyOptions,
-    create_anchor,
-    draw_picture,
-    explain_our_bytes,
-    own_model,
-    prepared_before,
-)
-from user_client.sdk import contribute as send_contribution
-from user_client.sdk import predict as predict_rows
-from user_client.sdk import prepare as prepare_uplink
-from user_client.sdk import receive as receive_downlink
+from user_client.sdk import Prepared, PrivacyOptions
 from user_client.tables import read_table, text_of
 
-anchor = typer.Typer(no_args_is_help=True, help="The anchor; drawn by the lead institution.")
+anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
+
+_HELP = {
+    "epsilon": "add Gaussian noise: every row becomes (epsilon, delta)-private; needs --delta and --clip",
+    "delta": "delta of the noise, far below 1 / rows, e.g. 1e-6",
+    "clip": "shorten rows to this length before the noise; a row of m features has at most length sqrt(m)",
+    "drop_below": "leave out rows (and labels) that keep less than this share hidden (epsilon-DR), e.g. 0.3",
+    "permute_rows": "send the rows in a random order that is not stored",
+    "perturb_basis": "draw the basis from the rows plus this times uniform noise, e.g. 0.05",
+}
+
+
+def _takes_privacy_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the privacy options to a command, which gets them as its argument ``options``."""
+    names = [field.name for field in fields(PrivacyOptions)]
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        options = PrivacyOptions(**{name: given.pop(name) for name in names})
+        command(**given, options=options)
+
+    own = [
+        parameter
+        for parameter in inspect.signature(command, eval_str=True).parameters.values()
+        if parameter.name != "options"
+    ]
+    added = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=Annotated[
+                bool if field.default is False else float | None,
+                typer.Option(f"--{field.name.replace('_', '-')}", help=_HELP[field.name]),
+            ],
+        )
+        for field in fields(PrivacyOptions)
+    ]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + added
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_options
 
 
 @anchor.command(name="create")
@@ -55,51 +85,55 @@ def create(
     context: typer.Context,
     table: Annotated[
         Path | None,
-        typer.Option("--table", help="CSV (also .gz) or Parquet with the feature columns: a public anchor"),
+        typer.Option(
+            "--table", help="for a public anchor: CSV (also .gz) or Parquet with the feature columns"
+        ),
     ] = None,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the anchor and seal it for each member; the analyst relays it unread."""
+    """Create the anchor and seal it for each member; the analyst relays it and cannot read it."""
     with open_session(context) as session:
-        chosen = session.choose(collaboration)
+        chosen = session.round(collaboration)
         with busy(as_json, "sealing the anchor"):
-            members = create_anchor(session, chosen, table)
-    value = {"collaboration_id": chosen, "sealed_for": members}
+            members = chosen.create_anchor(table)
+    value = {"collaboration_id": chosen.id, "sealed_for": members}
     show(as_json, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
 
 
-@takes_privacy_options
+@_takes_privacy_options
 def prepare(
     context: typer.Context,
     table: TableArgument,
     options: PrivacyOptions,
     threshold: Annotated[
-        float | None, typer.Option(help="say how many rows keep less than this share hidden, as 0.3")
+        float | None, typer.Option(help="report how many rows keep less than this share hidden, e.g. 0.3")
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option(help="PNG file to write: a few rows, what leaves of them, what collusion brings back"),
+        typer.Option(help="PNG file to write: a few rows, what leaves of them, what collusion could rebuild"),
     ] = None,
-    shape: Annotated[str | None, typer.Option(help="of a row as a picture, as 28x28")] = None,
+    shape: Annotated[
+        str | None, typer.Option(help="height and width of a row as a picture, e.g. 28x28")
+    ] = None,
     force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what would leave and the risk of it. Nothing is sent."""
-    size = picture_shape(picture, shape, table)
+    size = _picture_shape(picture, shape, table)
     if picture is not None:
         refuse_to_overwrite(picture, force=force, option="--picture")
     with open_session(context) as session:
-        chosen = session.choose(collaboration)
-        prepared = prepare_uplink(session, chosen, table, options, threshold=threshold)
+        chosen = session.round(collaboration)
+        prepared = chosen.prepare(table, options, threshold=threshold)
         if picture is not None:
-            write_private(picture, draw_picture(session, chosen, table, size))
-    value = {**asdict(prepared), "picture": str(picture) if picture else None}
-    show(as_json, value, lambda: prepared_text(prepared, picture))
+            write_private(picture, chosen.draw_picture(table, size))
+    value = {**prepared.to_json(), "picture": str(picture) if picture else None}
+    show(as_json, value, lambda: _prepared_text(prepared, picture))
 
 
-@takes_privacy_options
+@_takes_privacy_options
 def contribute(
     context: typer.Context,
     options: PrivacyOptions,
@@ -109,18 +143,20 @@ def contribute(
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send our one uplink. Run it again after a break: it goes on where it stopped."""
+    """Send our one uplink. Run it again after an interruption: it continues where it stopped."""
     if table is None and options != PrivacyOptions():
-        raise InputError("what is prepared was prepared with its options; name the table to change them")
+        raise InputError(
+            "privacy options need the table: the prepared uplink keeps the options it was prepared with"
+        )
     with open_session(context) as session:
-        chosen = session.choose(collaboration)
+        chosen = session.round(collaboration)
         if table is not None:
-            refuse_to_forget_options(prepared_before(session, chosen), options)
-            prepare_uplink(session, chosen, table, options)
+            _refuse_to_drop_options(chosen.prepared, options)
+            chosen.prepare(table, options)
         with upload_progress(as_json) as progress:
-            receipt = send_contribution(session, chosen, progress=progress)
+            receipt = chosen.contribute(progress=progress)
     value = {
-        "collaboration_id": chosen,
+        "collaboration_id": chosen.id,
         "payload_bytes": receipt.payload_bytes,
         "received_at": receipt.received_at,
         "uplink_digest": receipt.uplink_digest.hex(),
@@ -128,19 +164,24 @@ def contribute(
     show(
         as_json,
         value,
-        lambda: f"the analyst has our {receipt.payload_bytes:,} bytes and signed for them\nnext: odc receive",
+        lambda: (
+            f"the analyst has received our {receipt.payload_bytes:,} bytes and signed a receipt\n"
+            "next: odc receive"
+        ),
     )
 
 
 def status(
     context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
 ) -> None:
-    """Show our collaborations, whom they wait for, and what we have sent and received."""
+    """Show our collaborations, whom they wait for, and how many bytes we have sent and received."""
     with open_session(context) as session:
         membership = session.membership
-        rows = [session.status(collaboration)] if collaboration else session.collaborations()
+        rows = [session.round(collaboration).status()] if collaboration else session.collaborations()
     traffic = total(session.home.traffic_path)
-    explained = {row["collaboration_id"]: explain_our_bytes(session, row["collaboration_id"]) for row in rows}
+    explained = {
+        found: session.round(found).explain_bytes() for found in (row["collaboration_id"] for row in rows)
+    }
     value = {
         "party": membership.party,
         "role": membership.role,
@@ -159,23 +200,23 @@ def receive(
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch our one downlink: a change-of-basis matrix and the model, or predictions to train our own on."""
+    """Fetch our one downlink: change of basis and model, or predictions to train our own model on."""
     with open_session(context) as session:
-        chosen = session.choose(collaboration)
-        with busy(as_json, "waiting for the downlink, and learning from it"):
-            manifest = receive_downlink(session, chosen, wait_s=wait)
-        found = own_model(session, chosen) if manifest.has_anchor_predictions else None
+        chosen = session.round(collaboration)
+        with busy(as_json, "waiting for the downlink, and training on it"):
+            manifest = chosen.receive(wait_s=wait)
+        found = chosen.own_model() if manifest.has_anchor_predictions else None
     sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
     value = {
-        "collaboration_id": chosen,
+        "collaboration_id": chosen.id,
         "payload_bytes": sum(sizes.values()),
         "arrays": sizes,
         "model_parameters": manifest.model_parameters,
         "held_out_agreement": found.held_out_agreement if found else None,
     }
     trained = (
-        "our own model is trained: it names the analyst's class for"
-        f" {found.held_out_agreement:.1%} of the anchor rows it had not seen\n"
+        "our own model is trained: it predicts the same class as the analyst's model for"
+        f" {found.held_out_agreement:.1%} of the anchor rows it was not trained on\n"
         if found
         else ""
     )
@@ -188,21 +229,21 @@ def predict(
     out: Annotated[Path, typer.Option(help="CSV file to write")] = Path("predictions.csv"),
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="column of the table to write before the prediction, as a number of the patient"),
+        typer.Option(help="column of the table to write before the prediction, such as a patient number"),
     ] = None,
     force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict on this machine: label and probabilities for each row, in the order of the table."""
+    """Predict on this machine: label and probabilities of each row, in the order of the table."""
     if out.exists() and table.exists() and out.samefile(table):
-        raise InputError(f"{out} is the table itself; name another file with --out")
+        raise InputError(f"{out} is the table itself: name another file with --out")
     refuse_to_overwrite(out, force=force)
     with open_session(context) as session:
-        chosen = session.choose(collaboration)
+        chosen = session.round(collaboration)
         rows = read_table(table)
         columns: dict[str, Any] = {name: text_of(rows, name) for name in keep or []}
-        predictions = predict_rows(session, chosen, rows)
+        predictions = chosen.predict(rows)
     found: dict[str, Any] = {"prediction": predictions.labels}
     for index, name in enumerate(predictions.classes):
         found[f"probability_{name}"] = predictions.probabilities[:, index]
@@ -235,3 +276,95 @@ def _status_text(value: dict[str, Any], explained: dict[str, RoundExplanation | 
     for kind, sums in sorted(value["traffic_bytes"].items()):
         lines.append(f"  {kind:<9} {sums['sent']:>12,} bytes sent {sums['received']:>12,} received")
     return "\n".join(lines)
+
+
+def _refuse_to_drop_options(prepared: Prepared | None, options: PrivacyOptions) -> None:
+    """Raise `InputError` if a table prepared with privacy options would be sent without any."""
+    if options == PrivacyOptions() and prepared is not None and prepared.options != options:
+        error = InputError("the uplink was prepared with privacy options, and the command line has none")
+        error.hint = (
+            "nothing was sent; send what is prepared with `odc contribute`, or give the options again"
+        )
+        raise error
+
+
+def _picture_shape(picture: Path | None, shape: str | None, table: Path) -> tuple[int, int]:
+    """Return height and width of a row as a picture; raises `InputError`."""
+    if picture is not None and picture.exists() and table.exists() and picture.samefile(table):
+        raise InputError(f"{picture} is the table itself: name another file with --picture")
+    if (picture is None) != (shape is None):
+        raise InputError("--picture FILE and --shape HEIGHTxWIDTH must be given together")
+    found = re.fullmatch(r"([1-9]\d{0,5})x([1-9]\d{0,5})", shape or "1x1")
+    if found is None:
+        raise InputError("--shape must be HEIGHTxWIDTH, such as 28x28")
+    return int(found[1]), int(found[2])
+
+
+def _prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
+    """Return what would leave and its risk, for people."""
+    lines = [
+        f"{prepared.rows} rows of {prepared.features} encoded features become"
+        f" {prepared.latent_dim} numbers each; this would leave, once:"
+    ]
+    for array in prepared.arrays:
+        shape = " x ".join(map(str, array.shape))
+        lines.append(f"  {array.name:<12} {shape:>14} {array.dtype}  {array.payload_bytes:>12,} bytes")
+    lines.append(
+        f"  in all {prepared.payload_bytes:,} bytes; the paper's formula (3) {prepared.formula_bytes:,.0f}"
+    )
+    lines += _treatment(prepared) + _risk(prepared)
+    if prepared.table_rows == 0:
+        lines.append("there are no rows: this institution would receive the model without contributing to it")
+    if picture is not None:
+        lines.append(
+            f"a few rows, what leaves of them, what collusion could rebuild: {picture}; do not share it"
+        )
+    lines.append("nothing was sent\nnext: odc contribute")
+    return "\n".join(lines)
+
+
+def _treatment(prepared: Prepared) -> list[str]:
+    lines = [f"the manifest states: {words}" for words in privacy_in_words(prepared.privacy)]
+    if prepared.noise_sigma is not None:
+        lines.append(
+            f"the noise on each encoded feature has a standard deviation of {prepared.noise_sigma:.3g}"
+        )
+    if prepared.rows < prepared.table_rows:
+        lines.append(f"{prepared.table_rows - prepared.rows} of {prepared.table_rows} rows stay here")
+    return lines
+
+
+def _risk(prepared: Prepared) -> list[str]:
+    if (hidden := prepared.hidden_share) is None:
+        return []
+    row = "row" if prepared.collusion_error is None else "noisy row"
+    lines = [
+        f"if the analyst and a member collude, a {row} keeps hidden (epsilon-DR):"
+        f" at least {hidden.minimum:.1%}, median {hidden.median:.1%}"
+    ]
+    if (error := prepared.collusion_error) is not None:
+        lines.append(
+            f"  what they rebuild differs from the row without noise by at least {error.minimum:.1%},"
+            f" median {error.median:.1%}"
+        )
+    if (found := prepared.threshold) is not None:
+        lines += [
+            f"  {found.rows_below} rows keep less than {found.threshold:.3g} hidden;"
+            " a smaller latent dimension hides more:",
+            f"  {_at_most(found.largest_latent_dim)} would do for all rows,"
+            f" {_at_most(found.largest_latent_dim_for_99_percent)} for 99 % of them",
+        ]
+    values = np.array(prepared.singular_values)
+    if energy := float(np.square(values).sum()):
+        shares = np.cumsum(np.square(values)) / energy
+        first = [str(1 + int((shares < share).sum())) for share in (0.5, 0.9, 0.99)]
+        shown = " ".join(f"{value:.3g}" for value in values[:6])
+        lines.append(
+            f"singular values {shown}{' ...' if len(values) > 6 else ''};"
+            f" 50 %, 90 % and 99 % of their squares are in the first {first[0]}, {first[1]} and {first[2]}"
+        )
+    return lines
+
+
+def _at_most(latent_dim: float) -> str:
+    return f"{latent_dim:g} or less" if latent_dim else "none"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated
 
-import tomli_w
 import typer
 
 from protocol.codec import digest
 from protocol.consent import plain_words_digest
-from protocol.errors import InputError
-from protocol.terms import WELL_PREDICTED_ROWS, RowType, Terms
+from protocol.terms import Terms
 from runtime.files import write_whole
 from user_client.cli.options import (
     AsJson,
@@ -24,9 +22,8 @@ from user_client.cli.options import (
     show,
 )
 from user_client.errors import TableError
-from user_client.sdk import accept_terms, fetch_terms, plain_words
-from user_client.sdk.terms import were_shown
-from user_client.tables import draft_schema, misfits, read_table
+from user_client.sdk import draft_terms, plain_words
+from user_client.tables import misfits, read_table
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
 
@@ -36,75 +33,57 @@ def draft(
     table: TableArgument,
     label: Annotated[str, typer.Option(help="column to predict")],
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
-    title: Annotated[str, typer.Option(help="what the collaboration is called")] = "Untitled collaboration",
+    title: Annotated[str, typer.Option(help="title of the collaboration")] = "Untitled collaboration",
     latent_dim: Annotated[
-        int | None, typer.Option(help="numbers a row becomes [default: half of the features]")
+        int | None, typer.Option(help="how many numbers a row becomes [default: half of the features]")
     ] = None,
     rep_dtype: Annotated[
         str, typer.Option(help="number type of what leaves: f2, f4, f8, or i1 for scaled 8-bit integers")
     ] = "f4",
     out_of_range: Annotated[
-        str, typer.Option(help="what a number outside its range is at any institution: refuse or clip")
+        str, typer.Option(help="what every institution does with a number outside its range: refuse or clip")
     ] = "refuse",
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     nri: Annotated[
         bool,
-        typer.Option("--nri", help="every institution forgets its basis: predictions for the anchor return"),
+        typer.Option(
+            "--nri", help="every institution erases its basis, and receives predictions for the anchor"
+        ),
     ] = False,
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draft terms from our own table, to correct by hand and send to the analyst. Nothing is sent."""
+    """Draft terms from our own table, to be corrected by hand. Nothing is sent."""
     refuse_to_overwrite(out, force=force)
-    if out_of_range not in ("refuse", "clip"):
-        raise InputError(f"--out-of-range must be refuse or clip, got {out_of_range}")
-    if rep_dtype not in get_args(RowType):
-        raise InputError(f"--rep-dtype must be one of {', '.join(get_args(RowType))}, got {rep_dtype}")
-    schema = draft_schema(read_table(table), label, exclude or (), out_of_range=out_of_range)
-    features = sum(
-        len(column["levels"]) if column["kind"] == "categorical" else 1 for column in schema["columns"]
+    drafted = draft_terms(
+        table,
+        label=label,
+        parties=party,
+        title=title,
+        latent_dim=latent_dim,
+        rep_dtype=rep_dtype,
+        out_of_range=out_of_range,
+        exclude=exclude or (),
+        nri=nri,
     )
-    wanted = latent_dim if latent_dim is not None else max(1, features // 2)
-    if not 1 <= wanted <= features:
-        raise InputError(f"latent dimension must lie between 1 and the {features} features, got {wanted}")
-    content: dict[str, Any] = {
-        "title": title,
-        "purpose": "",
-        "parties": party,
-        "lead": party[0],
-        "latent_dim": wanted,
-        "rep_dtype": rep_dtype,
-        **(_forgetting(features) if nri else {"anchor": {"kind": "haar", "rows": features}}),
-        "alignment": {"method": "isotropic"},
-        "model": {"kind": "mlp", "hidden_units": 256, "learning_rate": 0.002},
-        "table_schema": schema,
-    }
-    write_whole(out, tomli_w.dumps(content).encode())
+    write_whole(out, drafted.to_toml().encode())
     show(
         as_json,
-        {"terms": str(out), "features": features, "latent_dim": wanted},
+        {"terms": str(out), "features": drafted.features, "latent_dim": drafted.latent_dim},
         lambda: (
-            f"terms with {features} encoded features written to {out}\n"
-            "check it line by line: classes, levels, ranges and medians of this table go to every member\n"
+            f"terms with {drafted.features} encoded features written to {out}\n"
+            "check it line by line: every member will see the classes, levels, ranges and medians in it\n"
             "next: send the file to the analyst, who runs `odc-analyst collaboration create`"
         ),
     )
 
 
-def _forgetting(features: int) -> dict[str, Any]:
-    """What terms of the NRI-DC mode say otherwise (docs/nri.md)."""
-    return {
-        "downlink": "anchor-predictions",
-        "anchor": {"kind": "gaussian", "rows": WELL_PREDICTED_ROWS * features},
-    }
-
-
 @app.command(name="show")
 def show_(context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False) -> None:
-    """Say in plain words what leaves, what comes back and to whom."""
+    """Explain in plain words what leaves, what comes back and to whom."""
     with open_session(context) as session:
-        terms = fetch_terms(session, session.choose(collaboration))
+        terms = session.round(collaboration).fetch_terms()
     show(
         as_json,
         {
@@ -127,9 +106,9 @@ def check(
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Hold our table to the terms, signed or not: every column that does not fit, and why."""
+    """Check our table against the terms, signed or not: list every column that does not fit, and why."""
     with open_session(context) as session:
-        schema = fetch_terms(session, session.choose(collaboration), keep=False).table_schema
+        schema = session.round(collaboration).fetch_terms(keep=False).table_schema
     rows = read_table(table)
     found = misfits(rows, schema)
     value = {
@@ -161,16 +140,12 @@ def accept(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sign the terms, and with them the very text that `odc terms show` prints."""
+    """Sign the terms together with the exact text that `odc terms show` prints."""
     with open_session(context) as session:
-        chosen = session.choose(collaboration)
-        if not were_shown(session, chosen):
-            typer.echo(plain_words(fetch_terms(session, chosen)), err=True)
-        terms = accept_terms(
-            session,
-            chosen,
-            accept_row_revealing_model=accept_row_revealing_model,
-        )
+        chosen = session.round(collaboration)
+        if not chosen.terms_were_shown:
+            typer.echo(plain_words(chosen.fetch_terms()), err=True)
+        terms = chosen.accept(accept_row_revealing_model=accept_row_revealing_model)
         party = session.membership.party
     value = {
         "collaboration_id": terms.collaboration_id,

@@ -1,7 +1,6 @@
 """The consortium's root: an offline key under a passphrase that issues every certificate.
 
-The names in a certificate are the lead's words from its invitation; of the request only the key is
-taken over.
+The names in a certificate come from the lead's invitation; only the key is taken from the request.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from user_client.custody.passphrase import lock, unlock
 ROOT_VALIDITY: Final = timedelta(days=3650)
 MEMBER_VALIDITY: Final = timedelta(days=365)
 _BACKDATED: Final = timedelta(hours=1)
-"""Clocks of institutions differ; a certificate made now must hold there already."""
+"""Clocks of institutions differ; a certificate issued now must be valid there at once."""
 _PublicKey = ec.EllipticCurvePublicKey
 
 
@@ -46,7 +45,7 @@ class Authority:
 
     @classmethod
     def create(cls, name: str, *, now: int) -> Authority:
-        """Draw a new root for a consortium; its id is drawn with it."""
+        """Generate the root of a new consortium, and the id of the consortium with it."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [
@@ -72,24 +71,24 @@ class Authority:
 
     @classmethod
     def from_bytes(cls, data: bytes, certificate: x509.Certificate) -> Authority:
-        """Take the key from its `private_bytes`."""
+        """Return the authority whose key has these `private_bytes`."""
         key = load_der_private_key(data, None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise CertificateRefusedError("the root key is not an ECDSA key")
         return cls(key, certificate)
 
     def lock(self, passphrase: str) -> bytes:
-        """Return the key for the disk."""
+        """Return the key encrypted under a passphrase."""
         return lock(self.private_bytes(), passphrase)
 
     def private_bytes(self) -> bytes:
-        """Return the key for a vault: nowhere else may it lie like this."""
+        """Return the key unencrypted, for a vault and nothing else."""
         return self._key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
     def issue(
         self, public_key: _PublicKey, identity: Identity, *, hosts: Sequence[str] = (), now: int
     ) -> x509.Certificate:
-        """Certify a member. ``hosts`` are the names and addresses a server answers to."""
+        """Return a certificate for a member; ``hosts`` are the names and addresses of a server."""
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
         if hosts:
             purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
@@ -115,7 +114,7 @@ class Authority:
     def revoke(self, revoked: Mapping[int, int], *, number: int, now: int) -> bytes:
         """Return a revocation list (DER) of serial numbers and the times at which they were revoked.
 
-        It holds until the root ends: whoever has no newer one goes on refusing these.
+        It is valid as long as the root: whoever has no newer list keeps refusing these certificates.
         """
         moment = datetime.fromtimestamp(now, UTC)
         builder = (

@@ -3,30 +3,20 @@
 ::
 
     membership.json  key.pem  certificate.pem  root.pem     who we are
-    invitation.json                                         while joining; erased afterwards
+    invitation.json                                         while joining; removed afterwards
     consortium/                                             the lead institution only
         root.locked  root.pem  invitations/ID.json
-        issued/SERIAL.pem                               every certificate this root has issued
-        mappings/PARTY.json                             CA and name of parties with a PKI of their own
-    revocations.crl                                     the newest revocation list we know
-    renewal.odc                                         while our certificate is renewed
-    collaborations/ID/
-        terms.odc  acceptance.odc  sealing.key  anchor.odc  signed messages, and the key to the anchor
-        anchors.odc                                         the lead only: the anchor, sealed for each member
-        anchor.matrix                                       of a public anchor, sealed
-        anchors.odc                                         the lead only: the anchor, sealed for each member
-        basis.npy                                           F_i: never leaves
-        uplink.odc  uplink.payload  prepared.json           what leaves
-        receipt.odc  downlink.odc  change_of_basis.bin  model.onnx
-        ledger.odc  ledger.refused.odc              the longest ledger that held, the last that did not
-        own_model.npz                                       t_i, under NRI-DC in the place of the two
-        forgotten.odc                                       our word on what was erased, and when
-    analyst.json                                            what the analyst said of itself, for a day
+        issued/SERIAL.pem                                   every certificate this root has issued
+        mappings/PARTY.json                                 CA and name of parties with a PKI of their own
+    revocations.crl                                         the newest revocation list we know
+    renewal.odc                                             while our certificate is renewed
+    collaborations/ID/                                      one round (`round_directory`)
+    analyst.json                                            wire versions of the analyst, for a day
     traffic.jsonl                                           bytes on the wire, by kind: counts only
     storage.locked                                          if a passphrase protects this directory
 
-In a protected directory what `SECRETS` names lies sealed (`vault`), and ``key.pem`` is an encrypted PEM,
-which the TLS library opens by itself: no plain key touches the disk.
+In a protected directory the files that `SECRETS` names are sealed (`vault`), except for ``key.pem``, which is
+an encrypted PEM that the TLS library opens by itself: no plain key is written to the disk.
 """
 
 from __future__ import annotations
@@ -66,7 +56,7 @@ SECRETS: Final = (
     "collaborations/*/basis.npy",
     "collaborations/*/prepared.json",
 )
-"""Every file that holds a secret. `Home.write_secret` writes no other, so that none is forgotten here."""
+"""Every file that contains a secret. `Home.write_secret` writes no other, so this list is complete."""
 
 
 @contextmanager
@@ -81,18 +71,18 @@ def exclusive(directory: Path) -> Iterator[None]:
 
 
 def is_encrypted(pem: bytes) -> bool:
-    """Whether a private key in PEM needs a password."""
+    """Return whether a private key in PEM needs a password."""
     return pem.startswith(b"-----BEGIN ENCRYPTED")
 
 
 def key_pem(key: PrivateKeyTypes, password: bytes | None) -> bytes:
-    """Return a private key for the disk."""
+    """Return a private key in PEM, encrypted if there is a password."""
     protection = BestAvailableEncryption(password) if password else NoEncryption()
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, protection)
 
 
 def revocations_der(data: bytes) -> bytes:
-    """Return a revocation list as it is sent, from a file; raises `CertificateRefusedError`."""
+    """Return a revocation list in DER, from a file in DER or PEM; raises `CertificateRefusedError`."""
     if not data.startswith(b"-----BEGIN"):
         return data
     try:
@@ -111,7 +101,7 @@ class Membership:
     role: Role
     party: str
     certificate_name: str | None = None
-    """Our name in our own PKI, if the lead wants its word for our key."""
+    """Our name in our own PKI, if the lead requires a certificate from it."""
 
     @property
     def identity(self) -> Identity:
@@ -119,7 +109,7 @@ class Membership:
 
 
 class Home:
-    """Reads and writes the state directory; knows where things lie, and how the secret ones do.
+    """Reads and writes the state directory; knows the place of each file, and how secret ones are stored.
 
     Parameters
     ----------
@@ -180,70 +170,72 @@ class Home:
         return self.path / "traffic.jsonl"
 
     def collaboration(self, collaboration_id: str) -> Path:
-        """Return where one round's files lie; raises `InputError` for what is no id.
+        """Return the directory of one round; raises `InputError` if the id is malformed.
 
-        The id comes from a person or from the analyst: neither may name a place outside.
+        The id comes from a person or from the analyst, and must not lead outside the state directory.
         """
         if not re.fullmatch("[0-9a-f]{32}", collaboration_id):
             raise InputError("a collaboration's id is 32 hexadecimal digits; `odc status` shows it")
         return self.path / "collaborations" / collaboration_id
 
     def make_key(self) -> ec.EllipticCurvePrivateKey:
-        """Return the identity key, drawn here if there is none yet; it is never replaced."""
+        """Return the identity key; generate it if there is none. It is never replaced."""
         if not self.key_path.exists():
             self.write_key(ec.generate_private_key(ec.SECP256R1()))
         return self.key()
 
     def adopt_key(self, key: ec.EllipticCurvePrivateKey) -> None:
-        """Take a key drawn elsewhere for the identity key; raises `InputError` if there is another."""
+        """Use a key generated elsewhere as the identity key; raises `InputError` if there is another."""
         if not self.key_path.exists():
             self.write_key(key)
         elif not same_key(self.key().public_key(), key.public_key()):
             error = InputError(f"{self.path} has another key already, and a key is never replaced")
-            error.hint = "join with the key from before, or in a new state directory: `odc --home DIR`"
+            error.hint = "join with the key from before, or use a new state directory: `odc --home DIR`"
             raise error
 
     def write_key(self, key: PrivateKeyTypes) -> None:
-        """Keep the identity key, encrypted if the directory is protected."""
+        """Store the identity key, encrypted if the directory is protected."""
         vault = self._unlocked()
         write_whole(self.key_path, key_pem(key, vault.key_password if vault else None))
 
     def key(self) -> ec.EllipticCurvePrivateKey:
+        """Return the identity key; raises `NotJoinedError` or `CertificateRefusedError`."""
         key = load_pem_private_key(self._read("key.pem"), self.key_password())
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise CertificateRefusedError(f"{self.key_path} is not an ECDSA key")
         return key
 
     def key_password(self) -> bytes | None:
-        """Return what opens ``key.pem``; None if it lies open."""
+        """Return the password of ``key.pem``; None if it is not encrypted."""
         vault = self._unlocked()
         if is_encrypted(self._read("key.pem")) == (vault is None):
-            raise self._on_the_wrong_side(self.key_path)
+            raise self._wrongly_stored(self.key_path)
         return vault.key_password if vault else None
 
     def is_protected(self) -> bool:
-        """Whether a passphrase is needed for what is secret here."""
+        """Return whether the secrets here are sealed under a passphrase."""
         return self.storage_key_path.exists()
 
     @property
     def is_unlocked(self) -> bool:
+        """Whether the passphrase of a protected directory is known already."""
         return self._vault is not None
 
     def unlock(self, passphrase: str) -> Vault:
-        """Open a protected directory for this object; raises `PassphraseError`, or `InputError`."""
+        """Open the vault of a protected directory; raises `PassphraseError`, or `InputError`."""
         if not self.is_protected():
             raise InputError(f"{self.path} is not protected by a passphrase")
         self._vault = Vault.unlock(self.storage_key_path.read_bytes(), passphrase)
         return self._vault
 
     def make_storage_key(self, passphrase: str) -> None:
-        """Draw the key that seals what is secret here, and lock it: from now on a passphrase is needed."""
+        """Generate the key that seals the secrets here, and lock it: the directory is now protected."""
         vault = Vault.create()
         write_whole(self.storage_key_path, vault.lock(passphrase))
         self._vault = vault
 
     def secrets(self) -> list[Path]:
-        """Return the files that hold secrets, as far as there are any."""
+        """Return the files of `SECRETS` that exist."""
         return sorted(path for pattern in SECRETS for path in self.path.glob(pattern))
 
     def write_secret(self, path: Path, *parts: bytes | memoryview) -> None:
@@ -265,11 +257,11 @@ class Home:
         """
         data, vault = path.read_bytes(), self._unlocked()
         if is_sealed(data) == (vault is None):
-            raise self._on_the_wrong_side(path)
+            raise self._wrongly_stored(path)
         return vault.open(path.relative_to(self.path).as_posix(), data) if vault else data
 
     def _unlocked(self) -> Vault | None:
-        """The vault of a protected directory, opened at most once: that takes half a second."""
+        """Return the vault of a protected directory, opened at most once, or None."""
         if not self.is_protected():
             return None
         if self._vault is None:
@@ -278,20 +270,21 @@ class Home:
             self.unlock(self._passphrase())
         return self._vault
 
-    def _on_the_wrong_side(self, path: Path) -> UnreadableFileError:
+    def _wrongly_stored(self, path: Path) -> UnreadableFileError:
         if not self.is_protected():
             error = UnreadableFileError(path, f"it is sealed, and {self.storage_key_path.name} is missing")
             error.hint = "restore the state directory whole from a backup"
         else:
-            error = UnreadableFileError(path, "it lies open in a protected directory")
-            error.hint = "`odc protect` did not come to its end: run it again, it goes on"
+            error = UnreadableFileError(path, "it is not sealed, in a protected directory")
+            error.hint = "`odc protect` was interrupted: run it again, it continues"
         return error
 
     def certificate(self) -> x509.Certificate:
+        """Return our certificate."""
         return load_certificate(self._read("certificate.pem"))
 
     def root(self) -> TrustRoot:
-        """Return what we believe certificates by, with the revocation list if we know one."""
+        """Return the consortium's root, with the newest revocation list we have."""
         root = TrustRoot(load_certificate(self._read("root.pem")))
         if self.revocations_path.exists():
             root.adopt(revocations_der(self.revocations_path.read_bytes()))
@@ -311,21 +304,22 @@ class Home:
     def write_membership(
         self, membership: Membership, certificate: x509.Certificate, root: x509.Certificate
     ) -> None:
-        """Keep a membership; ``membership.json`` comes last, so a broken join is no join."""
+        """Store a membership; ``membership.json`` is written last, so an interrupted join does not count."""
         write_whole(self.root_path, root.public_bytes(Encoding.PEM))
         write_whole(self.certificate_path, certificate.public_bytes(Encoding.PEM))
         write_whole(self.path / "membership.json", json.dumps(asdict(membership), indent=2).encode())
 
     def write_revocations(self, der: bytes) -> None:
-        """Keep a revocation list, in the form that TLS reads."""
+        """Store a revocation list in PEM, which the TLS library reads."""
         crl = x509.load_der_x509_crl(der)
         write_whole(self.revocations_path, crl.public_bytes(Encoding.PEM))
 
     def write_certificate(self, certificate: x509.Certificate) -> None:
-        """Put a newer certificate of our key in the place of the old one."""
+        """Replace our certificate by a newer one for the same key."""
         write_whole(self.certificate_path, certificate.public_bytes(Encoding.PEM))
 
     def is_joined(self) -> bool:
+        """Return whether this institution belongs to a consortium."""
         return (self.path / "membership.json").exists()
 
     def _read(self, name: str) -> bytes:

@@ -25,7 +25,7 @@ class KeyStream:
 
     @classmethod
     def fresh(cls, purpose: str) -> KeyStream:
-        """A stream nobody can repeat: its seed is drawn here and kept nowhere."""
+        """Return a stream that nobody can repeat: its seed is random and not stored."""
         return cls(secrets.token_bytes(SEED_BYTES), purpose)
 
     def read(self, count: int) -> bytes:

@@ -1,6 +1,6 @@
-"""Bytes under a passphrase: scrypt (RFC 7914) and ChaCha20-Poly1305.
+"""Encrypt bytes under a passphrase: scrypt (RFC 7914) and ChaCha20-Poly1305.
 
-The root key of a lead, and the storage key of a directory that is protected (`vault`).
+It is used for the root key of a lead, and for the storage key of a protected directory (`vault`).
 
 Layout: the line ``odc-scrypt-v1``, one byte log2(N), a 16-byte salt, a 12-byte nonce, the ciphertext.
 Everything before the nonce is authenticated with it.
@@ -22,7 +22,7 @@ _MAGIC: Final = b"odc-scrypt-v1\n"
 _SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
 LOG2_N: Final = 17
-"""128 MiB and about half a second: interactive, and what OWASP asks for with r = 8, p = 1."""
+"""128 MiB and about half a second: acceptable at a terminal, and what OWASP recommends for r = 8, p = 1."""
 _MAX_LOG2_N: Final = 20
 _MIN_CHARS: Final = 8
 
@@ -51,7 +51,7 @@ def unlock(locked: bytes, passphrase: str) -> bytes:
     header, rest = locked[:header_bytes], locked[header_bytes:]
     log2_n = header[len(_MAGIC)] if len(header) == header_bytes else 0
     if not header.startswith(_MAGIC) or not 1 <= log2_n <= _MAX_LOG2_N or len(rest) < _NONCE_BYTES:
-        raise PassphraseError("the file is not one that a passphrase opens")
+        raise PassphraseError("the file is not encrypted under a passphrase")
     key = _key(passphrase, header[-_SALT_BYTES:], log2_n)
     try:
         return ChaCha20Poly1305(key).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], header)

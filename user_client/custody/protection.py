@@ -1,7 +1,7 @@
-"""Put a state directory under a passphrase, take it from under it, or change the passphrase.
+"""Seal a state directory under a passphrase, unseal it, or change the passphrase.
 
-Each file is replaced whole, and what is done already is passed over: a command that was killed in the
-middle is run again and goes on. Until then whoever meets a file on the wrong side says so.
+Each file is replaced whole, and files that are done already are skipped: a command that was killed is run
+again and continues. Until then, reading a file that is sealed or not against expectation is an error.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from user_client.custody.vault import is_sealed
 
 
 def protect(home: Home, passphrase: str) -> None:
-    """Seal every secret in the directory under a passphrase, and those that are to come.
+    """Seal every secret in the directory under a passphrase, and every secret written from now on.
 
-    In the lead's directory the passphrase is the one of the root key, which is sealed with the rest: one
-    passphrase opens one directory.
+    In the lead's directory it must be the passphrase of the root key, which is sealed like the other secrets:
+    one passphrase opens one directory.
 
     Raises
     ------
     PassphraseError
-        If it is not the one of the root key, or of a directory that is protected already.
+        If it is not the passphrase of the root key, or of a directory that is protected already.
     BusyError
         If another command is at work there.
     """
@@ -53,7 +53,7 @@ def _root_key(home: Home, passphrase: str) -> bytes | None:
 
 
 def unprotect(home: Home, passphrase: str) -> None:
-    """Write every secret as it is again; the root key of a lead stays locked by the passphrase.
+    """Store every secret unsealed again; the root key of a lead stays locked by the passphrase.
 
     Raises `PassphraseError`, or `BusyError` if another command is at work there.
     """
@@ -71,7 +71,7 @@ def unprotect(home: Home, passphrase: str) -> None:
 
 
 def change_passphrase(home: Home, passphrase: str, new: str) -> None:
-    """Lock the storage key by another passphrase. What it seals stays as it is.
+    """Lock the storage key by another passphrase. The sealed files do not change.
 
     Raises `PassphraseError`, `InputError` if the new one is too short, or `BusyError`.
     """
@@ -82,7 +82,7 @@ def change_passphrase(home: Home, passphrase: str, new: str) -> None:
 
 @contextmanager
 def _alone(home: Home) -> Iterator[None]:
-    """Keep other commands out, and remove what killed ones left half written."""
+    """Keep other commands out, and remove the unfinished files that killed commands left."""
     with ExitStack() as stack:
         stack.enter_context(exclusive(home.path))
         for directory in home.path.glob("collaborations/*/"):

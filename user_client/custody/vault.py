@@ -1,4 +1,4 @@
-"""Files that lie encrypted, under a storage key that a passphrase locks.
+"""Encrypt files under a storage key that a passphrase locks.
 
 Layout of a sealed file: the line ``odc-sealed-v1``, a 16-byte salt, then pieces of 1 MiB, each followed by
 its ChaCha20-Poly1305 tag. The file's key is derived from the storage key and the salt. A piece's nonce is
@@ -30,7 +30,7 @@ _TAG_BYTES: Final = 16
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a file begins like one that a vault has sealed."""
+    """Return whether the content of a file begins like one that a vault has sealed."""
     return data.startswith(_MAGIC)
 
 
@@ -45,6 +45,7 @@ class Vault:
 
     @classmethod
     def create(cls) -> Vault:
+        """Return a vault with a new storage key."""
         return cls(secrets.token_bytes(32))
 
     @classmethod
@@ -53,16 +54,16 @@ class Vault:
         return cls(unlock(locked, passphrase))
 
     def lock(self, passphrase: str) -> bytes:
-        """Return the storage key for the disk."""
+        """Return the storage key encrypted under a passphrase."""
         return lock(self._key, passphrase)
 
     @property
     def key_password(self) -> bytes:
-        """What encrypts ``key.pem``, which the TLS library has to open by itself."""
+        """The password of ``key.pem``, which the TLS library has to open by itself."""
         return derive(self._key, "odc/v1/key-password").hex().encode()
 
     def seal(self, name: str, *parts: bytes | memoryview) -> Iterator[bytes]:
-        """Yield the file that holds ``parts``, a piece at a time."""
+        """Yield the sealed file of some content, one piece at a time."""
         salt = os.urandom(_SALT_BYTES)
         cipher = self._cipher(salt)
         yield _MAGIC + salt

@@ -1,12 +1,13 @@
-"""The anchor: the lead draws a seed and seals it for each member; members open it.
+"""The anchor: the lead creates its seed and seals it for each member; each member opens its copy.
 
-A public anchor is a table of the lead's, sealed once under a key from the seed. The analyst relays both
-unread.
+A public anchor is a table chosen by the lead, sealed once under a key derived from the seed. The analyst
+relays both and can read neither.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -35,61 +36,43 @@ from protocol.operations import (
     PUBLISH_ANCHOR_MATRIX,
 )
 from protocol.terms import Terms
-from runtime.files import write_whole
-from user_client.custody.home import exclusive
-from user_client.custody.inventory import ANCHOR_FILE, DRAWN_FILE, MATRIX_FILE, SEALING_KEY_FILE
 from user_client.custody.keystream import KeyStream
+from user_client.custody.round_directory import (
+    ANCHOR_FILE,
+    MATRIX_FILE,
+    SEALED_COPIES_FILE,
+    SEALING_KEY_FILE,
+    RoundDirectory,
+)
 from user_client.errors import NotPreparedError
 from user_client.sdk.session import Session, require_role
-from user_client.sdk.terms import stored_terms
+from user_client.sdk.terms import accepted_terms
 from user_client.secret.expansion import Matrix64, expand_anchor
 from user_client.tables import encode_rows, table_from
 
 
-def create_anchor(session: Session, collaboration_id: str, table: Any = None) -> int:
-    """Draw the anchor's seed and publish it sealed for each member; return how many there are.
+def create_anchor(session: Session, directory: RoundDirectory, table: Any) -> int:
+    """Create the anchor's seed and publish it sealed for each member; return how many there are.
 
-    The seed is kept nowhere: the lead opens its own sealed copy like every other member. It is drawn once:
-    calling again sends what was sealed before, because an analyst that had two anchors of one round, both
-    signed by the lead, could give them to different members.
-
-    Parameters
-    ----------
-    table : path, pyarrow.Table or data frame, optional
-        For a public anchor, and needed there: a table with the feature columns of the terms. As many of its
-        rows as the terms say are taken at random and in random order, so that who knows the table does not
-        know the anchor.
-
-    Raises
-    ------
-    NotPreparedError
-        If somebody has not signed the terms yet.
-    TrustError
-        If an acceptance the analyst relays was not signed by the party it names.
-    InputError, TableError
-        If the table is missing, too short or does not fit the terms.
+    It is created once and stored nowhere: the lead opens its own sealed copy like every other member.
     """
-    terms = stored_terms(session, collaboration_id)
+    terms = accepted_terms(directory)
     if session.membership.party != terms.lead:
-        raise NotPermittedError(f"the anchor is drawn by {terms.lead}")
-    directory = session.home.collaboration(collaboration_id)
-    with exclusive(directory):
-        if not (directory / DRAWN_FILE).exists():
+        raise NotPermittedError(f"only {terms.lead} creates the anchor")
+    with directory.exclusive():
+        if not directory.holds(SEALED_COPIES_FILE):
             matrix = _public_matrix(terms, table)
-            bodies = unpack_list(
-                session.connection.ask(LIST_ACCEPTANCES, collaboration_id=collaboration_id).content
-            )
-            acceptances = _verified_acceptances(session, terms, bodies)
+            acceptances = _fetch_acceptances(session, terms)
             seed = secrets.token_bytes(SEED_BYTES)
             sealed = b"".join(seal_matrix(seed, matrix))
             if sealed:
-                write_whole(directory / MATRIX_FILE, sealed)
-            write_whole(directory / DRAWN_FILE, pack_list(_sealed(session, acceptances, seed, sealed)))
-        if (directory / MATRIX_FILE).exists():
-            matrix = (directory / MATRIX_FILE).read_bytes()
-            session.connection.ask(PUBLISH_ANCHOR_MATRIX, matrix, collaboration_id=collaboration_id)
-    drawn = (directory / DRAWN_FILE).read_bytes()
-    session.connection.ask(PUBLISH_ANCHOR, drawn, collaboration_id=collaboration_id)
+                directory.write(MATRIX_FILE, sealed)
+            directory.write(SEALED_COPIES_FILE, pack_list(_sealed(session, acceptances, seed, sealed)))
+        if directory.holds(MATRIX_FILE):
+            sealed = directory.read(MATRIX_FILE)
+            session.connection.ask(PUBLISH_ANCHOR_MATRIX, sealed, collaboration_id=terms.collaboration_id)
+    copies = directory.read(SEALED_COPIES_FILE)
+    session.connection.ask(PUBLISH_ANCHOR, copies, collaboration_id=terms.collaboration_id)
     return len(terms.parties)
 
 
@@ -121,13 +104,18 @@ def _sealed(
 
 
 def _public_matrix(terms: Terms, table: Any) -> bytes:
-    """Return the matrix of a public anchor as it travels: float32, little-endian, by rows. Else nothing."""
+    """Return the matrix of a public anchor as it is sent: float32, little-endian, by rows. Else nothing.
+
+    The rows are taken at random and in random order, so that whoever has the table does not know the anchor.
+    """
     if not terms.anchor.traits.travels_as_matrix:
         if table is not None:
-            raise InputError(f"a {terms.anchor.kind} anchor comes from a seed: leave the table away")
+            raise InputError(f"a {terms.anchor.kind} anchor comes from a seed: omit the table")
         return b""
     if table is None:
-        raise InputError("these terms have a public anchor: name its table with --table FILE")
+        error = InputError("these terms have a public anchor, which is taken from a table")
+        error.hint = "name the table: `odc anchor create --table FILE`"
+        raise error
     rows = encode_rows(table_from(table), terms.table_schema)
     if len(rows) < terms.anchor.rows:
         raise InputError(f"the table of the anchor needs {terms.anchor.rows} rows, it has {len(rows)}")
@@ -135,8 +123,14 @@ def _public_matrix(terms: Terms, table: Any) -> bytes:
     return rows[chosen].astype("<f4").tobytes()
 
 
-def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -> dict[str, Acceptance]:
-    """Check that each key to seal to is its party's own word, and for these very terms."""
+def _fetch_acceptances(session: Session, terms: Terms) -> dict[str, Acceptance]:
+    """Fetch the acceptance of each party."""
+    answer = session.connection.ask(LIST_ACCEPTANCES, collaboration_id=terms.collaboration_id)
+    return _verified_acceptances(session, terms, unpack_list(answer.content))
+
+
+def _verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]) -> dict[str, Acceptance]:
+    """Check that each party has itself signed the key to seal to, and has signed these very terms."""
     found: dict[str, Acceptance] = {}
     for body in bodies:
         verified = session.verify(Acceptance, body)
@@ -158,53 +152,54 @@ def _verified_acceptances(session: Session, terms: Terms, bodies: list[bytes]) -
     return found
 
 
-def open_anchor(session: Session, collaboration_id: str) -> tuple[Matrix64, bytes]:
+def open_anchor(session: Session, directory: RoundDirectory) -> tuple[Matrix64, bytes]:
     """Fetch, verify and open the anchor; return A and the lead's commitment to it.
 
     Raises
     ------
     SealBrokenError
-        If it was not sealed for us, or is not what the lead committed to.
+        If it was not sealed for us, or is not the anchor the lead committed to.
     TrustError
         If the lead did not sign it.
     NotPreparedError
-        If we have forgotten the key to it.
+        If the key that opens it was erased from this machine.
     """
-    terms = stored_terms(session, collaboration_id)
-    directory = session.home.collaboration(collaboration_id)
-    path = directory / ANCHOR_FILE
-    if not (directory / SEALING_KEY_FILE).exists():
+    terms = accepted_terms(directory)
+    if not directory.holds(SEALING_KEY_FILE):
         error = NotPreparedError("the key to the anchor was erased from this machine: it cannot be opened")
-        error.hint = "it cannot be brought back; take part in another collaboration"
+        error.hint = "the key cannot be recovered; take part in another collaboration"
         raise error
-    if not path.exists():
-        data = session.connection.ask(FETCH_ANCHOR, collaboration_id=collaboration_id).content
-        verified = session.verify(SealedAnchor, data)
-        require_role(verified.author, "lead", "the anchor")
-        anchor = verified.message
-        if verified.author.name != terms.lead or anchor.recipient != session.membership.party:
-            raise SealBrokenError("the anchor was not sealed by the lead for us")
-        if (anchor.collaboration_id, anchor.terms_digest) != (collaboration_id, digest(terms)):
-            raise TermsMismatchError("the sealed anchor")
-        write_whole(path, data)
-    anchor, _ = session.stored(collaboration_id, SealedAnchor, ANCHOR_FILE, "odc prepare")
+    if not directory.holds(SealedAnchor):
+        _fetch_anchor(session, directory, terms)
+    anchor = directory.load(SealedAnchor)
     try:
-        return _opened(session, terms, anchor), anchor.commitment
+        return _opened(session, directory, terms, anchor), anchor.commitment
     except SealBrokenError:
-        path.unlink()  # so that the next try fetches what the lead sends then
-        (directory / MATRIX_FILE).unlink(missing_ok=True)
+        directory.remove(ANCHOR_FILE, MATRIX_FILE)  # so that the next attempt fetches them again
         raise
 
 
-def _opened(session: Session, terms: Terms, anchor: SealedAnchor) -> Matrix64:
-    directory = session.home.collaboration(terms.collaboration_id)
-    key = SealingKey.from_bytes(session.home.read_secret(directory / SEALING_KEY_FILE))
+def _fetch_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> None:
+    """Fetch our copy of the anchor and check whom it is from and for."""
+    data = session.connection.ask(FETCH_ANCHOR, collaboration_id=terms.collaboration_id).content
+    verified = session.verify(SealedAnchor, data)
+    require_role(verified.author, "lead", "the anchor")
+    anchor = verified.message
+    if verified.author.name != terms.lead or anchor.recipient != session.membership.party:
+        raise SealBrokenError("the anchor was not sealed by the lead for us")
+    if (anchor.collaboration_id, anchor.terms_digest) != (terms.collaboration_id, digest(terms)):
+        raise TermsMismatchError("the sealed anchor")
+    directory.write(SealedAnchor, data)
+
+
+def _opened(session: Session, directory: RoundDirectory, terms: Terms, anchor: SealedAnchor) -> Matrix64:
+    key = SealingKey.from_bytes(directory.read_secret(SEALING_KEY_FILE))
     info = anchor_info(terms.collaboration_id, anchor.terms_digest, anchor.recipient)
     seed = key.open(anchor.ciphertext, info)
     is_matrix = bool(terms.anchor_matrix_bytes)
     if len(seed) != SEED_BYTES or (anchor.form == "matrix") != is_matrix:
         raise SealBrokenError("the anchor is not of the form the terms ask for")
-    sealed = _fetch_matrix(session, terms) if is_matrix else b""
+    sealed = _sealed_matrix(session, directory, terms) if is_matrix else b""
     commitment = matrix_commitment(seed, sealed) if is_matrix else seed_commitment(seed)
     if commitment != anchor.commitment:
         raise SealBrokenError("the anchor is not the one the lead committed to")
@@ -216,11 +211,10 @@ def _opened(session: Session, terms: Terms, anchor: SealedAnchor) -> Matrix64:
     )
 
 
-def _fetch_matrix(session: Session, terms: Terms) -> bytes:
-    """Return the sealed matrix, kept from an earlier time or fetched; its length is known beforehand."""
-    path = session.home.collaboration(terms.collaboration_id) / MATRIX_FILE
-    if path.exists():
-        return path.read_bytes()
+def _sealed_matrix(session: Session, directory: RoundDirectory, terms: Terms) -> bytes:
+    """Return the sealed matrix of a public anchor, fetched once; the terms say how long it is."""
+    if directory.holds(MATRIX_FILE):
+        return directory.read(MATRIX_FILE)
     length, received = sealed_matrix_bytes(terms), bytearray()
     with session.connection.stream(FETCH_ANCHOR_MATRIX, collaboration_id=terms.collaboration_id) as pieces:
         for piece in pieces:
@@ -230,12 +224,12 @@ def _fetch_matrix(session: Session, terms: Terms) -> bytes:
     if len(received) < length:
         raise TruncatedError("anchor matrix", length, len(received))
     matrix = bytes(received)
-    write_whole(path, matrix)
+    directory.write(MATRIX_FILE, matrix)
     return matrix
 
 
 def _as_anchor(terms: Terms, data: bytes) -> Matrix64:
     matrix = np.frombuffer(data, dtype="<f4").astype(np.float64)
     if not np.isfinite(matrix).all():
-        raise SealBrokenError("the lead's anchor has entries that are no numbers")
+        raise SealBrokenError("the lead's anchor has entries that are not finite numbers")
     return matrix.reshape(terms.anchor.rows, terms.table_schema.width)

@@ -44,7 +44,7 @@ MemberState = Literal["valid", "ended", "revoked"]
 
 @dataclass(frozen=True)
 class Revoked:
-    """What was taken back from a party."""
+    """How much was revoked for a party."""
 
     certificates: int
     invitations: int
@@ -52,7 +52,7 @@ class Revoked:
 
 @dataclass(frozen=True)
 class Member:
-    """A certificate this root has issued, and whether it holds."""
+    """A certificate this root has issued, and whether it is valid."""
 
     identity: Identity
     certificate: x509.Certificate
@@ -62,9 +62,9 @@ class Member:
 def create_consortium(
     session: Session, *, name: str, party: str, analyst_url: str, passphrase: str
 ) -> Membership:
-    """Draw the root, keep it locked, and make this institution the lead.
+    """Generate the root, store it locked, and make this institution the lead.
 
-    Raises `InputError` if this directory belongs to a consortium already.
+    Raises `InputError` if the state directory belongs to a consortium already, or an argument is malformed.
     """
     home, now = session.home, session.clock()
     if home.is_joined():
@@ -73,20 +73,11 @@ def create_consortium(
     authority = Authority.create(name, now=now)
     root = TrustRoot(authority.certificate)
     membership = Membership(name, root.consortium_id, analyst_url, "lead", party)
-    try:  # the same rules as everywhere a party's name or an address is read
-        InvitationTicket(
-            consortium_id=root.consortium_id,
-            invitation_id=secrets.token_hex(16),
-            role="lead",
-            party=party,
-            expires_at=now,
-        )
-    except ValidationError as error:
-        raise InputError(explain(error)) from None
+    _ticket(root.consortium_id, "lead", party, expires_at=now)  # checks the name as in every invitation
     if not is_analyst_url(analyst_url):
-        raise InputError("the analyst's address must be https://HOST:PORT, with nothing behind it")
+        raise InputError("the analyst's address must be https://HOST:PORT and nothing more")
     if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
-        raise InputError(f"the name of the consortium must be 1 to {MAX_NAME_CHARS} readable characters")
+        raise InputError(f"the name of the consortium must be 1 to {MAX_NAME_CHARS} printable characters")
     certificate = authority.issue(home.make_key().public_key(), membership.identity, now=now)
     record(home, certificate)
     if home.is_protected():
@@ -107,72 +98,80 @@ def invite(
     replace_earlier: bool = False,
     mapping: NameMapping | None = None,
 ) -> Invitation:
-    """Make a one-time invitation and remember its secret, to recognise the answer by.
+    """Create a one-time invitation, and store its secret to recognise the answer.
 
     Parameters
     ----------
     replace_earlier : bool
-        Whether the name may be one that was used before: whoever had it loses its unused invitation, and
-        others may take the newcomer for it.
+        Allow a name that was used before. Its unused invitation becomes invalid, and others may take the new
+        party for the one before.
     mapping : NameMapping, optional
-        What the party's own PKI has to say of its key, now and whenever it renews. The next
-        invitation for the party puts another, or none, in its place.
+        Require a certificate of the party's own PKI by this CA and for this name, now and whenever it renews.
+        The next invitation for the party replaces or removes this requirement.
 
     Raises
     ------
     InputError
-        If the name is no name of a party, or stands for somebody else already; or if a mapping is given
-        for the analyst, which makes its own key.
+        If the name is malformed or belongs to another party, or if a mapping is given for the analyst.
     """
     home, now = session.home, session.clock()
     membership = require_leading(session)
     if party == membership.party or (party == ANALYST) != (role == "analyst"):
         raise InputError(f"{party} is the name of the {'lead' if party == membership.party else 'analyst'}")
     if mapping is not None and role == "analyst":
-        raise InputError("only an institution comes with a certificate of its own PKI")
+        raise InputError("only an institution can be required to have a certificate of its own PKI")
     for member in members(session):
         if member.identity.name == party and member.state == "valid":
-            error = InputError(f"{party} holds a certificate already")
+            error = InputError(f"{party} has a valid certificate already")
             error.hint = f"it renews with `odc renew`; for another key: `odc consortium revoke {party}` first"
             raise error
     unused = _unused_invitations(session, party)
     if not replace_earlier:
         _refuse_used_name(session, party, unused)
-    root_pem = (home.consortium_path / "root.pem").read_text()
-    invitation_id = secrets.token_hex(16)
-    expires_at = now + INVITATION_VALIDITY_S
+    ticket = _ticket(membership.consortium_id, role, party, expires_at=now + INVITATION_VALIDITY_S)
+    invitation = _invitation(session, ticket, certificate_name=mapping.name if mapping else None)
+    if mapping is not None:
+        _write_mapping(home, party, mapping)
+    home.write_secret(invitation_path(home, invitation.invitation_id), invitation.to_json().encode())
+    for earlier in unused:
+        invitation_path(home, earlier.invitation_id).unlink()
+    if mapping is None:  # last: no answer to an earlier invitation may skip its check
+        _mapping_path(home, party).unlink(missing_ok=True)
+    return invitation
+
+
+def _ticket(consortium_id: str, role: Role, party: str, *, expires_at: int) -> InvitationTicket:
+    """Return the ticket of a new invitation; raises `InputError` if the party's name is malformed."""
     try:
-        ticket = InvitationTicket(
-            consortium_id=membership.consortium_id,
-            invitation_id=invitation_id,
+        return InvitationTicket(
+            consortium_id=consortium_id,
+            invitation_id=secrets.token_hex(16),
             role=role,
             party=party,
             expires_at=expires_at,
         )
     except ValidationError as error:
         raise InputError(explain(error)) from None
-    invitation = Invitation(
+
+
+def _invitation(session: Session, ticket: InvitationTicket, certificate_name: str | None) -> Invitation:
+    """Return an invitation with a new join secret."""
+    home, membership = session.home, session.membership
+    root_pem = (home.consortium_path / "root.pem").read_text()
+    return Invitation(
         consortium=membership.consortium,
         consortium_id=membership.consortium_id,
-        role=role,
-        party=party,
+        role=ticket.role,
+        party=ticket.party,
         analyst_url=membership.analyst_url,
-        invitation_id=invitation_id,
+        invitation_id=ticket.invitation_id,
         join_secret=secrets.token_hex(32),
-        expires_at=expires_at,
+        expires_at=ticket.expires_at,
         root_fingerprint=fingerprint(load_certificate(root_pem.encode())),
         root_certificate=root_pem,
         ticket=base64.b64encode(sign(ticket, home.key(), home.certificate())).decode(),
-        certificate_name=mapping.name if mapping else None,
+        certificate_name=certificate_name,
     )
-    if mapping is not None:
-        _write_mapping(home, party, mapping)
-    home.write_secret(invitation_path(home, invitation_id), invitation.to_json().encode())
-    for earlier in unused:
-        invitation_path(home, earlier.invitation_id).unlink()
-    if mapping is None:  # last: no answer to an earlier invitation may pass without its check
-        _mapping_path(home, party).unlink(missing_ok=True)
-    return invitation
 
 
 def _unused_invitations(session: Session, party: str) -> list[Invitation]:
@@ -180,20 +179,20 @@ def _unused_invitations(session: Session, party: str) -> list[Invitation]:
 
 
 def _refuse_used_name(session: Session, party: str, unused: list[Invitation]) -> None:
-    """Raise `InputError` if a name was invited or certified before, and nobody said that it may be."""
+    """Raise `InputError` if a name was invited or certified before."""
     if any(one.expires_at > session.clock() for one in unused):
-        error = InputError(f"an invitation for {party} is under way")
-        error.hint = "to withdraw it and make another: the same again with --replace"
+        error = InputError(f"there is an unused invitation for {party}")
+        error.hint = "to withdraw it and create another, repeat the command with --replace"
         raise error
     earlier = [one for one in members(session) if one.identity.name == party]
     if earlier:
-        error = InputError(f"{party} held a certificate before, now {earlier[-1].state}")
-        error.hint = "if it is the same institution, or is to take its place: the same again with --replace"
+        error = InputError(f"{party} had a certificate before, now {earlier[-1].state}")
+        error.hint = "if this is the same institution, or its successor, repeat the command with --replace"
         raise error
 
 
 def renew_own(session: Session, passphrase: str) -> x509.Certificate:
-    """Issue the lead a new certificate for its own key; nobody else has to approve it."""
+    """Issue a new certificate for the lead's own key; nobody else has to approve it."""
     home = session.home
     authority = unlock_root(session, passphrase)
     identity = session.membership.identity
@@ -204,7 +203,7 @@ def renew_own(session: Session, passphrase: str) -> x509.Certificate:
 
 
 def members(session: Session) -> list[Member]:
-    """Return every certificate this root has issued, by name and age."""
+    """Return every certificate this root has issued, sorted by name and age."""
     home, now = session.home, session.clock()
     root = home.root()
     revoked = root.revocations.revoked_at if root.revocations else {}
@@ -220,18 +219,17 @@ def members(session: Session) -> list[Member]:
 
 
 def invitations(session: Session) -> list[Invitation]:
-    """Return the invitations that were not used yet, the expired ones too."""
+    """Return the invitations that were not used yet, including expired ones."""
     require_leading(session)
     paths = sorted(session.home.consortium_path.glob("invitations/*.json"))
     return [Invitation.from_json(session.home.read_secret(path).decode()) for path in paths]
 
 
 def revoke(session: Session, party: str, passphrase: str) -> Revoked:
-    """Take back every certificate and unused invitation of a party, and tell the analyst.
+    """Revoke every certificate and withdraw every unused invitation of a party, and tell the analyst.
 
-    It refuses the certificates from then on. The list is kept before it is sent: calling again sends it
-    again. A party that was only invited is not on the list, which holds certificates: the lead
-    does not sign what answers a withdrawn invitation.
+    The analyst refuses the certificates from then on. The revocation list is stored before it is sent, and
+    calling again sends it again. A withdrawn invitation needs no list: the lead signs no answer to it.
 
     Returns
     -------
@@ -241,7 +239,7 @@ def revoke(session: Session, party: str, passphrase: str) -> Revoked:
     Raises
     ------
     InputError
-        If the party holds neither a certificate nor an invitation, or is the lead itself.
+        If the party has neither a certificate nor an invitation, or is the lead itself.
     """
     if party == require_leading(session).party:
         raise InputError("the lead institution cannot revoke itself: found a new consortium")
@@ -266,7 +264,7 @@ def revoke(session: Session, party: str, passphrase: str) -> Revoked:
         body = revocations_der(home.revocations_path.read_bytes())
         session.connection.ask(PUBLISH_REVOCATIONS, body)
     except OdcError:
-        if party != ANALYST:  # an analyst that was revoked need not be told; the next one is, if asked again
+        if party != ANALYST:  # a revoked analyst need not be told; calling again tells its successor
             raise
     return Revoked(len(serials), len(unused))
 
@@ -280,11 +278,11 @@ def require_leading(session: Session) -> Membership:
 
 
 def unlock_root(session: Session, passphrase: str) -> Authority:
-    """Open the root key of the consortium we lead; raises `PassphraseError`."""
+    """Unlock the root key of the consortium we lead; raises `PassphraseError`."""
     require_leading(session)
     home = session.home
     certificate = load_certificate((home.consortium_path / "root.pem").read_bytes())
-    if home.is_protected():  # its passphrase is that of the root key
+    if home.is_protected():  # with the passphrase of the root key
         if not home.is_unlocked:
             home.unlock(passphrase)
         return Authority.from_bytes(home.read_secret(home.root_key_path), certificate)
@@ -292,12 +290,12 @@ def unlock_root(session: Session, passphrase: str) -> Authority:
 
 
 def invitation_path(home: Home, invitation_id: str) -> Path:
-    """Where the lead keeps an invitation until it is used."""
+    """Return where the lead stores an invitation until it is used."""
     return home.consortium_path / "invitations" / f"{invitation_id}.json"
 
 
 def mapping_of(home: Home, party: str) -> NameMapping | None:
-    """Return what a party's own PKI has to say of its key; None if the party needs no such word."""
+    """Return the CA and name required of a party's certificate of its own PKI; None if none is required."""
     path = _mapping_path(home, party)
     if not path.exists():
         return None
@@ -318,6 +316,6 @@ def _mapping_path(home: Home, party: str) -> Path:
 
 
 def record(home: Home, certificate: x509.Certificate) -> None:
-    """Remember what was issued before it is handed out: what is not remembered cannot be revoked."""
+    """Store a certificate before it is handed out: one that is not stored could not be revoked."""
     path = home.consortium_path / "issued" / f"{certificate.serial_number:x}.pem"
     write_whole(path, certificate.public_bytes(Encoding.PEM))

@@ -1,7 +1,7 @@
-"""The one downlink: fetch and verify it, then predict here, on this machine.
+"""The one downlink: fetch and verify it, then predict on this machine.
 
-It brings G_i and h; under NRI-DC neither, but h's predictions for our anchor rows, on which a model of
-our own is trained.
+It contains G_i and h. Under NRI-DC it contains neither, but h's predictions for the anchor rows, and a model
+of our own is trained on them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import io
 import struct
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -30,32 +28,24 @@ from protocol.errors import (
     TruncatedError,
 )
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
-from protocol.messages import DownlinkManifest, UplinkManifest
-from protocol.operations import FETCH_DOWNLINK
+from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
+from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK
 from protocol.states import State
 from protocol.terms import Terms
-from runtime.files import write_whole
 from runtime.terminal import day
-from user_client.custody.home import exclusive
-from user_client.custody.inventory import (
-    CHANGE_FILE,
-    DOWNLINK_FILE,
-    MANIFEST_FILE,
-    MODEL_FILE,
-    OWN_MODEL_FILE,
-)
+from user_client.custody.round_directory import CHANGE_FILE, MODEL_FILE, OWN_MODEL_FILE, RoundDirectory
 from user_client.errors import NotPreparedError
 from user_client.sdk.anchor import open_anchor
-from user_client.sdk.forget import forget_if_demanded, was_forgotten
+from user_client.sdk.forgetting import forget_if_required
 from user_client.sdk.session import Session
-from user_client.sdk.terms import stored_terms
+from user_client.sdk.terms import accepted_terms
 from user_client.sdk.uplink import stored_basis
 from user_client.secret.own_model import OwnModel, train_own_model
 from user_client.tables import encode_rows, table_from
 
 _FIRST_PAUSE_S: Final = 0.5
 _UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
-"""What a release may still follow without anybody being told something else first."""
+"""States from which a release can follow without a person stepping in."""
 
 
 @dataclass(frozen=True)
@@ -68,76 +58,58 @@ class Predictions:
 
 
 def receive(
-    session: Session,
-    collaboration_id: str,
-    *,
-    wait_s: float = 0,
-    pause: Callable[[float], None] = time.sleep,
+    session: Session, directory: RoundDirectory, *, wait_s: float, pause: Callable[[float], None]
 ) -> DownlinkManifest:
-    """Fetch the downlink, verify it against what we sent, and keep it. Calling again shows it.
-
-    Parameters
-    ----------
-    wait_s : float
-        How long to wait for the release. The pauses grow with the time waited, so that an hour costs
-        about twenty questions.
-
-    Raises
-    ------
-    OutOfOrderError
-        If the round is not released by then.
-    RoundFailedError
-        If it failed, with the analyst's reason.
-    TrustError, ProtocolError
-        If what came is not the analyst's answer to our uplink.
-    """
-    directory = session.home.collaboration(collaboration_id)
-    if not (directory / DOWNLINK_FILE).exists():
-        _check_basis(session, collaboration_id)
-        _wait_for_release(session, collaboration_id, wait_s, pause)
-        with exclusive(directory):
-            if not (directory / DOWNLINK_FILE).exists():
-                _fetch(session, collaboration_id)
-    elif stored_terms(session, collaboration_id).returns_anchor_predictions:
-        with exclusive(directory):  # where an earlier call was cut off
-            forget_if_demanded(session, collaboration_id)
-    manifest, _ = session.stored(collaboration_id, DownlinkManifest, DOWNLINK_FILE, "odc receive")
-    return manifest
+    """Fetch the downlink, verify it against what we sent, and store it."""
+    if not directory.holds(DownlinkManifest):
+        _check_basis(directory)
+        _wait_for_release(session, directory.collaboration_id, wait_s, pause)
+        with directory.exclusive():
+            if not directory.holds(DownlinkManifest):
+                _fetch(session, directory)
+    elif accepted_terms(directory).returns_anchor_predictions:
+        with directory.exclusive():  # in case an earlier call was interrupted
+            forget_if_required(session, directory)
+    return directory.load(DownlinkManifest)
 
 
 def _wait_for_release(
     session: Session, collaboration_id: str, wait_s: float, pause: Callable[[float], None]
 ) -> None:
     waited = 0.0
-    while waited < wait_s and session.status(collaboration_id).get("state") in _UNDER_WAY:
+    while waited < wait_s:
+        status = session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=collaboration_id)
+        if status.get("state") not in _UNDER_WAY:
+            return
         pause_s = min(_FIRST_PAUSE_S + waited / 2, wait_s - waited)
         pause(pause_s)
         waited += pause_s
 
 
-def _fetch(session: Session, collaboration_id: str) -> None:
-    directory = session.home.collaboration(collaboration_id)
-    terms = stored_terms(session, collaboration_id)
-    uplink, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc contribute TABLE")
-    with session.connection.stream(FETCH_DOWNLINK, collaboration_id=collaboration_id) as pieces:
+def _fetch(session: Session, directory: RoundDirectory) -> None:
+    terms = accepted_terms(directory)
+    uplink = directory.load(UplinkManifest, step="odc contribute TABLE")
+    with session.connection.stream(FETCH_DOWNLINK, collaboration_id=terms.collaboration_id) as pieces:
         data, rest = _read_manifest(pieces)
         manifest = session.verify_from_analyst(DownlinkManifest, data).message
-        _check(manifest, terms, uplink)  # before the memory for its arrays is taken
+        _check(manifest, terms, uplink)  # before memory is taken for its arrays
         arrays = _read_arrays(manifest, chain([rest], pieces))
     if terms.returns_anchor_predictions:
-        _learn(session, manifest, arrays[0])
+        _train_own_model(session, directory, manifest, arrays[0])
     else:
-        write_whole(directory / CHANGE_FILE, arrays[0])
-        write_whole(directory / MODEL_FILE, arrays[1])
-    write_whole(directory / DOWNLINK_FILE, data)  # last: it says the rest is there
-    forget_if_demanded(session, collaboration_id)
+        directory.write(CHANGE_FILE, arrays[0])
+        directory.write(MODEL_FILE, arrays[1])
+    directory.write(DownlinkManifest, data)  # last: it says that the rest is here
+    forget_if_required(session, directory)
 
 
-def _learn(session: Session, manifest: DownlinkManifest, data: bytes) -> None:
-    """Train our own model on the anchor and h's predictions for it, and keep the model alone."""
+def _train_own_model(
+    session: Session, directory: RoundDirectory, manifest: DownlinkManifest, data: bytes
+) -> None:
+    """Train our own model on the anchor and h's predictions for it, and store only the model."""
     spec = manifest.anchor_predictions
     predictions = np.frombuffer(data, dtype="<f4").reshape(spec.shape)
-    anchor, _ = open_anchor(session, manifest.collaboration_id)
+    anchor, _ = open_anchor(session, directory)
     try:
         model = train_own_model(anchor, predictions)
     except ValueError as error:
@@ -149,35 +121,33 @@ def _learn(session: Session, manifest: DownlinkManifest, data: bytes) -> None:
         for kind, part in zip("WB", layer, strict=True)
     }
     np.savez(buffer, held_out_agreement=model.held_out_agreement, **numbers)  # type: ignore[arg-type]
-    directory = session.home.collaboration(manifest.collaboration_id)
-    write_whole(directory / OWN_MODEL_FILE, buffer.getvalue())
+    directory.write(OWN_MODEL_FILE, buffer.getvalue())
 
 
-def own_model(session: Session, collaboration_id: str) -> OwnModel:
+def own_model(directory: RoundDirectory) -> OwnModel:
     """Return our own model t_i; raises `NotPreparedError` before `receive`, or if the terms have none."""
-    path = session.home.collaboration(collaboration_id) / OWN_MODEL_FILE
-    if not path.exists():
+    if not directory.holds(OWN_MODEL_FILE):
         raise NotPreparedError("there is no model of our own for this collaboration")
-    with np.load(path, allow_pickle=False) as kept:
+    with np.load(directory.path / OWN_MODEL_FILE, allow_pickle=False) as kept:
         layers = [(kept[f"W_{i}"], kept[f"B_{i}"]) for i in range(len(kept.files) // 2)]
         return OwnModel(layers, float(kept["held_out_agreement"]))
 
 
-def _check_basis(session: Session, collaboration_id: str) -> None:
-    """Raise `NotPreparedError` if what would come is of no use, because the basis was forgotten."""
-    statement = was_forgotten(session, collaboration_id)
-    if statement is None or stored_terms(session, collaboration_id).returns_anchor_predictions:
+def _check_basis(directory: RoundDirectory) -> None:
+    """Raise `NotPreparedError` if the downlink would be useless because the basis was erased."""
+    statement = directory.find(ForgettingStatement)
+    if statement is None or accepted_terms(directory).returns_anchor_predictions:
         return
     at = day(statement.erased[0].erased_at)
     error = NotPreparedError(
-        f"the secret basis was forgotten on {at}: without it change of basis and model predict nothing"
+        f"the secret basis was forgotten on {at}: without it the change of basis and the model are useless"
     )
-    error.hint = "it cannot be brought back; take part in another collaboration"
+    error.hint = "the basis cannot be recovered; take part in another collaboration"
     raise error
 
 
 def _read_manifest(pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """Return the signed manifest, and what came behind it in the same pieces."""
+    """Return the signed manifest, and the bytes that followed it in the same pieces."""
     buffer = bytearray()
     for piece in pieces:
         buffer += piece
@@ -217,7 +187,9 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
         _check_anchor_predictions(manifest, terms)
         return
     if manifest.has_anchor_predictions:
-        raise MalformedMessageError("DownlinkManifest", "brings anchor predictions the terms do not have")
+        raise MalformedMessageError(
+            "DownlinkManifest", "contains anchor predictions, which the terms do not have"
+        )
     shape = (terms.latent_dim, terms.latent_dim)
     if manifest.change_of_basis.shape != shape:
         raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
@@ -227,48 +199,37 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
 
 def _check_anchor_predictions(manifest: DownlinkManifest, terms: Terms) -> None:
     if not manifest.has_anchor_predictions:
-        raise MalformedMessageError("DownlinkManifest", "the terms have anchor predictions come back, alone")
+        raise MalformedMessageError("DownlinkManifest", "must contain anchor predictions and nothing else")
     shape = (terms.anchor.rows, len(terms.table_schema.label_column.classes))
     if manifest.anchor_predictions.shape != shape:
         raise ShapeMismatchError("anchor predictions", shape, manifest.anchor_predictions.shape)
 
 
-def predict(session: Session, collaboration_id: str, data: Any) -> Predictions:
-    """Return ``h(Y F_i G_i)`` for a table with the feature columns of the terms; no label is needed.
-
-    Under NRI-DC it is ``t_i(Y)``, with the model of our own.
-
-    Raises
-    ------
-    NotPreparedError
-        Before `receive`.
-    TableError
-        Which column and row does not fit the terms.
-    """
-    terms = stored_terms(session, collaboration_id)
-    manifest, _ = session.stored(collaboration_id, DownlinkManifest, DOWNLINK_FILE, "odc receive")
-    directory = session.home.collaboration(collaboration_id)
+def predict(directory: RoundDirectory, data: Any) -> Predictions:
+    """Return ``h(Y F_i G_i)`` for a table, or ``t_i(Y)`` with our own model under NRI-DC."""
+    terms = accepted_terms(directory)
+    manifest = directory.load(DownlinkManifest)
     rows = encode_rows(table_from(data), terms.table_schema)
     classes = terms.table_schema.label_column.classes
     if len(rows) == 0:
         return Predictions(classes, [], np.empty((0, len(classes)), np.float32))
     if manifest.has_anchor_predictions:
-        probabilities = own_model(session, collaboration_id).probabilities(rows).astype(np.float32)
+        probabilities = own_model(directory).probabilities(rows).astype(np.float32)
     else:
-        _check_basis(session, collaboration_id)
-        aligned_rep = (rows @ _map_to_model(session, directory, manifest)).astype(np.float32)
-        probabilities = _run_model((directory / MODEL_FILE).read_bytes(), aligned_rep)
+        _check_basis(directory)
+        aligned_rep = (rows @ _map_to_model(directory, manifest)).astype(np.float32)
+        probabilities = run_model(directory.read(MODEL_FILE), aligned_rep)
     if probabilities.shape != (len(rows), len(classes)):
         raise ShapeMismatchError("probabilities", (len(rows), len(classes)), probabilities.shape)
     labels = [classes[index] for index in probabilities.argmax(axis=1)]
     return Predictions(classes, labels, probabilities)
 
 
-def _run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np.float32]:
+def run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities of the classes.
 
-    The file is the analyst's. It may name other files to take numbers from, which here would be our
-    secrets, so it is run with an empty directory to look in.
+    The file comes from the analyst. It may name other files to read numbers from, which on this machine
+    would be our secrets, so it is run with an empty directory to look in.
     """
     import onnxruntime  # here, because no other command needs it
 
@@ -283,12 +244,12 @@ def _run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np
     return np.asarray(probabilities)
 
 
-def _map_to_model(session: Session, directory: Path, manifest: DownlinkManifest) -> NDArray[np.float64]:
+def _map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:
     """Return ``F_i G_i``, (m, l)."""
-    basis = stored_basis(session, manifest.collaboration_id)
+    basis = stored_basis(directory)
     if basis is None:
         raise NotPreparedError("the secret basis is not on this machine any more")
     spec = manifest.change_of_basis
-    raw = (directory / CHANGE_FILE).read_bytes()
+    raw = directory.read(CHANGE_FILE)
     change = np.frombuffer(raw, dtype=np.dtype(spec.dtype).newbyteorder("<")).reshape(spec.shape)
     return np.asarray(basis @ change.astype(np.float64))

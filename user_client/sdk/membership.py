@@ -1,30 +1,60 @@
-"""Joining a consortium with an invitation."""
+"""Membership: join with an invitation, renew the certificate, learn of revoked ones, manage API tokens."""
 
 from __future__ import annotations
 
 import base64
+import logging
+import secrets
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from cryptography import x509
 
 from protocol.codec import decode, encode
-from protocol.errors import CertificateRefusedError, InputError, InvitationError
-from protocol.identity import Identity, TrustRoot, load_certificate, public_key, same_key
+from protocol.envelope import decode_stored
+from protocol.errors import (
+    CertificateRefusedError,
+    InputError,
+    InvitationError,
+    MalformedMessageError,
+    NotFoundError,
+    OdcError,
+)
+from protocol.identity import (
+    Identity,
+    TrustRoot,
+    certificate_request,
+    load_certificate,
+    public_key,
+    same_key,
+)
 from protocol.invitation import Invitation
-from protocol.messages import Enrolment
-from protocol.operations import CERTIFICATE_REQUEST_STATUS, REQUEST_CERTIFICATE
+from protocol.messages import Enrolment, Renewal
+from protocol.operations import (
+    CERTIFICATE_REQUEST_STATUS,
+    CREATE_TOKEN,
+    FETCH_REVOCATIONS,
+    LIST_TOKENS,
+    REQUEST_CERTIFICATE,
+    REQUEST_RENEWAL,
+    REVOKE_TOKEN,
+)
+from protocol.tokens import TokenRequest, TokenRow, id_of, new_token, token_digest
 from runtime.files import write_whole
-from user_client.custody.home import Home, Membership
+from user_client.custody.home import Home, Membership, revocations_der
 from user_client.errors import NotJoinedError
-from user_client.sdk.discovery import meet
 from user_client.sdk.own_certificate import OwnCertificate
-from user_client.sdk.session import Session
+from user_client.sdk.session import Session, meet
 from user_client.transport import AnalystConnection, Traffic
 
+log = logging.getLogger(__name__)
+
 POLL_S: Final = 1.0
+RENEW_BEFORE_S: Final = 30 * 24 * 3600
+"""A month: the lead's root key is offline, and the person who holds it may be on holiday."""
 
 
 def join(
@@ -37,9 +67,9 @@ def join(
 ) -> Membership | None:
     """Ask for a certificate and fetch it once the lead has approved.
 
-    The key is made here and stays here, unless ``own`` brings one that our own PKI has certified, as an
-    invitation may ask. Calling again goes on with the same request; ``invitation`` and ``own``
-    may then be None. A member whose certificate has ended joins again the same way, with its old key.
+    The key is generated here and stays here, unless ``own`` brings a key that our own PKI has certified,
+    which an invitation may require. Calling again continues the same request; ``invitation`` and ``own`` may
+    then be None. A member whose certificate has ended joins again the same way, with its old key.
 
     Returns
     -------
@@ -51,8 +81,8 @@ def join(
     InvitationError
         If the invitation is for an analyst, has expired or was used.
     InputError
-        If the invitation asks for a certificate of our own PKI and gets none, another, or the reverse; or if
-        there is a key here already that is not the one of ``own``.
+        If the invitation requires a certificate of our own PKI and gets none or another one, or gets one that
+        it does not require; or if the state directory has another key than ``own`` already.
     CertificateRefusedError
         If what comes back is not a certificate for our key and name under the invitation's root.
     """
@@ -66,78 +96,93 @@ def join(
         is_asked = invitation is not None or home.invitation_path.exists()
         if session.certificate_ends_in_s() > 0 or not is_asked:
             return membership
-    invitation = invitation or _under_way(home)
+    invitation = invitation or _stored_invitation(home)
     if invitation.role == "analyst":
         raise InvitationError("the invitation is for an analyst: use `odc-analyst join`")
     if invitation.expires_at <= session.clock():
         raise InvitationError("the invitation has expired")
     invitation.trust_root()
-    request_path = home.path / "request.odc"
-    earlier = _earlier_request(request_path, invitation)
+    earlier = _earlier_request(home, invitation)
     if own is not None or earlier is None:
-        _check_own_certificate(invitation, own, at=session.clock())
+        _check_brought_to_join(invitation, own, at=session.clock())
     if own is not None:
         home.adopt_key(own.key)
     home.write_secret(home.invitation_path, invitation.to_json().encode())
-    with AnalystConnection(
-        invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
-    ) as connection:
-        meet(connection, invitation.analyst_url, home.analyst_path, session.clock())
-        request = earlier  # a CSR is signed afresh each time; send the one we sent before
-        if request is None or (own is not None and own.chain != request.chain):
-            request = invitation.answer(home.make_key(), own.chain if own else ())
-        body = encode(request)
-        write_whole(request_path, body)
-        answer = connection.ask_json(REQUEST_CERTIFICATE, body)
-        pem = poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
+    pem = _ask_for_certificate(session, invitation, own, earlier, wait_s, pause)
     if pem is None:
         return None
     membership = _install(session, invitation, load_certificate(pem))
-    home.invitation_path.unlink()  # its secret has done its work
-    request_path.unlink()
+    home.invitation_path.unlink()  # its secret is not needed any more
+    _request_path(home).unlink()
     home.renewal_path.unlink(missing_ok=True)  # it was signed with the certificate that has ended
     return membership
 
 
-def _earlier_request(path: Path, invitation: Invitation) -> Enrolment | None:
-    """Return the request that answered this invitation before, and no older one."""
+def _ask_for_certificate(
+    session: Session,
+    invitation: Invitation,
+    own: OwnCertificate | None,
+    earlier: Enrolment | None,
+    wait_s: float,
+    pause: Callable[[float], None],
+) -> bytes | None:
+    """Send the request that answers an invitation; return the certificate (PEM) if it is issued in time."""
+    home = session.home
+    with AnalystConnection(
+        invitation.analyst_url, invitation.root_certificate, None, Traffic(home.traffic_path)
+    ) as connection:
+        meet(connection, invitation.analyst_url, home.analyst_path, session.clock())
+        request = earlier  # a new CSR would differ, so the one from before is sent again
+        if request is None or (own is not None and own.chain != request.chain):
+            request = invitation.answer(home.make_key(), own.chain if own else ())
+        body = encode(request)
+        write_whole(_request_path(home), body)
+        answer = connection.ask_json(REQUEST_CERTIFICATE, body)
+        return _poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
+
+
+def _request_path(home: Home) -> Path:
+    return home.path / "request.odc"
+
+
+def _earlier_request(home: Home, invitation: Invitation) -> Enrolment | None:
+    """Return the request that answered this invitation before, or None."""
+    path = _request_path(home)
     if not path.exists():
         return None
     earlier = decode(Enrolment, path.read_bytes())
     return earlier if base64.b64encode(earlier.ticket).decode() == invitation.ticket else None
 
 
-def _check_own_certificate(invitation: Invitation, own: OwnCertificate | None, *, at: int) -> None:
-    """Raise `InputError` if the lead, who has written down what it expects, could not approve."""
+def _check_brought_to_join(invitation: Invitation, own: OwnCertificate | None, *, at: int) -> None:
+    """Raise `InputError` if the lead could not approve what we bring, by what the invitation expects."""
     expected = invitation.certificate_name
     if expected is None and own is not None:
-        error = InputError("the invitation expects no certificate of our own PKI")
-        error.hint = (
-            "join without --cert and --key, or ask for an invitation that was made with --ca and --name"
-        )
+        error = InputError("the invitation does not ask for a certificate of our own PKI")
+        error.hint = "join without --cert and --key, or ask for an invitation made with --ca and --name"
         raise error
     if expected is not None and own is None:
-        error = InputError(f"the invitation expects the certificate of our own PKI with the name {expected}")
+        error = InputError(f"the invitation asks for the certificate of our own PKI with the name {expected}")
         error.hint = "odc join INVITATION --cert CHAIN.pem --key KEY.pem"
         raise error
     if expected is not None and own is not None:
         own.check(expected, at=at)
 
 
-def _under_way(home: Home) -> Invitation:
+def _stored_invitation(home: Home) -> Invitation:
     if not home.invitation_path.exists():
-        raise NotJoinedError("there is no invitation under way; give the invitation's file")
+        raise NotJoinedError("no invitation was given here before; give the invitation's file")
     return Invitation.from_json(home.read_secret(home.invitation_path).decode())
 
 
-def poll_certificate(
+def _poll_certificate(
     connection: AnalystConnection,
     answer: dict[str, Any],
     request_id: str,
     wait_s: float,
     pause: Callable[[float], None],
 ) -> bytes | None:
-    """Return the certificate (PEM), asking again for ``wait_s`` seconds if the first answer has none."""
+    """Return the certificate (PEM), asking again for ``wait_s`` seconds while the answer has none."""
     waited = 0.0
     while not isinstance(answer.get("certificate"), str):
         if waited >= wait_s:
@@ -148,7 +193,9 @@ def poll_certificate(
     return str(answer["certificate"]).encode()
 
 
-def check_own(session: Session, root: TrustRoot, certificate: x509.Certificate, identity: Identity) -> None:
+def _check_issued(
+    session: Session, root: TrustRoot, certificate: x509.Certificate, identity: Identity
+) -> None:
     """Raise `CertificateRefusedError` unless a new certificate is for our name and our key."""
     if root.identify(certificate, at=session.clock()) != identity:
         raise CertificateRefusedError("the certificate is for another party than was asked for")
@@ -174,6 +221,156 @@ def _install(session: Session, invitation: Invitation, certificate: x509.Certifi
         invitation.party,
         invitation.certificate_name,
     )
-    check_own(session, root, certificate, membership.identity)
+    _check_issued(session, root, certificate, membership.identity)
     session.home.write_membership(membership, certificate, root.certificate)
     return membership
+
+
+def renew(
+    session: Session,
+    *,
+    own: OwnCertificate | None = None,
+    wait_s: float = 0,
+    pause: Callable[[float], None] = time.sleep,
+) -> x509.Certificate | None:
+    """Ask for a new certificate for our name and key, and fetch it once the lead has approved.
+
+    Calling again continues the same request. A member that joined with a certificate of its own PKI has to
+    give the one that is valid now, so that the lead can check that its PKI still certifies the key.
+
+    Returns
+    -------
+    Certificate or None
+        None if the lead has not approved within ``wait_s`` seconds.
+
+    Raises
+    ------
+    CertificateRefusedError
+        If what comes back is not a certificate for our key and name, or ours has ended already.
+    InputError
+        If the certificate of our own PKI is missing, or not the one the lead expects.
+    """
+    home = session.home
+    if session.certificate_ends_in_s() <= 0:
+        error = CertificateRefusedError("our certificate has ended: it cannot sign a request any more")
+        error.hint = "ask the lead institution for a new invitation and give it to `odc join`, here"
+        raise error
+    was_asked = home.renewal_path.exists() and (own is None or own.chain == _stored_renewal(home).chain)
+    if not was_asked:
+        _check_brought_to_renew(session, own)
+        write_whole(home.renewal_path, session.sign(_renewal(session, own.chain if own else ())))
+    body, renewal_id = home.renewal_path.read_bytes(), _stored_renewal(home).renewal_id
+    answer = session.connection.ask_json(REQUEST_RENEWAL, body)
+    pem = _poll_certificate(session.connection, answer, renewal_id, wait_s, pause)
+    if pem is None:
+        return None
+    certificate = load_certificate(pem)
+    _check_issued(session, home.root(), certificate, session.membership.identity)
+    home.write_certificate(certificate)
+    home.renewal_path.unlink()
+    return certificate
+
+
+def renew_in_time(session: Session) -> None:
+    """Renew in the last month; if that fails, log a warning, and the next command tries again."""
+    if session.certificate_ends_in_s() > RENEW_BEFORE_S:
+        return
+    days = max(session.certificate_ends_in_s() // 86400, 0)
+    if session.membership.role == "lead":
+        log.warning("our certificate ends in %d days: run `odc renew`", days)
+        return
+    if session.membership.certificate_name is not None:
+        log.warning("our certificate ends in %d days: run `odc renew --cert CHAIN.pem`", days)
+        return
+    try:
+        renewed = renew(session)
+    except OdcError as error:
+        log.warning("our certificate ends in %d days and could not be renewed: %s", days, error.detail)
+        return
+    if renewed is None:
+        log.warning("our certificate ends in %d days; the lead has yet to approve its renewal", days)
+
+
+def _stored_renewal(home: Home) -> Renewal:
+    return decode_stored(Renewal, home.renewal_path.read_bytes())
+
+
+def _check_brought_to_renew(session: Session, own: OwnCertificate | None) -> None:
+    expected = session.membership.certificate_name
+    if expected is None and own is not None:
+        raise InputError("we joined without a certificate of our own PKI: renew without --cert too")
+    if expected is not None and own is None:
+        error = InputError("the lead requires a certificate from our own PKI again")
+        error.hint = "give the certificate that is valid now: odc renew --cert CHAIN.pem"
+        raise error
+    if expected is not None and own is not None:
+        own.check(expected, at=session.clock())
+
+
+def _renewal(session: Session, chain: tuple[bytes, ...]) -> Renewal:
+    membership = session.membership
+    return Renewal(
+        consortium_id=membership.consortium_id,
+        renewal_id=secrets.token_hex(16),
+        csr=certificate_request(session.home.key(), membership.party),
+        chain=chain,
+    )
+
+
+def update_revocations(session: Session, file: bytes | None = None) -> int:
+    """Use the newest revocation list: the analyst's, or one that came as a file (DER or PEM).
+
+    Returns the number of revoked certificates. Raises `CertificateRefusedError` if the root has not signed
+    the list, or if it is older than the one in the state directory.
+    """
+    if file is not None:
+        der = revocations_der(file)
+    else:
+        try:
+            der = session.connection.ask(FETCH_REVOCATIONS).content
+        except NotFoundError:
+            der = b""
+    root = session.home.root()
+    if der:
+        root.adopt(der)
+        session.home.write_revocations(der)
+    return len(root.revocations.revoked_at) if root.revocations else 0
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """A new token, which is stored nowhere, and the analyst's record of it."""
+
+    token: str = field(repr=False)
+    row: TokenRow
+
+
+def create_token(
+    session: Session, *, lifetime_s: int, label: str = "", collaboration_id: str | None = None
+) -> NewToken:
+    """Create a token that can read status, report and ledger of all our rounds, or of one of them.
+
+    It is valid for ``lifetime_s`` seconds, but not longer than our certificate.
+    """
+    token = new_token()
+    asked = TokenRequest(
+        digest=token_digest(token),
+        label=label,
+        collaboration_id=collaboration_id,
+        expires_at=session.clock() + lifetime_s,
+    )
+    answer = session.connection.ask_json(CREATE_TOKEN, asked.model_dump_json().encode())
+    return NewToken(token, TokenRow.from_answer(answer))
+
+
+def list_tokens(session: Session) -> list[TokenRow]:
+    """Return the analyst's records of our tokens, which do not contain the tokens themselves."""
+    rows = session.connection.ask_json(LIST_TOKENS).get("tokens")
+    if not isinstance(rows, list):
+        raise MalformedMessageError("answer", "lists no tokens; is this an ODC analyst?")
+    return [TokenRow.from_answer(row) for row in rows]
+
+
+def revoke_token(session: Session, token: str) -> None:
+    """Revoke a token, given by its id or by itself; the token itself is not sent."""
+    session.connection.ask(REVOKE_TOKEN, token_id=id_of(token))

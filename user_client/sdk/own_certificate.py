@@ -1,4 +1,4 @@
-"""A certificate of our own PKI, to join or renew with; mistakes in it are found here, not at the lead's."""
+"""A certificate of our own PKI, for joining and renewing; it is checked here before the lead sees it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from user_client.errors import PassphraseError
 
 @dataclass(frozen=True)
 class OwnCertificate:
-    """What our own PKI says of a key.
+    """A key and the certificates that our own PKI has issued for it.
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ class OwnCertificate:
     chain : tuple of bytes
         Certificates (DER), that of the key first.
     authority : Certificate, optional
-        The CA the chain has to lead to.
+        The CA that the chain must lead to.
 
     Raises
     ------
     InputError
-        If the first certificate is not the key's, or there are too many of them.
+        If the first certificate is not for the key, or there are too many of them.
     """
 
     key: ec.EllipticCurvePrivateKey = field(repr=False)
@@ -43,7 +43,7 @@ class OwnCertificate:
     def __post_init__(self) -> None:
         if not 1 <= len(self.chain) <= MAX_CHAIN_CERTIFICATES:
             raise InputError(
-                f"{len(self.chain)} certificates are in the file, and 1 to {MAX_CHAIN_CERTIFICATES} may be: "
+                f"the file contains {len(self.chain)} certificates, expected 1 to {MAX_CHAIN_CERTIFICATES}: "
                 "ours first, then the intermediate ones"
             )
         if max(map(len, self.chain)) > MAX_CHAIN_CERTIFICATE_BYTES:
@@ -52,9 +52,9 @@ class OwnCertificate:
             raise InputError("the first certificate in the file is not for our key")
 
     def check(self, name: str, *, at: int) -> None:
-        """Raise `InputError` unless the lead, who expects a name, can approve this at ``at`` (unix seconds).
+        """Raise `InputError` unless the lead, who expects a name, can approve this at ``at`` (Unix seconds).
 
-        Whether it leads to the CA is asked only if we were told which.
+        Whether the chain leads to the CA is checked only if ``authority`` is known.
         """
         check_name(name)  # it comes from a file
         if not carries_name(load_der_certificate(self.chain[0]), name):
@@ -74,29 +74,29 @@ def read_certificates(data: bytes) -> list[x509.Certificate]:
             return x509.load_pem_x509_certificates(data)
         return [x509.load_der_x509_certificate(data)]
     except ValueError:
-        raise InputError("the file holds no certificate, in PEM or DER") from None
+        raise InputError("the file contains no certificate in PEM or DER") from None
 
 
 def read_authority(data: bytes) -> x509.Certificate:
     """Parse the certificate of one CA, PEM or DER; raises `InputError`."""
     found = read_certificates(data)
     if len(found) != 1:
-        raise InputError(f"{len(found)} certificates are in the file, and the CA is one")
+        raise InputError(f"the file contains {len(found)} certificates, expected only that of the CA")
     return found[0]
 
 
 def read_own_certificate(
     data: bytes, key: ec.EllipticCurvePrivateKey, authority: bytes | None = None
 ) -> OwnCertificate:
-    """Parse our certificate with the intermediate ones, for our key; raises `InputError`."""
+    """Parse our certificate and the intermediate ones, for our key; raises `InputError`."""
     chain = tuple(one.public_bytes(Encoding.DER) for one in read_certificates(data))
     return OwnCertificate(key, chain, None if authority is None else read_authority(authority))
 
 
 def read_own_key(pem: bytes, passphrase: Callable[[], str]) -> ec.EllipticCurvePrivateKey:
-    """Parse a private key, asking for its passphrase if it has one.
+    """Parse a private key; its passphrase is asked for if it has one.
 
-    Raises `PassphraseError`, or `InputError` if it is no key for ECDSA P-256.
+    Raises `PassphraseError`, or `InputError` if it is not a key for ECDSA P-256.
     """
     try:
         key = load_pem_private_key(pem, None)
@@ -106,11 +106,12 @@ def read_own_key(pem: bytes, passphrase: Callable[[], str]) -> ec.EllipticCurveP
         except (ValueError, TypeError, UnsupportedAlgorithm):
             raise PassphraseError("the passphrase of our own PKI's key is wrong") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise InputError("the file holds no private key in PEM") from None
+        raise InputError("the file contains no private key in PEM") from None
     if not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
-        error = InputError("the key is not for ECDSA P-256, as every identity key here is")
+        error = InputError("the key is not for ECDSA P-256, which every identity key must be")
         error.hint = (
-            "draw one and have it certified: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256"
+            "generate one and have it certified: "
+            "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256"
         )
         raise error
     return key

@@ -1,4 +1,4 @@
-"""The privacy desk: what is done to a party's rows before anything leaves, and the risk that stays."""
+"""The privacy desk: what is done to a party's rows before anything leaves, and how to see its effect."""
 
 from __future__ import annotations
 
@@ -13,37 +13,41 @@ from pydantic import ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.messages import PrivacyRecord
+from protocol.terms import Schema
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.noise import add_noise, clip_rows, gaussian_sigma
+from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
+from user_client.tables import encode_labels, encode_rows, table_from
 
 NRI_PERTURBATION = 0.05
-"""Of the basis, where nothing else is asked for: Nosaka and Yoshise, Algorithm 2, step 3."""
+"""Default perturbation of the basis under NRI-DC (Nosaka and Yoshise, Algorithm 2, step 3)."""
+PICTURE_ROWS = 6
 Labels = NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
 class PrivacyOptions:
-    """What to do to the rows; the signed manifest says so. Valid once constructed.
+    """What to do to the rows before they leave; the signed manifest states it. Valid once constructed.
 
     Attributes
     ----------
     epsilon, delta, clip : float
         Gaussian noise on every row, after clipping it to the length ``clip``: (epsilon, delta)-differential
-        privacy of each row. The three go together.
+        privacy of each row. All three must be given, or none.
     drop_below : float
         Leave out rows of which the projection hides less than this share (epsilon-DR).
     permute_rows : bool
-        Send the rows in an order nobody keeps.
+        Send the rows in a random order that is not stored.
     perturb_basis : float
         Draw the basis from the rows plus this times uniform noise.
 
     Raises
     ------
     InputError
-        If a number is out of its range, or noise is asked for by halves.
+        If a number is out of its range, or some but not all of the options for noise are given.
     """
 
     epsilon: float | None = None
@@ -57,7 +61,7 @@ class PrivacyOptions:
         self.record()
 
     def record(self) -> PrivacyRecord:
-        """Return what the manifest says of it."""
+        """Return these options as the manifest states them."""
         try:
             return PrivacyRecord(**asdict(self))
         except ValidationError as error:
@@ -75,7 +79,7 @@ class PrivacyOptions:
 
 
 def non_readily_identifiable(options: PrivacyOptions) -> PrivacyOptions:
-    """Return the options with what NRI-DC demands besides: permuted rows and a perturbed basis."""
+    """Return the options with what NRI-DC requires in addition: permuted rows and a perturbed basis."""
     return replace(options, permute_rows=True, perturb_basis=options.perturb_basis or NRI_PERTURBATION)
 
 
@@ -84,7 +88,7 @@ class Treated:
     """A party's rows as they are projected, with the basis that projects them. All of it is secret."""
 
     rows: Matrix64
-    """Those that leave, in the order in which they leave."""
+    """The rows that leave, in the order in which they leave."""
     labels: Labels
     secret_basis: Matrix64
     axes: Matrix64
@@ -95,7 +99,7 @@ class Treated:
 
 
 def with_noise(rows: Matrix64, options: PrivacyOptions) -> Matrix64:
-    """Return the rows clipped and with noise, or as they are if none is asked for."""
+    """Return the rows clipped and with noise, or unchanged if the options have no noise."""
     if options.sigma is None or options.clip is None:
         return rows
     normal = partial(gaussian, _secret("row-noise"))
@@ -103,11 +107,11 @@ def with_noise(rows: Matrix64, options: PrivacyOptions) -> Matrix64:
 
 
 def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptions) -> Treated:
-    """Do to the rows what the options say, and draw the basis.
+    """Do to the rows what the options say, and draw the secret basis.
 
-    The noise comes first, and of the rows nothing else is looked at afterwards: the basis depends on them,
-    and A_i tells of the basis, so noise on X_i F_i alone would not be what its epsilon says. This way
-    whatever leaves is computed from rows that are private already.
+    The noise comes first, and everything after it is computed from the noisy rows alone. The basis depends
+    on the rows and A_i reveals something of the basis, so noise on X_i F_i alone would not give the privacy
+    that its epsilon promises.
 
     Raises
     ------
@@ -131,6 +135,51 @@ def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptio
     return Treated(noisy[chosen], labels[chosen], basis, axes, singular_values, rows[chosen])
 
 
+def picture(
+    data: Any,
+    schema: Schema,
+    shape: tuple[int, int],
+    secret_basis: Matrix64,
+    options: PrivacyOptions,
+    *,
+    count: int,
+) -> bytes:
+    """Return a PNG of a few rows: original, projected, and rebuilt by an analyst and a member who collude.
+
+    One row of each class comes first; rows that were left out are not shown. Noise is drawn again with the
+    same deviation, because the noise on the rows that leave is not stored.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or data frame
+        The table that was prepared.
+    shape : (height, width)
+        Of a row as an image, its features line by line.
+
+    Raises
+    ------
+    InputError
+        If the shape does not have as many pixels as a row has features, or there is no row to show.
+    """
+    if min(shape) < 1 or shape[0] * shape[1] != schema.width:
+        pixels = " x ".join(map(str, shape))
+        raise InputError(f"a row has {schema.width} features, a picture of {pixels} does not fit")
+    table = table_from(data)
+    rows, labels = encode_rows(table, schema), encode_labels(table, schema)
+    seen = with_noise(rows, options)
+    leaves = np.flatnonzero(hidden_share(seen, secret_basis) >= (options.drop_below or 0))
+    if not len(leaves):
+        raise InputError("there is no row to draw")
+    chosen = leaves[_one_of_each_class_first(labels[leaves])[:count]]
+    rep = seen[chosen] @ secret_basis
+    return png(side_by_side(rows[chosen], rep, rep @ secret_basis.T, shape))
+
+
+def _one_of_each_class_first(labels: Labels) -> NDArray[np.int64]:
+    _, first = np.unique(labels, return_index=True)
+    return np.concatenate([first, np.setdiff1d(np.arange(len(labels)), first)])
+
+
 def _secret(purpose: str) -> ByteSource:
-    """A key stream that is kept nowhere."""
+    """Return a key stream whose seed is not stored."""
     return KeyStream.fresh(f"odc/v1/{purpose}").read

@@ -1,25 +1,34 @@
-"""An institution at work: its state directory, its identity and its line to the analyst."""
+"""An institution at work: its state directory, its identity and its connection to the analyst."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from protocol.codec import M, Message
-from protocol.envelope import Verified, decode_stored, sign, verify
+from protocol.envelope import Verified, sign, verify
 from protocol.errors import MalformedMessageError, NotPermittedError, UnsupportedVersionError
 from protocol.identity import Identity
-from protocol.operations import COLLABORATION_STATUS, LIST_COLLABORATIONS
+from protocol.operations import LIST_COLLABORATIONS
+from protocol.version import negotiate
+from runtime.files import write_whole
 from user_client.custody.home import Home, Membership
 from user_client.errors import ChoiceNeededError, NotPreparedError
-from user_client.sdk.discovery import meet
 from user_client.transport import ATTEMPTS, AnalystConnection, Traffic
+
+if TYPE_CHECKING:
+    from user_client.sdk.round import Round
+
+REMEMBERED_S: Final = 24 * 3600
+"""For so long the wire versions of the analyst are not asked for again."""
 
 
 def unix_now() -> int:
+    """Return the time in whole Unix seconds."""
     return int(time.time())
 
 
@@ -31,9 +40,9 @@ class Session:
     home : Path
         The state directory.
     clock : callable
-        Unix seconds.
+        Returns Unix seconds.
     passphrase : callable, optional
-        Asked for the passphrase of a protected directory, once, when a secret is needed.
+        Returns the passphrase of a protected directory; called once, when a secret is needed.
     attempts : int
         How often a request is sent until the analyst answers, with growing pauses.
     """
@@ -58,19 +67,21 @@ class Session:
 
     def __exit__(self, exc_type: type[BaseException] | None, *_exc: object) -> None:
         if exc_type is not None and issubclass(exc_type, UnsupportedVersionError):
-            self.home.analyst_path.unlink(missing_ok=True)  # what it said is not so any more
+            self.home.analyst_path.unlink(missing_ok=True)  # the remembered versions are out of date
         self.close()
 
     def close(self) -> None:
+        """Close the connection, if there is one; the next request opens another."""
         if self._connection is not None:
             self._connection.__exit__()
             self._connection = None
 
     def is_joined(self) -> bool:
+        """Return whether this institution belongs to a consortium."""
         return self.home.is_joined()
 
     def is_connected(self) -> bool:
-        """Whether there was anything to ask the analyst."""
+        """Return whether the connection to the analyst was opened."""
         return self._connection is not None
 
     @property
@@ -80,7 +91,7 @@ class Session:
 
     @property
     def connection(self) -> AnalystConnection:
-        """The line to the analyst, with our certificate."""
+        """The connection to the analyst, with our certificate."""
         if self._connection is None:
             membership = self.membership
             with ExitStack() as unless_met:
@@ -104,10 +115,11 @@ class Session:
         return int(self.home.certificate().not_valid_after_utc.timestamp()) - self.clock()
 
     def sign(self, message: Message) -> bytes:
+        """Return a message signed with our key."""
         return sign(message, self.home.key(), self.home.certificate())
 
     def verify(self, kind: type[M], data: bytes) -> Verified[M]:
-        """Verify a signed message of our consortium, now."""
+        """Verify a message that a member of our consortium has signed, with a certificate valid now."""
         return verify(kind, data, self.home.root(), at=self.clock())
 
     def verify_from_analyst(self, kind: type[M], data: bytes) -> Verified[M]:
@@ -116,20 +128,39 @@ class Session:
         require_role(verified.author, "analyst", kind.__name__)
         return verified
 
-    def choose(self, collaboration_id: str | None) -> str:
-        """Return the collaboration a command means: the one named, or the only one there is.
+    def collaborations(self) -> list[dict[str, Any]]:
+        """Return the status of every collaboration we are a member of, as the analyst reports it."""
+        rows = self.connection.ask_json(LIST_COLLABORATIONS).get("collaborations")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise MalformedMessageError("answer", "lists no collaborations; is this an ODC analyst?")
+        return rows
 
-        Collaborations this directory already works on come first, so that most commands need no
-        question to the analyst.
+    def round(self, collaboration_id: str | None = None) -> Round:
+        """Return our side of a collaboration: the one with this id, or the only one there is.
+
+        Raises
+        ------
+        ChoiceNeededError
+            If no id is given and there are several.
+        NotPreparedError
+            If no id is given and there is none.
         """
-        if collaboration_id is not None:
-            return collaboration_id
+        from user_client.sdk.round import Round  # here, because a round is made of a session
+
+        return Round(self, collaboration_id if collaboration_id is not None else self._only_collaboration())
+
+    def _only_collaboration(self) -> str:
+        """Return the id of the only collaboration that can be meant.
+
+        Collaborations whose terms are in the state directory come first, so that most commands do not
+        have to ask the analyst.
+        """
         directory = self.home.path / "collaborations"
         known = sorted(path.parent.name for path in directory.glob("*/terms.odc"))
         rows = [] if len(known) == 1 else self.collaborations()
         if not known:
             known = [row["collaboration_id"] for row in rows]
-        if len(known) > 1:  # those that were given up need no choice
+        if len(known) > 1:  # a collaboration that was given up is not meant
             known = [row["collaboration_id"] for row in rows if row["state"] not in ("cancelled", "closed")]
         if not known:
             error = NotPreparedError("no collaboration names this institution yet")
@@ -139,31 +170,35 @@ class Session:
             raise ChoiceNeededError(f"collaborations: {', '.join(known)}")
         return known[0]
 
-    def collaborations(self) -> list[dict[str, Any]]:
-        """Return the status of every collaboration we are a member of."""
-        rows = self.connection.ask_json(LIST_COLLABORATIONS).get("collaborations")
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise MalformedMessageError("answer", "lists no collaborations; is this an ODC analyst?")
-        return rows
-
-    def status(self, collaboration_id: str) -> dict[str, Any]:
-        return self.connection.ask_json(COLLABORATION_STATUS, collaboration_id=collaboration_id)
-
-    def stored(self, collaboration_id: str, kind: type[M], name: str, step: str) -> tuple[M, bytes]:
-        """Return a signed message of an earlier step; raises `NotPreparedError` naming the step.
-
-        It was verified when it was stored, so its certificate may have ended since.
-        """
-        path = self.home.collaboration(collaboration_id) / name
-        if not path.exists():
-            error = NotPreparedError(f"this step needs an earlier one: {step}")
-            error.hint = f"run `{step}` first"
-            raise error
-        data = path.read_bytes()
-        return decode_stored(kind, data), data
-
 
 def require_role(author: Identity, role: str, what: str) -> None:
     """Raise `NotPermittedError` unless the author has a role."""
     if author.role != role:
-        raise NotPermittedError(f"{what} was signed by {author.name}, who is no {role}")
+        raise NotPermittedError(f"{what} was signed by {author.name}, who is not the {role}")
+
+
+def meet(connection: AnalystConnection, url: str, path: Path, now: int) -> None:
+    """Make sure that we and the analyst at ``url`` speak a common version; remember its versions in ``path``.
+
+    An analyst that is upgraded meanwhile answers `unsupported-version`, and is asked again after that.
+
+    Raises
+    ------
+    UnsupportedVersionError
+        If there is no common version; it says who has to upgrade.
+    """
+    versions = _remembered_versions(url, path, now)
+    if versions is None:
+        versions = connection.discover()["wire_versions"]
+        remembered = {"analyst_url": url, "wire_versions": versions, "asked_at": now}
+        write_whole(path, json.dumps(remembered).encode())
+    negotiate(versions, peer="the analyst")
+
+
+def _remembered_versions(url: str, path: Path, now: int) -> Sequence[int] | None:
+    try:
+        found = json.loads(path.read_text())
+        is_fresh = found["analyst_url"] == url and 0 <= now - found["asked_at"] < REMEMBERED_S
+        return [int(version) for version in found["wire_versions"]] if is_fresh else None
+    except (OSError, ValueError, KeyError, TypeError):  # missing, damaged, or written by another version
+        return None

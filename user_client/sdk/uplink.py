@@ -18,19 +18,23 @@ from protocol.arrays import little_endian, quantise, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, InputError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
+from protocol.messages import ArraySpec, Dtype, PrivacyRecord, Receipt, UplinkManifest
 from protocol.operations import FETCH_RECEIPT
 from protocol.terms import Terms
-from runtime.files import write_whole
-from user_client.custody.home import exclusive
-from user_client.custody.inventory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE, PREPARED_FILE, RECEIPT_FILE
+from user_client.custody.round_directory import (
+    BASIS_FILE,
+    MANIFEST_FILE,
+    PAYLOAD_FILE,
+    PREPARED_FILE,
+    RoundDirectory,
+)
 from user_client.errors import NotPreparedError
-from user_client.privacy.reduction import reduction_risk, threshold_risk
+from user_client.privacy.reduction import ReductionRisk, ThresholdRisk, reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
-from user_client.sdk.forget import forget_if_demanded, holds_uplink
+from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.privacy import PrivacyOptions, Treated, non_readily_identifiable, treat
 from user_client.sdk.session import Session
-from user_client.sdk.terms import stored_terms
+from user_client.sdk.terms import accepted_terms
 from user_client.tables import encode_labels, encode_rows, table_from
 from user_client.transport.upload import Progress, send_uplink
 
@@ -38,8 +42,18 @@ AnyArray = NDArray[Any]
 
 
 @dataclass(frozen=True)
+class PreparedArray:
+    """One array of the uplink."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    payload_bytes: int
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """What would leave, and the risk of it. It stays here: no analyst may know all of this."""
+    """What would leave, and the risk of sending it. This stays here: the analyst may not know all of it."""
 
     rows: int
     table_rows: int
@@ -48,105 +62,106 @@ class Prepared:
     latent_dim: int
     payload_bytes: int
     formula_bytes: float
-    arrays: list[dict[str, Any]]
-    hidden_share: dict[str, float] | None
-    """Quantiles of what the projection hides of a row, should analyst and a member collude."""
-    collusion_error: dict[str, float] | None
+    arrays: tuple[PreparedArray, ...]
+    hidden_share: ReductionRisk | None
+    """Quantiles of what the projection hides of a row if the analyst and a member collude."""
+    collusion_error: ReductionRisk | None
     """With noise: quantiles of ``||x - x^|| / ||x||``, x^ being the row as the two could rebuild it."""
-    threshold: dict[str, float] | None
+    threshold: ThresholdRisk | None
     singular_values: list[float] = field(repr=False)
-    """Of the rows the basis was drawn from, falling."""
+    """Of the rows the basis was drawn from, in decreasing order."""
     noise_sigma: float | None
-    privacy: dict[str, Any]
-    """What the manifest says was done to the rows."""
-    options: dict[str, Any]
-    """What was asked for, to see with ``source`` whether it is the same again."""
+    privacy: PrivacyRecord
+    """What the manifest states was done to the rows."""
+    options: PrivacyOptions
+    """The options that were asked for. With ``source`` they tell whether the same is prepared again."""
     source: str
     """Digest of the table file."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return this as `odc prepare` stores and prints it."""
+        arrays = [
+            {"name": one.name, "dtype": one.dtype, "shape": list(one.shape), "bytes": one.payload_bytes}
+            for one in self.arrays
+        ]
+        return {**asdict(self), "arrays": arrays, "privacy": self.privacy.model_dump()}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Prepared:
+        """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
+        arrays = (
+            PreparedArray(one["name"], one["dtype"], tuple(one["shape"]), one["bytes"])
+            for one in value["arrays"]
+        )
+        risks = {
+            name: kind(**value[name]) if value[name] else None
+            for name, kind in (
+                ("hidden_share", ReductionRisk),
+                ("collusion_error", ReductionRisk),
+                ("threshold", ThresholdRisk),
+            )
+        }
+        privacy, options = PrivacyRecord(**value["privacy"]), PrivacyOptions(**value["options"])
+        return cls(**{**value, **risks, "arrays": tuple(arrays), "privacy": privacy, "options": options})
 
 
 def prepare(
     session: Session,
-    collaboration_id: str,
+    directory: RoundDirectory,
     data: Any,
-    options: PrivacyOptions = PrivacyOptions(),  # noqa: B008  # frozen
+    options: PrivacyOptions,
     *,
-    threshold: float | None = None,
+    threshold: float | None,
 ) -> Prepared:
-    """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory.
-
-    Preparing the same file with the same options again keeps what is there, so that a broken upload can
-    go on; another table or other options draw everything anew, until the analyst has accepted an uplink.
-
-    Parameters
-    ----------
-    data : path, pyarrow.Table or data frame
-        A table without rows, with the right columns, makes this institution a consumer.
-    options : PrivacyOptions
-        What to do to the rows before they leave.
-    threshold : float, optional
-        Say how many rows keep less than this share hidden, and with which latent dimensions none would.
-
-    Raises
-    ------
-    TableError
-        Which column and row does not fit the terms.
-    InputError
-        If the options leave no row.
-    DifferentUplinkError
-        If an uplink from another table, or with other options, was accepted already.
-    BusyError
-        If another process prepares or sends in this directory: it would draw another basis.
-    """
+    """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory."""
     if threshold is not None and not 0 < threshold <= 1:
         raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold:g}")
-    with exclusive(session.home.collaboration(collaboration_id)):
-        return _prepare(session, collaboration_id, data, options, threshold)
+    with directory.exclusive():
+        terms, source = accepted_terms(directory), _source_digest(data)
+        earlier = prepared_before(directory)
+        if earlier is not None and not _is_the_same(earlier, source, options):
+            earlier = None
+        if earlier is not None and _measures(earlier, threshold) and _is_whole(directory):
+            return earlier
+        if _was_received(session, directory):
+            if earlier is None:
+                raise DifferentUplinkError(session.membership.party)
+            return earlier
+        return _prepare_anew(session, directory, terms, data, source, options, threshold)
 
 
-def _prepare(
-    session: Session, collaboration_id: str, data: Any, options: PrivacyOptions, threshold: float | None
+def _prepare_anew(
+    session: Session,
+    directory: RoundDirectory,
+    terms: Terms,
+    data: Any,
+    source: str,
+    options: PrivacyOptions,
+    threshold: float | None,
 ) -> Prepared:
-    terms = stored_terms(session, collaboration_id)
-    directory = session.home.collaboration(collaboration_id)
-    source = _source_digest(data)
-    earlier = prepared_before(session, collaboration_id)
-    if earlier is not None and not _is_the_same(earlier, source, options):
-        earlier = None
-    if (
-        earlier is not None
-        and _says_enough(earlier, threshold)
-        and _payload_is_whole(session, collaboration_id)
-    ):
-        return earlier
-    if _was_received(session, collaboration_id):
-        if earlier is None:
-            raise DifferentUplinkError(session.membership.party)
-        return earlier
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
-    anchor, commitment = open_anchor(session, collaboration_id)
+    anchor, commitment = open_anchor(session, directory)
     applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
     treated = treat(rows, labels, terms.latent_dim, applied)
     basis = treated.secret_basis
     arrays = _on_the_wire(terms, treated.rows @ basis, anchor @ basis, treated.labels)
     manifest = UplinkManifest(
-        collaboration_id=collaboration_id,
+        collaboration_id=directory.collaboration_id,
         terms_digest=digest(terms),
         party=session.membership.party,
         anchor_commitment=commitment,
         arrays=tuple(spec for spec, _ in arrays),
         privacy=applied.record(),
     )
-    found = {**_risk(treated, options, threshold), "table_rows": len(rows), "source": source}
-    prepared = _summary(terms, manifest, found)
-    # the description comes last: without it, what lies here is taken for unfinished
-    for name in (PREPARED_FILE, MANIFEST_FILE):
-        (directory / name).unlink(missing_ok=True)
-    write_whole(directory / PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
-    session.home.write_secret(directory / BASIS_FILE, _npy(basis))
-    write_whole(directory / MANIFEST_FILE, session.sign(manifest))
-    session.home.write_secret(directory / PREPARED_FILE, json.dumps(asdict(prepared), indent=2).encode())
+    prepared = _summary(terms, manifest, treated, options, threshold, table_rows=len(rows), source=source)
+    # the summary is written last: without it, the other files count as unfinished
+    directory.remove(PREPARED_FILE, MANIFEST_FILE)
+    directory.write(PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
+    directory.write_secret(BASIS_FILE, _npy(basis))
+    directory.write(UplinkManifest, session.sign(manifest))
+    directory.mark_checked(MANIFEST_FILE, PAYLOAD_FILE)  # the digests are of what was just written
+    directory.write_secret(PREPARED_FILE, json.dumps(prepared.to_json(), indent=2).encode())
     return prepared
 
 
@@ -170,77 +185,103 @@ def _on_the_wire(
     return [(specify(name, array, dtype, DEFAULT_CHUNK_BYTES), array) for name, array, dtype in converted]
 
 
-def contribute(
-    session: Session, collaboration_id: str, *, progress: Progress = lambda _done, _all: None
-) -> Receipt:
-    """Send what was prepared, and keep the analyst's receipt. Calling again goes on, or shows it.
+def _summary(
+    terms: Terms,
+    manifest: UplinkManifest,
+    treated: Treated,
+    options: PrivacyOptions,
+    threshold: float | None,
+    *,
+    table_rows: int,
+    source: str,
+) -> Prepared:
+    """Measure the rows that leave, exactly as they leave, and describe the uplink; none of it is sent."""
+    rows, basis = treated.rows, treated.secret_basis
+    formula = uplink_formula(
+        rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
+    )
+    return Prepared(
+        rows=len(rows),
+        table_rows=table_rows,
+        features=terms.table_schema.width,
+        latent_dim=terms.latent_dim,
+        payload_bytes=sum(spec.payload_bytes for spec in manifest.arrays),
+        formula_bytes=formula.total_bytes,
+        arrays=tuple(
+            PreparedArray(spec.name, spec.dtype, spec.shape, spec.payload_bytes) for spec in manifest.arrays
+        ),
+        hidden_share=reduction_risk(rows, basis),
+        collusion_error=(
+            None if options.sigma is None else reduction_risk(treated.original, basis, seen=rows)
+        ),
+        threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
+        singular_values=treated.singular_values.tolist(),
+        noise_sigma=options.sigma,
+        privacy=manifest.privacy,
+        options=options,
+        source=source,
+    )
 
-    Raises
-    ------
-    NotPreparedError
-        If nothing is prepared, or it was changed or cut since.
-    BusyError
-        If another process prepares or sends in this directory.
+
+def contribute(session: Session, directory: RoundDirectory, progress: Progress) -> Receipt:
+    """Send what was prepared, and store the analyst's receipt."""
+    with directory.exclusive():
+        manifest, signed = directory.load_signed(UplinkManifest)
+        if not directory.holds(Receipt):
+            if not _is_whole(directory):
+                error = NotPreparedError("the prepared uplink is incomplete or was changed")
+                error.hint = "run `odc prepare TABLE` again"
+                raise error
+            data = send_uplink(
+                session.connection,
+                directory.collaboration_id,
+                signed,
+                manifest,
+                directory.path / PAYLOAD_FILE,
+                progress=progress,
+            )
+            _store_receipt(session, directory, data)
+        receipt = directory.load(Receipt)
+        forget_if_required(session, directory)
+    return receipt
+
+
+def _is_whole(directory: RoundDirectory) -> bool:
+    """Return whether the payload on the disk has the digests of its manifest.
+
+    A payload that this process has written or checked is hashed again only if its file has changed since.
     """
-    with exclusive(session.home.collaboration(collaboration_id)):
-        receipt = _contribute(session, collaboration_id, progress)
-        forget_if_demanded(session, collaboration_id)
-    return receipt
-
-
-def _contribute(session: Session, collaboration_id: str, progress: Progress) -> Receipt:
-    manifest, signed = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
-    directory = session.home.collaboration(collaboration_id)
-    path = directory / RECEIPT_FILE
-    if not path.exists():
-        if not _payload_is_whole(session, collaboration_id):
-            error = NotPreparedError("what was prepared is not whole any more")
-            error.hint = "run `odc prepare TABLE` again"
-            raise error
-        data = send_uplink(
-            session.connection,
-            collaboration_id,
-            signed,
-            manifest,
-            directory / PAYLOAD_FILE,
-            progress=progress,
-        )
-        _check_receipt(session.verify_from_analyst(Receipt, data).message, manifest)
-        write_whole(path, data)
-    receipt, _ = session.stored(collaboration_id, Receipt, RECEIPT_FILE, "odc contribute")
-    return receipt
-
-
-def _payload_is_whole(session: Session, collaboration_id: str) -> bool:
-    """Whether what lies on the disk is what its manifest says."""
-    directory = session.home.collaboration(collaboration_id)
-    payload = directory / PAYLOAD_FILE
-    if not (payload.exists() and (directory / MANIFEST_FILE).exists()):
+    manifest = directory.find(UplinkManifest)
+    if manifest is None or not directory.holds(PAYLOAD_FILE):
         return False
-    manifest, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
-    with payload.open("rb") as file:
-        return holds_uplink(file, manifest)
+    if not directory.was_checked(MANIFEST_FILE, PAYLOAD_FILE):
+        with (directory.path / PAYLOAD_FILE).open("rb") as file:
+            if not is_uplink(file, manifest):
+                return False
+        directory.mark_checked(MANIFEST_FILE, PAYLOAD_FILE)
+    return True
 
 
-def _was_received(session: Session, collaboration_id: str) -> bool:
-    """Whether the analyst has our uplink, also when its receipt did not reach us.
+def _was_received(session: Session, directory: RoundDirectory) -> bool:
+    """Return whether the analyst has our uplink, even if its receipt did not reach us.
 
     The basis of an uplink that was received must not be drawn again: what comes back fits no other.
     """
-    directory = session.home.collaboration(collaboration_id)
-    path = directory / RECEIPT_FILE
-    if path.exists():
+    if directory.holds(Receipt):
         return True
-    if not (directory / MANIFEST_FILE).exists():
+    if not directory.holds(UplinkManifest):
         return False
-    manifest, _ = session.stored(collaboration_id, UplinkManifest, MANIFEST_FILE, "odc prepare TABLE")
     try:
-        data = session.connection.ask(FETCH_RECEIPT, collaboration_id=collaboration_id).content
+        data = session.connection.ask(FETCH_RECEIPT, collaboration_id=directory.collaboration_id).content
     except NotFoundError:
         return False
-    _check_receipt(session.verify_from_analyst(Receipt, data).message, manifest)
-    write_whole(path, data)
+    _store_receipt(session, directory, data)
     return True
+
+
+def _store_receipt(session: Session, directory: RoundDirectory, data: bytes) -> None:
+    _check_receipt(session.verify_from_analyst(Receipt, data).message, directory.load(UplinkManifest))
+    directory.write(Receipt, data)
 
 
 def _check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:
@@ -250,75 +291,40 @@ def _check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:
         raise NotPermittedError("the receipt is for other bytes than we sent")
 
 
-def _risk(treated: Treated, options: PrivacyOptions, threshold: float | None) -> dict[str, Any]:
-    """Measure the rows that leave, as they leave; nothing of it is sent."""
-    rows, basis = treated.rows, treated.secret_basis
-    risk = reduction_risk(rows, basis)
-    error = None if options.sigma is None else reduction_risk(treated.original, basis, seen=rows)
-    below = None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold)
-    return {
-        "hidden_share": asdict(risk) if risk else None,
-        "collusion_error": asdict(error) if error else None,
-        "threshold": asdict(below) if below else None,
-        "singular_values": treated.singular_values.tolist(),
-        "noise_sigma": options.sigma,
-        "options": asdict(options),
-    }
-
-
-def _summary(terms: Terms, manifest: UplinkManifest, found: dict[str, Any]) -> Prepared:
-    rows = manifest.rep.shape[0]
-    formula = uplink_formula(
-        rows=rows,
-        anchor_rows=terms.anchor.rows,
-        latent_dim=terms.latent_dim,
-        bits=FORMULA_BITS,
-    )
-    return Prepared(
-        rows=rows,
-        features=terms.table_schema.width,
-        latent_dim=terms.latent_dim,
-        payload_bytes=sum(spec.payload_bytes for spec in manifest.arrays),
-        formula_bytes=formula.total_bytes,
-        arrays=[
-            {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape), "bytes": spec.payload_bytes}
-            for spec in manifest.arrays
-        ],
-        privacy=manifest.privacy.model_dump(),
-        **found,
-    )
-
-
-def prepared_before(session: Session, collaboration_id: str) -> Prepared | None:
+def prepared_before(directory: RoundDirectory) -> Prepared | None:
     """Return what was prepared last, or None if nothing was."""
-    path = session.home.collaboration(collaboration_id) / PREPARED_FILE
+    if not directory.holds(PREPARED_FILE):
+        return None
+    data = directory.read_secret(PREPARED_FILE)
     try:
-        return Prepared(**json.loads(session.home.read_secret(path))) if path.exists() else None
-    except (ValueError, TypeError):  # of another version: prepared anew
+        return Prepared.from_json(json.loads(data))
+    except (ValueError, TypeError, KeyError, InputError):  # written by another version: prepared again
         return None
 
 
-def stored_basis(session: Session, collaboration_id: str) -> NDArray[np.float64] | None:
+def stored_basis(directory: RoundDirectory) -> NDArray[np.float64] | None:
     """Return the secret basis (m, l), or None if it is not on this machine any more."""
-    path = session.home.collaboration(collaboration_id) / BASIS_FILE
-    if not path.exists():
+    if not directory.holds(BASIS_FILE):
         return None
-    return np.asarray(np.load(io.BytesIO(session.home.read_secret(path)), allow_pickle=False))
+    return np.asarray(np.load(io.BytesIO(directory.read_secret(BASIS_FILE)), allow_pickle=False))
 
 
 def _is_the_same(earlier: Prepared, source: str, options: PrivacyOptions) -> bool:
-    return bool(source) and (earlier.source, earlier.options) == (source, asdict(options))
+    return bool(source) and (earlier.source, earlier.options) == (source, options)
 
 
-def _says_enough(earlier: Prepared, threshold: float | None) -> bool:
-    """Whether the threshold asked for, if any, is the one measured: the noise is gone, the rows with it."""
+def _measures(earlier: Prepared, threshold: float | None) -> bool:
+    """Return whether the threshold asked for was measured already.
+
+    It cannot be measured later: neither the noise nor the noisy rows are stored.
+    """
     if threshold is None or earlier.rows == 0:
         return True
-    return earlier.threshold is not None and earlier.threshold["threshold"] == threshold
+    return earlier.threshold is not None and earlier.threshold.threshold == threshold
 
 
 def _source_digest(data: Any) -> str:
-    """Digest of the file, or empty for a table in memory, which is never taken for the same again."""
+    """Return the digest of the table file; empty for a table in memory, which never counts as the same."""
     if not isinstance(data, str | Path):
         return ""
     path = Path(data)

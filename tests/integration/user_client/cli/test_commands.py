@@ -24,9 +24,9 @@ from protocol.messages import PrivacyRecord
 from runtime.terminal import exit_code
 from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, URL
 from tests.harness.odc import Odc
-from user_client.cli import consortium as consortium_module
 from user_client.cli import main as main_module
 from user_client.cli import options
+from user_client.cli.options import Options
 from user_client.custody import passphrase as passphrase_module
 from user_client.custody import vault
 from user_client.custody.home import is_encrypted
@@ -38,12 +38,9 @@ from user_client.errors import (
 )
 from user_client.sdk import (
     PrivacyOptions,
-    Session,
     invite,
     join,
     revoke,
-    unlock_root,
-    waiting_requests,
 )
 from user_client.transport import AnalystConnection
 
@@ -99,52 +96,24 @@ def test_joining_shows_the_root_to_compare(odc: Odc) -> None:
     assert invitation.json["root_fingerprint"] in odc("join", "i.json").err
 
 
-def test_a_watch_ends_when_all_who_are_invited_have_joined(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
-    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
-    waits: list[float] = []
-
-    def arrive(seconds: float) -> None:
-        waits.append(seconds)
-        join(odc.consortium.hospital, Invitation.from_json(Path("i.json").read_text()))
-
-    monkeypatch.setattr("time.sleep", arrive)
-    watched = odc("consortium", "approve", "--watch", "3600", "--json", home=LEAD)
-    assert watched.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
-    assert waits == [consortium_module.FIRST_PAUSE_S]
-    assert f"signed for {HOSPITAL} as institution" in watched.err
-
-
-def test_a_watch_goes_on_where_the_analyst_is_not_there_yet(
-    odc: Odc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watch_says_for_whom_it_has_signed(odc: Odc) -> None:
     odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
     join(odc.consortium.hospital, Invitation.from_json(Path("i.json").read_text()))
-    waits: list[float] = []
-    monkeypatch.setattr("time.sleep", waits.append)
-    looks = iter([ConnectionFailedError("analyst does not answer")] * 4)
-
-    def look(session: Session) -> Any:
-        for error in looks:
-            raise error
-        return waiting_requests(session)
-
-    monkeypatch.setattr(consortium_module, "waiting_requests", look)
     watched = odc("consortium", "approve", "--watch", "3600", "--json", home=LEAD)
     assert watched.json["approved"] == [{"party": HOSPITAL, "role": "institution"}]
-    assert watched.err.count("analyst does not answer; still watching") == 1
-    assert waits == pytest.approx([0.1, 0.125, 0.15625, 0.1953125])
+    assert f"signed for {HOSPITAL} as institution" in watched.err
 
 
 def test_a_watch_that_never_reached_the_analyst_says_so(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
     odc("consortium", "invite", HOSPITAL, home=LEAD)
 
-    def look(_session: Session) -> Any:
+    def refuse(*_args: object, **_named: object) -> None:
         raise ConnectionFailedError("analyst does not answer")
 
-    monkeypatch.setattr(consortium_module, "waiting_requests", look)
-    watched = odc("consortium", "approve", "--watch", "0.1", home=LEAD)
+    monkeypatch.setattr(AnalystConnection, "request", refuse)
+    watched = odc("consortium", "approve", "--watch", "0.01", home=LEAD)
     assert watched.code == exit_code(ConnectionFailedError)
-    assert "analyst does not answer" in watched.err
+    assert watched.err.count("analyst does not answer; still watching") == 1
 
 
 def test_a_watch_with_a_wrong_passphrase_ends_before_it_begins(
@@ -152,7 +121,7 @@ def test_a_watch_with_a_wrong_passphrase_ends_before_it_begins(
 ) -> None:
     odc("consortium", "invite", HOSPITAL, home=LEAD)
     Path("wrong").write_text("not the passphrase of this root")
-    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it watches"))
+    monkeypatch.setattr(AnalystConnection, "request", lambda *_: pytest.fail("it watches"))
     watched = odc("consortium", "approve", "--watch", "3600", "--passphrase-file", "wrong", home=LEAD)
     assert watched.code == exit_code(PassphraseError)
     assert "passphrase is wrong" in watched.err
@@ -164,18 +133,18 @@ def test_one_sitting_signs_for_the_analyst_and_for_those_who_join(
     request = analyst_request(odc)
     odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
     join(odc.consortium.hospital, Invitation.from_json(Path("i.json").read_text()))
-    opened: list[str] = []
+    asked: list[str] = []
 
-    def unlock(session: Session, passphrase: str) -> Any:
-        opened.append(passphrase)
-        return unlock_root(session, passphrase)
+    def read(options: Options, file: Path | None) -> str:
+        asked.append(PASSPHRASE)
+        return PASSPHRASE
 
-    monkeypatch.setattr(consortium_module, "unlock_root", unlock)
+    monkeypatch.setattr(Options, "passphrase", read)
     words = ("consortium", "approve", "--request", request, "--out", "a.pem", "--yes", "--watch", "60")
     signed = odc(*words, "--json", home=LEAD)
     assert [row["party"] for row in signed.json["approved"]] == ["analyst", HOSPITAL]
     assert Path("a.pem").exists()
-    assert opened == [PASSPHRASE]
+    assert asked == [PASSPHRASE]
 
 
 def test_the_lead_adds_a_name_to_the_analysts_certificate(odc: Odc) -> None:
@@ -578,7 +547,7 @@ def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) 
     assert f"{40 - found['rows']} of 40 rows stay here" in said
     assert f"{found['threshold']['rows_below']} rows keep less than 0.4 hidden" in said
     assert "a noisy row keeps hidden" in said
-    assert "what they rebuild of the row without noise is off by at least" in said
+    assert "what they rebuild differs from the row without noise by at least" in said
     assert re.search(r"singular values [\d. ]+; 50 %, 90 % and 99 % of .* in the first \d, \d and \d", said)
 
 
@@ -603,12 +572,12 @@ def test_contributing_a_table_takes_the_options_too(odc: Odc) -> None:
     assert told["privacy"] == PrivacyRecord(epsilon=2, delta=1e-5, clip=0.5, permute_rows=True).model_dump()
 
 
-def test_what_was_prepared_with_noise_is_not_sent_without_by_a_word_too_few(odc: Odc) -> None:
+def test_what_was_prepared_with_noise_is_not_sent_without_because_an_option_was_forgotten(odc: Odc) -> None:
     odc.consortium.until_anchored()
     table = odc.consortium.table(1)
     odc("prepare", table, *NOISE)
     refused = odc("contribute", table)
-    assert (refused.code, "the command line names none" in refused.err) == (3, True)
+    assert (refused.code, "the command line has none" in refused.err) == (3, True)
     assert odc("contribute").code == 0
     told: Any = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"][0]
     assert told["privacy"]["epsilon"] == 2
@@ -618,7 +587,7 @@ def test_options_for_what_is_already_prepared_are_refused(odc: Odc) -> None:
     odc.consortium.until_anchored()
     odc("prepare", odc.consortium.table(1))
     result = odc("contribute", "--permute-rows")
-    assert (result.code, "name the table" in result.err) == (3, True)
+    assert (result.code, "privacy options need the table" in result.err) == (3, True)
 
 
 def test_a_picture_is_for_its_owner_alone_and_overwrites_nothing(odc: Odc) -> None:
@@ -638,8 +607,8 @@ def test_a_picture_is_for_its_owner_alone_and_overwrites_nothing(odc: Odc) -> No
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--picture", "p.png"), "go together"),
-        (("--shape", "1x3"), "go together"),
+        (("--picture", "p.png"), "must be given together"),
+        (("--shape", "1x3"), "must be given together"),
         (("--picture", "p.png", "--shape", "3"), "HEIGHTxWIDTH"),
         (("--picture", "p.png", "--shape", "0x3"), "HEIGHTxWIDTH"),
         (("--picture", "p.png", "--shape", "2x3"), "a row has 3 features, a picture of 2 x 3 does not fit"),

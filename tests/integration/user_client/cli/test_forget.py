@@ -42,15 +42,18 @@ def test_looking_lists_every_file_and_ends_well(odc: Odc) -> None:
     assert result.code == 0
     assert "the analyst's receipt" in result.out
     assert "our statement (verified)" in result.out
-    assert "no file here holds the secret basis" in result.out
+    assert "no file here contains the secret basis" in result.out
 
 
 def test_looking_ends_badly_before_anything_is_forgotten(odc: Odc) -> None:
     odc.consortium.until_contributed()
     result = odc("forget", "--check")
     assert result.code == 6
-    assert "still here: anchor.odc, basis.npy, sealing.key, uplink.payload" in result.err
-    assert "no file here holds" not in result.out
+    assert (
+        "these files still contain or reveal the basis: anchor.odc, basis.npy, sealing.key, uplink.payload"
+        in result.err
+    )
+    assert "no file here contains" not in result.out
 
 
 def test_looking_names_what_nobody_knows(odc: Odc) -> None:
@@ -62,12 +65,12 @@ def test_looking_names_what_nobody_knows(odc: Odc) -> None:
     assert "files of unknown content: notes.txt" in result.err
     (directory / "notes.txt").unlink()
     (directory / "forgotten.odc").unlink()
-    assert "no statement of ours" in odc("forget", "--check").err
+    assert "we have signed no statement" in odc("forget", "--check").err
 
 
 def test_receiving_says_how_well_our_own_model_has_learnt(odc: Odc) -> None:
     odc.consortium.until_released(**NRI)
-    assert "% of the anchor rows it had not seen" in odc("receive").out
+    assert "% of the anchor rows it was not trained on" in odc("receive").out
     assert odc("receive", "--json").json["held_out_agreement"] > 0.5
 
 

@@ -29,12 +29,12 @@ def hospital(odc: Odc) -> Odc:
 
 def test_the_lead_reads_what_it_has_asked_for_and_what_was_checked(hospital: Odc) -> None:
     invited = hospital(*INVITE, "--ca", "ca.pem", "--name", NAME, home=LEAD)
-    assert f"it has to come with its own certificate: {ASKED}" in invited.out
+    assert f"it has to send its own certificate: {ASKED}" in invited.out
     joining = hospital(*JOIN, "--ca", "ca.pem")
     assert joining.code == 6
-    assert f"it wants the certificate of our own PKI: {NAME}" in joining.err
+    assert f"it asks for the certificate of our own PKI: {NAME}" in joining.err
     approved = hospital("consortium", "approve", "--yes", home=LEAD)
-    assert f"its own certificate holds: {ASKED}" in approved.err
+    assert f"its own certificate is valid: {ASKED}" in approved.err
     assert hospital("join", "--json").json["party"] == HOSPITAL
 
 
@@ -53,12 +53,12 @@ def test_a_key_with_a_passphrase_says_how_to_give_it(hospital: Odc, monkeypatch:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("join", "i.json"), f"expects the certificate of our own PKI with the name {NAME}"),
+        (("join", "i.json"), f"asks for the certificate of our own PKI with the name {NAME}"),
         (("join", "i.json", "--cert", "chain.pem"), "--key KEY.pem"),
         (("join", "i.json", "--key", "key.pem"), "--cert CHAIN.pem"),
-        (("join", "i.json", "--ca", "ca.pem"), "give both"),
-        ((*INVITE, "--ca", "ca.pem"), "--ca and --name belong together"),
-        ((*INVITE, "--name", NAME), "--ca and --name belong together"),
+        (("join", "i.json", "--ca", "ca.pem"), "--ca needs the certificate"),
+        ((*INVITE, "--ca", "ca.pem"), "--ca and --name must be given together"),
+        ((*INVITE, "--name", NAME), "--ca and --name must be given together"),
         ((*INVITE, "--ca", "chain.pem", "--name", NAME), "not one that may issue others"),
         ((*INVITE, "--ca", "ca.pem", "--name", "gateway"), "dns:HOST"),
         (("renew", "--cert", "chain.pem"), "without --cert"),

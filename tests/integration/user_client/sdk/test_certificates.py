@@ -27,7 +27,6 @@ from user_client.sdk import (
     Session,
     approve_pending,
     approve_request,
-    approve_waiting,
     invitations,
     invite,
     join,
@@ -36,11 +35,11 @@ from user_client.sdk import (
     renew_in_time,
     renew_own,
     revoke,
-    unlock_root,
     update_revocations,
-    waiting_requests,
 )
-from user_client.sdk.certificates import RENEW_BEFORE_S
+from user_client.sdk.approval import approve_waiting, waiting_requests
+from user_client.sdk.consortium import unlock_root
+from user_client.sdk.membership import RENEW_BEFORE_S
 
 VALIDITY_S = int(MEMBER_VALIDITY.total_seconds())
 
@@ -281,7 +280,7 @@ def test_nobody_is_invited_under_the_name_of_the_lead_or_the_analyst(
 
 def test_a_party_that_holds_a_certificate_is_not_invited_again(consortium: Consortium) -> None:
     consortium.until_joined()
-    with pytest.raises(InputError, match="holds a certificate already") as caught:
+    with pytest.raises(InputError, match="has a valid certificate already") as caught:
         invite(consortium.lead, HOSPITAL)
     assert f"odc consortium revoke {HOSPITAL}" in caught.value.hint
 
@@ -308,7 +307,7 @@ def test_an_invitation_that_has_expired_takes_no_name(consortium: Consortium) ->
 def test_a_name_that_was_certified_is_given_again_on_purpose_only(consortium: Consortium) -> None:
     consortium.until_joined()
     revoke(consortium.lead, HOSPITAL, PASSPHRASE)
-    with pytest.raises(InputError, match="held a certificate before, now revoked"):
+    with pytest.raises(InputError, match="had a certificate before, now revoked"):
         invite(consortium.lead, HOSPITAL)
     assert invite(consortium.lead, HOSPITAL, replace_earlier=True).party == HOSPITAL
 

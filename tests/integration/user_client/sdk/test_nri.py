@@ -22,23 +22,16 @@ from protocol.errors import DifferentUplinkError, MalformedMessageError, ShapeMi
 from protocol.messages import DownlinkManifest, ErasedFile, ForgettingStatement, UplinkManifest
 from protocol.terms import Terms
 from tests.harness.in_process import HOSPITAL, Consortium, rows
-from user_client.custody import inventory
+from user_client.custody import round_directory
 from user_client.custody.home import exclusive
-from user_client.errors import BusyError, ConfirmationNeededError, NotPreparedError
-from user_client.sdk import (
-    anchor,
-    contribute,
-    downlink,
-    examine,
-    forget,
-    own_model,
-    plain_words,
-    predict,
-    prepare,
-    receive,
-    terms,
-    uplink,
+from user_client.custody.round_directory import (
+    ANCHOR_FILE,
+    ANCHOR_FILES,
+    BASIS_FILES,
+    SEALING_KEY_FILE,
 )
+from user_client.errors import BusyError, ConfirmationNeededError, NotPreparedError
+from user_client.sdk import downlink, plain_words, uplink
 
 ANCHOR_ROWS = 120
 NRI: dict[str, Any] = {
@@ -46,8 +39,8 @@ NRI: dict[str, Any] = {
     "anchor": {"kind": "gaussian", "rows": ANCHOR_ROWS},
     "latent_dim": 2,
 }
-FROM_A_SEED = {*inventory.ANCHOR_FILES} - {inventory.MATRIX_FILE, inventory.DRAWN_FILE}
-LEADS_TO_THE_BASIS = {*inventory.BASIS_FILES, *inventory.ANCHOR_FILES}
+FROM_A_SEED = {ANCHOR_FILE, SEALING_KEY_FILE}
+LEADS_TO_THE_BASIS = {*BASIS_FILES, *ANCHOR_FILES}
 
 
 def names(consortium: Consortium) -> set[str]:
@@ -70,7 +63,7 @@ def plain_round(consortium: Consortium) -> Consortium:
 
 def test_the_receipt_is_followed_by_forgetting_at_once(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
-    assert not names(consortium) & {*inventory.BASIS_FILES}
+    assert not names(consortium) & {*BASIS_FILES}
     assert names(consortium) >= FROM_A_SEED  # to train on
 
 
@@ -106,7 +99,7 @@ def test_the_predictions_are_those_of_the_model_for_the_anchor_of_that_party(
     monkeypatch.setattr(rounds, "finish", finish)
     consortium.compute()
     change = kept["changes"][kept["order"].index(HOSPITAL)]
-    expected = downlink._run_model(kept["model"], (kept["anchor_reps"][HOSPITAL] @ change).astype(np.float32))
+    expected = downlink.run_model(kept["model"], (kept["anchor_reps"][HOSPITAL] @ change).astype(np.float32))
     spec = manifest_of(consortium, HOSPITAL).anchor_predictions
     blob = blobs.read(result_key(consortium.id, spec))
     found = np.frombuffer(blob, "<f4").reshape(spec.shape)
@@ -115,57 +108,57 @@ def test_the_predictions_are_those_of_the_model_for_the_anchor_of_that_party(
 
 def test_nothing_that_leads_to_the_basis_is_left_after_receiving(consortium: Consortium) -> None:
     consortium.until_released(**NRI)
-    receive(consortium.hospital, consortium.id)
+    consortium.hospital_round.receive()
     assert not names(consortium) & LEADS_TO_THE_BASIS
     assert names(consortium) >= {"own_model.npz", "downlink.odc", "forgotten.odc"}
     assert not names(consortium) & {"change_of_basis.bin", "model.onnx"}
-    assert examine(consortium.hospital, consortium.id).is_forgotten
+    assert consortium.hospital_round.examine().is_forgotten
 
 
 def test_our_own_model_predicts_what_everybodys_model_would(consortium: Consortium) -> None:
     consortium.until_released(**NRI)
-    receive(consortium.hospital, consortium.id)
+    consortium.hospital_round.receive()
     table = rows(99, 200)
-    found = predict(consortium.hospital, consortium.id, pa.table(table))
+    found = consortium.hospital_round.predict(pa.table(table))
     assert found.probabilities.shape == (200, 2)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1, atol=1e-5)
     assert np.mean(np.array(found.labels) == np.array(table["y"])) > 0.8
-    assert own_model(consortium.hospital, consortium.id).held_out_agreement > 0.8
+    assert consortium.hospital_round.own_model().held_out_agreement > 0.8
 
 
 def test_receiving_again_shows_the_same_and_asks_nobody(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consortium.until_released(**NRI)
-    first = receive(consortium.hospital, consortium.id)
+    first = consortium.hospital_round.receive()
     monkeypatch.setattr(consortium.hospital.connection, "stream", None)
-    assert receive(consortium.hospital, consortium.id) == first
+    assert consortium.hospital_round.receive() == first
 
 
 def test_contributing_again_shows_the_receipt(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
-    prepare(consortium.hospital, consortium.id, consortium.directory / "rows-1.csv")
-    assert contribute(consortium.hospital, consortium.id).party == HOSPITAL
-    assert not names(consortium) & {*inventory.BASIS_FILES}
+    consortium.hospital_round.prepare(consortium.directory / "rows-1.csv")
+    assert consortium.hospital_round.contribute().party == HOSPITAL
+    assert not names(consortium) & {*BASIS_FILES}
 
 
 def test_another_table_is_refused_after_forgetting(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
     with pytest.raises(DifferentUplinkError):
-        prepare(consortium.hospital, consortium.id, consortium.table(7))
+        consortium.hospital_round.prepare(consortium.table(7))
 
 
 def test_a_command_killed_after_the_receipt_forgets_when_run_again(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consortium.until_anchored(**NRI)
-    prepare(consortium.hospital, consortium.id, consortium.table(1))
+    consortium.hospital_round.prepare(consortium.table(1))
     with monkeypatch.context() as patched:
-        patched.setattr(uplink, "forget_if_demanded", lambda *_: None)
-        contribute(consortium.hospital, consortium.id)
-    assert names(consortium) >= {*inventory.BASIS_FILES}
-    contribute(consortium.hospital, consortium.id)
-    assert not names(consortium) & {*inventory.BASIS_FILES}
+        patched.setattr(uplink, "forget_if_required", lambda *_: None)
+        consortium.hospital_round.contribute()
+    assert names(consortium) >= {*BASIS_FILES}
+    consortium.hospital_round.contribute()
+    assert not names(consortium) & {*BASIS_FILES}
 
 
 def test_a_command_killed_after_training_forgets_when_run_again(
@@ -173,10 +166,10 @@ def test_a_command_killed_after_training_forgets_when_run_again(
 ) -> None:
     consortium.until_released(**NRI)
     with monkeypatch.context() as patched:
-        patched.setattr(downlink, "forget_if_demanded", lambda *_: None)
-        receive(consortium.hospital, consortium.id)
+        patched.setattr(downlink, "forget_if_required", lambda *_: None)
+        consortium.hospital_round.receive()
     assert names(consortium) >= FROM_A_SEED
-    receive(consortium.hospital, consortium.id)
+    consortium.hospital_round.receive()
     assert not names(consortium) & LEADS_TO_THE_BASIS
 
 
@@ -185,11 +178,11 @@ def test_a_command_killed_between_model_and_manifest_receives_again(
 ) -> None:
     consortium.until_released(**NRI)
     directory = consortium.directory_of(consortium.hospital)
-    receive(consortium.lead, consortium.id)
+    consortium.lead_round.receive()
     (directory / "own_model.npz").write_bytes(b"half")
-    forget(consortium.hospital, consortium.id)  # must leave what training needs
-    receive(consortium.hospital, consortium.id)
-    assert own_model(consortium.hospital, consortium.id).held_out_agreement > 0.5
+    consortium.hospital_round.forget()  # must leave what training needs
+    consortium.hospital_round.receive()
+    assert consortium.hospital_round.own_model().held_out_agreement > 0.5
 
 
 @pytest.mark.parametrize(
@@ -203,7 +196,7 @@ def test_predictions_of_another_shape_are_refused(
     consortium: Consortium, arrays: dict[str, Any], error: type[Exception]
 ) -> None:
     consortium.until_contributed(**NRI)
-    found = terms.stored_terms(consortium.hospital, consortium.id)
+    found = consortium.hospital_round.terms
     with pytest.raises(error):
         downlink._check_anchor_predictions(predictions_manifest(found, **arrays), found)
 
@@ -233,8 +226,8 @@ def test_a_change_of_basis_is_refused_where_the_terms_have_predictions(
 
     monkeypatch.setattr(rounds, "spec_of", spec_of)
     consortium.until_released(**NRI)
-    with pytest.raises(MalformedMessageError, match="anchor predictions come back, alone"):
-        receive(consortium.hospital, consortium.id)
+    with pytest.raises(MalformedMessageError, match="must contain anchor predictions and nothing else"):
+        consortium.hospital_round.receive()
 
 
 def test_predictions_that_are_no_probabilities_are_refused(
@@ -254,7 +247,7 @@ def test_predictions_that_are_no_probabilities_are_refused(
     monkeypatch.setattr(rounds, "finish", spoil)
     consortium.compute()
     with pytest.raises(MalformedMessageError, match="probabilities that add up to 1"):
-        receive(consortium.hospital, consortium.id)
+        consortium.hospital_round.receive()
     assert "own_model.npz" not in names(consortium)
 
 
@@ -263,7 +256,7 @@ def test_predictions_that_are_no_probabilities_are_refused(
 
 def test_the_terms_say_what_comes_back_and_what_is_erased(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
-    text = plain_words(terms.stored_terms(consortium.hospital, consortium.id))
+    text = plain_words(consortium.hospital_round.terms)
     assert f"{ANCHOR_ROWS} anchor rows ({ANCHOR_ROWS * 2 * 4} bytes)" in text
     assert "Other institutions see the model" not in text
     assert "It erases the basis" in text
@@ -272,7 +265,7 @@ def test_the_terms_say_what_comes_back_and_what_is_erased(consortium: Consortium
 
 def test_few_anchor_rows_are_warned_of(consortium: Consortium) -> None:
     consortium.until_accepted(**{**NRI, "anchor": {"kind": "gaussian", "rows": 59}})
-    found = terms.stored_terms(consortium.hospital, consortium.id)
+    found = consortium.hospital_round.terms
     assert "trained on 59 anchor rows" in plain_words(found)
     enough = found.model_copy(update={"anchor": found.anchor.model_copy(update={"rows": 60})})
     assert "few anchor rows" not in plain_words(enough)
@@ -283,14 +276,14 @@ def test_rows_are_permuted_and_the_basis_perturbed_under_nri_alone(
     consortium: Consortium, given: dict[str, Any]
 ) -> None:
     consortium.until_contributed(**given)
-    manifest, _ = consortium.hospital.stored(consortium.id, UplinkManifest, "uplink.odc", "")
+    manifest = consortium.hospital_round.directory.load(UplinkManifest)
     assert manifest.privacy.permute_rows == bool(given)
     assert manifest.privacy.perturb_basis == (0.05 if given else None)
 
 
 def test_the_predictions_stand_for_formula_4(consortium: Consortium) -> None:
     consortium.until_accepted(**NRI)
-    found = terms.stored_terms(consortium.hospital, consortium.id)
+    found = consortium.hospital_round.terms
     expected = formulas.anchor_predictions(anchor_rows=ANCHOR_ROWS, classes=2, bits=32)
     assert downlink_formula_bytes(found, 10**6) == expected == ANCHOR_ROWS * 2 * 4
 
@@ -300,21 +293,21 @@ def test_the_predictions_stand_for_formula_4(consortium: Consortium) -> None:
 
 def test_the_statement_names_what_was_erased_when_and_of_which_uplink(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
-    statement = forget(consortium.hospital, consortium.id)
-    assert {file.name for file in statement.erased} == {*inventory.BASIS_FILES}
+    statement = consortium.hospital_round.forget()
+    assert {file.name for file in statement.erased} == {*BASIS_FILES}
     assert all(file.size_bytes > 0 for file in statement.erased)
     assert {file.erased_at for file in statement.erased} == {consortium.clock()}
-    receipt = contribute(consortium.hospital, consortium.id)
+    receipt = consortium.hospital_round.contribute()
     assert statement.uplink_digest == receipt.uplink_digest
 
 
 def test_forgetting_the_anchor_later_keeps_what_was_stated(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
-    first = forget(consortium.hospital, consortium.id)
+    first = consortium.hospital_round.forget()
     consortium.compute()
     consortium.clock.now += 100
-    receive(consortium.hospital, consortium.id)
-    both = forget(consortium.hospital, consortium.id)
+    consortium.hospital_round.receive()
+    both = consortium.hospital_round.forget()
     assert both.erased[: len(first.erased)] == first.erased
     later = both.erased[len(first.erased) :]
     assert {(file.name, file.erased_at) for file in later} == {
@@ -326,57 +319,57 @@ def test_nothing_is_lost_without_a_word(consortium: Consortium) -> None:
     plain_round(consortium)
     before = names(consortium)
     with pytest.raises(ConfirmationNeededError, match="predict"):
-        forget(consortium.hospital, consortium.id)
+        consortium.hospital_round.forget()
     assert names(consortium) == before
 
 
 def test_an_uplink_that_is_not_sent_is_not_erased_without_a_word(consortium: Consortium) -> None:
     consortium.until_anchored(**NRI)
-    prepare(consortium.hospital, consortium.id, consortium.table(1))
+    consortium.hospital_round.prepare(consortium.table(1))
     with pytest.raises(ConfirmationNeededError, match="not acknowledged"):
-        forget(consortium.hospital, consortium.id)
-    statement = forget(consortium.hospital, consortium.id, confirmed=True)
+        consortium.hospital_round.forget()
+    statement = consortium.hospital_round.forget(confirmed=True)
     assert statement.uplink_digest is None
-    prepare(consortium.hospital, consortium.id, consortium.directory / "rows-1.csv")  # the anchor was kept
-    assert examine(consortium.hospital, consortium.id).held == ("basis.npy", "uplink.payload")
+    consortium.hospital_round.prepare(consortium.directory / "rows-1.csv")  # the anchor was kept
+    assert consortium.hospital_round.examine().held == ("basis.npy", "uplink.payload")
 
 
 def test_without_the_basis_an_ordinary_round_predicts_no_more(consortium: Consortium) -> None:
     plain_round(consortium)
-    receive(consortium.hospital, consortium.id)
-    forget(consortium.hospital, consortium.id, confirmed=True)
+    consortium.hospital_round.receive()
+    consortium.hospital_round.forget(confirmed=True)
     assert not names(consortium) & LEADS_TO_THE_BASIS
     with pytest.raises(NotPreparedError, match="secret basis was forgotten on 20") as caught:
-        predict(consortium.hospital, consortium.id, pa.table(rows(9)))
-    assert "cannot be brought back" in caught.value.hint
+        consortium.hospital_round.predict(pa.table(rows(9)))
+    assert "cannot be recovered" in caught.value.hint
 
 
 def test_without_the_basis_the_downlink_of_an_ordinary_round_is_of_no_use(consortium: Consortium) -> None:
     plain_round(consortium)
-    forget(consortium.hospital, consortium.id, confirmed=True)
+    consortium.hospital_round.forget(confirmed=True)
     with pytest.raises(NotPreparedError, match="secret basis was forgotten on 20"):
-        receive(consortium.hospital, consortium.id)
+        consortium.hospital_round.receive()
 
 
 def test_there_must_be_something_to_forget(consortium: Consortium) -> None:
     consortium.until_accepted(**NRI)
     with pytest.raises(NotPreparedError, match="nothing to forget"):
-        forget(consortium.hospital, consortium.id, confirmed=True)
+        consortium.hospital_round.forget(confirmed=True)
 
 
 def test_forgetting_waits_for_a_command_at_work(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
     with exclusive(consortium.directory_of(consortium.hospital)), pytest.raises(BusyError):
-        forget(consortium.hospital, consortium.id)
+        consortium.hospital_round.forget()
 
 
 def test_what_a_killed_command_left_half_written_is_erased_too(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
     directory = consortium.directory_of(consortium.hospital)
     (directory / ".basis.npy.77.part").write_bytes(b"half a basis")
-    assert ".basis.npy.77.part" in examine(consortium.hospital, consortium.id).held
-    forget(consortium.hospital, consortium.id)
-    assert examine(consortium.hospital, consortium.id).held == ()
+    assert ".basis.npy.77.part" in consortium.hospital_round.examine().held
+    consortium.hospital_round.forget()
+    assert consortium.hospital_round.examine().held == ()
 
 
 # looking whether it is gone
@@ -388,39 +381,34 @@ def forgotten(consortium: Consortium) -> Consortium:
 
 
 def test_every_file_has_a_role(forgotten: Consortium) -> None:
-    found = examine(forgotten.hospital, forgotten.id)
+    found = forgotten.hospital_round.examine()
     assert {file.name for file in found.files} == names(forgotten)
     assert all(file.role for file in found.files)
 
 
-def test_every_file_the_sdk_writes_is_in_the_inventory() -> None:
-    written = {
-        value
-        for module in (anchor, downlink, terms, uplink)
-        for name, value in vars(module).items()
-        if name.endswith("_FILE") and not name.startswith("_")
-    }
-    assert written <= set(inventory.ROLES)
+def test_every_file_of_a_round_has_a_role() -> None:
+    named = {value for name, value in vars(round_directory).items() if name.endswith("_FILE")}
+    assert named | {".lock"} == set(round_directory.ROLES)
 
 
 def test_an_unknown_file_is_named(forgotten: Consortium) -> None:
     directory = forgotten.directory_of(forgotten.hospital)
     (directory / "notes").mkdir()
     (directory / "notes" / "todo.txt").write_text("remember")
-    found = examine(forgotten.hospital, forgotten.id)
+    found = forgotten.hospital_round.examine()
     assert (found.unknown, found.is_forgotten) == (("notes/todo.txt",), False)
 
 
 def test_the_basis_brought_back_from_a_backup_is_found(consortium: Consortium) -> None:
     consortium.until_anchored(**NRI)
-    prepare(consortium.hospital, consortium.id, consortium.table(1))
+    consortium.hospital_round.prepare(consortium.table(1))
     directory = consortium.directory_of(consortium.hospital)
-    backup = {name: (directory / name).read_bytes() for name in inventory.BASIS_FILES}
-    contribute(consortium.hospital, consortium.id)
+    backup = {name: (directory / name).read_bytes() for name in BASIS_FILES}
+    consortium.hospital_round.contribute()
     (directory / "basis.npy").write_bytes(backup["basis.npy"])
     (directory / "old.npy").write_bytes(backup["basis.npy"])
     (directory / "old.bin").write_bytes(backup["uplink.payload"])
-    found = examine(consortium.hospital, consortium.id)
+    found = consortium.hospital_round.examine()
     assert (found.held, found.unknown) == (("basis.npy", "old.bin", "old.npy"), ())
     assert not found.is_forgotten
 
@@ -430,36 +418,36 @@ def test_a_damaged_file_of_numpys_is_unknown(forgotten: Consortium) -> None:
     buffer = io.BytesIO()
     np.save(buffer, np.eye(3))
     (directory / "damaged.npy").write_bytes(buffer.getvalue()[:20])
-    assert examine(forgotten.hospital, forgotten.id).unknown == ("damaged.npy",)
+    assert forgotten.hospital_round.examine().unknown == ("damaged.npy",)
 
 
 def test_a_statement_somebody_else_signed_is_not_believed(forgotten: Consortium) -> None:
     path = forgotten.directory_of(forgotten.hospital) / "forgotten.odc"
     statement = decode_stored(ForgettingStatement, path.read_bytes())
     path.write_bytes(forgotten.lead.sign(statement))
-    assert not examine(forgotten.hospital, forgotten.id).is_forgotten
+    assert not forgotten.hospital_round.examine().is_forgotten
 
 
 def test_a_changed_statement_is_not_believed(forgotten: Consortium) -> None:
     path = forgotten.directory_of(forgotten.hospital) / "forgotten.odc"
     signed = decode(Signed, path.read_bytes())
     path.write_bytes(path.read_bytes().replace(signed.signature[-8:], bytes(8)))
-    found = examine(forgotten.hospital, forgotten.id)
+    found = forgotten.hospital_round.examine()
     assert not found.statement_is_ours
     path.write_bytes(b"no message at all")
-    assert examine(forgotten.hospital, forgotten.id).statement is None
+    assert forgotten.hospital_round.examine().statement is None
 
 
 def test_a_statement_of_another_uplink_is_not_believed(forgotten: Consortium) -> None:
     path = forgotten.directory_of(forgotten.hospital) / "forgotten.odc"
     statement = decode_stored(ForgettingStatement, path.read_bytes())
     path.write_bytes(forgotten.hospital.sign(statement.model_copy(update={"uplink_digest": bytes(32)})))
-    assert not examine(forgotten.hospital, forgotten.id).is_forgotten
+    assert not forgotten.hospital_round.examine().is_forgotten
 
 
 def test_the_statement_holds_after_the_certificate_has_ended(forgotten: Consortium) -> None:
     forgotten.clock.now += 100 * 365 * 86400
-    assert examine(forgotten.hospital, forgotten.id).is_forgotten
+    assert forgotten.hospital_round.examine().is_forgotten
 
 
 def test_a_statement_without_files_cannot_be_made() -> None:
@@ -472,9 +460,9 @@ def test_a_statement_without_files_cannot_be_made() -> None:
 
 def test_a_round_that_will_not_be_released_is_given_up_with_its_anchor(consortium: Consortium) -> None:
     consortium.until_contributed(**NRI)
-    forget(consortium.hospital, consortium.id, confirmed=True)
+    consortium.hospital_round.forget(confirmed=True)
     assert not names(consortium) & LEADS_TO_THE_BASIS
-    assert examine(consortium.hospital, consortium.id).is_forgotten
+    assert consortium.hospital_round.examine().is_forgotten
     consortium.compute()
     with pytest.raises(NotPreparedError, match="key to the anchor was erased"):
-        receive(consortium.hospital, consortium.id)
+        consortium.hospital_round.receive()

@@ -29,7 +29,6 @@ from user_client.errors import PassphraseError
 from user_client.sdk import (
     OwnCertificate,
     approve_pending,
-    check_request,
     invite,
     join,
     members,
@@ -38,9 +37,10 @@ from user_client.sdk import (
     read_own_key,
     renew,
     renew_in_time,
-    waiting_requests,
 )
-from user_client.sdk.certificates import RENEW_BEFORE_S
+from user_client.sdk.approval import waiting_requests
+from user_client.sdk.certificate_requests import check_request
+from user_client.sdk.membership import RENEW_BEFORE_S
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
@@ -142,13 +142,13 @@ def test_the_analyst_comes_without_a_pki(consortium: Consortium) -> None:
 
 
 def test_an_invitation_that_asks_for_a_certificate_is_not_answered_without(consortium: Consortium) -> None:
-    with pytest.raises(InputError, match=f"expects the certificate of our own PKI with the name {NAME}"):
+    with pytest.raises(InputError, match=f"asks for the certificate of our own PKI with the name {NAME}"):
         join(consortium.hospital, invited(consortium))
     assert not consortium.hospital.home.key_path.exists()
 
 
 def test_an_invitation_that_asks_for_none_is_not_answered_with_one(consortium: Consortium) -> None:
-    with pytest.raises(InputError, match="expects no certificate"):
+    with pytest.raises(InputError, match="does not ask for a certificate"):
         join(consortium.hospital, consortium.invitation(), own=own())
     assert not consortium.hospital.home.key_path.exists()
 
@@ -191,7 +191,7 @@ def test_another_key_does_not_take_the_place_of_ours(consortium: Consortium) -> 
 @pytest.mark.parametrize(
     ("chain", "says"),
     [
-        (lambda: (), "comes without the certificate"),
+        (lambda: (), "does not send the certificate"),
         (lambda: (issue(stranger(), KEY.public_key()),), "does not lead to the CA"),
         (lambda: (issue(issuing(), KEY.public_key()),), "does not lead to the CA"),
         (lambda: own(not_after=NOW - 1).chain, "not valid at validation time"),
@@ -217,7 +217,7 @@ def test_the_lead_refuses_a_certificate_that_nobody_asked_for(consortium: Consor
 def test_a_chain_that_the_join_secret_does_not_vouch_for_is_refused(consortium: Consortium) -> None:
     sent = invited(consortium).answer(KEY)
     swapped = Enrolment(ticket=sent.ticket, csr=sent.csr, chain=own().chain, mac=sent.mac)
-    with pytest.raises(InvitationError, match="does not know the join secret"):
+    with pytest.raises(InvitationError, match="was not made with its join secret"):
         check_request(consortium.lead, encode(swapped))
 
 
@@ -258,7 +258,7 @@ def test_a_renewal_brings_the_certificate_that_holds_now(consortium: Consortium)
 
 def test_a_renewal_without_it_is_not_sent(consortium: Consortium) -> None:
     joined(consortium)
-    with pytest.raises(InputError, match="hear from our own PKI again"):
+    with pytest.raises(InputError, match="requires a certificate from our own PKI again"):
         renew(consortium.hospital)
 
 
@@ -278,7 +278,7 @@ def test_the_lead_refuses_a_renewal_without_it(consortium: Consortium) -> None:
     assert renew(consortium.hospital) is None  # a client that keeps quiet about its PKI
     waiting, (reason,) = waiting_requests(consortium.lead)
     assert waiting == []
-    assert "comes without the certificate" in reason
+    assert "does not send the certificate" in reason
 
 
 def test_the_lead_refuses_a_renewal_with_one_that_has_ended(consortium: Consortium) -> None:

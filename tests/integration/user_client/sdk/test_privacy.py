@@ -11,12 +11,12 @@ from protocol.envelope import decode_stored
 from protocol.errors import DifferentUplinkError, InputError
 from protocol.messages import PrivacyRecord, UplinkManifest
 from tests.harness.in_process import Consortium, csv, rows
-from user_client.custody.inventory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE
 from user_client.custody.keystream import KeyStream
+from user_client.custody.round_directory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE
 from user_client.errors import NotPreparedError
 from user_client.privacy.noise import clip_rows, gaussian_sigma
 from user_client.privacy.reduction import hidden_share
-from user_client.sdk import PrivacyOptions, contribute, draw_picture, prepare, prepared_before
+from user_client.sdk import PrivacyOptions
 from user_client.sdk import privacy as desk
 from user_client.sdk.privacy import non_readily_identifiable, treat
 
@@ -169,7 +169,7 @@ def manifest_of(consortium: Consortium) -> UplinkManifest:
 
 
 def ready(consortium: Consortium, options: PrivacyOptions, **more: Any) -> Any:
-    return prepare(consortium.hospital, consortium.id, consortium.table(1), options, **more)
+    return consortium.hospital_round.prepare(consortium.table(1), options, **more)
 
 
 def test_the_signed_manifest_says_what_was_done_and_not_how_many_rows_stayed(consortium: Consortium) -> None:
@@ -179,7 +179,7 @@ def test_the_signed_manifest_says_what_was_done_and_not_how_many_rows_stayed(con
     assert manifest.privacy == PrivacyRecord(**NOISE, drop_below=0.01, permute_rows=True, perturb_basis=0.05)
     assert manifest.rep.shape[0] == manifest.labels.shape[0] == found.rows
     assert found.table_rows == 40
-    assert found.privacy == manifest.privacy.model_dump()
+    assert found.privacy == manifest.privacy
     assert "40" not in repr(manifest.privacy)
 
 
@@ -194,7 +194,7 @@ def test_what_leaves_with_noise_is_the_noisy_row_projected(consortium: Consortiu
     consortium.until_anchored(rep_dtype="f8")
     options = PrivacyOptions(**NOISE)
     table = csv(consortium.directory / "many.csv", rows(1, 1000))
-    found = prepare(consortium.hospital, consortium.id, table, options)
+    found = consortium.hospital_round.prepare(table, options)
     directory = consortium.directory_of(consortium.hospital)
     rep = np.frombuffer((directory / PAYLOAD_FILE).read_bytes(), "<f8", 3000).reshape(1000, 3)
     plain = np.stack([rows(1, 1000)[name] for name in ("x0", "x1", "x2")], axis=1) / 4
@@ -210,7 +210,7 @@ def test_the_same_options_keep_what_is_prepared(consortium: Consortium) -> None:
     for again in (ready(consortium, ALL, threshold=0.3), ready(consortium, ALL)):
         assert again == first
     assert (consortium.directory_of(consortium.hospital) / PAYLOAD_FILE).read_bytes() == before
-    assert prepared_before(consortium.hospital, consortium.id) == first
+    assert consortium.hospital_round.prepared == first
 
 
 @pytest.mark.parametrize("changed", ["options", "threshold"])
@@ -221,14 +221,14 @@ def test_other_options_draw_anew(consortium: Consortium, changed: str) -> None:
     if changed == "options":
         ready(consortium, PrivacyOptions(permute_rows=True))
     else:
-        assert ready(consortium, PrivacyOptions(), threshold=0.2).threshold["threshold"] == 0.2
+        assert ready(consortium, PrivacyOptions(), threshold=0.2).threshold.threshold == 0.2
     assert (consortium.directory_of(consortium.hospital) / BASIS_FILE).read_bytes() != before
 
 
 def test_other_options_after_the_uplink_was_accepted_are_refused(consortium: Consortium) -> None:
     consortium.until_anchored()
     ready(consortium, ALL_BUT_DROPPING)
-    contribute(consortium.hospital, consortium.id)
+    consortium.hospital_round.contribute()
     basis = consortium.directory_of(consortium.hospital) / BASIS_FILE
     before = basis.read_bytes()
     with pytest.raises(DifferentUplinkError):
@@ -244,8 +244,8 @@ def test_the_risk_is_measured_on_what_leaves(consortium: Consortium) -> None:
     consortium.until_anchored(latent_dim=2, rep_dtype="f8")
     found = ready(consortium, PrivacyOptions(drop_below=0.1), threshold=0.1)
     assert 0 < found.rows < found.table_rows == 40
-    assert found.hidden_share["minimum"] >= 0.1
-    assert found.threshold["rows_below"] == 0
+    assert found.hidden_share.minimum >= 0.1
+    assert found.threshold.rows_below == 0
     assert found.collusion_error is None
     plain = np.stack([rows(1)[name] for name in ("x0", "x1", "x2")], axis=1) / 4
     np.testing.assert_allclose(found.singular_values, np.linalg.svd(plain, compute_uv=False), rtol=1e-6)
@@ -255,8 +255,8 @@ def test_with_noise_the_error_of_what_could_be_rebuilt_is_told(consortium: Conso
     consortium.until_anchored()
     found = ready(consortium, PrivacyOptions(**NOISE))
     # the basis is full: without the noise the two would have every row whole
-    assert found.hidden_share["median"] < 1e-6
-    assert found.collusion_error["median"] > 1
+    assert found.hidden_share.median < 1e-6
+    assert found.collusion_error.median > 1
 
 
 @pytest.mark.parametrize("threshold", [0, -0.5, 1.01, 30])
@@ -269,7 +269,7 @@ def test_a_threshold_is_a_share(consortium: Consortium, threshold: float) -> Non
 def test_a_consumer_may_name_options_too(consortium: Consortium) -> None:
     consortium.until_anchored()
     empty = pa.table({name: pa.array([], pa.string()) for name in rows(0)})
-    found = prepare(consortium.hospital, consortium.id, empty, ALL, threshold=0.5)
+    found = consortium.hospital_round.prepare(empty, ALL, threshold=0.5)
     assert (found.rows, found.table_rows, found.threshold) == (0, 0, None)
 
 
@@ -281,11 +281,11 @@ def test_a_picture_shows_one_row_of_each_class_first_and_what_collusion_brings_b
 ) -> None:
     consortium.until_anchored(latent_dim=2)
     table = consortium.table(1, y=["no"] * 30 + ["yes"] * 10)
-    prepare(consortium.hospital, consortium.id, table)
+    consortium.hospital_round.prepare(table)
     drawn: list[Any] = []
-    monkeypatch.setattr("user_client.sdk.picture.side_by_side", lambda *given: drawn.extend(given))
-    monkeypatch.setattr("user_client.sdk.picture.png", lambda _pixels: b"")
-    draw_picture(consortium.hospital, consortium.id, table, (1, 3))
+    monkeypatch.setattr("user_client.sdk.privacy.side_by_side", lambda *given: drawn.extend(given))
+    monkeypatch.setattr("user_client.sdk.privacy.png", lambda _pixels: b"")
+    consortium.hospital_round.draw_picture(table, (1, 3))
     original, rep, rebuilt, shape = drawn
     chosen = [0, 30, 1, 2, 3, 4]
     plain = np.stack([rows(1)[name] for name in ("x0", "x1", "x2")], axis=1)[chosen] / 4
@@ -303,9 +303,9 @@ def test_a_picture_leaves_out_rows_that_stay_and_adds_the_noise(
     options = PrivacyOptions(**NOISE, drop_below=0.3)
     ready(consortium, options)
     drawn: list[Any] = []
-    monkeypatch.setattr("user_client.sdk.picture.side_by_side", lambda *given: drawn.extend(given))
-    monkeypatch.setattr("user_client.sdk.picture.png", lambda _pixels: b"")
-    draw_picture(consortium.hospital, consortium.id, consortium.table(1), (3, 1), count=40)
+    monkeypatch.setattr("user_client.sdk.privacy.side_by_side", lambda *given: drawn.extend(given))
+    monkeypatch.setattr("user_client.sdk.privacy.png", lambda _pixels: b"")
+    consortium.hospital_round.draw_picture(consortium.table(1), (3, 1), count=40)
     original, rep, *_ = drawn
     assert 0 < len(original) < 40
     basis = np.load(consortium.directory_of(consortium.hospital) / BASIS_FILE)
@@ -314,13 +314,13 @@ def test_a_picture_leaves_out_rows_that_stay_and_adds_the_noise(
 
 def test_there_is_no_picture_before_something_is_prepared(consortium: Consortium) -> None:
     consortium.until_anchored()
-    with pytest.raises(NotPreparedError, match="there is nothing or its basis is gone"):
-        draw_picture(consortium.hospital, consortium.id, consortium.table(1), (1, 3))
+    with pytest.raises(NotPreparedError, match="needs a prepared table and its secret basis"):
+        consortium.hospital_round.draw_picture(consortium.table(1), (1, 3))
 
 
 def test_there_is_no_picture_of_no_rows(consortium: Consortium) -> None:
     consortium.until_anchored()
     empty = pa.table({name: pa.array([], pa.string()) for name in rows(0)})
-    prepare(consortium.hospital, consortium.id, empty)
+    consortium.hospital_round.prepare(empty)
     with pytest.raises(InputError, match="no row to draw"):
-        draw_picture(consortium.hospital, consortium.id, empty, (1, 3))
+        consortium.hospital_round.draw_picture(empty, (1, 3))

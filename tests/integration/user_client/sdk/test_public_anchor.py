@@ -34,11 +34,9 @@ from protocol.operations import FETCH_ANCHOR_MATRIX, PUBLISH_ANCHOR, Operation
 from protocol.version import STREAM_MEDIA_TYPE
 from tests.harness import AS_MESSAGE
 from tests.harness.in_process import LEAD, Consortium, rows
-from user_client.custody.inventory import ANCHOR_FILE, MATRIX_FILE
+from user_client.custody.round_directory import ANCHOR_FILE, MATRIX_FILE
 from user_client.errors import ConnectionFailedError
-from user_client.sdk import contribute as send
-from user_client.sdk import create_anchor, forget, plain_words, predict, prepare, receive
-from user_client.sdk import terms as terms_module
+from user_client.sdk import plain_words
 from user_client.sdk.anchor import open_anchor
 from user_client.tables import encode_rows, table_from
 from user_client.transport import Answer
@@ -50,7 +48,7 @@ SEED = bytes(range(32))
 
 def published(consortium: Consortium, **changed: Any) -> Consortium:
     consortium.until_accepted(**{**PUBLIC, **changed})
-    create_anchor(consortium.lead, consortium.id, consortium.table(50))
+    consortium.lead_round.create_anchor(consortium.table(50))
     return consortium
 
 
@@ -69,7 +67,7 @@ def sealed_for(consortium: Consortium, sealed: bytes, **changed: Any) -> list[by
     """Anchors as a lead would sign them for a matrix of its own making."""
     found = []
     for session in consortium.sessions:
-        acceptance, _ = session.stored(consortium.id, Acceptance, "acceptance.odc", "")
+        acceptance = session.round(consortium.id).directory.load(Acceptance)
         info = anchor_info(consortium.id, acceptance.terms_digest, acceptance.party)
         fields: dict[str, Any] = {
             "collaboration_id": consortium.id,
@@ -99,11 +97,11 @@ def entries(count: int = ANCHOR_ROWS * 3) -> bytes:
 def test_every_member_gets_the_same_rows_of_the_table(consortium: Consortium) -> None:
     published(consortium)
     (mine, promised), (theirs, also_promised) = (
-        open_anchor(session, consortium.id) for session in consortium.sessions
+        open_anchor(session, session.round(consortium.id).directory) for session in consortium.sessions
     )
     np.testing.assert_array_equal(mine, theirs)
     assert promised == also_promised
-    terms = terms_module.stored_terms(consortium.lead, consortium.id)
+    terms = consortium.lead_round.terms
     encoded = encode_rows(table_from(consortium.directory / "rows-50.csv"), terms.table_schema)
     table = {tuple(row) for row in encoded.astype("<f4").astype(float)}
     assert mine.shape == (ANCHOR_ROWS, 3)
@@ -113,12 +111,12 @@ def test_every_member_gets_the_same_rows_of_the_table(consortium: Consortium) ->
 
 def test_which_rows_and_their_order_is_drawn_anew(consortium: Consortium) -> None:
     published(consortium)
-    one, _ = open_anchor(consortium.lead, consortium.id)
+    one, _ = open_anchor(consortium.lead, consortium.lead_round.directory)
     consortium.publish(**PUBLIC)
     for session in consortium.sessions:
-        terms_module.accept_terms(session, consortium.id)
-    create_anchor(consortium.lead, consortium.id, consortium.directory / "rows-50.csv")
-    other, _ = open_anchor(consortium.lead, consortium.id)
+        session.round(consortium.id).accept()
+    consortium.lead_round.create_anchor(consortium.directory / "rows-50.csv")
+    other, _ = open_anchor(consortium.lead, consortium.lead_round.directory)
     assert not np.array_equal(one, other)
 
 
@@ -126,15 +124,15 @@ def test_the_anchor_is_opened_again_without_asking(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published(consortium)
-    first, _ = open_anchor(consortium.hospital, consortium.id)
+    first, _ = open_anchor(consortium.hospital, consortium.hospital_round.directory)
     monkeypatch.setattr(consortium.hospital.connection, "stream", None)
-    again, _ = open_anchor(consortium.hospital, consortium.id)
+    again, _ = open_anchor(consortium.hospital, consortium.hospital_round.directory)
     np.testing.assert_array_equal(first, again)
 
 
 def test_the_analyst_has_the_matrix_as_ciphertext_alone(consortium: Consortium) -> None:
     published(consortium)
-    matrix, _ = open_anchor(consortium.lead, consortium.id)
+    matrix, _ = open_anchor(consortium.lead, consortium.lead_round.directory)
     kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
     assert len(kept) == 4 * ANCHOR_ROWS * 3 + 16
     for row in matrix.astype("<f4"):
@@ -144,21 +142,21 @@ def test_the_analyst_has_the_matrix_as_ciphertext_alone(consortium: Consortium) 
 def test_a_round_with_a_public_anchor_under_nri_predicts_and_forgets_it(consortium: Consortium) -> None:
     published(consortium, downlink="anchor-predictions")
     for seed, session in enumerate(consortium.sessions):
-        prepare(session, consortium.id, consortium.table(seed))
-        send(session, consortium.id)
+        session.round(consortium.id).prepare(consortium.table(seed))
+        session.round(consortium.id).contribute()
     consortium.compute()
-    receive(consortium.hospital, consortium.id)
+    consortium.hospital_round.receive()
     table = rows(99, 200)
-    found = predict(consortium.hospital, consortium.id, pa.table(table))
+    found = consortium.hospital_round.predict(pa.table(table))
     assert np.mean(np.array(found.labels) == np.array(table["y"])) > 0.8
     assert not (consortium.directory_of(consortium.hospital) / MATRIX_FILE).exists()
-    erased = {file.name for file in forget(consortium.hospital, consortium.id).erased}
+    erased = {file.name for file in consortium.hospital_round.forget().erased}
     assert {MATRIX_FILE, ANCHOR_FILE} <= erased
 
 
 def test_the_terms_warn_of_a_public_anchor(consortium: Consortium) -> None:
     published(consortium)
-    text = plain_words(terms_module.stored_terms(consortium.lead, consortium.id))
+    text = plain_words(consortium.lead_round.terms)
     assert "Warning: public anchor" in text
     assert "few anchor rows" not in text
 
@@ -169,19 +167,19 @@ def test_the_terms_warn_of_a_public_anchor(consortium: Consortium) -> None:
 def test_the_table_is_needed(consortium: Consortium) -> None:
     consortium.until_accepted(**PUBLIC)
     with pytest.raises(InputError, match="--table FILE"):
-        create_anchor(consortium.lead, consortium.id)
+        consortium.lead_round.create_anchor()
 
 
 def test_the_table_is_refused_where_the_anchor_comes_from_a_seed(consortium: Consortium) -> None:
     consortium.until_accepted()
     with pytest.raises(InputError, match="haar anchor comes from a seed"):
-        create_anchor(consortium.lead, consortium.id, consortium.table(50))
+        consortium.lead_round.create_anchor(consortium.table(50))
 
 
 def test_a_short_table_is_refused(consortium: Consortium) -> None:
     consortium.until_accepted(**PUBLIC)
     with pytest.raises(InputError, match="needs 30 rows, it has 29"):
-        create_anchor(consortium.lead, consortium.id, pa.table(rows(1, 29)))
+        consortium.lead_round.create_anchor(pa.table(rows(1, 29)))
 
 
 # what the analyst takes
@@ -212,7 +210,7 @@ def test_terms_without_a_matrix_take_none_and_give_none(consortium: Consortium) 
 def test_a_matrix_may_be_sent_anew_until_the_anchor_is_published(consortium: Consortium) -> None:
     consortium.until_accepted(**PUBLIC)
     put(consortium, bytes(376))
-    create_anchor(consortium.lead, consortium.id, consortium.table(50))
+    consortium.lead_round.create_anchor(consortium.table(50))
     kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
     assert kept != bytes(376)
     put(consortium, kept)  # the same again is acknowledged again
@@ -277,8 +275,11 @@ def test_another_matrix_for_one_member_is_found_and_the_right_one_taken_later(
         relayed(consortium, monkeypatch, changed(kept)),
         pytest.raises(SealBrokenError, match="committed to"),
     ):
-        open_anchor(consortium.hospital, consortium.id)
-    assert open_anchor(consortium.hospital, consortium.id)[0].shape == (ANCHOR_ROWS, 3)
+        open_anchor(consortium.hospital, consortium.hospital_round.directory)
+    assert open_anchor(consortium.hospital, consortium.hospital_round.directory)[0].shape == (
+        ANCHOR_ROWS,
+        3,
+    )
 
 
 @pytest.mark.parametrize(("more", "error"), [(-1, TruncatedError), (1, LimitExceededError)])
@@ -288,7 +289,7 @@ def test_a_matrix_of_another_length_is_refused(
     published(consortium)
     kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
     with relayed(consortium, monkeypatch, (kept + b"x")[: len(kept) + more]), pytest.raises(error):
-        open_anchor(consortium.hospital, consortium.id)
+        open_anchor(consortium.hospital, consortium.hospital_round.directory)
 
 
 def test_entries_that_are_no_numbers_are_refused(consortium: Consortium) -> None:
@@ -297,8 +298,8 @@ def test_entries_that_are_no_numbers_are_refused(consortium: Consortium) -> None
     sealed = b"".join(seal_matrix(SEED, data))
     put(consortium, sealed)
     put_anchors(consortium, sealed_for(consortium, sealed))
-    with pytest.raises(SealBrokenError, match="no numbers"):
-        open_anchor(consortium.hospital, consortium.id)
+    with pytest.raises(SealBrokenError, match="not finite numbers"):
+        open_anchor(consortium.hospital, consortium.hospital_round.directory)
 
 
 # sealing
@@ -335,7 +336,7 @@ def test_the_matrix_is_counted_as_the_papers_formula_and_what_was_repeated_as_su
     consortium: Consortium, up: int, repeated: int
 ) -> None:
     consortium.until_accepted(anchor={"kind": "public", "rows": 5000}, latent_dim=2)
-    terms = terms_module.stored_terms(consortium.lead, consortium.id)
+    terms = consortium.lead_round.terms
     sealed, matrix = sealed_matrix_bytes(terms), terms.anchor_matrix_bytes
     counted = Counts(up=Flow(body_bytes=up * sealed + 4600), down=Flow(body_bytes=sealed + 7000))
     found = anchor_transfer(terms, LEAD, counted)
@@ -347,7 +348,7 @@ def test_the_matrix_is_counted_as_the_papers_formula_and_what_was_repeated_as_su
 
 def test_a_matrix_smaller_than_its_seals_is_counted_once(consortium: Consortium) -> None:
     consortium.until_accepted(**PUBLIC)
-    terms = terms_module.stored_terms(consortium.lead, consortium.id)
+    terms = consortium.lead_round.terms
     counted = Counts(up=Flow(body_bytes=sealed_matrix_bytes(terms) + 4600), down=Flow(body_bytes=100))
     found = anchor_transfer(terms, LEAD, counted)
     assert found.payload_bytes == terms.anchor_matrix_bytes + 3 * 32
@@ -368,10 +369,12 @@ def test_a_lead_cut_off_sends_the_same_again_and_needs_no_table(
 
         patched.setattr(consortium.lead.connection, "ask", cut)
         with pytest.raises(ConnectionFailedError):
-            create_anchor(consortium.lead, consortium.id, consortium.table(50))
+            consortium.lead_round.create_anchor(consortium.table(50))
     kept = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
-    assert create_anchor(consortium.lead, consortium.id) == 2
-    assert create_anchor(consortium.lead, consortium.id) == 2
+    assert consortium.lead_round.create_anchor() == 2
+    assert consortium.lead_round.create_anchor() == 2
     assert bytes(consortium.analyst.blobs.read(matrix_key(consortium.id))) == kept
-    mine, theirs = (open_anchor(session, consortium.id)[0] for session in consortium.sessions)
+    mine, theirs = (
+        open_anchor(session, session.round(consortium.id).directory)[0] for session in consortium.sessions
+    )
     np.testing.assert_array_equal(mine, theirs)

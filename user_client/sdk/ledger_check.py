@@ -1,14 +1,13 @@
-"""The ledger of a collaboration: fetch it, and check it offline against what we have signed and got."""
+"""The ledger of a collaboration: fetch it, and check it offline against what we have signed and received."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from protocol.codec import M, decode, digest
-from protocol.envelope import Signed, Verified, decode_stored, verify
+from protocol.envelope import Signed, Verified, verify
 from protocol.errors import LedgerError, LimitExceededError, OdcError
 from protocol.identity import load_der_certificate
 from protocol.ledger import (
@@ -24,8 +23,7 @@ from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAncho
 from protocol.operations import FETCH_LEDGER
 from protocol.states import Event
 from protocol.terms import Terms
-from runtime.files import read_bytes, write_whole
-from user_client.custody.inventory import (
+from user_client.custody.round_directory import (
     ACCEPTANCE_FILE,
     ANCHOR_FILE,
     DOWNLINK_FILE,
@@ -34,6 +32,7 @@ from user_client.custody.inventory import (
     RECEIPT_FILE,
     REFUSED_FILE,
     TERMS_FILE,
+    RoundDirectory,
 )
 from user_client.errors import NotPreparedError
 from user_client.sdk.session import Session, require_role
@@ -44,29 +43,26 @@ _ASK_OTHERS: Final = "ask the lead institution and other members for theirs"
 
 @dataclass(frozen=True)
 class CheckedLedger:
-    """A ledger that holds."""
+    """A ledger that passed verification."""
 
     entries: tuple[LedgerEntry, ...]
     head: bytes
-    """Digest to compare with other members: the same length must have the same."""
+    """Digest to compare with other members: ledgers of the same length must have the same."""
     signed_at: int
     checked: tuple[str, ...]
-    """What of ours was compared with it."""
+    """Which of our own files were compared with it."""
 
 
-def fetch_ledger(session: Session, collaboration_id: str) -> tuple[bytes, CheckedLedger]:
-    """Fetch the ledger, check it as `verify_ledger` does, and return its file and what it says.
-
-    Raises
-    ------
-    LedgerError, TrustError, ProtocolError
-        If it does not hold. What came is kept beside the good one, as evidence.
-    """
+def fetch_ledger(session: Session, directory: RoundDirectory) -> tuple[bytes, CheckedLedger]:
+    """Fetch the ledger and check it; return its file and content. One that fails is kept as evidence."""
     pages: list[bytes] = []
     count, length, size = 0, 1, 0
     while count < length:
-        query = f"start={count}" if count else ""
-        data = session.connection.ask(FETCH_LEDGER, query=query, collaboration_id=collaboration_id).content
+        data = session.connection.ask(
+            FETCH_LEDGER,
+            query=f"start={count}" if count else "",
+            collaboration_id=directory.collaboration_id,
+        ).content
         page = decode(LedgerPage, data)
         length = session.verify_from_analyst(LedgerHead, page.head).message.length
         count, size = count + len(page.entries), size + len(data)
@@ -77,44 +73,35 @@ def fetch_ledger(session: Session, collaboration_id: str) -> tuple[bytes, Checke
             raise LimitExceededError("ledger in bytes", MAX_LEDGER_BYTES, size)
     packed = pack_pages(pages)
     try:
-        return packed, verify_ledger(session, collaboration_id, packed)
+        return packed, verify_ledger(session, directory, packed)
     except OdcError as error:
-        evidence = session.home.collaboration(collaboration_id) / REFUSED_FILE
-        write_whole(evidence, packed)
+        directory.write(REFUSED_FILE, packed)
         if isinstance(error, LedgerError):
+            evidence = directory.path / REFUSED_FILE
             error.hint = f"keep {evidence}: the analyst has signed it; {_ASK_OTHERS}"
         raise
 
 
-def stored_ledger(session: Session, collaboration_id: str) -> bytes:
-    """Return the longest ledger that held so far; raises `NotPreparedError` before there is one."""
-    path = session.home.collaboration(collaboration_id) / LEDGER_FILE
-    if not path.exists():
+def stored_ledger(directory: RoundDirectory) -> bytes:
+    """Return the longest ledger that passed verification; raises `NotPreparedError` if there is none."""
+    if not directory.holds(LEDGER_FILE):
         error = NotPreparedError("no ledger of this collaboration was fetched yet")
         error.hint = "run `odc ledger fetch` first, or name a file"
         raise error
-    return read_bytes(path)
+    return directory.read(LEDGER_FILE)
 
 
-def verify_ledger(session: Session, collaboration_id: str, data: bytes) -> CheckedLedger:
-    """Check a ledger without asking anybody; a good one that is longer than before is kept.
+def verify_ledger(session: Session, directory: RoundDirectory, data: bytes) -> CheckedLedger:
+    """Check a ledger without asking anybody, and store it if it is longer than the one before.
 
-    (1) Its entries are a chain; (2) its heads are signed by the analyst, and theirs; (3) it begins with
-    the longest ledger that held before; (4) what we have signed and received stands in it, and nothing
-    else does under our name.
-
-    Raises
-    ------
-    LedgerError
-        Which entry is wrong, and how.
-    TrustError, ProtocolError
-        If it is no ledger under the signature of our analyst.
+    (1) Its entries are a chain; (2) its heads are signed by the analyst and fit the entries; (3) it begins
+    with the longest ledger that passed before; (4) it contains what we have signed and received, and nothing
+    else in our name.
     """
-    entries, heads, last = _open(session, collaboration_id, data)
-    path = session.home.collaboration(collaboration_id) / LEDGER_FILE
+    entries, heads, last = _open(session, directory.collaboration_id, data)
     seen: list[bytes] = []
-    if path.exists():  # (3)
-        seen = _seen(session, collaboration_id, path)
+    if directory.holds(LEDGER_FILE):  # (3)
+        seen = _seen(session, directory)
         for number, (earlier, now) in enumerate(zip(seen[1:], heads[1:], strict=False)):
             if earlier != now:
                 raise LedgerError(f"entry {number}: is not the one seen before: the ledger was rewritten")
@@ -123,16 +110,17 @@ def verify_ledger(session: Session, collaboration_id: str, data: bytes) -> Check
                 f"the ledger ends after entry {len(heads) - 2}; entry {len(seen) - 2} was seen before: "
                 "it was shortened, or this is an old copy"
             )
-    checked = _check_ours(session, collaboration_id, entries, heads)  # (4)
+    checked = _check_ours(session, directory, entries, heads)  # (4)
     if len(heads) > len(seen):
-        write_whole(path, data)
+        directory.write(LEDGER_FILE, data)
     return CheckedLedger(tuple(entries), heads[-1], last.at, tuple(checked))
 
 
-def _seen(session: Session, collaboration_id: str, path: Path) -> list[bytes]:
+def _seen(session: Session, directory: RoundDirectory) -> list[bytes]:
     try:
-        return _open(session, collaboration_id, read_bytes(path))[1]
+        return _open(session, directory.collaboration_id, directory.read(LEDGER_FILE))[1]
     except OdcError as error:
+        path = directory.path / LEDGER_FILE
         raise LedgerError(f"the ledger seen before, {path}: {error.detail}") from None
 
 
@@ -165,7 +153,7 @@ def _open(
 
 
 def _verify_archived(session: Session, kind: type[M], data: bytes) -> Verified[M]:
-    """Verify what the analyst signed while its certificate held, though that may have ended since."""
+    """Verify what the analyst signed while its certificate was valid; it may have ended since."""
     certificate = load_der_certificate(decode(Signed, data).certificate)
     ended = int(certificate.not_valid_after_utc.timestamp())
     verified = verify(kind, data, session.home.root(), at=min(session.clock(), ended))
@@ -174,43 +162,43 @@ def _verify_archived(session: Session, kind: type[M], data: bytes) -> Verified[M
 
 
 def _check_ours(
-    session: Session, collaboration_id: str, entries: Sequence[LedgerEntry], heads: Sequence[bytes]
+    session: Session, directory: RoundDirectory, entries: Sequence[LedgerEntry], heads: Sequence[bytes]
 ) -> list[str]:
-    """Compare with the messages in our state directory; return which of them stand there.
+    """Compare a ledger with the messages in our state directory; return the files that it confirms.
 
-    What stands there under our name must be what we have signed, what we were sent what the analyst entered.
+    An entry in our name must be about the message we have signed, and a message we were sent must be the
+    one that the analyst has entered.
     """
-    directory, party = session.home.collaboration(collaboration_id), session.membership.party
+    party = session.membership.party
     ours = [entry for entry in entries if entry.party == party]
-    there: dict[str, bytes] = {}
-
-    def found(kind: type[M], name: str) -> M | None:
-        if not (directory / name).exists():
-            return None
-        there[name] = read_bytes(directory / name)
-        return decode_stored(kind, there[name])
-
-    terms, acceptance = found(Terms, TERMS_FILE), found(Acceptance, ACCEPTANCE_FILE)
-    anchor, uplink = found(SealedAnchor, ANCHOR_FILE), found(UplinkManifest, MANIFEST_FILE)
-    receipt, downlink = found(Receipt, RECEIPT_FILE), found(DownlinkManifest, DOWNLINK_FILE)
+    terms, acceptance = directory.find(Terms), directory.find(Acceptance)
+    anchor, uplink = directory.find(SealedAnchor), directory.find(UplinkManifest)
+    receipt, downlink = directory.find(Receipt), directory.find(DownlinkManifest)
     if terms is not None:
         _require(entries, Event.PUBLISH_TERMS, digest(terms), "the terms we were shown")
     if anchor is not None:
         _require(entries, Event.PUBLISH_ANCHOR, anchor.commitment, "the anchor we were sent")
     if receipt is not None:
-        _verify_archived(session, Receipt, there[RECEIPT_FILE])
+        _verify_archived(session, Receipt, directory.read(RECEIPT_FILE))
         _check_receipt(receipt, entries, heads)
-    # a message may lie here that never left; the analyst sends an anchor to who has accepted only
-    if not _require_ours(ours, Event.ACCEPT_TERMS, acceptance, must_stand=anchor is not None):
-        there.pop(ACCEPTANCE_FILE, None)
-    is_forgotten = uplink is None and receipt is not None  # its receipt was checked above
-    if not (is_forgotten or _require_ours(ours, Event.ACCEPT_UPLINK, uplink, must_stand=receipt is not None)):
-        there.pop(MANIFEST_FILE, None)
-    if downlink is not None:  # one that broke off is in the ledger, and not here
+    # our acceptance may never have been sent; but the analyst sends an anchor only to those who accepted
+    was_accepted = _require_ours(ours, Event.ACCEPT_TERMS, acceptance, must_stand=anchor is not None)
+    was_sent = uplink is None and receipt is not None  # the receipt, checked above, stands for the manifest
+    if not was_sent:
+        was_sent = _require_ours(ours, Event.ACCEPT_UPLINK, uplink, must_stand=receipt is not None)
+    if downlink is not None:  # the ledger also has those that broke off, which were not stored here
         _require_ours(ours, Event.FETCH_DOWNLINK, downlink, must_stand=True)
         models = [spec.digest for spec in downlink.arrays if spec.name == "model"]
         _require(entries, Event.RELEASE, models[0] if models else None, "the model we were sent")
-    return list(there)
+    compared = {
+        TERMS_FILE: terms is not None,
+        ACCEPTANCE_FILE: acceptance is not None and was_accepted,
+        ANCHOR_FILE: anchor is not None,
+        MANIFEST_FILE: uplink is not None and was_sent,
+        RECEIPT_FILE: receipt is not None,
+        DOWNLINK_FILE: downlink is not None,
+    }
+    return [name for name, is_confirmed in compared.items() if is_confirmed]
 
 
 def _require(entries: Sequence[LedgerEntry], event: Event, subject: bytes | None, what: str) -> None:
@@ -229,16 +217,18 @@ def _require_ours(
     *,
     must_stand: bool,
 ) -> bool:
-    """Return whether there is such a step of ours; raise unless each of them is our message."""
+    """Return whether the ledger has such a step in our name; raise if it is not about our message."""
     steps = [entry for entry in ours if entry.event is event]
     if must_stand and not steps:
-        raise LedgerError(f"the ledger has no entry '{event}' of ours")
+        raise LedgerError(f"the ledger has no entry '{event}' in our name")
     for entry in steps:
         if message is None:
-            raise LedgerError(f"entry {entry.index}: '{event}' in our name, of which nothing is known here")
+            raise LedgerError(
+                f"entry {entry.index}: '{event}' in our name, but no such message is stored here"
+            )
         if entry.subject != digest(message):
             raise LedgerError(
-                f"entry {entry.index}: '{event}' in our name is not of the message that lies here"
+                f"entry {entry.index}: '{event}' in our name is not about the message we have stored"
             )
     return bool(steps)
 

@@ -12,7 +12,7 @@ from tests.harness.in_process import Consortium
 from tests.harness.scripted_server import InTurn, connect
 from user_client.errors import ConnectionFailedError
 from user_client.sdk import session as session_module
-from user_client.sdk.discovery import REMEMBERED_S, meet
+from user_client.sdk.session import REMEMBERED_S, meet
 from user_client.transport import AnalystConnection
 
 URL, NOW = "https://analyst:8443", 1_800_000_000

@@ -1,0 +1,249 @@
+"""What lets this institution and its systems in: joining, certificate, passphrase, API tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from protocol.errors import InputError
+from protocol.identity import key_fingerprint
+from protocol.invitation import Invitation
+from runtime.files import read_bytes, read_text
+from runtime.terminal import token_lifetime_s, token_lines
+from user_client import sdk
+from user_client.cli.options import (
+    AsJson,
+    PassphraseFile,
+    ask_passphrase,
+    open_session,
+    options_of,
+    path_in_environment,
+    show,
+)
+from user_client.custody import protection
+from user_client.errors import NotJoinedError, NotPreparedError, PassphraseError, PassphraseNeededError
+from user_client.sdk import OwnCertificate
+
+token = typer.Typer(no_args_is_help=True, help="API tokens, with which our other systems read our rounds.")
+
+CertificateFile = Annotated[
+    Path | None,
+    typer.Option("--cert", help="our certificate of our own PKI, then the intermediate ones, without the CA"),
+]
+AuthorityFile = Annotated[
+    Path | None,
+    typer.Option("--ca", help="with --cert: the CA that has issued it; checked here before we ask"),
+]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key", help="with --cert: its key (PEM), ECDSA P-256; it becomes our key")
+]
+KeyPassphraseFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="file with the passphrase of --key; asked for otherwise [env: ODC_KEY_PASSPHRASE_FILE]"
+    ),
+]
+
+
+def join(
+    context: typer.Context,
+    invitation: Annotated[
+        Path | None, typer.Argument(help="the file from the lead institution; not needed to continue")
+    ] = None,
+    wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
+    protect: Annotated[
+        bool, typer.Option("--protect", help="seal the state directory under a passphrase, from the start")
+    ] = False,
+    cert: CertificateFile = None,
+    key: KeyFile = None,
+    key_passphrase_file: KeyPassphraseFile = None,
+    ca: AuthorityFile = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Join a consortium: generate our key here, ask for a certificate, fetch it once approved."""
+    if key is not None and cert is None:
+        raise InputError("--key needs its certificate: --cert CHAIN.pem")
+    own = _own_certificate(cert, ca, lambda: _own_key(key, key_passphrase_file))
+    parsed = Invitation.from_json(read_text(invitation)) if invitation else None
+    if parsed is not None:
+        parsed.trust_root()  # before its fingerprint is shown to be compared
+        typer.echo(f"root of {parsed.consortium}: {parsed.root_fingerprint}", err=True)
+        typer.echo("compare it with the lead institution by telephone, and our key below", err=True)
+        if parsed.certificate_name:
+            typer.echo(f"it asks for the certificate of our own PKI: {parsed.certificate_name}", err=True)
+    options = options_of(context)
+    with open_session(context) as session:
+        if protect or passphrase_file:
+            is_new = not session.home.is_protected()
+            protection.protect(session.home, options.passphrase(passphrase_file, is_new=is_new))
+        membership = sdk.join(session, parsed, own=own, wait_s=wait)
+        typer.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
+    if membership is None:
+        error = NotPreparedError("the lead institution has not approved yet; the request is with the analyst")
+        error.hint = "the lead runs `odc consortium approve`; then run `odc join` again"
+        raise error
+    show(
+        as_json,
+        {"party": membership.party, "role": membership.role, "consortium": membership.consortium},
+        lambda: f"joined {membership.consortium} as {membership.party}\nnext: odc status",
+    )
+
+
+def protect(
+    context: typer.Context,
+    remove: Annotated[bool, typer.Option("--remove", help="store the secrets unsealed again")] = False,
+    change: Annotated[bool, typer.Option("--change", help="change the passphrase")] = False,
+    passphrase_file: PassphraseFile = None,
+    new_passphrase_file: Annotated[
+        Path | None, typer.Option(help="file with the new passphrase, with --change; asked for otherwise")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Seal the secrets of our state directory under a passphrase; at the lead, that of the root key."""
+    if remove and change:
+        raise InputError("--remove and --change cannot be given together")
+    options = options_of(context)
+    with open_session(context) as session:
+        home = session.home
+        if not home.key_path.exists():
+            raise NotJoinedError(f"there is no key in {home.path}")
+        if (remove or change) and not home.is_protected():
+            raise InputError(f"{home.path} is not protected by a passphrase")
+        is_new = not home.is_protected() and not home.root_key_path.exists()
+        secret = options.passphrase(passphrase_file, is_new=is_new)
+        if remove:
+            protection.unprotect(home, secret)
+        elif change:
+            new = ask_passphrase("New passphrase", new_passphrase_file, is_new=True)
+            protection.change_passphrase(home, secret, new)
+        else:
+            protection.protect(home, secret)
+        value = {"home": str(home.path), "protected": home.is_protected(), "sealed": len(home.secrets())}
+    show(as_json, value, lambda: _protection_text(home.path, value, is_changed=change))
+
+
+def _protection_text(path: Path, value: dict[str, Any], *, is_changed: bool) -> str:
+    if not value["protected"]:
+        return f"{path} is not sealed: whoever can read its files has our secrets; use disk encryption"
+    lines = [f"{path} is protected: {value['sealed']} files can be opened only with the passphrase"]
+    if is_changed:
+        lines.append("the old passphrase still opens copies that were made before")
+    lines.append("without the passphrase they are lost: keep a copy of it where you keep your other keys")
+    return "\n".join(lines)
+
+
+def renew(
+    context: typer.Context,
+    wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
+    cert: CertificateFile = None,
+    ca: AuthorityFile = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Renew our certificate before it ends. The lead renews its own with the passphrase of the root."""
+    with open_session(context) as session:
+        if session.membership.role == "lead":
+            if cert or ca:
+                raise InputError("the lead renews with the passphrase of the root, without --cert and --ca")
+            certificate = sdk.renew_own(session, options_of(context).passphrase(passphrase_file))
+        else:
+            own = _own_certificate(cert, ca, session.home.key)
+            renewed = sdk.renew(session, own=own, wait_s=wait)
+            if renewed is None:
+                error = NotPreparedError("the lead institution has not approved the renewal yet")
+                error.hint = "the lead runs `odc consortium approve`; then run `odc renew` again"
+                raise error
+            certificate = renewed
+    ends = certificate.not_valid_after_utc.date().isoformat()
+    show(as_json, {"ends": ends}, lambda: f"our certificate now ends on {ends}")
+
+
+def revocations(
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="a list from the lead institution; fetched from the analyst otherwise"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Use the newest revocation list: certificates that the lead has revoked."""
+    with open_session(context) as session:
+        count = sdk.update_revocations(session, read_bytes(file) if file else None)
+        path = session.home.revocations_path
+    value = {"revoked": count, "list": str(path) if count else None}
+    show(as_json, value, lambda: f"{count} certificates of this consortium are revoked")
+
+
+@token.command(name="create")
+def create_token(
+    context: typer.Context,
+    label: Annotated[str, typer.Option(help="which system it is for")] = "",
+    collaboration: Annotated[
+        str | None,
+        typer.Option("--collaboration", "-c", help="the one collaboration it can read [default: all]"),
+    ] = None,
+    days: Annotated[int, typer.Option(help="how long it is valid; not longer than our certificate")] = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Create a token that can read status, report and ledger. It is shown once and stored nowhere."""
+    with open_session(context) as session:
+        made = sdk.create_token(
+            session, lifetime_s=token_lifetime_s(days), label=label, collaboration_id=collaboration
+        )
+    value: dict[str, Any] = {"token": made.token, **made.row.model_dump()}
+    show(as_json, value, lambda: f"{made.token}\n{token_lines([made.row])}\nit is not shown again")
+
+
+@token.command(name="list")
+def list_tokens(context: typer.Context, as_json: AsJson = False) -> None:
+    """List our tokens: their purpose, when they end, and when each was last used."""
+    with open_session(context) as session:
+        rows = sdk.list_tokens(session)
+    show(as_json, {"tokens": [row.model_dump() for row in rows]}, lambda: token_lines(rows) or "no tokens")
+
+
+@token.command(name="revoke")
+def revoke_token(
+    context: typer.Context,
+    token_or_id: Annotated[
+        str,
+        typer.Argument(metavar="TOKEN", help="its id, as `odc token list` shows it, or the token itself"),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a token: the analyst refuses it from then on."""
+    with open_session(context) as session:
+        sdk.revoke_token(session, token_or_id)
+    show(as_json, {"revoked": True}, lambda: "revoked")
+
+
+def _own_certificate(
+    certificate: Path | None, authority: Path | None, key: Callable[[], ec.EllipticCurvePrivateKey]
+) -> OwnCertificate | None:
+    """Read the certificate of our own PKI for a key, or return None if no file is named."""
+    if certificate is not None:
+        return sdk.read_own_certificate(
+            read_bytes(certificate), key(), read_bytes(authority) if authority else None
+        )
+    if authority is not None:
+        raise InputError("--ca needs the certificate to check: --cert CHAIN.pem")
+    return None
+
+
+def _own_key(file: Path | None, passphrase_file: Path | None) -> ec.EllipticCurvePrivateKey:
+    """Read the key that belongs to --cert, asking for its passphrase if it has one; raises `InputError`."""
+    if file is None:
+        raise InputError("--cert needs the key of the certificate: --key KEY.pem")
+    named = passphrase_file or path_in_environment("ODC_KEY_PASSPHRASE_FILE")
+    try:
+        return sdk.read_own_key(
+            read_bytes(file), lambda: ask_passphrase("Passphrase of --key", named, is_new=False)
+        )
+    except (PassphraseError, PassphraseNeededError) as error:
+        error.hint = "name a file that contains it: --key-passphrase-file FILE, or ODC_KEY_PASSPHRASE_FILE"
+        raise

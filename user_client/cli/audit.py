@@ -1,0 +1,195 @@
+"""What a person can prove afterwards: the ledger of a collaboration, and that the basis is forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protocol.messages import ForgettingStatement
+from runtime.files import read_bytes
+from runtime.terminal import second
+from user_client.cli.options import (
+    AsJson,
+    CollaborationOption,
+    Force,
+    open_session,
+    refuse_to_overwrite,
+    show,
+    write_output,
+)
+from user_client.custody.round_directory import ANCHOR_FILES, BASIS_FILES, STATEMENT_FILE
+from user_client.errors import NotForgottenError
+from user_client.sdk import CheckedLedger, Examined
+
+ledger = typer.Typer(no_args_is_help=True, help="Every step of a collaboration, signed by the analyst.")
+
+_CAVEAT = (
+    "erased means overwritten once and unlinked: a solid-state disk, a journal, a snapshot or a backup may"
+    " still hold older copies (docs/nri.md)"
+)
+
+
+def forget(
+    context: typer.Context,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="erase even if something is lost, which the command names; under NRI-DC the anchor too",
+        ),
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="erase nothing: list every file and verify our statement")
+    ] = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Erase the secret basis and what leads to it, and sign a statement of that."""
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        if check:
+            examined = chosen.examine()
+        else:
+            statement = chosen.forget(confirmed=yes)
+        path = chosen.directory.path / STATEMENT_FILE
+    if not check:
+        value = {
+            "collaboration_id": chosen.id,
+            **_statement_json(statement),
+            "statement": str(path),
+        }
+        show(as_json, value, lambda: _forgotten_text(statement, path))
+        return
+    value = {"collaboration_id": chosen.id, "forgotten": examined.is_forgotten, **_examined_json(examined)}
+    show(as_json, value, lambda: _examined_text(examined))
+    if not examined.is_forgotten:
+        raise NotForgottenError(_why_not(examined))
+
+
+def _statement_json(statement: ForgettingStatement) -> dict[str, Any]:
+    uplink = statement.uplink_digest
+    return {
+        "uplink_digest": uplink.hex() if uplink else None,
+        "erased": [file.model_dump() for file in statement.erased],
+    }
+
+
+def _examined_json(examined: Examined) -> dict[str, Any]:
+    return {
+        "held": list(examined.held),
+        "unknown": list(examined.unknown),
+        "files": [
+            {"name": file.name, "bytes": file.size_bytes, "role": file.role or None}
+            for file in examined.files
+        ],
+        "statement": _statement_json(examined.statement) if examined.statement else None,
+        "statement_is_ours": examined.statement_is_ours,
+    }
+
+
+def _forgotten_text(statement: ForgettingStatement, path: Path) -> str:
+    lines = ["erased, and signed by us:", *_erased_lines(statement), f"statement: {path}", _CAVEAT]
+    return "\n".join([*lines, "next: odc forget --check"])
+
+
+def _erased_lines(statement: ForgettingStatement) -> list[str]:
+    roles = {**BASIS_FILES, **ANCHOR_FILES}
+    return [
+        f"  {second(file.erased_at)}  {file.size_bytes:>12,} bytes  {file.name}"
+        + (f" ({roles[file.name]})" if file.name in roles else "")
+        for file in statement.erased
+    ]
+
+
+def _examined_text(examined: Examined) -> str:
+    lines = [
+        "every file of this collaboration:",
+        *(
+            f"  {file.name:<22} {file.size_bytes:>12,} bytes  {file.role or 'unknown'}"
+            for file in examined.files
+        ),
+    ]
+    if examined.statement is not None:
+        whose = "verified" if examined.statement_is_ours else "NOT ours, or not of this round"
+        lines += [f"our statement ({whose}):", *_erased_lines(examined.statement)]
+    if examined.is_forgotten:
+        lines += [
+            "no file here contains the secret basis or the order of the rows, or leads to them",
+            _CAVEAT,
+        ]
+    return "\n".join(lines)
+
+
+def _why_not(examined: Examined) -> str:
+    if examined.held:
+        return f"these files still contain or reveal the basis: {', '.join(examined.held)}"
+    if examined.unknown:
+        return f"files of unknown content: {', '.join(examined.unknown)}"
+    return "we have signed no statement that anything was erased"
+
+
+@ledger.command()
+def fetch(
+    context: typer.Context,
+    out: Annotated[Path | None, typer.Option(help="also write the ledger to this file")] = None,
+    force: Force = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch the ledger and check it as `odc ledger verify` does."""
+    if out is not None:
+        refuse_to_overwrite(out, force=force)
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        data, checked = chosen.fetch_ledger()
+    if out is not None:
+        write_output(out, data)
+    value = _ledger_json(chosen.id, checked)
+    show(as_json, value, lambda: _ledger_text(value, checked))
+
+
+@ledger.command()
+def verify(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(help="a ledger, ours or another member's; the one fetched last otherwise")
+    ] = None,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a ledger against everything we have signed and received. Works offline."""
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        checked = chosen.verify_ledger(read_bytes(file) if file else chosen.stored_ledger())
+    value = _ledger_json(chosen.id, checked)
+    show(as_json, value, lambda: _ledger_text(value, checked))
+
+
+def _ledger_json(collaboration_id: str, checked: CheckedLedger) -> dict[str, Any]:
+    return {
+        "collaboration_id": collaboration_id,
+        "entries": len(checked.entries),
+        "state": checked.entries[-1].state.value,
+        "head": checked.head.hex(),
+        "signed_at": checked.signed_at,
+        "checked": list(checked.checked),
+    }
+
+
+def _ledger_text(value: dict[str, Any], checked: CheckedLedger) -> str:
+    lines = [
+        f"{entry.index:>5}  {second(entry.at)}  {entry.event:<16} {entry.party or 'analyst':<24}"
+        f" {entry.state}"
+        for entry in checked.entries
+    ]
+    ours = ", ".join(value["checked"]) or "nothing yet"
+    lines += [
+        f"the ledger passed verification: {value['entries']} entries,"
+        f" signed by the analyst at {second(value['signed_at'])}",
+        f"compared with our files: {ours}",
+        f"head: {value['head']}",
+        "other members must see the same head after as many entries, or they were shown another ledger",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,223 @@
+"""The directory of one round: what each file in it is, and the signed messages, read and decoded once.
+
+A file that is not named here is unknown, and `odc forget --check` lists it as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from protocol.codec import M, Message
+from protocol.envelope import decode_stored
+from protocol.messages import (
+    Acceptance,
+    DownlinkManifest,
+    ForgettingStatement,
+    Receipt,
+    SealedAnchor,
+    UplinkManifest,
+)
+from protocol.terms import Terms
+from runtime.files import read_bytes, write_whole
+from user_client.custody.home import Home, exclusive
+from user_client.errors import NotPreparedError
+
+TERMS_FILE: Final = "terms.odc"
+ACCEPTANCE_FILE: Final = "acceptance.odc"
+SEALING_KEY_FILE: Final = "sealing.key"
+ANCHOR_FILE: Final = "anchor.odc"
+SEALED_COPIES_FILE: Final = "anchors.odc"
+MATRIX_FILE: Final = "anchor.matrix"
+BASIS_FILE: Final = "basis.npy"
+PREPARED_FILE: Final = "prepared.json"
+MANIFEST_FILE: Final = "uplink.odc"
+PAYLOAD_FILE: Final = "uplink.payload"
+RECEIPT_FILE: Final = "receipt.odc"
+DOWNLINK_FILE: Final = "downlink.odc"
+CHANGE_FILE: Final = "change_of_basis.bin"
+MODEL_FILE: Final = "model.onnx"
+LEDGER_FILE: Final = "ledger.odc"
+REFUSED_FILE: Final = "ledger.refused.odc"
+OWN_MODEL_FILE: Final = "own_model.npz"
+STATEMENT_FILE: Final = "forgotten.odc"
+
+BASIS_FILES: Final[Mapping[str, str]] = {
+    BASIS_FILE: "the secret basis F_i",
+    PAYLOAD_FILE: "what was sent: X_i F_i and A F_i, rows in the order of P_i",
+}
+"""Files that hold F_i or P_i, or that give F_i to whoever has the anchor."""
+
+ANCHOR_FILES: Final[Mapping[str, str]] = {
+    ANCHOR_FILE: "the anchor, sealed for us",
+    SEALED_COPIES_FILE: "the anchor, sealed for every member; only the lead has this file",
+    MATRIX_FILE: "the matrix of a public anchor, sealed",
+    SEALING_KEY_FILE: "the key that opens the anchor",
+}
+"""Files that lead to A. With A and what the analyst has, F_i = A^+ A_i (arXiv:2403.02780v5, section II-B)."""
+
+OTHER_FILES: Final[Mapping[str, str]] = {
+    ".lock": "keeps two commands from working here at once",
+    TERMS_FILE: "the terms, signed by the analyst",
+    ACCEPTANCE_FILE: "our signature under the terms",
+    MANIFEST_FILE: "sizes and digests of what was sent, signed by us",
+    PREPARED_FILE: "what `odc prepare` showed: counts, quantiles and singular values",
+    RECEIPT_FILE: "the analyst's receipt",
+    LEDGER_FILE: "the longest ledger that passed verification",
+    REFUSED_FILE: "the last ledger that failed verification",
+    DOWNLINK_FILE: "sizes and digests of what came back, signed by the analyst",
+    CHANGE_FILE: "the change of basis G_i",
+    MODEL_FILE: "the model h",
+    OWN_MODEL_FILE: "our own model t_i",
+    STATEMENT_FILE: "our signed statement of what was erased",
+}
+
+ROLES: Final[Mapping[str, str]] = {**BASIS_FILES, **ANCHOR_FILES, **OTHER_FILES}
+
+_MESSAGES: Final[Mapping[type[Message], tuple[str, str]]] = {
+    Terms: (TERMS_FILE, "odc terms show"),
+    Acceptance: (ACCEPTANCE_FILE, "odc terms accept"),
+    SealedAnchor: (ANCHOR_FILE, "odc prepare TABLE"),
+    UplinkManifest: (MANIFEST_FILE, "odc prepare TABLE"),
+    Receipt: (RECEIPT_FILE, "odc contribute"),
+    DownlinkManifest: (DOWNLINK_FILE, "odc receive"),
+    ForgettingStatement: (STATEMENT_FILE, "odc forget"),
+}
+"""The file of each signed message, and the command that writes it."""
+
+Version = tuple[int, int, int]
+"""Tells one version of a file from the next: inode, time of change in nanoseconds, size in bytes."""
+
+
+@dataclass(frozen=True)
+class RoundFile:
+    """One file in the directory of a round; ``role`` is empty for an unknown file."""
+
+    name: str
+    size_bytes: int
+    role: str
+
+
+class RoundDirectory:
+    """Reads and writes the files of one round.
+
+    A signed message is decoded once and kept for as long as its file stays the same, so that every step
+    can ask for the terms or the manifest without a thought about who has read them before. Signatures are
+    not checked again: each message was verified before it was stored, and the certificate of its author
+    may have ended since.
+    """
+
+    def __init__(self, home: Home, collaboration_id: str) -> None:
+        self.home = home
+        self.collaboration_id = collaboration_id
+        self._decoded: dict[str, tuple[Version, Message, bytes]] = {}
+        self._checked: dict[str, Version | None] = {}
+
+    def __repr__(self) -> str:
+        return f"<RoundDirectory of {self.collaboration_id}>"
+
+    @property
+    def path(self) -> Path:
+        """The directory itself; raises `InputError` if the id is not the id of a collaboration."""
+        return self.home.collaboration(self.collaboration_id)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep other commands out of this round; raises `BusyError` if one is at work."""
+        return exclusive(self.path)
+
+    def holds(self, file: str | type[Message]) -> bool:
+        """Return whether a file, or the file of a signed message, is here."""
+        return (self.path / _name(file)).exists()
+
+    def load(self, kind: type[M], *, step: str | None = None) -> M:
+        """Return the signed message of a kind.
+
+        Raises `NotPreparedError` with the command to run first, which is ``step`` unless it is the
+        command that writes the file.
+        """
+        return self.load_signed(kind, step=step)[0]
+
+    def load_signed(self, kind: type[M], *, step: str | None = None) -> tuple[M, bytes]:
+        """Return the signed message of a kind and its bytes; raises `NotPreparedError`."""
+        name, writer = _MESSAGES[kind]
+        path = self.path / name
+        version = _version(path)
+        if version is None:
+            step = step or writer
+            error = NotPreparedError(f"this step needs an earlier one: {step}")
+            error.hint = f"run `{step}` first"
+            raise error
+        if name not in self._decoded or self._decoded[name][0] != version:
+            data = read_bytes(path)
+            self._decoded[name] = version, decode_stored(kind, data), data
+        _, message, data = self._decoded[name]
+        return cast("M", message), data
+
+    def find(self, kind: type[M]) -> M | None:
+        """Return the signed message of a kind, or None if it is not here."""
+        return self.load(kind) if self.holds(kind) else None
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file; raises `UnreadableFileError`."""
+        return read_bytes(self.path / name)
+
+    def write(self, file: str | type[Message], *parts: bytes | memoryview) -> None:
+        """Write a file whole and durably."""
+        name = _name(file)
+        self._decoded.pop(name, None)
+        write_whole(self.path / name, *parts)
+
+    def read_secret(self, name: str) -> bytes:
+        """Return the content of a secret file, unsealed if the state directory is protected."""
+        return self.home.read_secret(self.path / name)
+
+    def write_secret(self, name: str, *parts: bytes | memoryview) -> None:
+        """Write a secret file whole, sealed if the state directory is protected."""
+        self.home.write_secret(self.path / name, *parts)
+
+    def remove(self, *names: str) -> None:
+        """Remove files that may not be here."""
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
+
+    def mark_checked(self, *names: str) -> None:
+        """Remember that the content of these files was checked just now, one against the other."""
+        self._checked = {name: _version(self.path / name) for name in names}
+
+    def was_checked(self, *names: str) -> bool:
+        """Return whether these files were checked before and none has changed since."""
+        return self._checked == {name: _version(self.path / name) for name in names}
+
+    def files(self) -> Iterator[RoundFile]:
+        """Yield every file in and below the directory, by name."""
+        for path in sorted(self.path.rglob("*")):
+            if not path.is_dir():
+                name = path.relative_to(self.path).as_posix()
+                yield RoundFile(name, path.lstat().st_size, _role(name))
+
+    def copies(self, name: str) -> Iterator[Path]:
+        """Yield a file, if it is here, and the unfinished copies of it that killed commands left."""
+        for path in (self.path / name, *self.path.glob(f".{name}.*.part")):
+            if path.exists():
+                yield path
+
+
+def _name(file: str | type[Message]) -> str:
+    return file if isinstance(file, str) else _MESSAGES[file][0]
+
+
+def _version(path: Path) -> Version | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _role(name: str) -> str:
+    whole = name[1:].rsplit(".", 2)[0] if name.startswith(".") and name.endswith(".part") else name
+    role = ROLES.get(whole, "")
+    return f"half written: {role}" if role and whole != name else role

@@ -1,0 +1,312 @@
+"""One collaboration as an institution takes part in it: the terms, the anchor, one uplink, one downlink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from metering.client_traffic import recorded
+from metering.counts import Counts
+from metering.explanation import (
+    RoundExplanation,
+    Transfer,
+    anchor_transfer,
+    downlink_transfer,
+    explain_party,
+    uplink_transfer,
+)
+from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt, UplinkManifest
+from protocol.operations import COLLABORATION_STATUS
+from protocol.terms import Terms
+from user_client.custody.round_directory import RoundDirectory
+from user_client.errors import NotPreparedError
+from user_client.sdk import anchor, downlink, forgetting, ledger_check, privacy, terms, uplink
+from user_client.sdk.downlink import Predictions
+from user_client.sdk.forgetting import Examined
+from user_client.sdk.ledger_check import CheckedLedger
+from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
+from user_client.sdk.session import Session
+from user_client.sdk.uplink import Prepared
+from user_client.secret.own_model import OwnModel
+from user_client.transport.upload import Progress
+
+
+class Round:
+    """Our side of one collaboration. `Session.round` makes it.
+
+    The methods are listed in the order of a round. Each step can be repeated: it then continues or shows what
+    was done, and does nothing a second time. Every step that needs the analyst raises `ConnectionFailedError`
+    if it cannot be reached, and the error of the problem if the analyst refuses.
+
+    Attributes
+    ----------
+    id : str
+        The id of the collaboration.
+    directory : RoundDirectory
+        What this institution has stored of the round.
+    """
+
+    def __init__(self, session: Session, collaboration_id: str) -> None:
+        self.id = collaboration_id
+        self.directory = RoundDirectory(session.home, collaboration_id)
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"<Round {self.id}>"
+
+    def status(self) -> dict[str, Any]:
+        """Return the state of the collaboration and whom it waits for, as the analyst reports it."""
+        return self._session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=self.id)
+
+    def fetch_terms(self, *, keep: bool = True) -> Terms:
+        """Fetch and verify the terms the analyst published.
+
+        Parameters
+        ----------
+        keep : bool
+            Whether a person reads them now: the terms that are kept are the ones `accept` signs.
+
+        Raises
+        ------
+        TrustError
+            If the analyst did not sign them, or they are not for us.
+        TermsMismatchError
+            If they differ from those we have accepted.
+        """
+        return terms.fetch_terms(self._session, self.directory, keep=keep)
+
+    @property
+    def terms(self) -> Terms:
+        """The terms we have signed; raises `NotPreparedError` before that."""
+        return terms.accepted_terms(self.directory)
+
+    @property
+    def terms_were_shown(self) -> bool:
+        """Whether the terms were fetched and kept on this machine."""
+        return self.directory.holds(Terms)
+
+    def accept(self, *, accept_row_revealing_model: bool = False) -> Terms:
+        """Sign the terms, with a new key for the anchor to be sealed to; return them.
+
+        The terms that were fetched and shown before are signed; if there are none, they are fetched now.
+        Signing again sends the same acceptance.
+
+        Raises
+        ------
+        ConsentMissingError
+            If the model is row-revealing and the caller has not explicitly accepted that.
+        """
+        return terms.accept_terms(
+            self._session, self.directory, accept_row_revealing_model=accept_row_revealing_model
+        )
+
+    def create_anchor(self, table: Any = None) -> int:
+        """Create the anchor's seed and publish it sealed for each member; return how many there are.
+
+        Only the lead does this, and it is done once: calling again sends what was sealed before. An analyst
+        that had two anchors of one round, both signed by the lead, could give them to different members.
+
+        Parameters
+        ----------
+        table : path, pyarrow.Table or data frame, optional
+            Required for a public anchor: a table with the feature columns of the terms. As many rows as the
+            terms say are taken from it at random.
+
+        Raises
+        ------
+        NotPreparedError
+            If a party has not signed the terms yet.
+        TrustError
+            If an acceptance the analyst relays was not signed by the party it names.
+        InputError, TableError
+            If the table is missing, too short or does not fit the terms.
+        """
+        return anchor.create_anchor(self._session, self.directory, table)
+
+    def prepare(
+        self,
+        data: Any,
+        options: PrivacyOptions = PrivacyOptions(),  # noqa: B008  # frozen
+        *,
+        threshold: float | None = None,
+    ) -> Prepared:
+        """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory.
+
+        Nothing is sent, except for a request for the anchor. If the same file is prepared again with the
+        same options, the existing uplink is kept, so that an interrupted upload can continue. Another table
+        or other options replace it, until the analyst has accepted an uplink.
+
+        Parameters
+        ----------
+        data : path, pyarrow.Table or data frame
+            A table without rows, with the right columns, makes this institution a consumer.
+        options : PrivacyOptions
+            What to do to the rows before they leave.
+        threshold : float, optional
+            Also report how many rows keep less than this share hidden, and which latent dimensions would
+            hide it for all rows.
+
+        Raises
+        ------
+        TableError
+            If the table does not fit the terms; it names column and row.
+        InputError
+            If the options leave no row.
+        DifferentUplinkError
+            If an uplink from another table, or with other options, was accepted already.
+        BusyError
+            If another process works on this round.
+        """
+        return uplink.prepare(self._session, self.directory, data, options, threshold=threshold)
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """What was prepared last, or None."""
+        return uplink.prepared_before(self.directory)
+
+    def draw_picture(self, data: Any, shape: tuple[int, int], *, count: int = PICTURE_ROWS) -> bytes:
+        """Return a PNG of a few rows of the prepared table: original, projected, rebuilt under collusion.
+
+        It is for this institution alone. `user_client.sdk.privacy.picture` has the parameters.
+
+        Raises
+        ------
+        InputError
+            If the shape does not have as many pixels as a row has features, or there is no row.
+        NotPreparedError
+            If nothing is prepared, or the secret basis was erased.
+        """
+        schema, prepared = self.terms.table_schema, self.prepared
+        basis = uplink.stored_basis(self.directory)
+        if prepared is None or basis is None:
+            raise NotPreparedError("a picture needs a prepared table and its secret basis; one is missing")
+        return privacy.picture(data, schema, shape, basis, prepared.options, count=count)
+
+    def contribute(self, *, progress: Progress = lambda _done, _all: None) -> Receipt:
+        """Send what was prepared, and return the analyst's receipt.
+
+        Calling again continues an interrupted upload, or returns the receipt that is stored.
+
+        Raises
+        ------
+        NotPreparedError
+            If nothing is prepared, or it was changed since.
+        BusyError
+            If another process works on this round.
+        """
+        return uplink.contribute(self._session, self.directory, progress)
+
+    def receive(self, *, wait_s: float = 0, pause: Callable[[float], None] = time.sleep) -> DownlinkManifest:
+        """Fetch the downlink, verify it against what we sent, and store it; return its manifest.
+
+        Parameters
+        ----------
+        wait_s : float
+            How long to wait for the release. The pauses grow with the time waited, so that an hour takes
+            about twenty requests.
+
+        Raises
+        ------
+        OutOfOrderError
+            If the round is not released by then.
+        RoundFailedError
+            If it failed, with the analyst's reason.
+        TrustError, ProtocolError
+            If the downlink is not the analyst's answer to our uplink.
+        """
+        return downlink.receive(self._session, self.directory, wait_s=wait_s, pause=pause)
+
+    def own_model(self) -> OwnModel:
+        """Return our own model t_i; raises `NotPreparedError` before `receive`, or if the terms have none."""
+        return downlink.own_model(self.directory)
+
+    def predict(self, data: Any) -> Predictions:
+        """Return ``h(Y F_i G_i)`` for a table with the feature columns of the terms; no label is needed.
+
+        Under NRI-DC it is ``t_i(Y)``, with our own model. Nothing leaves this machine.
+
+        Raises
+        ------
+        NotPreparedError
+            Before `receive`, or if the secret basis was erased.
+        TableError
+            If the table does not fit the terms; it names column and row.
+        """
+        return downlink.predict(self.directory, data)
+
+    def forget(self, *, confirmed: bool = False) -> ForgettingStatement:
+        """Erase the secret basis and what leads to it; return our signed statement.
+
+        The anchor is erased too as soon as nothing needs it: when our own model is trained, or if the terms
+        have none. Calling again erases what has become unnecessary since, and adds it to the statement.
+
+        Parameters
+        ----------
+        confirmed : bool
+            Required where something is lost: under terms that predict with F_i, and before the uplink is
+            sent. Under NRI-DC it also erases the anchor, and makes our own model impossible if that is not
+            trained yet: this is meant for a round that will not be released.
+
+        Raises
+        ------
+        ConfirmationNeededError
+            It says what would be lost.
+        NotPreparedError
+            If there is nothing to forget.
+        BusyError
+            If another process works on this round.
+        """
+        return forgetting.forget(self._session, self.directory, confirmed=confirmed)
+
+    def examine(self) -> Examined:
+        """List every file of the round, and verify our statement of what was erased."""
+        return forgetting.examine(self._session, self.directory)
+
+    def fetch_ledger(self) -> tuple[bytes, CheckedLedger]:
+        """Fetch the ledger, check it as `verify_ledger` does, and return its file and its content.
+
+        Raises
+        ------
+        LedgerError, TrustError, ProtocolError
+            If it fails verification. It is then stored beside the last good one, as evidence.
+        """
+        return ledger_check.fetch_ledger(self._session, self.directory)
+
+    def stored_ledger(self) -> bytes:
+        """Return the longest ledger that passed verification; raises `NotPreparedError` if there is none."""
+        return ledger_check.stored_ledger(self.directory)
+
+    def verify_ledger(self, data: bytes) -> CheckedLedger:
+        """Check a ledger without asking anybody; one that is longer than before is stored.
+
+        Raises
+        ------
+        LedgerError
+            It says which entry is wrong, and how.
+        TrustError, ProtocolError
+            If it is not a ledger signed by our analyst.
+        """
+        return ledger_check.verify_ledger(self._session, self.directory, data)
+
+    def explain_bytes(self) -> RoundExplanation | None:
+        """Return where the bytes of our part of the round went, or None before we have its terms."""
+        found = recorded(self._session.home.traffic_path)
+        if found.counter is None or not self.terms_were_shown:
+            return None
+        agreed = self.directory.load(Terms)
+        up = down = Transfer()
+        if self.directory.holds(UplinkManifest):
+            up = uplink_transfer(agreed, *self.directory.load_signed(UplinkManifest))
+        if self.directory.holds(DownlinkManifest):
+            down = downlink_transfer(agreed, *self.directory.load_signed(DownlinkManifest))
+        counted, party = found.of(self.id), self._session.membership.party
+        explained = explain_party(
+            party,
+            counted,
+            sum(found.of("").values(), Counts()),
+            uplink=up,
+            downlink=down,
+            anchor=anchor_transfer(agreed, party, counted.get("anchor", Counts())),
+        )
+        return RoundExplanation((explained,), found.counter)
