@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from odc_demo.namespaces import ANALYST_ADDRESS, Star
 from protocol.errors import OdcError
 from runtime import terminal
 from user_client import sdk
+from user_client.custody import authority
+from user_client.custody.passphrase import lock
 from user_client.custody.protection import protect
 from user_client.sdk import Session
 from user_client.sdk.session import unix_now
@@ -207,7 +210,8 @@ def consortium(directory: Path, *names: str, passphrase: str = "", **settings: s
     for session in made.sessions.values() if passphrase else ():
         protect(session.home, passphrase)
     with _taken_down(made):
-        _found(made)
+        with quick_passphrases():
+            _found(made)
         yield made
 
 
@@ -242,6 +246,17 @@ def _taken_down(made: Consortium) -> Iterator[None]:
         for session in made.sessions.values():
             session.close()
         made.analyst.stop()
+
+
+@contextmanager
+def quick_passphrases() -> Iterator[None]:
+    """Let root keys be locked with little work; each says how much, so anybody unlocks them as quickly.
+
+    The work that protects a person's root key takes half a second, three times for each consortium.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(authority, "lock", partial(lock, log2_n=4))
+        yield
 
 
 def _found(made: Consortium) -> None:
