@@ -112,6 +112,7 @@ except OSError as error:
 print("connected")
 """
 LISTEN = """
+import socket
 with socket.create_server(("0.0.0.0", 9000)) as door:
     print("open", flush=True)
     while True:

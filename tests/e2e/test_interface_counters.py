@@ -120,6 +120,7 @@ with socket.create_server((sys.argv[1], 5000)) as server:
         line.sendall(bytes(int(sys.argv[2])))
 """
 _ASK = """
+import socket, sys
 with socket.create_connection((sys.argv[1], 5000)) as line:
     line.sendall(bytes(int(sys.argv[2])))
     line.shutdown(socket.SHUT_WR)

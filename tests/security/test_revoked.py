@@ -68,6 +68,7 @@ def test_a_revoked_analyst_is_not_talked_to(made: Consortium) -> None:
 
 
 BLIND = """
+from protocol.identity import RevocationList
 
 read = RevocationList.__init__
 

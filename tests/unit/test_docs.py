@@ -70,7 +70,7 @@ def test_error_has_a_section_with_its_title_docstring_status_exit_code_and_hint(
     about = f"{cls.title}: {docstring[:1].lower()}{docstring[1:]}" if docstring else f"{cls.title}."
     where = f"HTTP {problems.STATUS[cls]}" if cls in problems.STATUS else "at the institution only"
     assert sections[1].split("\n## ")[0].strip() == (
-        f"{about}\n\n`{cls.__name__}`, {where}, exit code {cls.exit_code}. What to do: {cls.hint}."
+        f"{about}\n\n`{cls.__name__}`, {where}, exit code {exit_code(cls)}. What to do: {cls.hint}."
     )
 
 

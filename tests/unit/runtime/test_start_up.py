@@ -11,10 +11,13 @@ from runtime.start_up import loading
 
 SETTING = "PYDANTIC_DISABLE_PLUGINS"
 PROGRAM = """
+import gc
+from runtime.start_up import loading
 with loading():
     import pydantic
     assert not gc.isenabled()
 assert gc.isenabled()
+import os
 print(os.environ["PYDANTIC_DISABLE_PLUGINS"])
 """
 
