@@ -6,9 +6,9 @@
     python -m tests.vectors.generate --random   # signed.json and sealing.json too
 
 ECDSA and HPKE draw random numbers, so ``--random`` gives other bytes each time: use it only when the
-wire changes. Messages are packed by the forty lines of `pack` below and anchors are expanded by
-`uniform_numbers` and `gaussian_numbers`, not by the packages under test, so that a vector is a second
-opinion and not an echo. A test compares the stored files with what this module makes.
+wire or the plain words change. Messages are packed by the forty lines of `pack` below and anchors are
+expanded by `uniform_numbers` and `gaussian_numbers`, not by the packages under test, so that a vector is an
+independent check of them. A test compares the stored files with what this module makes.
 """
 
 from __future__ import annotations
