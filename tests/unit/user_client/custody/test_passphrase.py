@@ -40,7 +40,7 @@ def test_a_file_cut_anywhere_does_not_open(length: int) -> None:
 
 @pytest.mark.parametrize("log2_n", [0, 21, 255])
 def test_a_file_that_asks_for_too_much_or_too_little_work_is_refused(log2_n: int) -> None:
-    with pytest.raises(PassphraseError, match="not one that a passphrase opens"):
+    with pytest.raises(PassphraseError, match="not encrypted under a passphrase"):
         unlock(LOCKED[:14] + bytes([log2_n]) + LOCKED[15:], "correct horse")
 
 

@@ -287,7 +287,7 @@ def test_a_party_that_holds_a_certificate_is_not_invited_again(consortium: Conso
 
 def test_a_name_under_invitation_is_not_invited_again_by_chance(consortium: Consortium) -> None:
     first = invite(consortium.lead, HOSPITAL)
-    with pytest.raises(InputError, match="under way") as caught:
+    with pytest.raises(InputError, match="unused invitation") as caught:
         invite(consortium.lead, HOSPITAL)
     assert "--replace" in caught.value.hint
     second = invite(consortium.lead, HOSPITAL, replace_earlier=True)

@@ -244,7 +244,7 @@ def test_an_invitation_of_somebody_else_is_not_approved(consortium: Consortium) 
     signed = base64.b64encode(consortium.hospital.sign(ticket)).decode()
     forged = invitation.model_copy(update={"ticket": signed})
     key = consortium.session("hospital-b").home.make_key()
-    with pytest.raises(InvitationError, match="somebody else"):
+    with pytest.raises(InvitationError, match="of another party"):
         approve_request(consortium.lead, encode(forged.answer(key)), PASSPHRASE)
 
 

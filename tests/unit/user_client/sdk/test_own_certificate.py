@@ -336,7 +336,7 @@ def test_files_that_hold_something_else_are_refused() -> None:
         read_own_certificate(b"text", KEY)
     with pytest.raises(InputError, match="no certificate"):
         read_own_certificate(private_pem(KEY), KEY)
-    with pytest.raises(InputError, match="the CA is one"):
+    with pytest.raises(InputError, match="expected only that of the CA"):
         read_authority(pem(root().der, issuing().der))
 
 

@@ -166,8 +166,9 @@ def test_the_terms_warn_of_a_public_anchor(consortium: Consortium) -> None:
 
 def test_the_table_is_needed(consortium: Consortium) -> None:
     consortium.until_accepted(**PUBLIC)
-    with pytest.raises(InputError, match="--table FILE"):
+    with pytest.raises(InputError, match="public anchor") as caught:
         consortium.lead_round.create_anchor()
+    assert "--table FILE" in caught.value.hint
 
 
 def test_the_table_is_refused_where_the_anchor_comes_from_a_seed(consortium: Consortium) -> None:

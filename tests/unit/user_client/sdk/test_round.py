@@ -232,7 +232,7 @@ def test_every_member_opens_the_same_anchor(consortium: Consortium) -> None:
 
 def test_only_the_lead_creates_the_anchor(consortium: Consortium) -> None:
     consortium.until_accepted()
-    with pytest.raises(NotPermittedError, match=f"drawn by {LEAD}"):
+    with pytest.raises(NotPermittedError, match=f"only {LEAD} creates"):
         consortium.hospital_round.create_anchor()
 
 
