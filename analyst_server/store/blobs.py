@@ -179,9 +179,10 @@ class MemoryBlobs(Blobs):
         return key in self._whole
 
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
-        if key not in self._whole:
+        whole = self._whole.get(key)
+        if whole is None:
             raise FileNotFoundError(key)
-        return memoryview(self._whole[key])[offset : None if length is None else offset + length]
+        return memoryview(whole)[offset : None if length is None else offset + length]
 
     def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
         with self._lock:
