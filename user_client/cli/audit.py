@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -193,3 +194,7 @@ def _ledger_text(value: dict[str, Any], checked: CheckedLedger) -> str:
         "other members must see the same head after as many entries, or they were shown another ledger",
     ]
     return "\n".join(lines)
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (forget,)
+"""The commands of this module that stand directly behind `odc`."""

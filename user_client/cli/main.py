@@ -46,16 +46,6 @@ def version() -> None:
     typer.echo(f"odc {__version__}")
 
 
-for command in (
-    access.join,
-    access.protect,
-    access.renew,
-    access.revocations,
-    round_commands.prepare,
-    round_commands.contribute,
-    round_commands.status,
-    round_commands.receive,
-    round_commands.predict,
-    audit.forget,
-):
-    app.command()(command)
+for module in (access, round_commands, audit):
+    for command in module.COMMANDS:
+        app.command()(command)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -368,3 +368,13 @@ def _risk(prepared: Prepared) -> list[str]:
 
 def _at_most(latent_dim: float) -> str:
     return f"{latent_dim:g} or less" if latent_dim else "none"
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (
+    prepare,
+    contribute,
+    status,
+    receive,
+    predict,
+)
+"""The commands of this module that stand directly behind `odc`."""
