@@ -244,15 +244,6 @@ class LogisticTerms(Message):
     epochs: int = Field(default=1000, ge=1, le=100_000)
 
 
-class NaiveBayesTerms(Message):
-    """Gaussian naive Bayes."""
-
-    carries_rows: ClassVar[bool] = False
-
-    kind: Literal["naive-bayes"] = "naive-bayes"
-    smoothing: float = Field(default=1e-9, ge=0, le=1)
-
-
 class SvmTerms(Message):
     """Kernel support vector machine, one class against the rest: row-revealing.
 
@@ -287,7 +278,7 @@ class RandomFeatureSvmTerms(Message):
 
 
 ModelTerms = Annotated[
-    MlpTerms | LogisticTerms | NaiveBayesTerms | SvmTerms | RandomFeatureSvmTerms, Field(discriminator="kind")
+    MlpTerms | LogisticTerms | SvmTerms | RandomFeatureSvmTerms, Field(discriminator="kind")
 ]
 
 

@@ -11,9 +11,8 @@ from functools import singledispatch
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
-from analyst_server.training.naive_bayes import NaiveBayes
 from analyst_server.training.svm import RandomFeatureSvm, Svm
-from protocol.terms import LogisticTerms, MlpTerms, NaiveBayesTerms, RandomFeatureSvmTerms, SvmTerms
+from protocol.terms import LogisticTerms, MlpTerms, RandomFeatureSvmTerms, SvmTerms
 
 
 @singledispatch
@@ -35,11 +34,6 @@ def _(terms: MlpTerms) -> Model:
 @model_of.register
 def _(terms: LogisticTerms) -> Model:
     return Logistic(inverse_penalty=terms.inverse_penalty, epochs=terms.epochs)
-
-
-@model_of.register
-def _(terms: NaiveBayesTerms) -> Model:
-    return NaiveBayes(smoothing=terms.smoothing)
 
 
 @model_of.register
