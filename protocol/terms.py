@@ -197,7 +197,9 @@ class AnchorTerms(Message):
         return ANCHORS[self.kind]
 
 
-AlignmentMethod = Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"]
+AlignmentMethod = Literal[
+    "odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp", "last-party"
+]
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Methods that do not keep lengths, so that any invertible right factor is as good as another."""
 
