@@ -197,9 +197,7 @@ class AnchorTerms(Message):
         return ANCHORS[self.kind]
 
 
-AlignmentMethod = Literal[
-    "odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp", "last-party"
-]
+AlignmentMethod = Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"]
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Methods that do not keep lengths, so that any invertible right factor is as good as another."""
 

@@ -17,7 +17,6 @@ from analyst_server.alignment.gopp import align_gopp
 from analyst_server.alignment.imakura import align_imakura
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.kawakami import align_kawakami
-from analyst_server.alignment.last_party import align_last_party
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.procrustes import align_procrustes
 from analyst_server.alignment.rdp import align_rdp
@@ -55,7 +54,6 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "procrustes": Method(align_procrustes, is_orthogonal=True),
         "gopp": Method(align_gopp, is_orthogonal=True),
         "rdp": Method(align_rdp),
-        "last-party": Method(align_last_party, is_orthogonal=True),
     }
 )
 TARGETS: Final[Mapping[str, Callable[[int, np.random.Generator], Matrix] | None]] = MappingProxyType(
