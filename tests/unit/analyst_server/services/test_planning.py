@@ -10,6 +10,7 @@ import pytest
 from analyst_server.services.planning import Comparison, FederatedAveraging, Plan, Scenario, plan
 from metering.formulas import downlink, uplink
 from protocol.arrays import Layout
+from protocol.terms import ANCHORS
 from tests.harness.world import HOSPITAL, make_terms, make_uplink
 
 PAPER: dict[str, Any] = {
@@ -130,7 +131,7 @@ def test_the_rounds_asked_for_are_taken() -> None:
         ({"participation": (1.1,)}, "participation must lie"),
         ({"participation": (float("nan"),)}, "participation must lie"),
         ({"rep_dtype": "i2"}, "number type must be one of f2, f4, f8, i1"),
-        ({"anchor_kind": "zero"}, "anchor must be one of haar, gaussian, uniform, public"),
+        ({"anchor_kind": "zero"}, f"anchor must be one of {', '.join(ANCHORS)}"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(changed: dict[str, Any], says: str) -> None:
