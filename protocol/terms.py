@@ -166,7 +166,7 @@ class AnchorTraits:
     warning: str = ""
 
 
-AnchorKind = Literal["haar", "gaussian", "uniform", "signs", "public"]
+AnchorKind = Literal["haar", "gaussian", "uniform", "public"]
 ANCHORS: Final[Mapping[str, AnchorTraits]] = {
     "haar": AnchorTraits(is_square=True, is_isotropic=True, unfit_to_learn_from="no more rows than features"),
     "gaussian": AnchorTraits(few_rows_per_feature=WELL_PREDICTED_ROWS),
@@ -174,7 +174,6 @@ ANCHORS: Final[Mapping[str, AnchorTraits]] = {
         unfit_to_learn_from="no row where the features are below the middle of their range",
         warning="uniform anchor: it tells the analyst more about each secret basis than a haar anchor would.",
     ),
-    "signs": AnchorTraits(few_rows_per_feature=WELL_PREDICTED_ROWS),
     "public": AnchorTraits(
         travels_as_matrix=True,
         warning=(

@@ -1051,11 +1051,6 @@ def gaussian_anchor(seed: bytes, rows: int, features: int) -> NDArray[np.float64
     return np.array(gaussian_numbers(seed, "gaussian", rows * features)).reshape(rows, features)
 
 
-def signs_anchor(seed: bytes, rows: int, features: int) -> NDArray[np.float64]:
-    numbers = uniform_numbers(seed, "signs", rows * features)
-    return np.array([-1.0 if number < 0.5 else 1.0 for number in numbers]).reshape(rows, features)
-
-
 def haar_anchor(seed: bytes, features: int) -> NDArray[np.float64]:
     gaussian = np.array(gaussian_numbers(seed, "haar", features**2)).reshape(features, features)
     q, r = np.linalg.qr(gaussian)
@@ -1073,12 +1068,11 @@ def anchors() -> Iterator[Case]:
         (other, "haar", 7, 7),
         (SEED, "gaussian", 4, 2),
         (other, "gaussian", 5, 3),
-        (SEED, "signs", 4, 3),
     ]:
         if kind == "haar":
             matrix = haar_anchor(seed, features)
         else:
-            make = {"uniform": uniform_anchor, "gaussian": gaussian_anchor, "signs": signs_anchor}[kind]
+            make = uniform_anchor if kind == "uniform" else gaussian_anchor
             matrix = make(seed, rows, features)
         yield {
             "seed": seed.hex(),

@@ -63,16 +63,10 @@ def _uniform_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
     return uniform(source, rows * features).reshape(rows, features)
 
 
-def _signs_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
-    """Return entries that are 1 or -1 with the same probability."""
-    return np.where(uniform(source, rows * features) < 0.5, -1.0, 1.0).reshape(rows, features)
-
-
 EXPANSIONS: Final[Mapping[str, Callable[[ByteSource, int, int], Matrix64]]] = {
     "haar": _haar_anchor,
     "gaussian": _gaussian_anchor,
     "uniform": _uniform_anchor,
-    "signs": _signs_anchor,
 }
 """How each kind of anchor is expanded from its key stream. A kind that travels as a matrix is not here."""
 
