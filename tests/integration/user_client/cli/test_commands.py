@@ -111,7 +111,7 @@ def test_a_watch_that_never_reached_the_analyst_says_so(odc: Odc, monkeypatch: p
         raise ConnectionFailedError("analyst does not answer")
 
     monkeypatch.setattr(AnalystConnection, "request", refuse)
-    watched = odc("consortium", "approve", "--watch", "0.01", home=LEAD)
+    watched = odc("consortium", "approve", "--watch", "1", home=LEAD)
     assert watched.code == exit_code(ConnectionFailedError)
     assert watched.err.count("analyst does not answer; still watching") == 1
 
