@@ -184,10 +184,6 @@ COLLABORATION_STATUS: Final = _add(Operation(
     "collaboration_status", "GET", _ROUND, Caller.READER, "collaborations",
     problems=(errors.NotFoundError,),
 ))
-LIST_PARTIES: Final = _add(Operation(
-    "list_parties", "GET", f"{_ROUND}/parties", Caller.READER, "collaborations",
-    problems=(errors.NotFoundError,),
-))
 FETCH_TERMS: Final = _add(Operation(
     "fetch_terms", "GET", f"{_ROUND}/terms", Caller.MEMBER, "collaborations",
     answer=MEDIA_TYPE,

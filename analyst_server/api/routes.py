@@ -124,12 +124,6 @@ def collaboration_status(analyst: TheAnalyst, grant: Granted, collaboration_id: 
     return views.status(analyst, grant.holder, collaboration_id)
 
 
-@serve(router, operations.LIST_PARTIES)
-def list_parties(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> dict[str, list[str]]:
-    """Return the names of the parties of a collaboration."""
-    return views.parties(analyst, grant.holder, collaboration_id)
-
-
 @serve(router, operations.FETCH_TERMS)
 def fetch_terms(analyst: TheAnalyst, sender: Sender, collaboration_id: str) -> Response:
     """Return the terms, signed by the analyst."""

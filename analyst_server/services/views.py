@@ -70,12 +70,6 @@ def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> 
         return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer)
 
 
-def parties(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> dict[str, list[str]]:
-    """Return the names of the parties, as the terms have them."""
-    with analyst.records.begin() as unit:
-        return {"parties": list(stored_terms(find_to_view(unit, collaboration_id, viewer)).parties)}
-
-
 def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
     """Return the signed receipt of the sender's uplink.
 

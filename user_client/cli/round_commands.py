@@ -194,15 +194,6 @@ def status(
     show(as_json, value, lambda: _status_text(value, explained))
 
 
-def parties(
-    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
-) -> None:
-    """Show the names of the parties of a collaboration."""
-    with open_session(context) as session:
-        names = session.round(collaboration).parties()
-    show(as_json, {"parties": names}, lambda: "\n".join(names))
-
-
 def receive(
     context: typer.Context,
     wait: Annotated[float, typer.Option(help="seconds to wait for the release")] = 0,
@@ -383,7 +374,6 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     prepare,
     contribute,
     status,
-    parties,
     receive,
     predict,
 )

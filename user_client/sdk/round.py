@@ -17,7 +17,7 @@ from metering.explanation import (
     uplink_transfer,
 )
 from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt, UplinkManifest
-from protocol.operations import COLLABORATION_STATUS, LIST_PARTIES
+from protocol.operations import COLLABORATION_STATUS
 from protocol.terms import Terms
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import NotPreparedError
@@ -58,11 +58,6 @@ class Round:
     def status(self) -> dict[str, Any]:
         """Return the state of the collaboration and whom it waits for, as the analyst reports it."""
         return self._session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=self.id)
-
-    def parties(self) -> list[str]:
-        """Return the names of the parties."""
-        answer = self._session.connection.ask_json(LIST_PARTIES, collaboration_id=self.id)
-        return [str(party) for party in answer["parties"]]
 
     def fetch_terms(self, *, keep: bool = True) -> Terms:
         """Fetch and verify the terms the analyst published.
