@@ -25,7 +25,7 @@ _COMMITMENT_LABEL: Final = b"odc/v1/anchor-matrix-commitment\x00"
 
 
 def sealed_matrix_bytes(terms: Terms) -> int:
-    """Return how long the sealed matrix of these terms is, to the byte; 0 if they have none."""
+    """Return the exact length of the sealed matrix under these terms; 0 if they have none."""
     payload_bytes = terms.anchor_matrix_bytes
     return payload_bytes + TAG_BYTES * -(-payload_bytes // DEFAULT_CHUNK_BYTES)
 
@@ -52,7 +52,7 @@ def open_matrix(seed: bytes, sealed: bytes) -> bytes:
 
 
 def matrix_commitment(seed: bytes, sealed: bytes) -> bytes:
-    """What every member can compare without showing the matrix or the seed."""
+    """Return the commitment to matrix and seed: members can compare it without showing either."""
     return sha256(_COMMITMENT_LABEL + seed + sha256(sealed).digest()).digest()
 
 

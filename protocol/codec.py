@@ -33,7 +33,7 @@ class Message(BaseModel):
     )
 
     signing_label: ClassVar[str]
-    """What a signature over this kind of message is bound to, version included."""
+    """The label that a signature over this kind of message covers, version included."""
 
 
 M = TypeVar("M", bound=Message)
@@ -60,7 +60,7 @@ def _refuse_extension(code: int, _data: bytes) -> Any:
 
 
 class _ContainerCount:
-    """Stops the unpacker while it builds, because small maps in great number are cheap to send alone."""
+    """Stops the unpacker after too many containers: many small maps are cheap to send and costly to hold."""
 
     def __init__(self, name: str) -> None:
         self._name, self._left = name, MAX_CONTAINERS
@@ -73,7 +73,7 @@ class _ContainerCount:
 
 
 def _depth(value: Any) -> int:
-    """Nesting of a decoded value, walked without recursion: the depth is the peer's to choose."""
+    """Return the nesting of a decoded value, without recursion, because the peer chooses the depth."""
     deepest, stack = 0, [(value, 1)]
     while stack:
         item, depth = stack.pop()

@@ -37,7 +37,7 @@ from protocol.messages import Blob
 
 SIGNING_ALGORITHM: Final = ec.ECDSA(hashes.SHA256())
 HYBRID: Final = "mlkem768-x25519"
-"""The default suite: what is recorded today must not open when X25519 falls."""
+"""The default suite: traffic recorded today must stay sealed even if X25519 is broken one day."""
 
 _MLKEM_PUBLIC_BYTES: Final = 1184
 _MLKEM_PRIVATE_BYTES: Final = 64
@@ -131,13 +131,13 @@ def derive(secret: bytes, label: str, length: int = 32) -> bytes:
 
 
 def join_mac(secret: bytes, ticket: bytes, csr: bytes, chain: Sequence[bytes] = ()) -> bytes:
-    """Authenticate a certificate request by the join secret of its invitation."""
+    """Return the MAC of a certificate request, keyed by the join secret of its invitation."""
     key = derive(secret, "odc/v1/join-mac")
     return hmac.digest(key, b"".join(sha256(part).digest() for part in (ticket, csr, *chain)), "sha256")
 
 
 def seed_commitment(seed: bytes) -> bytes:
-    """What every member can compare without showing the anchor's seed."""
+    """Return the commitment to the anchor's seed: members can compare it without showing the seed."""
     return sha256(b"odc/v1/anchor-commitment\x00" + seed).digest()
 
 
@@ -164,11 +164,11 @@ class SealingKey:
         )
 
     def private_bytes(self) -> bytes:
-        """ML-KEM seed, then X25519 key. Only for the institution's own disk."""
+        """Return ML-KEM seed and X25519 key, in this order: only for the institution's own disk."""
         return self._mlkem.private_bytes_raw() + self._x25519.private_bytes_raw()
 
     def public_bytes(self) -> bytes:
-        """ML-KEM-768 encapsulation key (1184 bytes), then X25519 key (32 bytes)."""
+        """Return ML-KEM-768 encapsulation key (1184 bytes) and X25519 key (32 bytes), in this order."""
         return self._mlkem.public_key().public_bytes_raw() + self._x25519.public_key().public_bytes_raw()
 
     def open(self, ciphertext: bytes, info: bytes) -> bytes:
@@ -196,5 +196,5 @@ def seal(plaintext: bytes, suite: str, public_key: bytes, info: bytes) -> bytes:
 
 
 def anchor_info(collaboration_id: str, terms_digest: bytes, recipient: str) -> bytes:
-    """What a sealed anchor is bound to."""
+    """Return the HPKE ``info`` of a sealed anchor: it opens for this round and recipient alone."""
     return b"odc/v1/sealed-anchor\x00" + collaboration_id.encode() + terms_digest + recipient.encode()

@@ -34,7 +34,7 @@ UNREADABLE = (
     x509.UnsupportedGeneralNameType,
     UnsupportedAlgorithm,
 )
-"""What `cryptography` raises at a part of a certificate that it parses only when asked for it."""
+"""What `cryptography` raises for parts of a certificate that it parses only when they are read."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def public_key(holder: x509.Certificate | x509.CertificateSigningRequest) -> ec.
 
 
 def certificate_request(key: ec.EllipticCurvePrivateKey, name: str) -> bytes:
-    """Return a PKCS #10 request (DER) for a key. The name is for people: the issuer writes its own."""
+    """Return a PKCS #10 request (DER) for a key. The name is for people: the issuer does not copy it."""
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     return request.public_bytes(Encoding.DER)
@@ -119,17 +119,17 @@ def requested_key(csr: bytes) -> ec.EllipticCurvePublicKey:
 
 
 def same_key(one: ec.EllipticCurvePublicKey, other: ec.EllipticCurvePublicKey) -> bool:
-    """Whether two public keys are one."""
+    """Return whether two public keys are the same."""
     return one.public_numbers() == other.public_numbers()
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
-    """SHA-256 of a certificate as people read it aloud: groups of four hexadecimal digits."""
+    """Return the SHA-256 of a certificate in groups of four hexadecimal digits, for people to read aloud."""
     return _read_aloud(certificate.fingerprint(hashes.SHA256()))
 
 
 def key_fingerprint(key: ec.EllipticCurvePublicKey) -> str:
-    """SHA-256 of a public key (DER, SubjectPublicKeyInfo) as people read it aloud."""
+    """Return the SHA-256 of a public key (DER, SubjectPublicKeyInfo) in the same form."""
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return _read_aloud(hashlib.sha256(der).digest())
 
@@ -140,7 +140,7 @@ def _read_aloud(digest: bytes) -> str:
 
 
 def certified_name(certificate: x509.Certificate) -> Identity:
-    """Return whom a certificate names, without asking whether it holds: for one we issued ourselves.
+    """Return whom a certificate names, without checking it: only for certificates that we issued ourselves.
 
     Raises `CertificateRefusedError`.
     """
@@ -158,12 +158,12 @@ def _named(names: Iterable[x509.GeneralName]) -> Identity:
 
 
 def reason_of(error: VerificationError) -> str:
-    """The reason without the subject that it quotes, which its holder chose."""
+    """Return the reason of an error without the subject that it quotes: its holder chose that text."""
     return str(error).partition(" (encountered processing")[0]
 
 
 class RevocationList:
-    """The certificates the lead institution has taken back: a CRL of the root.
+    """The certificates that the lead institution has revoked: a CRL signed by the root.
 
     Raises
     ------
@@ -215,7 +215,7 @@ class TrustRoot:
         return f"<TrustRoot of consortium {self.consortium_id[:8]}>"
 
     def adopt(self, revocations: bytes) -> None:
-        """Hold to a revocation list (DER) from now on.
+        """Use a revocation list (DER) from now on.
 
         Raises `CertificateRefusedError` if it is not the root's, or older than the one held.
         """
@@ -227,7 +227,7 @@ class TrustRoot:
         self.revocations = found
 
     def identify(self, certificate: x509.Certificate, *, at: int) -> Identity:
-        """Return whom a certificate names, if it leads to this root at time ``at`` (unix seconds).
+        """Return whom a certificate names, if this root issued it and it is valid at ``at`` (unix seconds).
 
         Raises `CertificateRefusedError`, or `CertificateRevokedError`.
         """

@@ -27,7 +27,7 @@ _Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 def is_analyst_url(url: str) -> bool:
-    """Whether an address is one an analyst can be reached at: https, a host and perhaps a port."""
+    """Return whether an address can be an analyst's: https, a host and perhaps a port."""
     try:
         TypeAdapter(_Url).validate_python(url)
         parts = urlsplit(url)
@@ -55,11 +55,11 @@ class Invitation(BaseModel):
     ticket: str = Field(repr=False)
     """Base64 of the signed `InvitationTicket`."""
     certificate_name: Name | None = None
-    """If the party has to come with a certificate of its own PKI: the name in it (`NameMapping`)."""
+    """The name in the certificate of the party's own PKI (`NameMapping`), if the lead requires one."""
 
     @classmethod
     def from_json(cls, text: str) -> Invitation:
-        """Parse a file; raises `InvitationError`, which says what kind of file it is not."""
+        """Parse a file; raises `InvitationError` if it is no invitation."""
         if len(text) > MAX_MESSAGE_BYTES:
             raise InvitationError("the file is too large for an invitation")
         try:
@@ -71,7 +71,7 @@ class Invitation(BaseModel):
         return self.model_dump_json(indent=2, exclude_none=True) + "\n"
 
     def trust_root(self) -> TrustRoot:
-        """Return the root to trust from now on.
+        """Return the root certificate that the newcomer trusts from now on.
 
         The fingerprint is what people compare by telephone, so it has to be this root's.
 
@@ -85,7 +85,7 @@ class Invitation(BaseModel):
         return root
 
     def answer(self, key: ec.EllipticCurvePrivateKey, chain: Sequence[bytes] = ()) -> Enrolment:
-        """Return the request for a certificate for ``key``. Role and names are the lead's to write.
+        """Return the request for a certificate for ``key``. The lead decides about role and names.
 
         ``chain`` is what the party's own PKI says of the key, if the invitation asks for it.
         """

@@ -30,11 +30,11 @@ Chain = Annotated[
     FailFast(),
     Field(max_length=MAX_CHAIN_CERTIFICATES),
 ]
-"""Certificates of a party's own PKI (DER), the one of its key first; empty for most."""
+"""Certificates of a party's own PKI (DER), that of its key first. Most parties send none."""
 UnixTime = Annotated[int, Field(ge=0, lt=253_402_300_800)]
-"""Until the end of the year 9999, the last a calendar in Python or SQL can show."""
+"""Seconds since 1970, until the end of the year 9999: the last year that Python and SQL can represent."""
 Count = Annotated[int, Field(ge=0, lt=2**53)]
-"""What JSON can carry too."""
+"""A count that JSON can represent exactly, too."""
 Role = Literal["lead", "institution", "analyst"]
 
 DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "i1": 1, "i4": 4, "i8": 8}
@@ -42,7 +42,7 @@ DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "i1": 1, "i4": 4, "i
 Dtype = Literal["f2", "f4", "f8", "u1", "u2", "i1", "i4", "i8"]
 UPLINK_ARRAYS = ("rep", "anchor_rep", "labels")
 SCALE_ARRAYS = ("rep_scale", "anchor_rep_scale")
-"""Follow the others when the representations are scaled 8-bit integers: one scale for each column."""
+"""Two more arrays, if the representations are scaled 8-bit integers: one scale for each column."""
 
 
 Extent = Annotated[int, Field(ge=0, le=MAX_ROWS)]
@@ -72,7 +72,7 @@ ChunkBytes = Annotated[int, Field(ge=MIN_CHUNK_BYTES, le=MAX_CHUNK_BYTES, multip
 
 
 class InvitationTicket(Message):
-    """The lead's word to the analyst that a party may ask for a certificate."""
+    """The lead's statement, for the analyst, that a party may request a certificate."""
 
     signing_label: ClassVar[str] = "odc/v1/invitation-ticket"
 
@@ -97,7 +97,7 @@ class Enrolment(Message):
 
 
 class Renewal(Message):
-    """A member's request for a new certificate of its own name, signed while the old one holds."""
+    """A member's request for a new certificate of its own name, signed while the old one is valid."""
 
     signing_label: ClassVar[str] = "odc/v1/renewal"
 
@@ -109,14 +109,14 @@ class Renewal(Message):
 
 
 class Acceptance(Message):
-    """An institution's signature under the terms, and the key to seal the anchor for it."""
+    """An institution's signature under the terms, and the key with which the lead seals its anchor."""
 
     signing_label: ClassVar[str] = "odc/v1/acceptance"
 
     collaboration_id: Identifier
     terms_digest: Digest
     shown_digest: Digest
-    """Of the plain words a person was shown (`protocol.consent`)."""
+    """Digest of the plain words that a person was shown (`protocol.consent`)."""
     party: PartyName
     sealing_suite: Literal["mlkem768-x25519", "x25519"]
     sealing_key: Blob
@@ -136,20 +136,20 @@ class SealedAnchor(Message):
     recipient: PartyName
     form: Literal["seed", "matrix"] = "seed"
     commitment: Digest
-    """What the seed, with the matrix if there is one, must hash to: the same for every member."""
+    """Digest of the seed, and of the matrix if there is one. It is the same for every member."""
     sealing_suite: Literal["mlkem768-x25519", "x25519"]
     ciphertext: Blob
 
 
 class PrivacyRecord(Message):
-    """What an institution did to its rows before they left; only what the analyst may know of it."""
+    """What an institution did to its rows before it sent them, as far as the analyst may know."""
 
     epsilon: float | None = Field(default=None, gt=0)
     delta: float | None = Field(default=None, gt=0, lt=1)
     clip: float | None = Field(default=None, gt=0)
-    """Rows were shortened to this length; then noise made each (epsilon, delta)-private."""
+    """Rows were shortened to this length before the noise was added."""
     drop_below: float | None = Field(default=None, gt=0, le=1)
-    """Rows whose projection hides less than this share of them were left out; how many is not said."""
+    """Rows of which the projection hides less than this share were left out. Their number is not stated."""
     permute_rows: bool = False
     perturb_basis: float | None = Field(default=None, gt=0, lt=1)
 
@@ -209,7 +209,7 @@ class UplinkManifest(Message):
 
     @property
     def scales(self) -> tuple[ArraySpec, ...]:
-        """Of ``rep`` and ``anchor_rep``; none if they are floats."""
+        """The scales of ``rep`` and ``anchor_rep``; none if these are floats."""
         return self.arrays[len(UPLINK_ARRAYS) :]
 
 
@@ -226,11 +226,11 @@ class Receipt(Message):
     received_at: UnixTime
     ledger_index: Count
     ledger_digest: Digest
-    """Of the entry that accepts this uplink: no earlier entry can be changed without being found out."""
+    """Digest of the entry that accepts this uplink, so that a change of any earlier entry is detected."""
 
 
 class DownlinkManifest(Message):
-    """What one institution gets back.
+    """What the analyst returns to one institution.
 
     ``change_of_basis`` (l, l) and ``model``, an ONNX file as bytes; under terms with ``anchor-predictions``
     neither, but ``anchor_predictions`` (a, classes).
@@ -280,7 +280,7 @@ class DownlinkManifest(Message):
 
 
 class ErasedFile(Message):
-    """A file an institution no longer has."""
+    """A file that an institution has erased."""
 
     name: Name
     size_bytes: Count
@@ -288,7 +288,7 @@ class ErasedFile(Message):
 
 
 class ForgettingStatement(Message):
-    """An institution's own word, kept by itself, on what it has erased of a round."""
+    """An institution's signed statement, which it keeps, of what it has erased of a round."""
 
     signing_label: ClassVar[str] = "odc/v1/forgetting"
 
@@ -296,7 +296,7 @@ class ForgettingStatement(Message):
     terms_digest: Digest
     party: PartyName
     uplink_digest: Digest | None
-    """Of the uplink the analyst has a receipt for; None if nothing was sent."""
+    """Digest of the uplink that the analyst acknowledged; None if nothing was sent."""
     erased: Annotated[tuple[ErasedFile, ...], FailFast()] = Field(min_length=1, max_length=1000)
 
 

@@ -35,7 +35,7 @@ _ALTERNATIVE_NAMES: Final = {
 
 @dataclass(frozen=True)
 class NameMapping:
-    """The lead's word on who a party is in the party's own PKI.
+    """What the lead has noted about a party: which CA certifies it, and under which name.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class NameMapping:
         check_name(self.name)
 
     def check(self, chain: Sequence[bytes], key: ec.EllipticCurvePublicKey, *, at: int) -> None:
-        """Raise `CertificateRefusedError` unless a chain says that ``key`` is the party's.
+        """Raise `CertificateRefusedError` unless a chain certifies ``key`` for the party.
 
         (1) It leads from its first certificate to this CA at time ``at`` (unix seconds); (2) that
         certificate is for the key, and (3) carries the name. Revocation lists of the CA are not read.
@@ -92,13 +92,13 @@ class NameMapping:
 
 
 def _named_anywhere() -> ExtensionPolicy:
-    """The usual rules; but a name may stand in the subject alone, as many client certificates have it."""
+    """Return the usual rules, except that a name may be in the subject alone, as in many."""
     rules = ExtensionPolicy.webpki_defaults_ee()
     return rules.may_be_present(x509.SubjectAlternativeName, Criticality.AGNOSTIC, None)
 
 
 def check_name(name: str) -> None:
-    """Raise `InputError` for what is no name of a mapping."""
+    """Raise `InputError` unless a text can be the name of a mapping."""
     kind, _, value = name.partition(":")
     is_known = kind in _ALTERNATIVE_NAMES or (kind == "subject" and _subject(value) is not None)
     if not (is_known and value and name.isprintable() and len(name) <= MAX_NAME_CHARS):
@@ -108,7 +108,7 @@ def check_name(name: str) -> None:
 
 
 def carries_name(certificate: x509.Certificate, name: str) -> bool:
-    """Whether a certificate carries the name of a mapping, letter by letter but for the case of a host."""
+    """Return whether a certificate carries the name of a mapping, exactly except for upper case in a host."""
     kind, _, value = name.partition(":")
     try:
         if kind == "subject":
@@ -123,7 +123,7 @@ def carries_name(certificate: x509.Certificate, name: str) -> bool:
 
 
 def _subject(text: str) -> x509.Name | None:
-    """Return a subject as in RFC 4514; None for what is none, or empty."""
+    """Return a subject parsed as in RFC 4514; None if the text is no subject, or an empty one."""
     try:
         subject = x509.Name.from_rfc4514_string(text)
     except ValueError:

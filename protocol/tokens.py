@@ -24,18 +24,18 @@ _ID_DIGITS: Final = 32
 
 
 Scope = Literal["read", "manage"]
-"""What a token may do: look, or also take the steps of the analyst's operator."""
+"""What a token allows: reading, or also the steps of the analyst's operator."""
 
 
 class TokenRequest(BaseModel):
-    """What an institution asks for; it draws the token itself, so that none is ever in an answer."""
+    """A request to accept a token that the institution generated: no answer ever contains one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
     label: FieldText = ""
     collaboration_id: Identifier | None = None
-    """The one collaboration it is for; all of the institution's without."""
+    """The one collaboration it is for; without it, all collaborations of the institution."""
     expires_at: UnixTime
 
     @classmethod
@@ -48,7 +48,7 @@ class TokenRequest(BaseModel):
 
 
 class TokenRow(BaseModel):
-    """A token as it is listed: never itself."""
+    """A token as it is listed, without the token itself."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -71,24 +71,26 @@ class TokenRow(BaseModel):
 
 
 def new_token() -> str:
-    """Draw a token."""
+    """Return a new random token."""
     return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
 
 def token_digest(token: str) -> str:
-    """Return what is kept of a token, 64 hexadecimal digits; raises `TokenRefusedError` for what is none."""
+    """Return the digest to store, 64 hexadecimal digits; raises `TokenRefusedError` if it is no token."""
     if not _TOKEN.fullmatch(token):
         raise TokenRefusedError("this is no API token")
     return sha256(b"odc/v1/api-token\x00" + token.encode()).hexdigest()
 
 
 def token_id(digest: str) -> str:
-    """Return the name of a token in lists and logs, which lets nobody in."""
+    """Return the id of a token for lists and logs: it grants nothing."""
     return digest[:_ID_DIGITS]
 
 
 def id_of(named: str) -> str:
-    """Return the id a person means, who may hold the token itself: that must not end in an address.
+    """Return the id of a token that a person named by its id or by the token itself.
+
+    The token must not get into an address, which servers log.
 
     Raises `InputError`.
     """

@@ -1,4 +1,4 @@
-"""The wire versions this build speaks, and how two sides settle on one."""
+"""The wire versions that this build speaks, and how two sides agree on one."""
 
 from __future__ import annotations
 
