@@ -13,7 +13,7 @@ from analyst_server.api.connection import AnalystProtocol
 from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.retention import erase_ended
+from analyst_server.services.end import erase_ended
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
 from metering.counts import CountingSocket

@@ -1,10 +1,16 @@
-"""The end of a collaboration: cancelled before its release, or closed after it."""
+"""The end of a collaboration: cancelled before its release or closed after it, and what is then erased.
+
+Every array is erased. Records and ledger stay.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from analyst_server.services.analyst import Analyst, find, move
-from analyst_server.services.retention import erase_arrays
-from protocol.states import Event
+from protocol.states import Event, State
+
+ENDED: Final = (State.CLOSED, State.CANCELLED)
 
 
 def cancel(analyst: Analyst, collaboration_id: str) -> None:
@@ -27,3 +33,19 @@ def _end(analyst: Analyst, collaboration_id: str, event: Event) -> None:
     with analyst.records.begin(write=True) as unit:
         move(unit, find(unit, collaboration_id), event, at=analyst.clock())
     erase_arrays(analyst, collaboration_id)
+
+
+def erase_arrays(analyst: Analyst, collaboration_id: str) -> None:
+    """Remove uplinks, whole or partial, the sealed anchor matrix, and the arrays of the downlinks."""
+    analyst.blobs.erase(collaboration_id)
+
+
+def erase_ended(analyst: Analyst) -> None:
+    """Erase the arrays of all collaborations that have ended.
+
+    An erasure may have been cut off, or an upload may have brought bytes while the operator ended its round.
+    """
+    with analyst.records.begin() as unit:
+        ended = [collaboration.id for collaboration in unit.in_states(ENDED)]
+    for collaboration_id in ended:
+        erase_arrays(analyst, collaboration_id)

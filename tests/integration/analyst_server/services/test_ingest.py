@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import end, retention, rounds
+from analyst_server.services import end, rounds
 from analyst_server.services.ingest import blob_key
 from analyst_server.store import Uplink as UplinkRow
 from protocol.arrays import DIGEST_BYTES, Layout, raw_bytes
@@ -367,14 +367,14 @@ def test_what_a_line_still_brought_is_erased_at_the_next_start(ready: World) -> 
     end.cancel(ready.analyst, ready.id)
     append.write(uplink.stream)
     assert folder(ready).exists()
-    retention.erase_ended(ready.analyst)
+    end.erase_ended(ready.analyst)
     assert not folder(ready).exists()
 
 
 def test_a_start_leaves_a_round_under_way_alone(ready: World) -> None:
     ready.send(make_uplink(ready.terms, LEAD))
     held = sorted(folder(ready).rglob("*"))
-    retention.erase_ended(ready.analyst)
+    end.erase_ended(ready.analyst)
     assert sorted(folder(ready).rglob("*")) == held
 
 
