@@ -40,7 +40,7 @@ class Stopwatch:
         console.print(f"{self.seconds[name]:.1f} s")
 
 
-def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]:
+def run(tables: DemoTables, out: Path, latent_dim: int | None, model: str | None = None) -> dict[str, Any]:
     """Run the round and return the report."""
     shutil.rmtree(out, ignore_errors=True)
     watch, start = Stopwatch(), time.monotonic()
@@ -58,7 +58,7 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None) -> dict[str, Any]
             found_consortium(analyst, lead, passphrase)
             join_all(lead, others, passphrase)
         with watch.step("terms", "terms drafted, published, signed by all"):
-            terms = _publish_terms(tables, analyst, lead, [h.name for h in hospitals], latent_dim, out)
+            terms = _publish_terms(tables, analyst, lead, [h.name for h in hospitals], latent_dim, model, out)
             _together(hospitals, "terms", "accept")
         with watch.step("anchor", "anchor created and sealed for each"):
             lead.odc("anchor", "create")
@@ -103,6 +103,7 @@ def _publish_terms(
     lead: Institution,
     parties: list[str],
     latent_dim: int | None,
+    model: str | None,
     out: Path,
 ) -> dict[str, Any]:
     dictionary = write_csv(tables.dictionary, out / "dictionary.csv")
@@ -116,6 +117,8 @@ def _publish_terms(
     lead.odc(*words)
     terms = tomllib.loads(drafted.read_text())
     terms["purpose"] = "Show a whole round on one machine."
+    if model is not None:
+        terms["model"] = {"kind": model}
     drafted.write_text(tomli_w.dumps(terms))
     analyst.run("collaboration", "create", str(drafted))
     return terms
@@ -129,6 +132,7 @@ def main() -> int:
     parser.add_argument("--site", help="the column that names the site")
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
     parser.add_argument("--latent-dim", type=int, help="latent dimension; by default half of the features")
+    parser.add_argument("--model", help="kind of model, with its defaults; the baselines stay an mlp")
     parser.add_argument("--out", type=Path, default=Path("build/demo"))
     given = parser.parse_args()
     if given.data and not (given.label and given.site):
@@ -139,7 +143,7 @@ def main() -> int:
             tables = own_table(given.data, given.label, given.site, excluded)
         else:
             tables = breast_cancer()
-        report = run(tables, given.out.resolve(), given.latent_dim)
+        report = run(tables, given.out.resolve(), given.latent_dim, given.model)
     except OdcError as error:
         console.print(for_terminal("odc-demo", error))
         return exit_code(error)

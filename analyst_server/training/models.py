@@ -31,7 +31,7 @@ class Model(ABC):
     seed : int
         Of everything the model draws at random, and of the split that `metrics.measure` measures it on.
     rows_per_class : int
-        The fewest rows of a class that it can be fitted on.
+        The fewest rows of a class that it can be fitted on; `fit` refuses fewer.
     carried_rows : str
         Which training rows a fitted model has inside it, in words; empty if it has none.
     """
@@ -43,17 +43,14 @@ class Model(ABC):
 
     @abstractmethod
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:
-        """Return the classifier of scikit-learn to fit on scaled rows with these labels.
-
-        Raises `ValueError` if a class has too few rows.
-        """
+        """Return the classifier of scikit-learn to fit on scaled rows with these labels."""
 
     @abstractmethod
     def parameters(self, fitted: Classifier) -> int:
         """Return how many numbers such a classifier has, once it is fitted: the paper's N."""
 
     def prepare_export(self) -> None:  # noqa: B027  # a hook that most models leave empty
-        """Teach skl2onnx a step that it does not know; most models need nothing."""
+        """Register a converter for what skl2onnx does not know, or converts to something else."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +83,11 @@ def fit(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> Fitt
     missing = sorted(set(range(classes)) - set(np.unique(labels).tolist()))
     if missing:
         raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
+    rarest = int(np.bincount(labels, minlength=classes).min())
+    if rarest < model.rows_per_class:
+        raise ValueError(
+            f"this model needs {model.rows_per_class} rows of every class, the rarest class has {rarest}"
+        )
     classifier = model.classifier(labels, aligned_rep.shape[1])
     scaler = _one_scale(aligned_rep)
     with warnings.catch_warnings(record=True) as caught:

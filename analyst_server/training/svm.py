@@ -52,8 +52,6 @@ class _Machines(Model):
 
     def _machines(self, machine: Classifier, labels: Labels) -> OneVsRestClassifier:
         rarest = int(np.bincount(labels).min())
-        if rarest < self.rows_per_class:
-            raise ValueError("an svm needs two rows of every class")
         folds = StratifiedKFold(min(CALIBRATION_FOLDS, rarest), shuffle=True, random_state=self.seed)
         return OneVsRestClassifier(CalibratedClassifierCV(machine, cv=folds, ensemble=False))
 
