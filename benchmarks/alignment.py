@@ -16,9 +16,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from analyst_server.alignment._threads import thread_count
-from analyst_server.alignment.gopp import align_gopp
+from analyst_server.alignment.gopp import descend
 from analyst_server.alignment.imakura import align_imakura
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.kawakami import align_kawakami
@@ -72,9 +73,9 @@ PAPER_SWEEPS: Final[Mapping[str, Sequence[int]]] = {
     "c": range(50, 1001, 50),
 }
 PAPER_SLOPES: Final = {
-    "l": {"imakura, randomized": 1.26, "kawakami, randomized": 1.75, "odc": 2.05},
-    "a": {"imakura, randomized": 0.79, "kawakami, randomized": 0.82, "odc": 0.56},
-    "c": {"imakura, randomized": 0.95, "kawakami, randomized": 0.92, "odc": 0.84},
+    "l": {"imakura, as published": 1.26, "kawakami, as published": 1.75, "odc": 2.05},
+    "a": {"imakura, as published": 0.79, "kawakami, as published": 0.82, "odc": 0.56},
+    "c": {"imakura, as published": 0.95, "kawakami, as published": 0.92, "odc": 0.84},
 }
 """arXiv:2403.02780v5, section V-A; its baselines use a randomized singular value decomposition."""
 
@@ -196,11 +197,7 @@ def _against_the_baselines(report: Report) -> None:
     """Compare `odc` with Imakura's method, as in the paper and in the best exact form we know."""
     for name, (size, bound) in BASELINE_SIZES.items():
         reps = parties(size, "one span", np.float64)
-        functions: dict[str, Timed] = {
-            **_methods(reps),
-            "imakura, as published": partial(_published_imakura, reps),
-        }
-        seconds = take_turns(functions, rounds=3, budget_s=20)
+        seconds = take_turns(_methods(reps), rounds=3, budget_s=20)
         ratios = {method: float(np.median(values / seconds["odc"])) for method, values in seconds.items()}
         for method, values in seconds.items():
             _add(
@@ -225,8 +222,15 @@ def _published_imakura(reps: Sequence[Matrix]) -> list[Matrix]:
     return [np.linalg.pinv(rep) @ left for rep in reps]
 
 
-def _randomized(method: Callable[..., object], reps: Sequence[Matrix]) -> object:
-    return method(reps, svd="randomized", rng=np.random.default_rng(0))
+def _published_kawakami(reps: Sequence[Matrix]) -> list[Matrix]:
+    """Return the G_i by definition: a QR factorisation per party, a randomized SVD of ``[Q_1 .. Q_c]``."""
+    from sklearn.utils.extmath import randomized_svd
+
+    pairs = [np.linalg.qr(rep) for rep in reps]
+    order = reps[0].shape[1]
+    _, _, right = randomized_svd(np.hstack([q for q, _ in pairs]), order, random_state=0)
+    parts = np.split(right.T, len(reps))
+    return [linalg.solve_triangular(r, part) for (_, r), part in zip(pairs, parts, strict=True)]
 
 
 def _isotropic_against_odc(report: Report) -> None:
@@ -240,7 +244,7 @@ def _isotropic_against_odc(report: Report) -> None:
                     "odc": partial(align_odc, reps),
                     "isotropic": partial(align_isotropic, reps, anchor_is_isotropic=True),
                     "isotropic, centred": partial(align_isotropic, reps, anchor_is_isotropic=False),
-                    "gopp": partial(align_gopp, reps, start="odc", max_sweeps=3, tolerance=0),
+                    "three sweeps": partial(descend, reps, reps[0], trusted=None, tolerance=0, max_sweeps=3),
                 }
                 seconds = take_turns(functions, rounds=9, budget_s=4)
                 ratios = {name: float(np.median(value / seconds["odc"])) for name, value in seconds.items()}
@@ -255,7 +259,7 @@ def _isotropic_against_odc(report: Report) -> None:
                         "odc_s": float(np.median(seconds["odc"])),
                         "isotropic_vs_odc": ratios["isotropic"],
                         "centred_vs_odc": ratios["isotropic, centred"],
-                        "three_sweeps_vs_odc": ratios["gopp"],
+                        "three_sweeps_vs_odc": ratios["three sweeps"],
                     },
                 )
     report.claim("isotropic_vs_odc", worst["one span"], "x", "<=", 4.0)
@@ -268,9 +272,9 @@ def _methods(reps: Sequence[Matrix]) -> dict[str, Timed]:
         "isotropic": partial(align_isotropic, reps, anchor_is_isotropic=False),
         "procrustes": partial(align_procrustes, reps),
         "imakura, exact": partial(align_imakura, reps),
-        "imakura, randomized": partial(_randomized, align_imakura, reps),
+        "imakura, as published": partial(_published_imakura, reps),
         "kawakami, exact": partial(align_kawakami, reps),
-        "kawakami, randomized": partial(_randomized, align_kawakami, reps),
+        "kawakami, as published": partial(_published_kawakami, reps),
     }
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from scipy import linalg
 from analyst_server.alignment._contract import AnchorReps, Matrix
 
 Matrix64 = NDArray[np.float64]
-Svd = Literal["exact", "randomized"]
 
 BLOCK_BYTES = 2**24
 """Bytes of columns or rows per block: enough for products to run at full speed, few enough for a cache."""
@@ -25,8 +23,6 @@ SAFE_GAP = 1e-7
 SAFE_CONDITION = 1e3
 """Condition number up to which a Cholesky factor is used: it orthonormalises to about 1e-16 times its square,
 here 1e-10."""
-OVERSAMPLING = 10
-"""Columns of a sketch beyond the directions asked for."""
 
 
 @dataclass(frozen=True)
@@ -76,37 +72,23 @@ class Stack:
             start += width
         return total
 
-    def transposed_times(self, left: Matrix) -> Matrix64:
-        """Return ``M.T @ left`` in float64: products in the wider type of their factors."""
-        parts = [rep.T @ left for rep in self.reps]
-        if self.weights is not None:
-            parts = [weight.T @ part for weight, part in zip(self.weights, parts, strict=True)]
-        return np.vstack(parts, dtype=np.float64)
-
     def _columns_of(self, index: int, rows: slice) -> Matrix64:
         rep = self.reps[index][rows].astype(np.float64, copy=False)
         return rep if self.weights is None else rep @ self.weights[index]
 
 
-def leading_directions(
-    stack: Stack, count: int, svd: Svd = "exact", rng: np.random.Generator | None = None
-) -> tuple[Matrix64, Matrix64]:
+def leading_directions(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:
     """Return the ``count`` leading left singular vectors of a stack and their singular values.
 
-    "exact" computes them from the smaller Gram matrix, ``min(a n**2, a**2 n)`` flops for ``n`` columns in
-    all, if the gap after the last singular value is wide enough. Otherwise it uses a QR factorisation,
-    which does not square the condition number. "randomized" is the subspace iteration of [1]_ with the
-    defaults of scikit-learn: ten columns more than asked for, and four sweeps, or seven if less than a
-    tenth of all directions is asked for.
+    They come from the smaller Gram matrix, ``min(a n**2, a**2 n)`` flops for ``n`` columns in all, if the gap
+    after the last singular value is wide enough. Otherwise they come from a QR factorisation, which does not
+    square the condition number.
 
     Parameters
     ----------
     stack : Stack
         (a, n).
     count : int
-    svd : {"exact", "randomized"}
-    rng : numpy.random.Generator, optional
-        For "randomized"; a generator seeded with 0 if not given.
 
     Returns
     -------
@@ -120,17 +102,10 @@ def leading_directions(
     ------
     ValueError
         If more directions are asked for than the stack has rows or columns.
-
-    References
-    ----------
-    .. [1] Halko, Martinsson, Tropp, SIAM Review 53 (2011) 217-288, doi:10.1137/090771806, Algorithm 4.4.
     """
     if count > min(stack.shape):
         raise ValueError(f"{count} directions asked for, there are {min(stack.shape)} at most")
-    if svd == "randomized":
-        left, values = _from_sketch(stack, count, rng or np.random.default_rng(0))
-    else:
-        left, values = _from_gram(stack, count) or _from_qr(stack, count)
+    left, values = _from_gram(stack, count) or _from_qr(stack, count)
     largest = np.take_along_axis(left, np.abs(left).argmax(axis=0)[None], axis=0)
     return left * np.where(largest < 0, -1.0, 1.0), values
 
@@ -169,19 +144,6 @@ def _from_qr(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:
     # the QR factorisation gives orthonormal vectors even for directions that nobody has
     directions, _ = linalg.qr(stack.times(right[:count].T), mode="economic")
     return directions, values[:count]
-
-
-def _from_sketch(stack: Stack, count: int, rng: np.random.Generator) -> tuple[Matrix64, Matrix64]:
-    dtype = np.result_type(*stack.reps)  # an approximation does not need double precision
-    size = min(count + OVERSAMPLING, *stack.shape)
-    sketch = stack.times(rng.standard_normal((stack.shape[1], size)).astype(dtype))
-    for _ in range(7 if count < 0.1 * min(stack.shape) else 4):
-        sketch, _ = linalg.lu(sketch, permute_l=True)
-        projected, _ = linalg.lu(stack.transposed_times(sketch.astype(dtype)), permute_l=True)
-        sketch = stack.times(projected.astype(dtype))
-    basis, _ = linalg.qr(sketch, mode="economic")
-    _, values, turn = linalg.svd(stack.transposed_times(basis), full_matrices=False)
-    return basis @ turn[:count].T, values[:count]
 
 
 def whiten(rep: Matrix) -> Matrix64:

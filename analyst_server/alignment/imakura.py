@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._spectral import Stack, Svd, leading_directions, whiten
+from analyst_server.alignment._spectral import Stack, leading_directions, whiten
 
 
 def align_imakura(
     anchor_reps: AnchorReps,
     *,
     trusted: Sequence[int] | None = None,
-    latent_dim: int | None = None,
-    svd: Svd = "exact",
-    rng: np.random.Generator | None = None,
 ) -> Solution:
     """Return the change-of-basis matrices of Imakura's Data Collaboration.
 
     Solves ``min ||A_i G_i - U||_F`` for each party, where ``U`` holds the top ``l`` left singular
     vectors of ``[A_1 .. A_c]`` [1]_, [2]_: ``G_i = A_i^+ U``. ``U R`` with any invertible ``R`` is as good
-    a target; it turns ``G_i`` into ``G_i R``, which is left to the caller.
+    a target; it turns ``G_i`` into ``G_i R``, which is left to the caller. ``l`` is the smallest l_i.
+    Computing ``U`` is nearly all of the cost: ``min{a (c l)**2, a**2 c l}`` flops.
 
     Parameters
     ----------
@@ -30,13 +26,6 @@ def align_imakura(
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     trusted : sequence of int, optional
         ``U`` is computed from these parties alone.
-    latent_dim : int, optional
-        ``l``; the smallest l_i if not given.
-    svd : {"exact", "randomized"}
-        How ``U`` is computed, see `_spectral.leading_directions`. Its ``min{a (c l)**2, a**2 c l}``
-        flops are nearly all of the cost.
-    rng : numpy.random.Generator, optional
-        For "randomized".
 
     Returns
     -------
@@ -51,8 +40,8 @@ def align_imakura(
     .. [2] Imakura, Sakurai, ASCE-ASME J. Risk Uncertainty A 6 (2020) 04020018.
     """
     chosen = range(len(anchor_reps)) if trusted is None else trusted
-    count = min(rep.shape[1] for rep in anchor_reps) if latent_dim is None else latent_dim
-    target, _ = leading_directions(Stack([anchor_reps[index] for index in chosen]), count, svd, rng)
+    count = min(rep.shape[1] for rep in anchor_reps)
+    target, _ = leading_directions(Stack([anchor_reps[index] for index in chosen]), count)
     changes: list[Matrix] = []
     for rep in anchor_reps:
         weights = whiten(rep)

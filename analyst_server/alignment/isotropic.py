@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment.gopp import align_gopp
+from analyst_server.alignment._contract import AnchorReps, Solution
+from analyst_server.alignment.gopp import centre, descend
 
 SWEEPS: Final = 3
 """More sweeps did not help where it was measured: the target has settled by then."""
@@ -24,11 +24,9 @@ parties that agree."""
 
 def align_isotropic(
     anchor_reps: AnchorReps,
-    target_factor: Matrix | None = None,
     *,
     trusted: Sequence[int] | None = None,
     anchor_is_isotropic: bool,
-    sweeps: int = SWEEPS,
 ) -> Solution:
     """Return change-of-basis matrices that treat every direction of the feature space alike.
 
@@ -36,23 +34,19 @@ def align_isotropic(
     Procrustes problem per party, the block coordinate descent of generalised orthogonal Procrustes
     [1]_. With a Haar anchor ``A.T @ A = I``, so that it minimises the errors of the bases themselves.
     Any other anchor is centred first, which removes the one direction in which a uniform anchor is far
-    longer than in all others.
+    longer than in all others. Each of the at most three sweeps is as expensive as `align_odc` plus one pass
+    for the mean; there is none if the parties already agree up to rounding.
 
     Parameters
     ----------
     anchor_reps : sequence of c (a, l) ndarrays
         ``A_i = A @ F_i``, float32 or float64. Not modified.
-    target_factor : (l, l) ndarray of float64, optional
-        The orthogonal ``O`` of the start ``A_1 O``; the identity if not given.
     trusted : sequence of int, optional
         The start is the first of these parties, and the means are computed from them alone.
     anchor_is_isotropic : bool
         Whether ``A.T @ A = I`` by construction, as for a Haar anchor. Such an anchor is not centred,
         because with a = m rows that would delete a direction. For the same reason no anchor of at most
         ``l`` rows is centred.
-    sweeps : int
-        Largest number of alternations, each as expensive as `align_odc` plus one pass for the mean. There
-        is none if the parties already agree up to rounding.
 
     Returns
     -------
@@ -65,13 +59,13 @@ def align_isotropic(
     .. [1] Nosaka, Takano, Yoshise, arXiv:2403.02780v2, Appendix B, Algorithm 2.
     """
     rows, latent_dim = anchor_reps[0].shape
+    centred = not anchor_is_isotropic and rows > latent_dim
+    first = np.asarray(anchor_reps[0 if trusted is None else trusted[0]])
+    start = centre(first) if centred else first
     roundings = SETTLED + SETTLED_PER_PARTY * len(anchor_reps)
-    return align_gopp(
-        anchor_reps,
-        target_factor,
-        trusted=trusted,
-        start="odc",
-        tolerance=roundings * float(np.finfo(np.result_type(*anchor_reps)).eps),
-        max_sweeps=sweeps,
-        centred=not anchor_is_isotropic and rows > latent_dim,
+    tolerance = roundings * float(np.finfo(np.result_type(*anchor_reps)).eps)
+    changes, target, sweeps = descend(
+        anchor_reps, start, trusted=trusted, tolerance=tolerance, max_sweeps=SWEEPS, centred=centred
     )
+    mean = "mean of A_i G_i, centred," if centred else "mean of A_i G_i"
+    return Solution(changes, target, f"{mean} after {sweeps} sweeps from odc")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._spectral import Stack, Svd, leading_directions, whiten
+from analyst_server.alignment._spectral import Stack, leading_directions, whiten
 
 NO_DIRECTION = 1e-8
 """A singular value of [Q_1 .. Q_c] below this means that no party has the direction: if one has it, the value
@@ -18,10 +18,6 @@ def align_kawakami(
     anchor_reps: AnchorReps,
     *,
     trusted: Sequence[int] | None = None,
-    latent_dim: int | None = None,
-    feature_scaled: bool = False,
-    svd: Svd = "exact",
-    rng: np.random.Generator | None = None,
 ) -> Solution:
     """Return the change-of-basis matrices of Kawakami's Data Collaboration.
 
@@ -29,7 +25,8 @@ def align_kawakami(
     ``sum_i ||A_i g_ik||**2 = 1`` and orthogonally to the columns before it [1]_, [2]_: the ``l``
     smallest solutions of a generalised eigenvalue problem of order ``c l``. With ``A_i = Q_i R_i`` and
     the singular values ``s`` and right singular vectors ``V`` of ``[Q_1 .. Q_c]``,
-    ``G_i = R_i^-1 V_i``, and its eigenvalues are ``2 c - 2 s**2``.
+    ``G_i = R_i^-1 V_i``, and its eigenvalues are ``2 c - 2 s**2``. ``l`` is the smallest l_i. The singular
+    vectors are nearly all of the cost: ``min{a (c l)**2, a**2 c l}`` flops.
 
     Parameters
     ----------
@@ -37,16 +34,6 @@ def align_kawakami(
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     trusted : sequence of int, optional
         The problem is solved for these parties alone; the others are fitted to its answer by least squares.
-    latent_dim : int, optional
-        ``l``; the smallest l_i if not given.
-    feature_scaled : bool
-        Multiply column ``k`` by ``s_k**2 / c``, the share of the parties that have its direction: from
-        1 where all agree down to 1 / c, so that a direction of few parties counts little in a distance.
-    svd : {"exact", "randomized"}
-        How the singular vectors are computed, see `_spectral.leading_directions`. Its
-        ``min{a (c l)**2, a**2 c l}`` flops are nearly all of the cost.
-    rng : numpy.random.Generator, optional
-        For "randomized".
 
     Returns
     -------
@@ -61,13 +48,11 @@ def align_kawakami(
     .. [2] Nosaka, Takano, Yoshise, arXiv:2403.02780v5, Eq. (13).
     """
     chosen = range(len(anchor_reps)) if trusted is None else trusted
-    count = min(rep.shape[1] for rep in anchor_reps) if latent_dim is None else latent_dim
+    count = min(rep.shape[1] for rep in anchor_reps)
     weights = [whiten(rep) for rep in anchor_reps]
     stack = Stack([anchor_reps[index] for index in chosen], [weights[index] for index in chosen])
-    directions, values = leading_directions(stack, min(count, *stack.shape), svd, rng)
+    directions, values = leading_directions(stack, min(count, *stack.shape))
     lengths = np.divide(1.0, values, out=np.zeros_like(values), where=values > NO_DIRECTION)
-    if feature_scaled:
-        lengths *= values**2 / len(chosen)
     target = np.zeros((stack.shape[0], count))
     target[:, : len(values)] = directions * lengths
     changes: list[Matrix] = [

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from analyst_server.alignment._contract import AnchorReps, Solution
 from analyst_server.alignment._orthogonal import orthogonal_factor
 from analyst_server.alignment._products import cross_products
-from analyst_server.alignment._spectral import Stack, Svd, leading_directions
+from analyst_server.alignment._spectral import Stack, leading_directions
 
 
 def align_procrustes(
     anchor_reps: AnchorReps,
     *,
     trusted: Sequence[int] | None = None,
-    svd: Svd = "exact",
-    rng: np.random.Generator | None = None,
 ) -> Solution:
     """Return the orthogonal change-of-basis matrices closest to Imakura's target.
 
@@ -31,10 +27,6 @@ def align_procrustes(
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     trusted : sequence of int, optional
         ``U`` is computed from these parties alone.
-    svd : {"exact", "randomized"}
-        How ``U`` is computed, see `_spectral.leading_directions`.
-    rng : numpy.random.Generator, optional
-        For "randomized".
 
     Returns
     -------
@@ -48,6 +40,6 @@ def align_procrustes(
     """
     chosen = range(len(anchor_reps)) if trusted is None else trusted
     stack = Stack([anchor_reps[index] for index in chosen])
-    target, _ = leading_directions(stack, anchor_reps[0].shape[1], svd, rng)
+    target, _ = leading_directions(stack, anchor_reps[0].shape[1])
     changes = orthogonal_factor(cross_products(anchor_reps, target))
     return Solution(list(changes), target, "U")

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final
 
 import numpy as np
 from scipy import optimize
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
 from analyst_server.alignment._spectral import Matrix64
-from analyst_server.alignment.imakura import align_imakura
 from analyst_server.alignment.procrustes import align_procrustes
 
-Start = Literal["procrustes", "least-squares"]
+PENALTY: Final = 1.0
+"""eta as a multiple of the trusted parties' mean ``||A_i||_F**2``, so that the answer does not change with
+the unit of the anchor."""
+TOLERANCE: Final = 1e-6
+MAX_ITERATIONS: Final = 1000
 
 
-def align_rdp(
-    anchor_reps: AnchorReps,
-    *,
-    trusted: Sequence[int] | None = None,
-    start: Start = "procrustes",
-    penalty: float = 1.0,
-    tolerance: float = 1e-6,
-    max_iterations: int = 1000,
-) -> Solution:
+def align_rdp(anchor_reps: AnchorReps, *, trusted: Sequence[int] | None = None) -> Solution:
     """Return invertible change-of-basis matrices that trade agreement against distortion.
 
     Minimises ``1/2 sum_ij ||A_i G_i - A_j G_j||_F**2 + eta sum_i log(det(G_i.T @ G_i))**2`` over
-    invertible ``G_i`` [1]_ by limited-memory BFGS with the analytic gradient. The problem is not convex,
-    and the answer depends on the start. If all parties agree exactly in some direction but not in all,
-    there is no minimum: stretching that direction lets the others shrink without a penalty, and the
-    descent ends at the limits below. Each iteration costs ``4 a l**2`` flops and one inverse of
-    order ``l`` per party; there may be hundreds.
+    invertible ``G_i`` [1]_, starting from `align_procrustes`. The problem is not convex. If all parties agree
+    exactly in some direction but not in all, there is no minimum: stretching that direction lets the others
+    shrink without a penalty, and the descent ends after `MAX_ITERATIONS`.
 
     Parameters
     ----------
@@ -40,25 +33,11 @@ def align_rdp(
         ``A_i = A @ F_i``, float32 or float64. Not modified; one copy in float64 is made.
     trusted : sequence of int, optional
         The problem is solved for these parties alone; the others are then fitted to their mean.
-    start : {"procrustes", "least-squares"}
-        The answer the descent starts from: that of `align_procrustes` or of `align_imakura`.
-    penalty : float
-        ``eta`` as a multiple of the trusted parties' mean ``||A_i||_F**2``, so that the answer does not
-        change with the unit of the anchor.
-    tolerance : float
-        The descent ends when an iteration lowers the objective by less than this fraction.
-    max_iterations : int
-        Largest number of iterations.
 
     Returns
     -------
     Solution
         ``G_i`` invertible; ``target`` is the mean of the trusted ``A_i @ G_i``.
-
-    Raises
-    ------
-    ValueError
-        If the least-squares start is singular because some ``A_i`` has lost a direction.
 
     References
     ----------
@@ -66,25 +45,23 @@ def align_rdp(
     """
     chosen = list(range(len(anchor_reps)) if trusted is None else trusted)
     others = [index for index in range(len(anchor_reps)) if index not in set(chosen)]
-    begin = align_procrustes if start == "procrustes" else align_imakura
-    changes = np.stack(begin(anchor_reps, trusted=trusted).changes_of_basis).astype(np.float64)
-    if not np.isfinite(np.linalg.slogdet(changes)[1]).all():
-        raise ValueError("a least-squares start needs anchor representations of full rank")
+    start = align_procrustes(anchor_reps, trusted=trusted)
+    changes = np.stack(start.changes_of_basis).astype(np.float64)
     reps = np.stack([anchor_reps[index] for index in chosen], dtype=np.float64)
     unit = np.linalg.norm(reps) / np.sqrt(len(chosen))
     reps /= unit
-    objective = _Objective(reps, penalty, len(chosen))
-    changes[chosen], iterations = _descend(objective, changes[chosen], tolerance, max_iterations)
+    objective = Objective(reps, PENALTY, len(chosen))
+    changes[chosen], iterations = descend(objective, changes[chosen], TOLERANCE, MAX_ITERATIONS)
     target = (reps @ changes[chosen]).mean(axis=0)
     if others:
         reps = np.stack([anchor_reps[index] for index in others], dtype=np.float64) / unit
-        objective = _Objective(reps, penalty, len(chosen), target)
-        changes[others], _ = _descend(objective, changes[others], tolerance, max_iterations)
-    description = f"mean of A_i G_i after {iterations} iterations from {start}"
+        objective = Objective(reps, PENALTY, len(chosen), target)
+        changes[others], _ = descend(objective, changes[others], TOLERANCE, MAX_ITERATIONS)
+    description = f"mean of A_i G_i after {iterations} iterations from procrustes"
     return Solution(list(changes), target * unit, description)
 
 
-class _Objective:
+class Objective:
     """``c sum_i ||A_i G_i - Z||_F**2 + eta sum_i log(det(G_i.T @ G_i))**2`` and its gradient.
 
     If ``Z`` is the mean of the ``A_i G_i``, the first term is half the sum over all pairs. The mean is the
@@ -106,9 +83,15 @@ class _Objective:
         return float(value), gradient.ravel()
 
 
-def _descend(
-    objective: _Objective, start: Matrix, tolerance: float, max_iterations: int
+def descend(
+    objective: Objective, start: Matrix, tolerance: float, max_iterations: int
 ) -> tuple[Matrix64, int]:
+    """Return where limited-memory BFGS with the analytic gradient ends, and after how many iterations.
+
+    It ends when an iteration lowers the objective by less than the fraction ``tolerance``, or after
+    ``max_iterations``; there may be hundreds. Each costs ``4 a l**2`` flops and one inverse of order ``l``
+    per party. ``start`` and the answer are (c, l, l).
+    """
     found = optimize.minimize(
         objective,
         start.ravel(),

@@ -8,15 +8,14 @@ from typing import Final
 
 import numpy as np
 
+from analyst_server.alignment import gopp, rdp
 from analyst_server.alignment._contract import Matrix
 from analyst_server.alignment._orthogonal import haar_orthogonal
-from analyst_server.alignment.gopp import align_gopp
 from analyst_server.alignment.imakura import align_imakura
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.kawakami import align_kawakami
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.procrustes import align_procrustes
-from analyst_server.alignment.rdp import align_rdp
 from protocol.terms import ANCHORS, AnchorKind
 
 Reps = Sequence[Matrix]
@@ -66,17 +65,42 @@ def _odc_random(anchor_reps: Reps, rng: np.random.Generator) -> list[Matrix]:
     return align_odc(anchor_reps, factor).changes_of_basis
 
 
+def _kawakami_scaled(anchor_reps: Reps, _: np.random.Generator) -> list[Matrix]:
+    """Multiply column k by the share of the parties that have its direction, between 1 / c and 1."""
+    found = align_kawakami(anchor_reps)
+    squares = np.square(found.target).sum(axis=0)  # 1 / s_k**2, with the singular values s of [Q_1 .. Q_c]
+    shares = np.divide(1.0, len(anchor_reps) * squares, out=np.zeros_like(squares), where=squares > 0)
+    return [change * shares for change in found.changes_of_basis]
+
+
+def _gopp(anchor_reps: Reps, _: np.random.Generator) -> list[Matrix]:
+    start = align_procrustes(anchor_reps).target
+    return gopp.descend(anchor_reps, start, trusted=None, tolerance=SETTLED, max_sweeps=gopp.MAX_SWEEPS)[0]
+
+
+def _gopp_3(anchor_reps: Reps, _: np.random.Generator) -> list[Matrix]:
+    return gopp.descend(anchor_reps, anchor_reps[0], trusted=None, tolerance=0.0, max_sweeps=3)[0]
+
+
+def _rdp(anchor_reps: Reps, _: np.random.Generator) -> list[Matrix]:
+    start = np.stack(align_procrustes(anchor_reps).changes_of_basis).astype(np.float64)
+    reps = np.stack(anchor_reps, dtype=np.float64)
+    reps /= np.linalg.norm(reps) / np.sqrt(len(reps))
+    objective = rdp.Objective(reps, rdp.PENALTY, len(reps))
+    return list(rdp.descend(objective, start, rdp.TOLERANCE, RDP_ITERATIONS)[0])
+
+
 METHODS: Final[Mapping[str, Callable[[Reps, np.random.Generator], list[Matrix]]]] = {
     "imakura": lambda reps, _: align_imakura(reps).changes_of_basis,
     "imakura-random": _imakura_random,
     "kawakami": lambda reps, _: align_kawakami(reps).changes_of_basis,
-    "kawakami-scaled": lambda reps, _: align_kawakami(reps, feature_scaled=True).changes_of_basis,
+    "kawakami-scaled": _kawakami_scaled,
     "procrustes": lambda reps, _: align_procrustes(reps).changes_of_basis,
     "odc": lambda reps, _: align_odc(reps).changes_of_basis,
     "odc-random": _odc_random,
-    "gopp": lambda reps, _: align_gopp(reps, tolerance=SETTLED).changes_of_basis,
-    "gopp-3": lambda reps, _: align_gopp(reps, start="odc", tolerance=0.0, max_sweeps=3).changes_of_basis,
-    "rdp": lambda reps, _: align_rdp(reps, max_iterations=RDP_ITERATIONS).changes_of_basis,
+    "gopp": _gopp,
+    "gopp-3": _gopp_3,
+    "rdp": _rdp,
 }
 
 OURS: Final = Way("isotropic", "haar")

@@ -285,3 +285,13 @@ def test_a_markdown_cell_holds_both_scalings_and_the_papers_figure() -> None:
     )
     assert "| MNIST | iid | svm | SameSpan-Orth | 90.1±1.3 / 91.0±0.0 (95.6*) |" in text
     assert "| MNIST | iid | svm | central | 93.0±0.0 (96.0*) |" in text
+
+
+def test_scaled_kawakami_shortens_a_direction_by_how_much_the_parties_agree_on_it() -> None:
+    rng = np.random.default_rng(0)
+    reps = [rng.standard_normal((30, 4)) for _ in range(3)]
+    plain = METHODS["kawakami"](reps, rng)
+    scaled = METHODS["kawakami-scaled"](reps, rng)
+    images = [rep @ change for rep, change in zip(reps, plain, strict=True)]
+    pairs = sum(np.sum((one - other) ** 2, axis=0) for one in images for other in images)
+    np.testing.assert_allclose(scaled[2], plain[2] * (1 - pairs / (2 * len(reps))), rtol=1e-10)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from analyst_server.alignment.gopp import descend
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.odc import align_odc
 from tests.harness.problems import (
@@ -33,14 +34,13 @@ def plain(reps: list[Matrix], *, centre: bool, sweeps: int) -> list[Matrix]:
 
 
 @pytest.mark.parametrize("is_isotropic", [True, False])
-@pytest.mark.parametrize("sweeps", [0, 1, 3])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_answer_agrees_with_the_definition(seed: int, sweeps: int, is_isotropic: bool) -> None:
+def test_the_answer_agrees_with_the_definition(seed: int, is_isotropic: bool) -> None:
     rng = np.random.default_rng(seed)
     matrix = anchor("uniform", 64, rng)
     reps = [matrix @ basis for basis in own_span(rng, parties=3)]
-    found = align_isotropic(reps, anchor_is_isotropic=is_isotropic, sweeps=sweeps).changes_of_basis
-    for one, other in zip(found, plain(reps, centre=not is_isotropic, sweeps=sweeps), strict=True):
+    found = align_isotropic(reps, anchor_is_isotropic=is_isotropic).changes_of_basis
+    for one, other in zip(found, plain(reps, centre=not is_isotropic, sweeps=3), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)  # conditioned by A_i^T Z, below 1e6
 
 
@@ -72,10 +72,10 @@ def test_bases_of_one_span_agree_after_single_precision_on_the_wire(seed: int, k
 def test_the_answer_is_that_of_odc_where_its_premises_hold(seed: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     bases, _ = shared_span(rng)
-    matrix, factor = anchor(kind, 30, rng), haar(8, rng)
+    matrix = anchor(kind, 30, rng)
     reps = [matrix @ basis for basis in bases]
-    found = align_isotropic(reps, factor, anchor_is_isotropic=kind == "haar").changes_of_basis
-    for one, other in zip(found, align_odc(reps, factor).changes_of_basis, strict=True):
+    found = align_isotropic(reps, anchor_is_isotropic=kind == "haar").changes_of_basis
+    for one, other in zip(found, align_odc(reps).changes_of_basis, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-10)
 
 
@@ -111,7 +111,7 @@ def test_every_sweep_brings_the_aligned_anchors_together(seed: int) -> None:
     reps = [matrix @ basis for basis in own_span(rng)]
     errors = []
     for sweeps in range(4):
-        changes = align_isotropic(reps, anchor_is_isotropic=True, sweeps=sweeps).changes_of_basis
+        changes, _, _ = descend(reps, reps[0], trusted=None, tolerance=0, max_sweeps=sweeps)
         aligned = np.stack([rep @ change for rep, change in zip(reps, changes, strict=True)])
         errors.append(float(np.square(aligned - aligned.mean(axis=0)).sum()))
     assert errors == sorted(errors, reverse=True)

@@ -68,22 +68,6 @@ def test_what_a_party_does_to_its_own_representation_is_undone(seed: int) -> Non
     np.testing.assert_allclose(changed[1], plain[1], rtol=0, atol=1e-8 * np.abs(plain[1]).max())
 
 
-def test_scaled_features_are_as_long_as_the_parties_agree_on_them() -> None:
-    reps = different_spans(0)
-    plain = align_kawakami(reps).changes_of_basis
-    scaled = align_kawakami(reps, feature_scaled=True).changes_of_basis
-    agreement = 1 - disagreements(reps, plain) / (2 * len(reps))
-    np.testing.assert_allclose(scaled[2], plain[2] * agreement, rtol=1e-10)
-
-
-def test_scaling_changes_nothing_where_all_agree() -> None:
-    rng = np.random.default_rng(0)
-    reps = [anchor("haar", 30, rng) @ shared_span(rng)[0][0]] * 3
-    plain = align_kawakami(reps).changes_of_basis[0]
-    scaled = align_kawakami(reps, feature_scaled=True).changes_of_basis[0]
-    np.testing.assert_allclose(scaled, plain, rtol=0, atol=1e-12)
-
-
 def test_a_direction_that_no_party_has_is_a_column_of_zeros() -> None:
     rng = np.random.default_rng(0)
     flat = [rng.standard_normal((20, 1)) @ np.ones((1, 4)) for _ in range(2)]
