@@ -19,7 +19,7 @@ from odc_demo.actors import Analyst, CommandError, Institution, found_consortium
 from odc_demo.report import assemble, compare, print_tables
 from odc_demo.tables import DemoTables, breast_cancer, own_table, write_csv
 from protocol.errors import OdcError
-from protocol.terms import Schema
+from protocol.table_schema import Schema
 from runtime.terminal import exit_code, for_terminal
 
 console = Console(stderr=True, highlight=False)

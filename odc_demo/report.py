@@ -14,7 +14,7 @@ from rich.table import Table
 from metering.formulas import whole_round
 from odc_demo import scores
 from protocol.messages import DTYPE_BYTES
-from protocol.terms import Schema
+from protocol.table_schema import Schema
 
 
 def assemble(

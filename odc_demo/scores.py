@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from analyst_server.training.metrics import score
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
-from protocol.terms import Schema
+from protocol.table_schema import Schema
 from user_client.tables import encode_labels, encode_rows
 
 Scores = dict[str, float]

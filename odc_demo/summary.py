@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from odc_demo.report import assemble, compare, print_tables
-from protocol.terms import Schema
+from protocol.table_schema import Schema
 from user_client.tables import read_table
 
 

@@ -12,7 +12,8 @@ from decimal import Decimal
 from typing import Final
 
 from protocol.messages import DTYPE_BYTES
-from protocol.terms import Column, NumericColumn, Terms
+from protocol.table_schema import Column, NumericColumn
+from protocol.terms import Terms
 
 VERSION: Final = 2
 _ROUNDED_TO: Final = {

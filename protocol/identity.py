@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from protocol.errors import CertificateRefusedError, CertificateRevokedError, LimitExceededError
 from protocol.limits import MAX_REVOCATION_LIST_BYTES
 from protocol.messages import Role
-from protocol.terms import Identifier, PartyName
+from protocol.texts import Identifier, PartyName
 
 _NAME: TypeAdapter[str] = TypeAdapter(PartyName)
 _ID: TypeAdapter[str] = TypeAdapter(Identifier)

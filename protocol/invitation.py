@@ -20,7 +20,7 @@ from protocol.errors import InvitationError
 from protocol.identity import TrustRoot, certificate_request, fingerprint, load_certificate
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Enrolment, Role
-from protocol.terms import Identifier, Name, PartyName
+from protocol.texts import Identifier, Name, PartyName
 
 _Url = Annotated[str, StringConstraints(pattern=r"^https://[^\s/]+/?$", max_length=2000)]
 _Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

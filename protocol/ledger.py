@@ -19,7 +19,7 @@ from protocol.errors import LedgerError, OutOfOrderError, TruncatedError
 from protocol.limits import MAX_LEDGER_PAGE, MAX_MESSAGE_BYTES
 from protocol.messages import Blob, Count, Digest, UnixTime
 from protocol.states import Event, State, advance
-from protocol.terms import Identifier, PartyName
+from protocol.texts import Identifier, PartyName
 
 
 class LedgerEntry(Message):

@@ -21,7 +21,8 @@ from protocol.limits import (
     MAX_ROWS,
     MIN_CHUNK_BYTES,
 )
-from protocol.terms import Identifier, Name, PartyName, Terms
+from protocol.terms import Terms
+from protocol.texts import Identifier, Name, PartyName
 
 Digest = Annotated[bytes, Field(min_length=32, max_length=32)]
 Blob = Annotated[bytes, Field(min_length=1, max_length=2**16)]

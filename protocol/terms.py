@@ -6,37 +6,22 @@ content of the downlink. Terms are frozen, and valid once constructed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import FailFast, Field, StringConstraints, model_validator
+from pydantic import FailFast, Field, model_validator
 
 from protocol.codec import Message
 from protocol.limits import (
     MAX_ANCHOR_MATRIX_BYTES,
-    MAX_CLASSES,
-    MAX_COLUMNS,
     MAX_LATENT_DIM,
     MAX_MODEL_BYTES,
-    MAX_NAME_CHARS,
     MAX_PARTIES,
     MAX_ROWS,
-    MAX_TEXT_CHARS,
 )
-
-_MOVES_A_TERMINAL = r"\x00-\x1f\x7f-\x9f\u{200e}\u{200f}\u{2028}-\u{202e}\u{2066}-\u{2069}"
-"""Control characters, and those that change the direction of writing: people must see what they sign."""
-_LINE = f"^[^{_MOVES_A_TERMINAL}]*$"
-Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS, pattern=_LINE)]
-FieldText = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS, pattern=_LINE)]
-Text = Annotated[
-    str, StringConstraints(max_length=MAX_TEXT_CHARS, pattern=rf"^([^{_MOVES_A_TERMINAL}]|\n|\t)*$")
-]
-PartyName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-"""A DNS label, so that a party's name is safe in a path, a log and a certificate."""
-Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+from protocol.table_schema import Schema
+from protocol.texts import Identifier, Name, PartyName, Text
 
 RowType = Literal["f2", "f4", "f8", "i1"]
 """Number types of the representations: floats, or 8-bit integers with one scale per column."""
@@ -44,95 +29,6 @@ PREDICTED_ROWS_PER_FEATURE: Final = 2
 """Fewest anchor rows per encoded feature from which a party's own model can learn (NRI-DC)."""
 WELL_PREDICTED_ROWS: Final = 20
 """Rows per encoded feature of a random anchor from which it learns well; docs/nri.md has the figures."""
-
-
-class NumericColumn(Message):
-    """A number, mapped linearly so that ``[low, high]`` becomes ``[-1, 1]``."""
-
-    kind: Literal["numeric"] = "numeric"
-    name: Name
-    low: float
-    high: float
-    impute: float | None = None
-    """The value an empty field gets; None means that empty fields are refused."""
-    out_of_range: Literal["refuse", "clip"] = "refuse"
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not (self.low < self.high and math.isfinite(self.high - self.low)):
-            raise ValueError("low must be a number below high, and high - low must be finite")
-        if self.impute is not None and not self.low <= self.impute <= self.high:
-            raise ValueError("impute must lie between low and high")
-        return self
-
-    @property
-    def width(self) -> int:
-        return 1
-
-
-class CategoricalColumn(Message):
-    """One of a list of levels, encoded as one 0/1 feature per level."""
-
-    kind: Literal["categorical"] = "categorical"
-    name: Name
-    levels: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
-    impute: Name | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if len(set(self.levels)) != len(self.levels):
-            raise ValueError("levels must be distinct")
-        if self.impute is not None and self.impute not in self.levels:
-            raise ValueError("impute must be one of the levels")
-        return self
-
-    @property
-    def width(self) -> int:
-        return len(self.levels)
-
-
-Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
-
-
-class Label(Message):
-    """The column to predict: one of a list of classes, which are numbered in this order on the wire."""
-
-    name: Name
-    classes: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_CLASSES)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if len(set(self.classes)) != len(self.classes):
-            raise ValueError("classes must be distinct")
-        return self
-
-    @property
-    def wire_dtype(self) -> Literal["u1", "u2"]:
-        """The smallest integer type that can number the classes."""
-        return "u1" if len(self.classes) <= 2**8 else "u2"
-
-
-class Schema(Message):
-    """How a table becomes a matrix, in the same way at every institution."""
-
-    columns: Annotated[tuple[Column, ...], FailFast()] = Field(min_length=1, max_length=MAX_COLUMNS)
-    label_column: Label
-    missing: Annotated[tuple[FieldText, ...], FailFast()] = ("",)
-    """Texts that mean an empty field."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        names = [column.name for column in self.columns] + [self.label_column.name]
-        if len(set(names)) != len(names):
-            raise ValueError("column names must be distinct")
-        if self.width > MAX_COLUMNS:
-            raise ValueError(f"at most {MAX_COLUMNS} encoded features")
-        return self
-
-    @property
-    def width(self) -> int:
-        """Number of encoded features: the paper's m."""
-        return sum(column.width for column in self.columns)
 
 
 @dataclass(frozen=True)

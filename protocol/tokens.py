@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError, MalformedMessageError, TokenRefusedError
 from protocol.messages import UnixTime
-from protocol.terms import FieldText, Identifier
+from protocol.texts import FieldText, Identifier
 
 TOKEN_PREFIX: Final = "odct_"  # noqa: S105  # what tells a token from other secrets, in a file or a scanner
 _TOKEN: Final = re.compile(TOKEN_PREFIX + "[A-Za-z0-9_-]{43}")

@@ -26,7 +26,7 @@ import numpy as np
 from analyst_server.training.metrics import score
 from benchmarks.wire.tables import Work
 from odc_demo.namespaces import ANALYST_ADDRESS, Counters, Machine, Star, star
-from protocol.terms import Schema
+from protocol.table_schema import Schema
 from user_client.tables import encode_labels, encode_rows
 
 HERE: Final = Path(__file__).parents[1] / "flower"

@@ -26,7 +26,7 @@ from odc_demo import scores
 from odc_demo.actors import Analyst, clean_environment
 from odc_demo.namespaces import ANALYST_ADDRESS, Counters, Star, star
 from odc_demo.tables import write_csv
-from protocol.terms import Schema
+from protocol.table_schema import Schema
 from user_client.sdk import Session
 
 NOT_YET: Final = 6

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from protocol.terms import CategoricalColumn, Label, NumericColumn, Schema
+from protocol.table_schema import CategoricalColumn, Label, NumericColumn, Schema
 
 SECRET = "patient-4711"  # a value that no message may contain
 

@@ -25,6 +25,7 @@ from protocol.messages import (
     UplinkManifest,
 )
 from protocol.states import Event, State
+from protocol.table_schema import CategoricalColumn, Column, Label, NumericColumn, Schema
 from protocol.terms import (
     ANCHORS,
     LEAST_SQUARES_METHODS,
@@ -32,13 +33,8 @@ from protocol.terms import (
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
-    CategoricalColumn,
-    Column,
-    Label,
     LogisticTerms,
     MlpTerms,
-    NumericColumn,
-    Schema,
     Terms,
 )
 

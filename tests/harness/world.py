@@ -23,7 +23,8 @@ from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment, si
 from protocol.identity import Identity
 from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import Acceptance, Role, SealedAnchor, UplinkManifest
-from protocol.terms import AlignmentTerms, AnchorTerms, Label, LogisticTerms, NumericColumn, Schema, Terms
+from protocol.table_schema import Label, NumericColumn, Schema
+from protocol.terms import AlignmentTerms, AnchorTerms, LogisticTerms, Terms
 from tests.harness.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-a"

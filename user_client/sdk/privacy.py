@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.messages import PrivacyRecord
-from protocol.terms import Schema
+from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.noise import add_noise, clip_rows, gaussian_sigma
 from user_client.privacy.picture import png, side_by_side

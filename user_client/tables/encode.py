@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from protocol.terms import CategoricalColumn, NumericColumn, Schema
+from protocol.table_schema import CategoricalColumn, NumericColumn, Schema
 from user_client.errors import (
     EmptyFieldError,
     MissingColumnError,

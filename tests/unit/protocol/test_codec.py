@@ -9,7 +9,8 @@ from protocol.codec import decode, digest, encode
 from protocol.errors import LimitExceededError, MalformedMessageError
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Enrolment, Receipt
-from protocol.terms import NumericColumn, Schema, Terms
+from protocol.table_schema import NumericColumn, Schema
+from protocol.terms import Terms
 from tests.vectors import generate
 
 RECEIPT = Receipt(

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
+from protocol.table_schema import CategoricalColumn, Label, NumericColumn, Schema
 from protocol.terms import (
     ANCHORS,
     LEAST_SQUARES_METHODS,
@@ -15,10 +16,6 @@ from protocol.terms import (
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
-    CategoricalColumn,
-    Label,
-    NumericColumn,
-    Schema,
     SvmTerms,
     Terms,
 )

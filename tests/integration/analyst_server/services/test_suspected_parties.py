@@ -11,7 +11,8 @@ import pytest
 from analyst_server.compute.sequence import AlignedRound, align_parties, train_model
 from analyst_server.pages.report import findings
 from analyst_server.services import downlinks, report, rounds, views
-from protocol.terms import AnchorTerms, Label, NumericColumn, Schema
+from protocol.table_schema import Label, NumericColumn, Schema
+from protocol.terms import AnchorTerms
 from tests.harness.computing import Watched, claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import InputError
-from protocol.terms import Schema
+from protocol.table_schema import Schema
 from user_client.errors import MissingColumnError
 from user_client.tables import draft_schema, encode_labels, encode_rows
 from user_client.tables.draft import MAX_DRAFT_LEVELS
