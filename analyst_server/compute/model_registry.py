@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from analyst_server.training.averaged import Averaged
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
 from analyst_server.training.svm import RandomFeatureSvm, Svm
-from protocol.terms import LogisticTerms, MlpTerms, RandomFeatureSvmTerms, SvmTerms
+from protocol.terms import AveragedTerms, LogisticTerms, MlpTerms, RandomFeatureSvmTerms, SvmTerms
 
 
 @singledispatch
@@ -34,6 +35,18 @@ def _(terms: MlpTerms) -> Model:
 @model_of.register
 def _(terms: LogisticTerms) -> Model:
     return Logistic(inverse_penalty=terms.inverse_penalty, epochs=terms.epochs)
+
+
+@model_of.register
+def _(terms: AveragedTerms) -> Model:
+    return Averaged(
+        inverse_penalty=terms.inverse_penalty,
+        hidden_units=terms.hidden_units,
+        learning_rate=terms.learning_rate,
+        epochs=terms.epochs,
+        weight_penalty=terms.weight_penalty,
+        seed=terms.seed,
+    )
 
 
 @model_of.register

@@ -18,11 +18,14 @@ class Mlp(Model):
     hidden_units, learning_rate : int, float
     epochs : int
         Upper bound of passes over the rows; training stops earlier when the loss no longer falls.
+    weight_penalty : float
+        L2 penalty: this times the squared norm of the weights, divided by twice the rows.
     """
 
     hidden_units: int = 256
     learning_rate: float = 0.002
     epochs: int = 200
+    weight_penalty: float = 1e-4
 
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
         return MLPClassifier(
@@ -31,6 +34,7 @@ class Mlp(Model):
             solver="adam",
             learning_rate_init=self.learning_rate,
             max_iter=self.epochs,
+            alpha=self.weight_penalty,
             random_state=self.seed,
         )
 

@@ -49,6 +49,10 @@ class Model(ABC):
     def parameters(self, fitted: Classifier) -> int:
         """Return how many numbers such a classifier has, once it is fitted: the paper's N."""
 
+    def has_converged(self, fitted: Classifier, *, warned: bool) -> bool:  # noqa: ARG002  # for a model that knows more
+        """Return whether the fit stopped by itself; ``warned`` says whether scikit-learn doubts it."""
+        return not warned
+
     def prepare_export(self) -> None:  # noqa: B027  # a hook that most models leave empty
         """Register a converter for what skl2onnx does not know, or converts to something else."""
 
@@ -97,7 +101,9 @@ def fit(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> Fitt
         model,
         Pipeline([("scale", scaler), ("classify", classifier)]),
         parameters=model.parameters(classifier) + 2 * aligned_rep.shape[1],
-        converged=not any(issubclass(entry.category, ConvergenceWarning) for entry in caught),
+        converged=model.has_converged(
+            classifier, warned=any(issubclass(entry.category, ConvergenceWarning) for entry in caught)
+        ),
     )
 
 
