@@ -108,7 +108,7 @@ def _publish_terms(
 ) -> dict[str, Any]:
     dictionary = write_csv(tables.dictionary, out / "dictionary.csv")
     drafted = out / "terms.toml"
-    words = ["terms", "draft", str(dictionary), "--label", tables.label, "--out-of-range", "clip"]
+    words = ["terms", "draft", str(dictionary), "--label", tables.label]
     words += [word for party in parties for word in ("--party", party)]
     words += [word for column in tables.exclude for word in ("--exclude", column)]
     words += ["--title", f"Demo: {tables.name}", "--out", str(drafted)]

@@ -7,15 +7,23 @@ contains the digest of this text, so every change of the text needs a new versio
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Final
 
 from protocol.messages import DTYPE_BYTES
-from protocol.table_schema import Column, NumericColumn
+from protocol.table_schema import (
+    CENTRED_COLUMNS,
+    CategoricalColumn,
+    Column,
+    LevelsColumn,
+    NumericColumn,
+    RangeColumn,
+)
 from protocol.terms import Terms
 
-VERSION: Final = 2
+VERSIONS: Final = {1: 2, 2: 3}
+"""The version of the text for each `terms_schema`."""
 _ROUNDED_TO: Final = {
     "f2": "16-bit floats (about three digits)",
     "f4": "32-bit floats (about seven digits)",
@@ -41,7 +49,7 @@ def plain_words_digest(terms: Terms) -> bytes:
 
 def _lines(terms: Terms) -> Iterator[str]:
     label = terms.table_schema.label_column
-    yield f"Terms in plain words, version {VERSION}"
+    yield f"Terms in plain words, version {VERSIONS[terms.terms_schema]}"
     yield terms.title
     yield terms.purpose
     yield ""
@@ -71,6 +79,12 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
     )
     yield "- the label of each row, unchanged, and with it the number of rows."
     yield f"Projections are rounded to {_ROUNDED_TO[terms.rep_dtype]}."
+    if terms.least_signal is not None:
+        yield (
+            "Before it sends, this institution compares its own score of each row with the one it gets from"
+            f" the projection, and asks a person if less than {_number(terms.least_signal)} of it (R squared)"
+            " is left."
+        )
 
 
 def _what_comes_back(terms: Terms) -> Iterator[str]:
@@ -118,6 +132,16 @@ def _warnings(terms: Terms) -> Iterator[str]:
     yield "no differential privacy: these terms do not require noise to be added to anything that is sent."
     if terms.anchor.traits.warning:
         yield terms.anchor.traits.warning
+    if any(isinstance(column, CENTRED_COLUMNS) for column in terms.table_schema.columns):
+        yield (
+            "figures of a table: the quantiles, ranges, centres and shares below describe one institution's"
+            " table or a public one. The analyst and every institution read them."
+        )
+    if terms.terms_schema >= 2 and terms.latent_dim == terms.table_schema.width:
+        yield (
+            "nothing is projected away: each row becomes as many numbers as it has encoded features, so that"
+            " whoever knows the secret basis knows the row."
+        )
     few = terms.anchor.traits.few_rows_per_feature * terms.table_schema.width
     if terms.returns_anchor_predictions and terms.anchor.rows < few:
         yield (
@@ -127,15 +151,49 @@ def _warnings(terms: Terms) -> Iterator[str]:
 
 
 def _column(column: Column) -> str:
-    empty = "an empty field is refused"
+    return f"- {column.name}: {_values(column)}; {_empty(column)}"
+
+
+def _values(column: Column) -> str:
     if isinstance(column, NumericColumn):
-        if column.impute is not None:
-            empty = f"an empty field counts as {_number(column.impute)}"
         outside = f"a number outside {_OUTSIDE[column.out_of_range]}"
-        return f"- {column.name}: from {_number(column.low)} to {_number(column.high)}; {outside}; {empty}"
-    if column.impute is not None:
-        empty = f"an empty field counts as {column.impute}"
-    return f"- {column.name}: one of {', '.join(column.levels)}; {empty}"
+        return f"from {_number(column.low)} to {_number(column.high)}; {outside}"
+    if isinstance(column, CategoricalColumn):
+        return f"one of {', '.join(column.levels)}"
+    if isinstance(column, LevelsColumn):
+        return (
+            f"one of {', '.join(column.levels)}, with the shares {_numbers(column.shares)}, each less its"
+            f" share and times {_number(column.weight)}"
+        )
+    if isinstance(column, RangeColumn):
+        return (
+            f"from {_number(column.low)} to {_number(column.high)}, less {_number(column.centre)};"
+            f" a number outside {_OUTSIDE['clip']}"
+        )
+    return (
+        f"its rank among the {len(column.quantiles)} quantiles {_numbers(column.quantiles)};"
+        f" a number outside {_OUTSIDE['clip']}"
+    )
+
+
+def _empty(column: Column) -> str:
+    if isinstance(column, NumericColumn | CategoricalColumn):
+        if column.impute is None:
+            return "an empty field is refused"
+        impute = _number(column.impute) if isinstance(column.impute, float) else column.impute
+        return f"an empty field counts as {impute}"
+    if column.empty == "refuse":
+        return "an empty field is refused"
+    if column.missing_share is None:
+        return "an empty field counts as the middle"
+    return (
+        "an empty field counts as the middle, and one more feature says whether the field is empty, less the"
+        f" share {_number(column.missing_share)}"
+    )
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return ", ".join(map(_number, values))
 
 
 def _number(value: float) -> str:

@@ -50,6 +50,9 @@ MAX_ANSWER_BYTES: Final = 64 * 2**20
 MAX_COLUMNS: Final = 2**16
 """Columns of a schema, and levels of one categorical column."""
 
+MAX_QUANTILES: Final = 1001
+"""Quantiles of one column: tenths of a percent."""
+
 MAX_CLASSES: Final = 2**16
 """Classes of the label: what the widest label type on the wire (u2) can number."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from itertools import pairwise
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import FailFast, Field, model_validator
 
 from protocol.codec import Message
-from protocol.limits import MAX_CLASSES, MAX_COLUMNS
+from protocol.limits import MAX_CLASSES, MAX_COLUMNS, MAX_QUANTILES
 from protocol.texts import FieldText, Name
 
 
@@ -57,7 +58,111 @@ class CategoricalColumn(Message):
         return len(self.levels)
 
 
-Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
+class _CentredColumn(Message):
+    """What the columns of terms schema 2 have in common: their features are about zero in the mean.
+
+    Attributes
+    ----------
+    empty : {"refuse", "centre"}
+        Whether a table with an empty field is refused, or the features of that field are 0.
+    missing_share : float, optional
+        With it there is one feature more, the last: 1 where the field is empty and 0 elsewhere, less this
+        share.
+    """
+
+    name: Name
+    empty: Literal["refuse", "centre"] = "refuse"
+    missing_share: float | None = Field(default=None, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _check_missing_share(self) -> Self:
+        if self.missing_share is not None and self.empty == "refuse":
+            raise ValueError("a missing_share goes with empty fields that count as the centre")
+        return self
+
+    @property
+    def width(self) -> int:
+        return self.value_width + (self.missing_share is not None)
+
+    @property
+    def value_width(self) -> int:
+        """Number of features without the one for empty fields."""
+        return 1
+
+
+class RanksColumn(_CentredColumn):
+    """A number, mapped to its rank among quantiles, from -1 to 1 and linear between them.
+
+    A column with a heavy tail keeps its signal: the largest values take no more room than all others.
+    """
+
+    kind: Literal["ranks"] = "ranks"
+    quantiles: Annotated[tuple[float, ...], FailFast()] = Field(min_length=2, max_length=MAX_QUANTILES)
+    """Not descending. The first is mapped to -1, the last to 1, and the others evenly between."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if any(after < before for before, after in pairwise(self.quantiles)):
+            raise ValueError("quantiles must not descend")
+        if not (
+            self.quantiles[0] < self.quantiles[-1] and math.isfinite(self.quantiles[-1] - self.quantiles[0])
+        ):
+            raise ValueError("the first quantile must be below the last, and their difference finite")
+        return self
+
+
+class RangeColumn(_CentredColumn):
+    """A number, moved to the nearer end of ``[low, high]`` if it is outside, and mapped linearly.
+
+    ``centre`` becomes 0, and ``high - low`` becomes 2.
+    """
+
+    kind: Literal["range"] = "range"
+    low: float
+    high: float
+    centre: float
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
+            raise ValueError("low must be a number below high, and high - low must be finite")
+        if not self.low <= self.centre <= self.high:
+            raise ValueError("centre must lie between low and high")
+        return self
+
+
+class LevelsColumn(_CentredColumn):
+    """One of a list of levels: one feature per level, 0/1 less the level's share, times a weight.
+
+    The weight keeps a column of many levels from taking the latent dimensions of a numeric one.
+    """
+
+    kind: Literal["levels"] = "levels"
+    levels: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
+    shares: Annotated[tuple[float, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
+    weight: float = Field(default=1.0, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.levels)) != len(self.levels):
+            raise ValueError("levels must be distinct")
+        if len(self.shares) != len(self.levels):
+            raise ValueError("there must be one share per level")
+        if not all(0 <= share <= 1 for share in self.shares):
+            raise ValueError("shares must lie between 0 and 1")
+        return self
+
+    @property
+    def value_width(self) -> int:
+        return len(self.levels)
+
+
+CENTRED_COLUMNS: Final = (RanksColumn, RangeColumn, LevelsColumn)
+"""The kinds that terms schema 2 has added."""
+Column = Annotated[
+    NumericColumn | CategoricalColumn | RanksColumn | RangeColumn | LevelsColumn,
+    Field(discriminator="kind"),
+]
 
 
 class Label(Message):

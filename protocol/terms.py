@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import FailFast, Field, model_validator
+from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
 from protocol.limits import (
@@ -20,7 +20,7 @@ from protocol.limits import (
     MAX_PARTIES,
     MAX_ROWS,
 )
-from protocol.table_schema import Schema
+from protocol.table_schema import CENTRED_COLUMNS, Schema
 from protocol.texts import Identifier, Name, PartyName, Text
 
 RowType = Literal["f2", "f4", "f8", "i1"]
@@ -140,6 +140,26 @@ class LogisticTerms(Message):
     epochs: int = Field(default=1000, ge=1, le=100_000)
 
 
+class AveragedTerms(Message):
+    """The mean of the probabilities of a regularised logistic regression and of a short, regularised MLP.
+
+    On small tables it does not overfit as a long MLP does, and on large ones it is not bound to straight
+    boundaries as a logistic regression is.
+    """
+
+    carries_rows: ClassVar[bool] = False
+
+    kind: Literal["averaged"] = "averaged"
+    inverse_penalty: float = Field(default=0.1, gt=0, le=1e12)
+    """C of the logistic regression."""
+    hidden_units: int = Field(default=256, ge=1, le=2**16)
+    learning_rate: float = Field(default=0.002, gt=0, le=1)
+    epochs: int = Field(default=20, ge=1, le=100_000)
+    weight_penalty: float = Field(default=1.0, ge=0, le=1e6)
+    """L2 penalty of the network: this times the squared norm of its weights, divided by twice the rows."""
+    seed: int = Field(default=0, ge=0, lt=2**32)
+
+
 class SvmTerms(Message):
     """Kernel support vector machine, one class against the rest: row-revealing.
 
@@ -174,7 +194,8 @@ class RandomFeatureSvmTerms(Message):
 
 
 ModelTerms = Annotated[
-    MlpTerms | LogisticTerms | SvmTerms | RandomFeatureSvmTerms, Field(discriminator="kind")
+    MlpTerms | LogisticTerms | AveragedTerms | SvmTerms | RandomFeatureSvmTerms,
+    Field(discriminator="kind"),
 ]
 
 
@@ -183,7 +204,10 @@ class Terms(Message):
 
     signing_label: ClassVar[str] = "odc/v1/terms"
 
-    terms_schema: Literal[1] = 1
+    added_in_2: ClassVar = ("least_signal",)
+    """The fields that terms of schema 1 do not have, also not on the wire."""
+
+    terms_schema: Literal[1, 2] = 2
     consortium_id: Identifier
     collaboration_id: Identifier
     title: Name
@@ -197,6 +221,29 @@ class Terms(Message):
     alignment: AlignmentTerms = AlignmentTerms()
     model: ModelTerms = MlpTerms()
     downlink: Literal["change-of-basis-and-model", "anchor-predictions"] = "change-of-basis-and-model"
+    least_signal: float | None = Field(default=None, gt=0, lt=1)
+    """R^2 between an institution's own score on X_i and on X_i F_i F_i^T, below which it is asked before it
+    sends."""
+
+    @model_serializer(mode="wrap")
+    def _of_its_schema(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        if self.terms_schema == 1:
+            for name in self.added_in_2:
+                del content[name]
+        return content
+
+    @model_validator(mode="after")
+    def _check_schema(self) -> Self:
+        if self.terms_schema == 1:
+            if any(isinstance(column, CENTRED_COLUMNS) for column in self.table_schema.columns):
+                raise ValueError("columns of the kinds ranks, range and levels need terms_schema 2")
+            if isinstance(self.model, AveragedTerms):
+                raise ValueError("a model of the kind averaged needs terms_schema 2")
+            for name in self.added_in_2:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} needs terms_schema 2")
+        return self
 
     @model_validator(mode="after")
     def _check(self) -> Self:

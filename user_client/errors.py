@@ -104,6 +104,20 @@ class ConfirmationNeededError(InputError):
     hint = "run the command again with --yes to confirm"
 
 
+class SignalLossError(InputError):
+    """The projection loses more of what the rows say about the label than the terms allow."""
+
+    code = "signal-loss"
+    title = "The projection loses too much"
+    hint = "ask the lead for terms with a larger latent_dim, or send anyway with --accept-signal-loss"
+
+    def __init__(self, kept: float, least: float) -> None:
+        super().__init__(
+            f"the projection keeps {kept:.2f} of what our rows say about the label (R squared), and the terms"
+            f" ask for {least:g}: the collaboration may predict worse than a model of our own"
+        )
+
+
 class PassphraseError(InputError):
     """The passphrase is wrong, or the file is damaged."""
 

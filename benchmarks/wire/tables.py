@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from odc_demo.tables import HOLD_OUT, breast_cancer, own_table
+from protocol.table_schema import Schema
 from user_client.tables.draft import draft_schema
 
 EPOCHS = 40
@@ -41,7 +42,7 @@ class Work:
     @property
     def features(self) -> int:
         """Return the number of encoded features, the paper's m."""
-        return sum(len(column.get("levels", [0])) for column in self.table_schema["columns"])
+        return Schema.model_validate(self.table_schema, strict=False).width
 
     def terms(self) -> dict[str, Any]:
         """Return the draft of the terms the analyst publishes."""
@@ -59,7 +60,7 @@ class Work:
 def bundled() -> list[Work]:
     """Return the data sets that need no download."""
     tables = breast_cancer()
-    schema = draft_schema(tables.dictionary, tables.label, tables.exclude, out_of_range="clip")
+    schema = draft_schema(tables.dictionary, tables.label, tables.exclude).content
     return [
         Work("breast_cancer", tables.by_hospital, tables.hold_out, schema, 15),
         _digits(),
@@ -69,7 +70,7 @@ def bundled() -> list[Work]:
 def real(data: Path) -> list[Work]:
     """Return MNIST and the heart data of four hospitals, from a directory as in docs/benchmarks.md."""
     tables = own_table(data / "heart" / "heart_uci_4site.csv.gz", "label", "site", ("num",))
-    schema = draft_schema(tables.dictionary, tables.label, tables.exclude, out_of_range="clip")
+    schema = draft_schema(tables.dictionary, tables.label, tables.exclude).content
     heart = Work("heart", tables.by_hospital, tables.hold_out, schema, 13)
     return [_mnist(data / "mnist"), heart]
 

@@ -57,7 +57,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     directory, tables = tmp_path_factory.mktemp("nri"), breast_cancer()
     parts = list(tables.by_hospital.values())
     dealt = [pa.concat_tables(parts[index :: len(NAMES)]) for index in range(len(NAMES))]
-    schema = draft_schema(tables.dictionary, tables.label, tables.exclude, out_of_range="clip")
+    schema = draft_schema(tables.dictionary, tables.label, tables.exclude).content
     common: dict[str, Any] = {"table_schema": schema, "latent_dim": 15, "model": {"kind": "mlp"}}
     with consortium(directory, *NAMES) as made:
         files = {name: directory / f"{name}.csv" for name in NAMES}

@@ -19,7 +19,7 @@ from protocol.errors import InputError
 from runtime.files import read_text, write_whole
 from runtime.terminal import shown
 from user_client.errors import PassphraseNeededError
-from user_client.sdk import Session, renew_in_time
+from user_client.sdk import Session, Signal, renew_in_time
 from user_client.transport import ATTEMPTS
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
@@ -85,6 +85,19 @@ def open_session(context: typer.Context, *, attempts: int = ATTEMPTS) -> Iterato
 def show(as_json: bool, value: dict[str, Any], people: Callable[[], str]) -> None:
     """Print JSON for machines or a text for people."""
     typer.echo(shown(value, as_json=as_json, people=lambda _: people()))
+
+
+def signal_in_words(signal: Signal | None) -> str:
+    """Return what a projection keeps of a table's own score, for people."""
+    if signal is None:
+        return (
+            "these rows cannot tell what the projection keeps: they have too few of two classes, or say too"
+            " little about the label"
+        )
+    return (
+        f"your own score of these rows has a ROC-AUC of {signal.auc:.1%}, through this projection"
+        f" {signal.projected_auc:.1%}; the projection keeps {signal.kept:.2f} of it (R squared)"
+    )
 
 
 def set_up_logging(verbose: bool) -> None:

@@ -29,6 +29,7 @@ from user_client.cli.options import (
     open_session,
     refuse_to_overwrite,
     show,
+    signal_in_words,
     upload_progress,
     write_output,
     write_private,
@@ -140,6 +141,12 @@ def contribute(
     table: Annotated[
         Path | None, typer.Argument(help="CSV (also .gz) or Parquet; not needed to send what is prepared")
     ] = None,
+    accept_signal_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-signal-loss", help="send even if the projection loses more than the terms allow"
+        ),
+    ] = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -154,7 +161,7 @@ def contribute(
             _refuse_to_drop_options(chosen.prepared, options)
             chosen.prepare(table, options)
         with upload_progress(as_json) as progress:
-            receipt = chosen.contribute(progress=progress)
+            receipt = chosen.contribute(accept_signal_loss=accept_signal_loss, progress=progress)
     value = {
         "collaboration_id": chosen.id,
         "payload_bytes": receipt.payload_bytes,
@@ -313,6 +320,13 @@ def _prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
         f"  in all {prepared.payload_bytes:,} bytes; the paper's formula (3) {prepared.formula_bytes:,.0f}"
     )
     lines += _treatment(prepared) + _risk(prepared)
+    if prepared.rows:
+        lines.append(signal_in_words(prepared.signal))
+    if 0 < prepared.rows < prepared.latent_dim:
+        lines.append(
+            f"there are fewer rows than the {prepared.latent_dim} latent dimensions: the directions without"
+            " rows mean nothing"
+        )
     if prepared.table_rows == 0:
         lines.append("there are no rows: this institution would receive the model without contributing to it")
     if picture is not None:

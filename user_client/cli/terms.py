@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -20,10 +20,10 @@ from user_client.cli.options import (
     open_session,
     refuse_to_overwrite,
     show,
+    signal_in_words,
 )
 from user_client.errors import TableError
-from user_client.sdk import draft_terms, plain_words
-from user_client.tables import misfits, read_table
+from user_client.sdk import CheckedTable, DraftedTerms, check_table, draft_terms, plain_words
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
 
@@ -35,14 +35,27 @@ def draft(
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
     title: Annotated[str, typer.Option(help="title of the collaboration")] = "Untitled collaboration",
     latent_dim: Annotated[
-        int | None, typer.Option(help="how many numbers a row becomes [default: half of the features]")
+        int | None,
+        typer.Option(help="how many numbers a row becomes [default: what this table's label needs]"),
     ] = None,
     rep_dtype: Annotated[
         str, typer.Option(help="number type of what leaves: f2, f4, f8, or i1 for scaled 8-bit integers")
     ] = "f4",
-    out_of_range: Annotated[
-        str, typer.Option(help="what every institution does with a number outside its range: refuse or clip")
-    ] = "refuse",
+    encoding: Annotated[
+        str,
+        typer.Option(
+            help="what a number becomes: its rank among quantiles (ranks), its place in a range of quantiles"
+            " (ranges), or that without centring, as in the papers (plain)"
+        ),
+    ] = "ranks",
+    category: Annotated[
+        list[str] | None,
+        typer.Option(help="column of numbers that are names of categories; repeat for more"),
+    ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="text that stands for an empty field, e.g. -999; repeat for more"),
+    ] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     nri: Annotated[
         bool,
@@ -63,20 +76,38 @@ def draft(
         title=title,
         latent_dim=latent_dim,
         rep_dtype=rep_dtype,
-        out_of_range=out_of_range,
+        encoding=encoding,
         exclude=exclude or (),
+        categories=category or (),
+        missing=missing or (),
         nri=nri,
     )
     write_whole(out, drafted.to_toml().encode())
     show(
         as_json,
-        {"terms": str(out), "features": drafted.features, "latent_dim": drafted.latent_dim},
-        lambda: (
-            f"terms with {drafted.features} encoded features written to {out}\n"
-            "check it line by line: every member will see the classes, levels, ranges and medians in it\n"
-            "next: send the file to the analyst, who runs `odc-analyst collaboration create`"
-        ),
+        {
+            "terms": str(out),
+            "features": drafted.features,
+            "latent_dim": drafted.latent_dim,
+            "signal": asdict(drafted.signal) if drafted.signal else None,
+            "remarks": drafted.remarks,
+        },
+        lambda: _drafted_text(out, drafted),
     )
+
+
+def _drafted_text(out: Path, drafted: DraftedTerms) -> str:
+    lines = [
+        f"terms with {drafted.features} encoded features and latent_dim {drafted.latent_dim} written to {out}"
+    ]
+    if drafted.signal:
+        lines.append(signal_in_words(drafted.signal))
+    lines += [f"look at {remark}" for remark in drafted.remarks]
+    lines += [
+        "check the file line by line: every member will see the classes, levels, quantiles and shares in it",
+        "next: send the file to the analyst, who runs `odc-analyst collaboration create`",
+    ]
+    return "\n".join(lines)
 
 
 @app.command(name="show")
@@ -106,25 +137,30 @@ def check(
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check our table against the terms, signed or not: list every column that does not fit, and why."""
+    """Check our table against the terms, signed or not: what does not fit, and what the projection keeps."""
     with open_session(context) as session:
-        schema = session.round(collaboration).fetch_terms(keep=False).table_schema
-    rows = read_table(table)
-    found = misfits(rows, schema)
+        terms = session.round(collaboration).fetch_terms(keep=False)
+    found = check_table(terms, table)
     value = {
-        "rows": rows.num_rows,
-        "features": schema.width,
-        "misfits": [{"code": error.code, "detail": error.detail} for error in found],
+        "rows": found.rows,
+        "features": terms.table_schema.width,
+        "misfits": [{"code": error.code, "detail": error.detail} for error in found.misfits],
+        "signal": asdict(found.signal) if found.signal else None,
     }
-    show(as_json, value, lambda: _check_text(rows.num_rows, schema.width, found))
-    if found:
-        raise TableError(f"{len(found)} of {len(schema.columns) + 1} columns do not fit")
+    show(as_json, value, lambda: _check_text(terms, found))
+    if found.misfits:
+        raise TableError(f"{len(found.misfits)} of {len(terms.table_schema.columns) + 1} columns do not fit")
 
 
-def _check_text(rows: int, features: int, found: Sequence[TableError]) -> str:
-    if found:
-        return "\n".join(error.detail for error in found)
-    return f"the table fits: {rows:,} rows of {features:,} encoded features"
+def _check_text(terms: Terms, found: CheckedTable) -> str:
+    if found.misfits:
+        return "\n".join(error.detail for error in found.misfits)
+    lines = [f"the table fits: {found.rows:,} rows of {terms.table_schema.width:,} encoded features"]
+    if found.rows:
+        lines.append(signal_in_words(found.signal))
+    if found.signal and terms.least_signal and found.signal.kept < terms.least_signal:
+        lines.append(f"the terms ask for {terms.least_signal:g}: ask the lead for a larger latent_dim")
+    return "\n".join(lines)
 
 
 @app.command()

@@ -45,13 +45,15 @@ from user_client.sdk.own_certificate import (
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
-from user_client.sdk.terms import DraftedTerms, draft_terms
+from user_client.sdk.terms import CheckedTable, DraftedTerms, check_table, draft_terms
 from user_client.sdk.uplink import Prepared
+from user_client.secret.signal import Signal
 
 __all__ = [
     "Approval",
     "Approved",
     "CheckedLedger",
+    "CheckedTable",
     "DraftedTerms",
     "Examined",
     "Member",
@@ -64,10 +66,12 @@ __all__ = [
     "Revoked",
     "Round",
     "Session",
+    "Signal",
     "Waiting",
     "approve_pending",
     "approve_request",
     "check_request",
+    "check_table",
     "create_consortium",
     "create_token",
     "draft_terms",

@@ -183,19 +183,30 @@ class Round:
             raise NotPreparedError("a picture needs a prepared table and its secret basis; one is missing")
         return privacy.picture(data, schema, shape, basis, prepared.options, count=count)
 
-    def contribute(self, *, progress: Progress = lambda _done, _all: None) -> Receipt:
+    def contribute(
+        self, *, accept_signal_loss: bool = False, progress: Progress = lambda _done, _all: None
+    ) -> Receipt:
         """Send what was prepared, and return the analyst's receipt.
 
         Calling again continues an interrupted upload, or returns the receipt that is stored.
 
+        Parameters
+        ----------
+        accept_signal_loss : bool
+            Send even if the projection loses more of what the rows say about the label than the terms allow.
+
         Raises
         ------
+        SignalLossError
+            If it does, and that is not accepted.
         NotPreparedError
             If nothing is prepared, or it was changed since.
         BusyError
             If another process works on this round.
         """
-        return uplink.contribute(self._session, self.directory, progress)
+        return uplink.contribute(
+            self._session, self.directory, progress, accept_signal_loss=accept_signal_loss
+        )
 
     def receive(self, *, wait_s: float = 0, pause: Callable[[float], None] = time.sleep) -> DownlinkManifest:
         """Fetch the downlink, verify it against what we sent, and store it; return its manifest.

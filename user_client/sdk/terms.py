@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, cast, get_args
 
 import tomli_w
 
@@ -17,12 +17,33 @@ from protocol.envelope import SealingKey, Signed
 from protocol.errors import ConsentMissingError, InputError, NotPermittedError, TermsMismatchError
 from protocol.messages import Acceptance
 from protocol.operations import ACCEPT_TERMS, FETCH_TERMS
+from protocol.table_schema import Schema
 from protocol.terms import WELL_PREDICTED_ROWS, RowType, Terms
 from user_client.custody.round_directory import SEALING_KEY_FILE, TERMS_FILE, RoundDirectory
+from user_client.errors import TableError
 from user_client.sdk.session import Session
-from user_client.tables import draft_schema, read_table
+from user_client.secret.basis import principal_axes
+from user_client.secret.signal import Signal, dimensions_for, signal_kept
+from user_client.tables import (
+    draft_schema,
+    encode_labels,
+    encode_rows,
+    misfits,
+    read_table,
+    table_from,
+    with_labels,
+)
+from user_client.tables.draft import Encoding
 
 log = logging.getLogger(__name__)
+
+
+KEPT_BY_DRAFT: Final = 0.98
+"""R^2 of the drafting party's own score that the drafted latent dimension keeps."""
+LEAST_SIGNAL: Final = 0.95
+"""The threshold in drafted terms below which every institution is asked: other rows keep a little less."""
+WITHOUT_EVIDENCE: Final = 0.8
+"""Share of the features that is drafted as latent dimension where the table cannot tell what is needed."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +55,10 @@ class DraftedTerms:
     features: int
     """Encoded features of a row."""
     latent_dim: int
+    signal: Signal | None
+    """What the latent dimension keeps of the table's own score; None if the table cannot tell."""
+    remarks: list[str]
+    """What a person should look at, one sentence each."""
 
     def to_toml(self) -> str:
         """Return the file for people to edit."""
@@ -48,11 +73,13 @@ def draft_terms(
     title: str,
     latent_dim: int | None = None,
     rep_dtype: str = "f4",
-    out_of_range: str = "refuse",
+    encoding: str = "ranks",
     exclude: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    missing: Sequence[str] = (),
     nri: bool = False,
 ) -> DraftedTerms:
-    """Draft terms from one table, whose columns, ranges, levels and medians become the schema.
+    """Draft terms from one table, whose columns, quantiles, levels and shares become the schema.
 
     Parameters
     ----------
@@ -61,13 +88,16 @@ def draft_terms(
     parties : sequence of str
         The institutions, the lead first.
     latent_dim : int, optional
-        How many numbers a row becomes; half of the encoded features unless it is given.
+        How many numbers a row becomes. Unless it is given, as few as keep `KEPT_BY_DRAFT` of what the
+        table's rows say about the label.
     rep_dtype : {"f2", "f4", "f8", "i1"}
         Number type of the representations.
-    out_of_range : {"refuse", "clip"}
-        What every institution does with a number outside its range.
-    exclude : sequence of str
-        Columns to leave out.
+    encoding : {"ranks", "ranges", "plain"}
+        How numbers and categories become features: see `tables.draft.draft_schema`.
+    exclude, categories : sequence of str
+        Columns to leave out, and columns of numbers that are names of categories.
+    missing : sequence of str
+        Further texts that stand for an empty field, for example -999.
     nri : bool
         Whether every institution erases its basis (docs/nri.md).
 
@@ -76,29 +106,96 @@ def draft_terms(
     InputError, TableError
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
-    if out_of_range not in ("refuse", "clip"):
-        raise InputError(f"out_of_range must be refuse or clip, got {out_of_range}")
-    if rep_dtype not in get_args(RowType):
-        raise InputError(f"rep_dtype must be one of {', '.join(get_args(RowType))}, got {rep_dtype}")
-    schema = draft_schema(read_table(table), label, exclude, out_of_range=out_of_range)
-    features = sum(len(column["levels"]) if "levels" in column else 1 for column in schema["columns"])
-    if latent_dim is None:
-        latent_dim = max(1, features // 2)
-    if not 1 <= latent_dim <= features:
+    for name, value, allowed in (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, RowType)):
+        if value not in get_args(allowed):
+            raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
+    rows = read_table(table)
+    drafted = draft_schema(
+        rows,
+        label,
+        exclude,
+        encoding=cast("Encoding", encoding),
+        categories=categories,
+        missing=missing,
+    )
+    schema = Schema.model_validate(drafted.content, strict=False)
+    features, remarks = schema.width, list(drafted.remarks)
+    if latent_dim is not None and not 1 <= latent_dim <= features:
         raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
+    labelled = with_labels(rows, schema)
+    encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
+    if latent_dim is None:
+        latent_dim = dimensions_for(encoded, labels, KEPT_BY_DRAFT) or round(WITHOUT_EVIDENCE * features)
+    latent_dim = max(1, latent_dim)
+    signal = signal_kept(encoded, labels, principal_axes(encoded)[1][:, :latent_dim])
+    remarks += _remarks_on_dimension(signal, latent_dim, features, len(encoded))
     content = {
+        "terms_schema": 2,
         "title": title,
         "purpose": "",
         "parties": list(parties),
         "lead": parties[0],
         "latent_dim": latent_dim,
         "rep_dtype": rep_dtype,
+        "least_signal": LEAST_SIGNAL,
         **(_nri_terms(features) if nri else {"anchor": {"kind": "haar", "rows": features}}),
         "alignment": {"method": "isotropic"},
-        "model": {"kind": "mlp", "hidden_units": 256, "learning_rate": 0.002},
-        "table_schema": schema,
+        "model": {"kind": "averaged"},
+        "table_schema": drafted.content,
     }
-    return DraftedTerms(content, features, latent_dim)
+    return DraftedTerms(content, features, latent_dim, signal, remarks)
+
+
+def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int, rows: int) -> Iterator[str]:
+    if signal is None:
+        yield (
+            f"latent_dim {latent_dim}: this table cannot tell how many dimensions the label needs, because it"
+            " has too few rows of two classes or they say too little; ask a member with more to draft"
+        )
+    elif signal.kept < LEAST_SIGNAL:
+        yield (
+            f"latent_dim {latent_dim}: the projection keeps only {signal.kept:.0%} of this table's own score"
+            f" (R squared); without --latent-dim, the draft takes as many as keep {KEPT_BY_DRAFT:.0%}"
+        )
+    if latent_dim == features:
+        yield (
+            f"latent_dim {latent_dim}: as many as there are features, so nothing of a row is projected away;"
+            " a smaller one hides more and may cost accuracy"
+        )
+    if rows < latent_dim:
+        yield (
+            f"latent_dim {latent_dim}: more than the {rows} rows of this table; an institution with so few"
+            " rows adds directions that mean nothing"
+        )
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """How a table goes with terms.
+
+    Attributes
+    ----------
+    misfits : list of TableError
+        The first error of each column that does not fit.
+    signal : Signal, optional
+        What the projection would keep of the table's own score; None if the table does not fit or cannot
+        tell.
+    """
+
+    rows: int
+    misfits: list[TableError]
+    signal: Signal | None
+
+
+def check_table(terms: Terms, data: Any) -> CheckedTable:
+    """Check a table against terms, signed or not."""
+    table = table_from(data)
+    found = misfits(table, terms.table_schema)
+    if found or table.num_rows == 0:
+        return CheckedTable(table.num_rows, found, None)
+    rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
+    basis = principal_axes(rows)[1][:, : terms.latent_dim]
+    return CheckedTable(table.num_rows, [], signal_kept(rows, labels, basis))
 
 
 def _nri_terms(features: int) -> dict[str, Any]:

@@ -28,13 +28,14 @@ from user_client.custody.round_directory import (
     PREPARED_FILE,
     RoundDirectory,
 )
-from user_client.errors import NotPreparedError
+from user_client.errors import NotPreparedError, SignalLossError
 from user_client.privacy.reduction import ReductionRisk, ThresholdRisk, reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.privacy import PrivacyOptions, Treated, non_readily_identifiable, treat
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
+from user_client.secret.signal import Signal, signal_kept
 from user_client.tables import encode_labels, encode_rows, table_from
 from user_client.transport.upload import Progress, send_uplink
 
@@ -68,6 +69,8 @@ class Prepared:
     collusion_error: ReductionRisk | None
     """With noise: quantiles of ``||x - x^|| / ||x||``, x^ being the row as the two could rebuild it."""
     threshold: ThresholdRisk | None
+    signal: Signal | None
+    """What the projection keeps of the rows' own score; None if the rows cannot tell."""
     singular_values: list[float] = field(repr=False)
     """Of the rows the basis was drawn from, in decreasing order."""
     noise_sigma: float | None
@@ -99,6 +102,7 @@ class Prepared:
                 ("hidden_share", ReductionRisk),
                 ("collusion_error", ReductionRisk),
                 ("threshold", ThresholdRisk),
+                ("signal", Signal),
             )
         }
         privacy, options = PrivacyRecord(**value["privacy"]), PrivacyOptions(**value["options"])
@@ -215,6 +219,7 @@ def _summary(
             None if options.sigma is None else reduction_risk(treated.original, basis, seen=rows)
         ),
         threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
+        signal=signal_kept(rows, treated.labels, basis),
         singular_values=treated.singular_values.tolist(),
         noise_sigma=options.sigma,
         privacy=manifest.privacy,
@@ -223,11 +228,15 @@ def _summary(
     )
 
 
-def contribute(session: Session, directory: RoundDirectory, progress: Progress) -> Receipt:
+def contribute(
+    session: Session, directory: RoundDirectory, progress: Progress, *, accept_signal_loss: bool
+) -> Receipt:
     """Send what was prepared, and store the analyst's receipt."""
     with directory.exclusive():
         manifest, signed = directory.load_signed(UplinkManifest)
         if not directory.holds(Receipt):
+            if not accept_signal_loss:
+                _check_signal(directory)
             if not _is_whole(directory):
                 error = NotPreparedError("the prepared uplink is incomplete or was changed")
                 error.hint = "run `odc prepare TABLE` again"
@@ -260,6 +269,15 @@ def _is_whole(directory: RoundDirectory) -> bool:
                 return False
         directory.mark_checked(MANIFEST_FILE, PAYLOAD_FILE)
     return True
+
+
+def _check_signal(directory: RoundDirectory) -> None:
+    """Raise `SignalLossError` if the projection loses more of the label than the terms allow."""
+    least, prepared = accepted_terms(directory).least_signal, prepared_before(directory)
+    if least is None or prepared is None or prepared.signal is None:
+        return
+    if prepared.signal.kept < least:
+        raise SignalLossError(prepared.signal.kept, least)
 
 
 def _was_received(session: Session, directory: RoundDirectory) -> bool:

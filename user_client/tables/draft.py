@@ -1,14 +1,16 @@
 """A first draft of the schema, derived from one table, for people to discuss and correct.
 
-Ranges are widened and rounded, so that they fit other institutions too and do not reveal the exact extremes
-of this table. Empty fields are imputed by medians and by the most frequent levels.
+Numbers are mapped to their rank among quantiles of the table, which survives heavy tails, or linearly from a
+range of quantiles. Quantiles are rounded, and the outermost are not the extremes, so that they fit other
+institutions too and reveal no single row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,71 +18,194 @@ import pyarrow.compute as pc
 
 from protocol.errors import InputError
 from user_client.errors import MissingColumnError
-from user_client.tables.encode import Matrix64, as_numbers, as_text
+from user_client.tables.fields import Matrix64, as_numbers, as_text
+from user_client.tables.remarks import remarks_on
 
-MISSING_TEXTS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "None")
-MAX_DRAFT_LEVELS = 50
+Encoding = Literal["ranks", "ranges", "plain"]
+MISSING_TEXTS: Final = ("", "?", "NA", "N/A", "NaN", "nan", "null", "None")
+MAX_DRAFT_LEVELS: Final = 50
 """Largest number of distinct values of a categorical column; with more it holds names or comments."""
-MARGIN = 0.1
-"""Fraction of its width by which a range is widened on each side."""
+QUANTILES: Final = 21
+FEW_QUANTILES: Final = 5
+"""Quantiles per column of a table so wide that the terms would not fit into one message with `QUANTILES`."""
+WIDE: Final = 8000
+OUTERMOST: Final = 0.005
+"""Share of the rows beyond the first and the last quantile of ranks."""
+RANGE: Final = 0.01
+"""Share of the rows beyond each end of a range."""
+ROWS_BEYOND: Final = 2.5
+"""Fewest rows beyond an outermost quantile, so that it is the value of no extreme row."""
+MANY_EMPTY: Final = 0.05
+"""Share of empty fields from which on a column gets a feature that says whether the field is empty."""
+NUMERIC_VARIANCE: Final = 1 / 3
+"""Variance of ranks, which are spread evenly from -1 to 1; all levels of a column together have no more."""
+
+
+@dataclass(frozen=True)
+class DraftedSchema:
+    """The ``table_schema`` part of the terms, and what a person should look at before proposing it."""
+
+    content: dict[str, Any]
+    remarks: list[str] = field(default_factory=list)
 
 
 def draft_schema(
-    table: pa.Table, label: str, exclude: Collection[str] = (), *, out_of_range: str = "refuse"
-) -> dict[str, Any]:
+    table: pa.Table,
+    label: str,
+    exclude: Collection[str] = (),
+    *,
+    encoding: Encoding = "ranks",
+    categories: Collection[str] = (),
+    missing: Sequence[str] = (),
+) -> DraftedSchema:
     """Return the ``table_schema`` part of the terms for ``table``.
 
-    Raises `TableError` or `InputError` if the label column is missing or a column cannot be used.
+    Parameters
+    ----------
+    label : str
+        The column to predict.
+    exclude : collection of str
+        Columns to leave out. A column that has the same value everywhere is left out too, with a remark.
+    encoding : {"ranks", "ranges", "plain"}
+        Numbers become ranks among quantiles, or are mapped linearly from a range of quantiles; both are
+        centred, and so are the levels of a category. "plain" is the uncentred form of the papers.
+    categories : collection of str
+        Columns of numbers that are names of categories.
+    missing : sequence of str
+        Further texts that stand for an empty field.
+
+    Raises
+    ------
+    TableError, InputError
+        If the label column is missing, or a column cannot be used.
     """
-    if label not in table.column_names:
-        raise MissingColumnError(label)
-    columns = [
-        _draft_column(name, table.column(name), out_of_range)
-        for name in table.column_names
-        if name != label and name not in exclude
-    ]
-    classes = _distinct(table.column(label))
+    for name in (label, *exclude, *categories):
+        if name not in table.column_names:
+            raise MissingColumnError(name)
+    texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
+    classes = _distinct(table.column(label), texts)
     if not 2 <= len(classes) <= MAX_DRAFT_LEVELS:
         raise InputError(
             f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}"
         )
-    return {
-        "missing": list(MISSING_TEXTS),
-        "label_column": {"name": label, "classes": classes},
-        "columns": columns,
-    }
+    names = [name for name in table.column_names if name != label and name not in exclude]
+    drafting = _Drafting(encoding, QUANTILES if len(names) <= WIDE else FEW_QUANTILES, texts)
+    labels = np.array(pc.index_in(as_text(table.column(label)), value_set=pa.array(classes, pa.string())))
+    columns, remarks = [], []
+    for name in names:
+        values = table.column(name)
+        column = drafting.column(name, values, is_category=name in categories)
+        if column is None:
+            remarks.append(f"{name}: has the same value everywhere, so it is left out")
+            continue
+        columns.append(column)
+        remarks += remarks_on(name, values, texts, labels, len(classes), is_number="levels" not in column)
+    if not columns:
+        raise InputError("no column is left to predict from")
+    label_column = {"name": label, "classes": classes}
+    return DraftedSchema({"missing": list(texts), "label_column": label_column, "columns": columns}, remarks)
 
 
-def _draft_column(name: str, values: pa.ChunkedArray, out_of_range: str) -> dict[str, Any]:
-    numbers, _ = as_numbers(values, MISSING_TEXTS)
-    levels = _distinct(values)
-    if levels and not np.isnan(numbers).all() and all(_is_number(level) for level in levels):
-        return {**_draft_numeric(name, numbers), "out_of_range": out_of_range}
-    if not 2 <= len(levels) <= MAX_DRAFT_LEVELS:
-        raise InputError(
-            f"column '{name}' has {len(levels)} distinct texts; leave it out with --exclude {name}"
-        )
-    return {"kind": "categorical", "name": name, "levels": levels, "impute": _most_frequent(values)}
+@dataclass(frozen=True)
+class _Drafting:
+    encoding: Encoding
+    quantiles: int
+    missing: tuple[str, ...]
+
+    def column(self, name: str, values: pa.ChunkedArray, *, is_category: bool) -> dict[str, Any] | None:
+        """Return one column of the schema; None if it has the same value everywhere."""
+        levels = _distinct(values, self.missing)
+        numbers, _ = as_numbers(values, self.missing)
+        is_number = not is_category and all(_is_number(level) for level in levels)
+        if is_number and len(np.unique(numbers[~np.isnan(numbers)])) < 2:
+            return None
+        if is_number:
+            return self._numeric(name, numbers)
+        if len(levels) == 1:
+            return None
+        if len(levels) > MAX_DRAFT_LEVELS:
+            raise InputError(
+                f"column '{name}' has {len(levels)} distinct texts; leave it out with --exclude {name}"
+            )
+        return self._categorical(name, values, levels)
+
+    def _numeric(self, name: str, numbers: Matrix64) -> dict[str, Any]:
+        known = numbers[~np.isnan(numbers)]
+        if self.encoding == "ranks":
+            shares = np.linspace(0, 1, self.quantiles)
+            beyond = _beyond(OUTERMOST, len(known))
+            shares = shares.clip(beyond, 1 - beyond)
+            found = _rounded_apart(np.quantile(known, shares, method="nearest"))
+            if found[0] < found[-1]:
+                column: dict[str, Any] = {"kind": "ranks", "name": name, "quantiles": found}
+                return {**column, **_empty(np.isnan(numbers))}
+        low, high = _range(known)
+        if self.encoding == "plain":
+            median = _rounded(float(np.median(known)), high - low)
+            return {
+                "kind": "numeric",
+                "name": name,
+                "low": low,
+                "high": high,
+                "impute": min(max(median, low), high),
+                "out_of_range": "clip",
+            }
+        centre = _rounded(float(known.clip(low, high).mean()), high - low)
+        column = {"kind": "range", "name": name, "low": low, "high": high, "centre": centre}
+        return {**column, **_empty(np.isnan(numbers))}
+
+    def _categorical(self, name: str, values: pa.ChunkedArray, levels: list[str]) -> dict[str, Any]:
+        text = as_text(values)
+        chosen = np.array(pc.fill_null(pc.index_in(text, value_set=pa.array(levels, pa.string())), -1))
+        counts = np.bincount(chosen[chosen >= 0], minlength=len(levels))
+        if self.encoding == "plain":
+            impute = levels[int(counts.argmax())]
+            return {"kind": "categorical", "name": name, "levels": levels, "impute": impute}
+        shares = counts / counts.sum()
+        spread = 1 - float(np.square(shares).sum())
+        return {
+            "kind": "levels",
+            "name": name,
+            "levels": levels,
+            "shares": [round(float(share), 3) for share in shares],
+            "weight": round(min(1.0, math.sqrt(NUMERIC_VARIANCE / spread)), 3),
+            **_empty(chosen < 0),
+        }
 
 
-def _draft_numeric(name: str, numbers: Matrix64) -> dict[str, Any]:
-    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    step = 10.0 ** math.floor(math.log10(max(high - low, abs(high), 1e-9)) - 1)
-    wide_low = math.floor((low - MARGIN * (high - low)) / step) * step
-    wide_high = math.ceil((high + MARGIN * (high - low)) / step) * step
-    if low >= 0:
-        wide_low = max(wide_low, 0.0)
-    return {
-        "kind": "numeric",
-        "name": name,
-        "low": _rounded(wide_low),
-        "high": _rounded(wide_high if wide_high > wide_low else wide_low + step),
-        "impute": _rounded(float(np.nanmedian(numbers))),
-    }
+def _empty(is_empty: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
+    share = float(is_empty.mean())
+    return {"empty": "centre", **({"missing_share": round(share, 3)} if share >= MANY_EMPTY else {})}
 
 
-def _rounded(number: float) -> float:
-    return float(f"{number:.6g}")
+def _range(known: Matrix64) -> tuple[float, float]:
+    """Return a rounded range of quantiles, that of all numbers if the quantiles are one number."""
+    beyond = _beyond(RANGE, len(known))
+    low, high = np.quantile(known, [beyond, 1 - beyond], method="nearest")
+    if low == high:
+        low, high = known.min(), known.max()
+    return _rounded(float(low), high - low), _rounded(float(high), high - low)
+
+
+def _beyond(share: float, rows: int) -> float:
+    return min(max(share, ROWS_BEYOND / rows), 0.1)
+
+
+def _rounded_apart(quantiles: Matrix64) -> list[float]:
+    """Round each quantile to about a hundredth of the distance to the nearest different one."""
+    distinct = np.unique(quantiles)
+    gaps = np.diff(distinct)
+    nearest = np.minimum(np.append(gaps, np.inf), np.insert(gaps, 0, np.inf))
+    rounded = {value: _rounded(value, gap) for value, gap in zip(distinct, nearest, strict=True)}
+    return [rounded[value] for value in quantiles]
+
+
+def _rounded(number: float, scale: float) -> float:
+    """Round to two digits of ``scale``."""
+    if not (scale > 0 and math.isfinite(scale)):
+        return float(number)
+    digits = 1 - math.floor(math.log10(scale))
+    return float(round(number, digits)) + 0.0  # never -0.0
 
 
 def _is_number(text: str) -> bool:
@@ -90,19 +215,11 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _distinct(values: pa.ChunkedArray) -> list[str]:
+def _distinct(values: pa.ChunkedArray, missing: Collection[str]) -> list[str]:
     text = as_text(values)
-    kept = [item for item in pc.unique(text).to_pylist() if item is not None and item not in MISSING_TEXTS]
+    kept = [item for item in pc.unique(text).to_pylist() if item is not None and item not in missing]
     return sorted(kept, key=lambda item: (_sort_number(item), item))
 
 
 def _sort_number(text: str) -> float:
     return float(text) if _is_number(text) else math.inf
-
-
-def _most_frequent(values: pa.ChunkedArray) -> str:
-    counts = pc.value_counts(as_text(values)).to_pylist()
-    known = [
-        entry for entry in counts if entry["values"] is not None and entry["values"] not in MISSING_TEXTS
-    ]
-    return str(max(known, key=lambda entry: (entry["counts"], entry["values"]))["values"])

@@ -5,34 +5,39 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from protocol.table_schema import CategoricalColumn, NumericColumn, Schema
-from user_client.errors import (
-    EmptyFieldError,
-    MissingColumnError,
-    NotANumberError,
-    OutOfRangeError,
-    TableError,
-    UnknownLevelError,
+from protocol.table_schema import (
+    CategoricalColumn,
+    Column,
+    LevelsColumn,
+    NumericColumn,
+    RangeColumn,
+    RanksColumn,
+    Schema,
 )
-
-Matrix64 = NDArray[np.float64]
+from user_client.errors import MissingColumnError, OutOfRangeError, TableError
+from user_client.tables.fields import (
+    Matrix64,
+    as_text,
+    first_row,
+    is_empty,
+    read_levels,
+    read_numbers,
+    refuse_empty,
+)
 
 
 def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
-    """Return the encoded features.
+    """Return the encoded features, each kind of column as docs/protocol.md says.
 
-    A numeric column is mapped linearly from its range to [-1, 1]; a categorical one becomes one 0/1
-    feature per level. Columns that the schema does not name are ignored.
+    Columns that the schema does not name are ignored.
 
     Returns
     -------
@@ -52,17 +57,91 @@ def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
     return encoded
 
 
-def _encode_column(
-    table: pa.Table, column: NumericColumn | CategoricalColumn, missing: Sequence[str], out: Matrix64
-) -> None:
+def _encode_column(table: pa.Table, column: Column, missing: Sequence[str], out: Matrix64) -> None:
+    """Write the features of one column."""
     values = _column(table, column.name)
     with _readable(column.name):
         if isinstance(column, NumericColumn):
-            out[:, 0] = _numeric(values, column, missing)
+            _encode_numeric(values, column, missing, out)
+        elif isinstance(column, CategoricalColumn):
+            _encode_categorical(values, column, missing, out)
         else:
-            numbers = _levels(values, column.name, column.levels, column.impute, missing)
-            out[:] = 0
-            out[np.arange(len(numbers)), numbers] = 1
+            _encode_centred(values, column, missing, out)
+
+
+def _encode_numeric(
+    values: pa.ChunkedArray, column: NumericColumn, missing: Sequence[str], out: Matrix64
+) -> None:
+    numbers, empty = read_numbers(values, column.name, missing)
+    if column.impute is None:
+        refuse_empty(column.name, empty)
+    else:
+        numbers[empty] = column.impute
+    outside = (numbers < column.low) | (numbers > column.high)
+    if outside.any() and column.out_of_range == "refuse":
+        raise OutOfRangeError(column.name, first_row(outside), column.low, column.high)
+    numbers = numbers.clip(column.low, column.high)
+    out[:, 0] = 2 * ((numbers - column.low) / (column.high - column.low)) - 1
+
+
+def _encode_categorical(
+    values: pa.ChunkedArray, column: CategoricalColumn, missing: Sequence[str], out: Matrix64
+) -> None:
+    chosen, empty = read_levels(values, column.name, column.levels, missing)
+    if column.impute is None:
+        refuse_empty(column.name, empty)
+    else:
+        chosen[empty] = column.levels.index(column.impute)
+    out[:] = 0
+    out[np.arange(len(chosen)), chosen] = 1
+
+
+def _encode_centred(
+    values: pa.ChunkedArray,
+    column: RanksColumn | RangeColumn | LevelsColumn,
+    missing: Sequence[str],
+    out: Matrix64,
+) -> None:
+    features = out[:, : column.value_width]
+    if isinstance(column, LevelsColumn):
+        chosen, empty = read_levels(values, column.name, column.levels, missing)
+        features[:] = -np.array(column.shares)
+        features[np.arange(len(chosen)), chosen] += 1
+        features *= column.weight
+    else:
+        numbers, empty = read_numbers(values, column.name, missing)
+        features[:, 0] = (
+            ranks(numbers, column.quantiles)
+            if isinstance(column, RanksColumn)
+            else _in_range(numbers, column)
+        )
+    if column.empty == "refuse":
+        refuse_empty(column.name, empty)
+    features[empty] = 0
+    if column.missing_share is not None:
+        out[:, -1] = empty - column.missing_share
+
+
+def ranks(numbers: Matrix64, quantiles: Sequence[float]) -> Matrix64:
+    """Return the rank of each number among quantiles in ascending order, from -1 to 1; a NaN stays one.
+
+    A number that equals several quantiles has the middle of their ranks, and one between two quantiles is
+    placed linearly between them.
+    """
+    known = np.array(quantiles)
+    inside = numbers.clip(known[0], known[-1])
+    below = np.searchsorted(known, inside, "left")
+    up_to = np.searchsorted(known, inside, "right")
+    upper = below.clip(1, len(known) - 1)
+    step = known[upper] - known[upper - 1]
+    # where the step is zero, the number equals quantiles and the quotient is not used
+    between = upper - 1 + (inside - known[upper - 1]) / np.where(step > 0, step, 1)
+    position = np.where(up_to > below, (below + up_to - 1) / 2, between)
+    return np.asarray(2 * position / (len(known) - 1) - 1)
+
+
+def _in_range(numbers: Matrix64, column: RangeColumn) -> Matrix64:
+    return 2 * (numbers.clip(column.low, column.high) - column.centre) / (column.high - column.low)
 
 
 def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger[Any]]:
@@ -70,8 +149,15 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger
     label = schema.label_column
     values = _column(table, label.name)
     with _readable(label.name):
-        numbers = _levels(values, label.name, label.classes, None, schema.missing)
+        numbers, empty = read_levels(values, label.name, label.classes, schema.missing)
+    refuse_empty(label.name, empty)
     return numbers.astype(label.wire_dtype)
+
+
+def with_labels(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return the rows whose label is not empty."""
+    labels = text_of(table, schema.label_column.name)
+    return table.filter(pa.chunked_array([pa.array(~is_empty(labels, schema.missing))]))
 
 
 def misfits(table: pa.Table, schema: Schema) -> list[TableError]:
@@ -112,98 +198,3 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     if len(found) > 1:
         raise TableError(f"column '{name}' is in the table more than once")
     return table.column(found[0])
-
-
-def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return every value as text without surrounding spaces; nulls stay nulls."""
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    return pc.utf8_trim_whitespace(values.cast(pa.string()))
-
-
-def _first(mask: NDArray[np.bool_]) -> int:
-    return int(mask.argmax()) + 1
-
-
-def _missing(text: pa.ChunkedArray, missing: Sequence[str]) -> NDArray[np.bool_]:
-    listed = pc.is_in(text, value_set=pa.array(list(missing), pa.string()))
-    return np.asarray(pc.or_(pc.is_null(text), listed).to_numpy(), dtype=np.bool_)
-
-
-def _numeric(values: pa.ChunkedArray, column: NumericColumn, missing: Sequence[str]) -> Matrix64:
-    numbers, empty = as_numbers(values, missing)
-    unreadable = ~empty & ~np.isfinite(numbers)
-    if unreadable.any():
-        raise NotANumberError(column.name, _first(unreadable))
-    if empty.any():
-        if column.impute is None:
-            raise EmptyFieldError(column.name, _first(empty))
-        numbers[empty] = column.impute
-    outside = (numbers < column.low) | (numbers > column.high)
-    if outside.any() and column.out_of_range == "refuse":
-        raise OutOfRangeError(column.name, _first(outside), column.low, column.high)
-    numbers = numbers.clip(column.low, column.high)
-    return 2 * ((numbers - column.low) / (column.high - column.low)) - 1
-
-
-def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix64, NDArray[np.bool_]]:
-    """Return a column as float64, and a mask of its empty fields: a null, a NaN or a code for missing.
-
-    Both an empty field and a field that is not a number are NaN in the result.
-    """
-    codes = [code for code in map(_number, missing) if not math.isnan(code)]
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-        empty = np.isnan(numbers) | np.isin(numbers, codes)
-        numbers[empty] = math.nan
-        return numbers, empty
-    if not codes and (found := _finite(values)) is not None:
-        return found, np.zeros(len(found), dtype=np.bool_)
-    text = as_text(values)
-    empty = _missing(text, missing)
-    blanked = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(None, pa.string()), text)
-    try:
-        return np.array(pc.cast(blanked, pa.float64()).to_numpy(), dtype=np.float64), empty
-    except pa.ArrowInvalid:
-        return np.array([_number(item) for item in blanked.to_pylist()]), empty
-
-
-def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
-    """Return a text column as numbers if all its fields are finite numbers, which is the usual case."""
-    if not pa.types.is_string(values.type):
-        return None
-    try:
-        numbers: Matrix64 = pc.cast(values, pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        return None
-    return numbers if np.isfinite(numbers).all() else None
-
-
-def _number(text: str | None) -> float:
-    """Return a text as a number, NaN if it is none. Unlike `float`, this refuses 1_000."""
-    try:
-        return float(text) if text is not None and "_" not in text else math.nan
-    except ValueError:
-        return math.nan
-
-
-def _levels(
-    values: pa.ChunkedArray,
-    name: str,
-    levels: Sequence[str],
-    impute: str | None,
-    missing: Sequence[str],
-) -> NDArray[np.int64]:
-    """Return the index of each value's level; raises `EmptyFieldError` or `UnknownLevelError`."""
-    text = as_text(values)
-    found = pc.fill_null(pc.index_in(text, value_set=pa.array(list(levels), pa.string())), -1)
-    numbers = np.array(found.to_numpy(), dtype=np.int64)
-    unknown = numbers < 0
-    if unknown.any():
-        empty = _missing(text, missing) & unknown
-        if (unknown & ~empty).any():
-            raise UnknownLevelError(name, _first(unknown & ~empty), len(levels))
-        if impute is None:
-            raise EmptyFieldError(name, _first(empty))
-        numbers[empty] = levels.index(impute)
-    return numbers

@@ -65,7 +65,7 @@ draft() {
   while IFS= read -r word; do
     set -- "$@" "$word"
   done </desk/draft-options
-  say odc terms draft /desk/dictionary.csv "$@" --out-of-range clip --out /desk/terms.toml --force
+  say odc terms draft /desk/dictionary.csv "$@" --out /desk/terms.toml --force
   cp /desk/terms.toml /drops/analyst/terms.toml.part
   mv /drops/analyst/terms.toml.part /drops/analyst/terms.toml
 }

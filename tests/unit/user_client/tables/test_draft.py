@@ -12,104 +12,183 @@ from protocol.errors import InputError
 from protocol.table_schema import Schema
 from user_client.errors import MissingColumnError
 from user_client.tables import draft_schema, encode_labels, encode_rows
-from user_client.tables.draft import MAX_DRAFT_LEVELS
+from user_client.tables.draft import MAX_DRAFT_LEVELS, QUANTILES
 
 LABELS = ["no", "yes"]
 
 
+def with_label(**columns: Any) -> pa.Table:
+    rows = len(next(iter(columns.values())))
+    return pa.table({**columns, "y": [LABELS[index % 2] for index in range(rows)]})
+
+
 def draft(values: Any, **options: Any) -> dict[str, Any]:
     """Return the draft of one column."""
-    labels = [LABELS[index % 2] for index in range(len(values))]
-    (column,) = draft_schema(pa.table({"x": values, "y": labels}), "y", **options)["columns"]
+    (column,) = draft_schema(with_label(x=values), "y", **options).content["columns"]
     return dict(column)
 
 
-def test_a_column_of_numbers_is_numeric() -> None:
-    assert draft(["2", "4", "12"]) == {
-        "kind": "numeric",
-        "name": "x",
-        "low": 1.0,  # lower by a tenth of the width of 10, rounded to the second digit
-        "high": 13.0,
-        "impute": 4.0,
-        "out_of_range": "refuse",
-    }
+def encoded(values: Any, **options: Any) -> np.ndarray:
+    """Return one column, encoded by its own draft."""
+    table = with_label(x=values)
+    schema = Schema.model_validate(draft_schema(table, "y", **options).content, strict=False)
+    return encode_rows(table, schema)
 
 
-def test_the_exact_extremes_are_not_shown() -> None:
-    found = draft([17.377, 30.1, 83.991])
-    assert found["low"] < 17.377
-    assert found["high"] > 83.991
-    assert (found["low"], found["high"]) == (10.0, 91.0)
+class TestNumbers:
+    def test_become_ranks_among_quantiles(self) -> None:
+        found = draft(np.arange(1001.0))
+        assert (found["kind"], len(found["quantiles"])) == ("ranks", QUANTILES)
+        np.testing.assert_allclose(found["quantiles"][1:-1], np.arange(50, 1000, 50), atol=1)
+
+    def test_of_any_distribution_are_spread_evenly(self) -> None:
+        values = np.exp(3 * np.random.default_rng(0).standard_normal(4000))
+        (column,) = encoded(values).T
+        shares, _ = np.histogram(column, bins=10, range=(-1, 1))
+        np.testing.assert_allclose(shares / len(values), 0.1, atol=0.02)
+
+    @pytest.mark.parametrize("encoding", ["ranks", "ranges", "plain"])
+    def test_never_show_the_value_of_an_extreme_row(self, encoding: Any) -> None:
+        values = np.array([-987.6543, *np.linspace(0, 1, 200), 876.54321])
+        column = draft(values, encoding=encoding)
+        shown = column.get("quantiles") or [column["low"], column["high"]]
+        assert min(shown) >= 0
+        assert max(shown) <= 1
+
+    def test_become_a_centred_place_in_a_range_of_quantiles(self) -> None:
+        values = np.exp(np.random.default_rng(0).standard_normal(1000))
+        found = draft(values, encoding="ranges")
+        assert found["kind"] == "range"
+        np.testing.assert_allclose([found["low"], found["high"]], np.quantile(values, [0.01, 0.99]), rtol=0.2)
+        assert abs(encoded(values, encoding="ranges").mean()) < 0.02
+
+    def test_can_have_the_form_of_the_papers(self) -> None:
+        found = draft(np.arange(101.0), encoding="plain")
+        assert found == {
+            "kind": "numeric",
+            "name": "x",
+            "low": 2.0,
+            "high": 98.0,
+            "impute": 50.0,
+            "out_of_range": "clip",
+        }
+
+    @pytest.mark.parametrize("empty", ["", "?", "NA", None, "nan", "-999"])
+    def test_that_are_missing_count_as_the_centre(self, empty: str | None) -> None:
+        values = [*map(str, range(99)), empty]
+        assert draft(values, missing=["-999"])["empty"] == "centre"
+        assert encoded(values, missing=["-999"])[-1] == 0
+
+    def test_that_are_often_missing_get_a_feature_for_that(self) -> None:
+        values = [None, *np.arange(9.0)] * 4
+        assert draft(values)["missing_share"] == 0.1
+        np.testing.assert_allclose(encoded(values)[:2, 1], [0.9, -0.1])
+
+    @pytest.mark.parametrize("rare", [1, 3])
+    def test_that_are_nearly_all_the_same_are_kept(self, rare: int) -> None:
+        values = [0.0] * 997 + [5.0] * rare
+        (column,) = encoded(values).T
+        assert len(np.unique(column)) == 2
+
+    def test_of_two_values_become_two_features_values_one_apart(self) -> None:
+        values = [0] * 70 + [1] * 30
+        np.testing.assert_allclose(np.diff(np.unique(encoded(values))), 1, atol=0.05)
 
 
-def test_numbers_that_are_never_negative_get_no_negative_range() -> None:
-    assert draft([0.0, 1.0, 2.0])["low"] == 0
+class TestCategories:
+    def test_are_centred_by_their_shares(self) -> None:
+        values = ["b", "a", "b", ""] * 10
+        assert draft(values) == {
+            "kind": "levels",
+            "name": "x",
+            "levels": ["a", "b"],
+            "shares": [0.333, 0.667],
+            "weight": 0.866,  # so that its variance of 0.444 becomes a third
+            "empty": "centre",
+            "missing_share": 0.25,
+        }
+
+    def test_have_together_no_more_variance_than_ranks(self) -> None:
+        values = [f"level {index}" for index in range(20)] * 50
+        assert encoded(values).var(axis=0).sum() == pytest.approx(1 / 3, rel=0.01)
+
+    def test_can_have_the_form_of_the_papers(self) -> None:
+        found = draft(["b", "a", "b", ""], encoding="plain")
+        assert found == {"kind": "categorical", "name": "x", "levels": ["a", "b"], "impute": "b"}
+
+    def test_may_be_numbers_if_a_person_says_so(self) -> None:
+        assert draft([3, 1, 2, 1], categories=["x"])["levels"] == ["1", "2", "3"]
+
+    def test_with_words_among_numbers_list_the_numbers_first(self) -> None:
+        assert draft(["10", "9", "other"])["levels"] == ["9", "10", "other"]
+
+    def test_of_too_many_levels_are_refused_with_a_hint(self) -> None:
+        values = [f"name {index}" for index in range(MAX_DRAFT_LEVELS + 1)] * 2
+        with pytest.raises(InputError, match="--exclude x"):
+            draft(values)
+
+    def test_of_as_many_levels_as_allowed_are_drafted(self) -> None:
+        values = [f"name {index}" for index in range(MAX_DRAFT_LEVELS)]
+        assert len(draft(values)["levels"]) == MAX_DRAFT_LEVELS
 
 
-def test_negative_numbers_get_a_wider_range_on_both_sides() -> None:
-    found = draft([-20, -10, -5])
-    assert found["low"] < -20
-    assert found["high"] > -5
+class TestRemarks:
+    def remarks(self, **columns: Any) -> list[str]:
+        rows = len(next(iter(columns.values())))
+        return draft_schema(with_label(other=np.sin(np.arange(rows)), **columns), "y").remarks
 
+    @pytest.mark.parametrize("values", [[7] * 40, ["same"] * 40, [None] * 40, [""] * 40])
+    def test_a_constant_column_is_left_out_and_named(self, values: Any) -> None:
+        found = draft_schema(with_label(x=values, other=range(40)), "y")
+        assert [column["name"] for column in found.content["columns"]] == ["other"]
+        assert "x: has the same value everywhere" in found.remarks[0]
 
-def test_a_constant_column_gets_a_range() -> None:
-    for value in (5, -5, 0, 0.7, 123456789.0):
-        found = draft([value, value])
-        assert found["low"] <= value <= found["high"]
-        assert found["low"] < found["high"]
+    @pytest.mark.parametrize("code", [-999, 9999, -1e0 * 99])
+    def test_a_code_for_missing_is_named(self, code: float) -> None:
+        (found,) = self.remarks(x=[*np.linspace(0, 20, 37), code, code, code])
+        assert f"x: {code:g} stands in 3 rows" in found
+        assert f"--missing {code:g}" in found
 
+    def test_a_number_at_the_end_of_its_range_is_no_code(self) -> None:
+        assert not self.remarks(x=np.linspace(0, 99, 40))
 
-@pytest.mark.parametrize("empty", ["", "?", "NA", None, "nan"])
-def test_the_median_stands_in_for_empty_numbers(empty: str | None) -> None:
-    found = draft(["1", "2", "9", empty])
-    assert (found["kind"], found["impute"]) == ("numeric", 2.0)
+    def test_whole_numbers_that_may_be_categories_are_named(self) -> None:
+        (found,) = self.remarks(x=[1, 1, 2, 2, 3, 3, 4, 4] * 5)
+        assert "--category x" in found
 
+    def test_a_heavy_tail_is_named(self) -> None:
+        (found,) = self.remarks(x=np.exp(3 * np.random.default_rng(0).standard_normal(400)))
+        assert "x: has a heavy tail" in found
 
-def test_numbers_in_a_parquet_column_with_gaps_are_numeric() -> None:
-    assert draft(pa.array([1.0, float("nan"), None, 3.0]))["kind"] == "numeric"
+    @pytest.mark.parametrize("values", [[0.25, 0.75] * 20, ["a", "b"] * 20])
+    def test_a_column_that_alone_predicts_the_label_is_named(self, values: Any) -> None:
+        (found,) = self.remarks(x=values)
+        assert "predicts the label alone (ROC-AUC 100.0 %)" in found
+        assert "--exclude x" in found
 
-
-def test_the_choice_for_numbers_out_of_range_is_passed_on() -> None:
-    assert draft([1, 2], out_of_range="clip")["out_of_range"] == "clip"
-
-
-def test_a_column_of_words_is_categorical() -> None:
-    assert draft(["b", "a", "b", ""]) == {
-        "kind": "categorical",
-        "name": "x",
-        "levels": ["a", "b"],
-        "impute": "b",
-    }
-
-
-def test_words_among_numbers_make_a_category_that_lists_numbers_first() -> None:
-    assert draft(["10", "9", "other"])["levels"] == ["9", "10", "other"]
-
-
-@pytest.mark.parametrize("count", [1, MAX_DRAFT_LEVELS + 1])
-def test_a_column_that_is_no_feature_is_refused_with_a_hint(count: int) -> None:
-    values = [f"name {index}" for index in range(count)] * 2
-    with pytest.raises(InputError, match="--exclude x"):
-        draft(values)
-
-
-def test_as_many_levels_as_allowed_are_drafted() -> None:
-    assert len(draft([f"name {index}" for index in range(MAX_DRAFT_LEVELS)])["levels"]) == MAX_DRAFT_LEVELS
-
-
-def test_a_column_of_empty_fields_is_refused() -> None:
-    with pytest.raises(InputError, match="0 distinct"):
-        draft(["", "", ""])
+    def test_an_ordinary_column_gets_none(self) -> None:
+        rng = np.random.default_rng(0)
+        assert not self.remarks(x=rng.standard_normal(400), c=rng.choice(["a", "b", "c"], 400))
 
 
 def test_an_excluded_column_is_left_out() -> None:
-    rows = pa.table({"name": ["p", "q"], "x": [1, 2], "y": LABELS})
-    found = draft_schema(rows, "y", ["name"])
-    assert [column["name"] for column in found["columns"]] == ["x"]
+    found = draft_schema(with_label(name=["p", "q"], x=[1, 2]), "y", ["name"])
+    assert [column["name"] for column in found.content["columns"]] == ["x"]
+
+
+@pytest.mark.parametrize("options", [{"exclude": ["z"]}, {"categories": ["z"]}])
+def test_a_column_that_is_not_in_the_table_is_an_error(options: Any) -> None:
+    with pytest.raises(MissingColumnError, match="z"):
+        draft_schema(with_label(x=[1, 2]), "y", **options)
+
+
+def test_a_table_without_a_column_to_predict_from_is_refused() -> None:
+    with pytest.raises(InputError, match="no column is left"):
+        draft_schema(with_label(x=[1, 1]), "y")
 
 
 def test_the_classes_are_the_labels_that_are_not_empty() -> None:
-    found = draft_schema(pa.table({"x": [1, 2, 3], "y": ["2", "10", ""]}), "y")
+    found = draft_schema(pa.table({"x": [1, 2, 3], "y": ["2", "10", ""]}), "y").content
     assert found["label_column"] == {"name": "y", "classes": ["2", "10"]}
 
 
@@ -123,16 +202,17 @@ def test_a_missing_label_column_is_refused() -> None:
         draft_schema(pa.table({"x": [1]}), "y")
 
 
+@pytest.mark.parametrize("encoding", ["ranks", "ranges", "plain"])
 @given(
-    st.lists(st.floats(-1e12, 1e12, allow_subnormal=False), min_size=2, max_size=30),
-    st.lists(st.sampled_from(["a", "b", "NA"]), min_size=30, max_size=30),
+    numbers=st.lists(st.floats(-1e12, 1e12, allow_subnormal=False), min_size=2, max_size=30),
+    words=st.lists(st.sampled_from(["a", "b", "NA"]), min_size=30, max_size=30),
 )
-def test_a_draft_is_valid_and_fits_its_own_table(numbers: list[float], words: list[str]) -> None:
+def test_a_draft_is_valid_and_fits_its_own_table(
+    encoding: Any, numbers: list[float], words: list[str]
+) -> None:
     rows = len(numbers)
-    categories = ["a", "b", *words][:rows]
-    labels = [LABELS[index % 2] for index in range(rows)]
-    made = pa.table({"x": numbers, "c": categories, "y": labels})
-    schema = Schema.model_validate(draft_schema(made, "y"), strict=False)
-    encoded = encode_rows(made, schema)
-    assert np.abs(encoded).max() <= 1
+    made = with_label(x=numbers, c=["a", "b", *words][:rows])
+    schema = Schema.model_validate(draft_schema(made, "y", encoding=encoding).content, strict=False)
+    features = encode_rows(made, schema)
+    assert np.abs(features).max() <= 2
     assert len(encode_labels(made, schema)) == rows

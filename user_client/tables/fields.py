@@ -1,0 +1,115 @@
+"""The fields of one column, as text, as numbers or as numbers of levels.
+
+Errors name a row and a column, never a value. Rows are counted from 1, as people count below the header.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from user_client.errors import EmptyFieldError, NotANumberError, UnknownLevelError
+
+Matrix64 = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return every value as text without surrounding spaces; nulls stay nulls."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    return pc.utf8_trim_whitespace(values.cast(pa.string()))
+
+
+def read_numbers(values: pa.ChunkedArray, name: str, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
+    """Return a column as numbers, and a mask of its empty fields; raises `NotANumberError`."""
+    numbers, empty = as_numbers(values, missing)
+    unreadable = ~empty & ~np.isfinite(numbers)
+    if unreadable.any():
+        raise NotANumberError(name, first_row(unreadable))
+    return numbers, empty
+
+
+def read_levels(
+    values: pa.ChunkedArray,
+    name: str,
+    levels: Sequence[str],
+    missing: Sequence[str],
+) -> tuple[NDArray[np.int64], Mask]:
+    """Return the index of each value's level, and a mask of the empty fields; raises `UnknownLevelError`.
+
+    A text that is a level is that level, even if it also stands for an empty field. The index of an empty
+    field means nothing.
+    """
+    text = as_text(values)
+    found = pc.fill_null(pc.index_in(text, value_set=pa.array(list(levels), pa.string())), -1)
+    numbers = np.array(found.to_numpy(), dtype=np.int64)
+    empty = numbers < 0
+    if empty.any():
+        unknown = empty & ~is_empty(text, missing)
+        if unknown.any():
+            raise UnknownLevelError(name, first_row(unknown), len(levels))
+    return numbers, empty
+
+
+def refuse_empty(name: str, empty: Mask) -> None:
+    """Raise `EmptyFieldError` if a field is empty."""
+    if empty.any():
+        raise EmptyFieldError(name, first_row(empty))
+
+
+def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
+    """Return a column as float64, and a mask of its empty fields: a null, a NaN or a code for missing.
+
+    Both an empty field and a field that is not a number are NaN in the result.
+    """
+    codes = [code for code in map(_number, missing) if not math.isnan(code)]
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        empty = np.isnan(numbers) | np.isin(numbers, codes)
+        numbers[empty] = math.nan
+        return numbers, empty
+    if not codes and (found := _finite(values)) is not None:
+        return found, np.zeros(len(found), dtype=np.bool_)
+    text = as_text(values)
+    empty = is_empty(text, missing)
+    blanked = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(None, pa.string()), text)
+    try:
+        return np.array(pc.cast(blanked, pa.float64()).to_numpy(), dtype=np.float64), empty
+    except pa.ArrowInvalid:
+        return np.array([_number(item) for item in blanked.to_pylist()]), empty
+
+
+def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
+    """Return a text column as numbers if all its fields are finite numbers, which is the usual case."""
+    if not pa.types.is_string(values.type):
+        return None
+    try:
+        numbers: Matrix64 = pc.cast(values, pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def _number(text: str | None) -> float:
+    """Return a text as a number, NaN if it is none. Unlike `float`, this refuses 1_000."""
+    try:
+        return float(text) if text is not None and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
+
+
+def is_empty(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:
+    """Return a mask of the texts that are null or stand for an empty field."""
+    listed = pc.is_in(text, value_set=pa.array(list(missing), pa.string()))
+    return np.asarray(pc.or_(pc.is_null(text), listed).to_numpy(), dtype=np.bool_)
+
+
+def first_row(mask: Mask) -> int:
+    """Return the number of the first row of a mask, counted from 1."""
+    return int(mask.argmax()) + 1
