@@ -40,6 +40,8 @@ LEAD, HOSPITAL = "lead-hospital", "hospital-a"
 PASSPHRASE = "correct horse battery"
 URL = "https://analyst:8443"
 COLUMNS = ("x0", "x1", "x2")
+SVM = {"kind": "svm", "inverse_penalty": 10.0}
+"""A model that contains rows: terms with it need a consent of their own."""
 
 
 def draft(**changed: Any) -> dict[str, Any]:
@@ -174,3 +176,8 @@ class Consortium:
 
     def json_of(self, session: Session, name: str) -> Any:
         return json.loads((self.directory_of(session) / name).read_text())
+
+
+def answer_instead(monkeypatch: pytest.MonkeyPatch, session: Session, data: bytes) -> None:
+    """Let the analyst relay other bytes than it should."""
+    monkeypatch.setattr(session.connection, "ask", lambda *_, **__: httpx.Response(200, content=data))
