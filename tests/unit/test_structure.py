@@ -1,4 +1,4 @@
-"""Files of tests stand alone: what two of them need is in tests/harness, never in a test or a benchmark."""
+"""Every file has a subject and stays short; files of tests share through tests/harness alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TESTS = REPOSITORY / "tests"
+PACKAGES = (
+    "protocol",
+    "metering",
+    "runtime",
+    "analyst_server",
+    "user_client",
+    "odc_demo",
+    "benchmarks",
+    "tests",
+)
+MAX_LINES = 450
+"""A longer file has a second subject, which deserves a file and a name of its own."""
 SHARED = ("tests.harness", "tests.vectors")
 """What a file of tests may import from the tests."""
 
@@ -36,6 +48,16 @@ def wrong_imports(source: str) -> list[str]:
         if any(is_within(name, package) for package in ("benchmarks", "examples"))
         or (is_within(name, "tests") and not any(is_within(name, package) for package in SHARED))
     ]
+
+
+def test_every_package_is_measured() -> None:
+    assert {path.parent.name for path in REPOSITORY.glob("*/__init__.py")} == set(PACKAGES)
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "deploy"])
+def test_no_file_is_too_long(folder: str) -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in (REPOSITORY / folder).rglob("*.py")}
+    assert {str(path): lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
 
 
 @pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))
