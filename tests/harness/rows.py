@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from sqlalchemy import Connection, Engine, event
 
 from analyst_server.store import Collaboration, Records, Uplink
 
@@ -43,3 +47,19 @@ def put(records: Records, *rows: Any) -> None:
 def get(records: Records, number: int = 1) -> Collaboration | None:
     with records.begin() as unit:
         return unit.collaboration(f"{number:032x}")
+
+
+@contextmanager
+def connection_of(records: Records) -> Iterator[Connection]:
+    """Open a transaction, and yield the connection that the records take for it."""
+    opened: list[Connection] = []
+
+    def note(connection: Connection) -> None:
+        opened.append(connection)
+
+    event.listen(Engine, "engine_connect", note)
+    try:
+        with records.begin():
+            yield opened[0]
+    finally:
+        event.remove(Engine, "engine_connect", note)

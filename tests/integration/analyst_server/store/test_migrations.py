@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,11 +19,11 @@ from analyst_server.store.tables import Base
 from protocol.codec import encode
 from protocol.envelope import Signed
 from protocol.ledger import LedgerEntry, check_chain
-from tests.harness.rows import collaboration, get, put, uplink
+from tests.harness.rows import collaboration, connection_of, get, put, uplink
 
 
 def test_the_migrations_make_the_tables_of_the_code(records: Records) -> None:
-    with records._engine.connect() as connection:
+    with connection_of(records) as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
 
 
@@ -55,7 +57,8 @@ def test_a_migrated_database_is_found_again(tmp_path: Path) -> None:
 
 
 def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None:
-    records = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
+    path = tmp_path / "odc.sqlite"
+    records = Records(f"sqlite:///{path}")
     records.migrate("0003")
     signed_acceptance = encode(Signed(kind="k", payload=b"acceptance", certificate=b"c", signature=b"s"))
     steps = [
@@ -77,12 +80,11 @@ def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None
             anchor_commitment=b"a" * 32,
         ),
     )
-    with records._engine.begin() as connection:
-        for event, party, at, state in steps:
-            connection.exec_driver_sql(
-                "INSERT INTO history (collaboration_id, event, party, at, state) VALUES (?, ?, ?, ?, ?)",
-                (f"{1:032x}", event, party, at, state),
-            )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany(
+            "INSERT INTO history (collaboration_id, event, party, at, state) VALUES (?, ?, ?, ?, ?)",
+            [(f"{1:032x}", *step) for step in steps],
+        )
     records.migrate()
     with records.begin() as unit:
         rows = unit.ledger(f"{1:032x}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
@@ -13,7 +15,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from analyst_server.store import Member, Records, Unit
 from analyst_server.store import records as records_module
 from protocol.states import State
-from tests.harness.rows import collaboration, get, put
+from tests.harness.rows import collaboration, connection_of, get, put
 
 LIMIT_S = 30
 """Longer than any of this takes; it only ends a test that would hang."""
@@ -49,16 +51,23 @@ def test_a_file_that_is_no_database_is_not_waited_for(
         pass
 
 
-def test_a_disk_that_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing:
-        def execute(self, _pragma: str) -> None:
-            error = sqlite3.OperationalError("disk I/O error")
-            error.sqlite_errorcode = sqlite3.SQLITE_IOERR
-            raise error
+class FailingDisk(sqlite3.Connection):
+    """Opens a file, but cannot give it a write-ahead log."""
 
+    def execute(self, sql: str, /, *rest: Any) -> sqlite3.Cursor:
+        if "journal_mode" not in sql:
+            return super().execute(sql, *rest)
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+
+def test_a_disk_that_fails_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", partial(sqlite3.connect, factory=FailingDisk))
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
-    with pytest.raises(sqlite3.OperationalError, match="disk"):
-        records_module._keep_a_write_ahead_log(Failing())  # type: ignore[arg-type]  # as far as it is used
+    opened = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
+    with pytest.raises(OperationalError, match="disk I/O error"), opened.begin():
+        pass
 
 
 # transactions
@@ -196,7 +205,7 @@ def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_commit_is_on_the_disk_before_it_returns(on_disk: Records) -> None:
-    with on_disk._engine.connect() as connection:
+    with connection_of(on_disk) as connection:
         found = [
             connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys")

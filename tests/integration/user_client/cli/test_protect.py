@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from protocol.errors import InputError
 from runtime.terminal import exit_code
@@ -46,11 +49,10 @@ def test_a_command_derives_a_key_from_the_passphrase_once_or_not_at_all(
     odc: Odc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     derived: list[int] = []
-    derive = passphrase_module._key
 
-    def counted(passphrase: str, salt: bytes, log2_n: int) -> bytes:
-        derived.append(log2_n)
-        return derive(passphrase, salt, log2_n)
+    def counted(*, n: int, **given: Any) -> Scrypt:
+        derived.append(n)
+        return Scrypt(n=n, **given)
 
     def derivations(*words: str, home: str = HOSPITAL) -> int:
         derived.clear()
@@ -58,7 +60,7 @@ def test_a_command_derives_a_key_from_the_passphrase_once_or_not_at_all(
         return len(derived)
 
     odc.consortium.until_accepted()
-    monkeypatch.setattr(passphrase_module, "_key", counted)
+    monkeypatch.setattr(passphrase_module, "Scrypt", counted)
     assert derivations("status") == 0
     for home in (HOSPITAL, LEAD):
         odc("protect", home=home)

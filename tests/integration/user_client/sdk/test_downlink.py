@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import get_args
 
 import numpy as np
@@ -19,9 +18,8 @@ from protocol.errors import (
     TruncatedError,
     TrustError,
 )
-from protocol.operations import FETCH_DOWNLINK
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
-from tests.harness.in_process import HOSPITAL, SVM, Consortium, rows
+from tests.harness.in_process import HOSPITAL, SVM, Consortium, downlink_bytes, replay, rows
 from user_client.custody.round_directory import BASIS_FILE
 from user_client.errors import NotPreparedError
 
@@ -128,11 +126,6 @@ def test_the_downlink_of_another_party_is_refused(
         consortium.hospital_round.receive()
 
 
-def downlink_bytes(consortium: Consortium) -> bytes:
-    with consortium.hospital.connection.stream(FETCH_DOWNLINK, collaboration_id=consortium.id) as pieces:
-        return b"".join(pieces)
-
-
 @pytest.mark.parametrize("share", [0, 0.1, 0.3, 0.6, 0.8, 0.999])
 def test_a_changed_byte_of_the_downlink_is_seen(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch, share: float
@@ -169,12 +162,6 @@ def test_a_downlink_in_single_bytes_is_read(consortium: Consortium, monkeypatch:
     consortium.until_released()
     replay(monkeypatch, consortium, downlink_bytes(consortium), size=1)
     assert consortium.hospital_round.receive().party == HOSPITAL
-
-
-def replay(monkeypatch: pytest.MonkeyPatch, consortium: Consortium, data: bytes, size: int = 997) -> None:
-    """Let the analyst answer with these bytes, in pieces."""
-    pieces = iter([data[start : start + size] for start in range(0, len(data), size)])
-    monkeypatch.setattr(consortium.hospital.connection, "stream", lambda *_, **__: nullcontext(pieces))
 
 
 def test_predicting_needs_the_downlink(consortium: Consortium) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +19,7 @@ from metering.explanation import downlink_formula_bytes
 from protocol.envelope import decode_stored
 from protocol.errors import DifferentUplinkError, MalformedMessageError, ShapeMismatchError
 from protocol.messages import DownlinkManifest, UplinkManifest
-from protocol.terms import Terms
-from tests.harness.in_process import HOSPITAL, Consortium, rows
+from tests.harness.in_process import HOSPITAL, Consortium, downlink_bytes, replay, rows
 from tests.harness.nri import ANCHOR_ROWS, FROM_A_SEED, LEADS_TO_THE_BASIS, NRI, names
 from user_client.custody.round_directory import BASIS_FILES
 from user_client.sdk import downlink, plain_words, uplink
@@ -159,34 +159,19 @@ def test_a_command_killed_between_model_and_manifest_receives_again(
     assert consortium.hospital_round.own_model().held_out_agreement > 0.5
 
 
-@pytest.mark.parametrize(
-    ("arrays", "error"),
-    [
-        ({"shape": (ANCHOR_ROWS - 1, 2)}, ShapeMismatchError),
-        ({"shape": (ANCHOR_ROWS, 3)}, ShapeMismatchError),
-    ],
-)
+@pytest.mark.parametrize("shape", [(ANCHOR_ROWS - 1, 2), (ANCHOR_ROWS, 3)])
 def test_predictions_of_another_shape_are_refused(
-    consortium: Consortium, arrays: dict[str, Any], error: type[Exception]
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int]
 ) -> None:
-    consortium.until_contributed(**NRI)
-    found = consortium.hospital_round.terms
-    with pytest.raises(error):
-        downlink._check_anchor_predictions(predictions_manifest(found, **arrays), found)
-
-
-def predictions_manifest(found: Terms, **changed: Any) -> DownlinkManifest:
-    spec = {"name": "anchor_predictions", "dtype": "f4", "shape": (ANCHOR_ROWS, 2), "digest": bytes(32)}
-    return DownlinkManifest.model_validate(
-        {
-            "collaboration_id": found.collaboration_id,
-            "terms_digest": bytes(32),
-            "party": HOSPITAL,
-            "uplink_digest": bytes(32),
-            "arrays": ({**spec, **changed},),
-            "model_parameters": 9,
-        },
-    )
+    consortium.until_released(**NRI)
+    sent = downlink_bytes(consortium)
+    (length,) = struct.unpack_from("<I", sent)
+    manifest = manifest_of(consortium, HOSPITAL)
+    predictions = manifest.anchor_predictions.model_copy(update={"shape": shape})
+    signed = consortium.analyst.sign(manifest.model_copy(update={"arrays": (predictions,)}))
+    replay(monkeypatch, consortium, struct.pack("<I", len(signed)) + signed + sent[4 + length :])
+    with pytest.raises(ShapeMismatchError):
+        consortium.hospital_round.receive()
 
 
 def test_a_change_of_basis_is_refused_where_the_terms_have_predictions(
