@@ -65,6 +65,12 @@ def test_a_file_of_tests_imports_no_other_and_no_benchmark(path: Path) -> None:
     assert wrong_imports(path.read_text()) == []
 
 
+@pytest.mark.parametrize("path", sorted((TESTS / "unit").rglob("*.py")), ids=lambda path: path.stem)
+def test_a_unit_test_opens_no_socket(path: Path) -> None:
+    names = set(imported(path.read_text()))
+    assert not [name for name in names for door in ("socket", "uvicorn") if is_within(name, door)]
+
+
 def private_names(source: str) -> list[str]:
     """Return what a file of tests touches although another module, or its object, keeps it to itself."""
     found = [name for name in imported(source) if any(map(is_private, name.split(".")))]
