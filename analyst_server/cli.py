@@ -26,6 +26,7 @@ from protocol import __version__
 from protocol.codec import explain
 from protocol.errors import InputError, UnreadableFileError
 from protocol.invitation import Invitation
+from protocol.operations import Status
 from protocol.terms import ANCHORS, RowType
 from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
 from runtime.files import read_text
@@ -381,12 +382,12 @@ def revoke_token(
     _show({"revoked": token_id}, as_json, lambda _: "revoked")
 
 
-def _line(row: views.Status) -> str:
+def _line(row: Status) -> str:
     done = sum(member["uplink"] == "received" for member in row["members"])
     return f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(row['members'])}  {row['title']}"
 
 
-def _details(row: views.Status) -> str:
+def _details(row: Status) -> str:
     lines = [f"{row['title']}: {row['state']}"]
     if row["failure"]:
         lines.append(f"failed: {row['failure']}")

@@ -15,7 +15,7 @@ Everything else in the project uses documented interfaces. For what follows ther
     those of the answer (``on_response_complete``, ``timeout_keep_alive_handler``, ``shutdown``); used are
     ``app``, ``app_state``, ``scope`` and ``transport``.
 
-tests/unit/metering/test_private_parts.py runs all of it on a real TLS connection and fails when a new
+tests/integration/metering/test_private_parts.py runs all of it on a real TLS connection and fails when a new
 version of a library has moved something.
 """
 

@@ -2,7 +2,8 @@
 
 The analyst builds its routes, access checks, body limits and OpenAPI document from the table; the client
 takes its addresses from it; both sides take the metering kind of a request from it. What is not in the
-table is not served: a new operation begins with its entry here.
+table is not served: a new operation begins with its entry here. `Status` is the JSON answer that both sides
+read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 from protocol import errors
 from protocol.errors import OdcError
@@ -21,6 +22,7 @@ from protocol.limits import (
     MAX_REVOCATION_LIST_BYTES,
     MAX_TOKEN_REQUEST_BYTES,
 )
+from protocol.messages import Role
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 
 JSON: Final = "application/json"
@@ -117,6 +119,40 @@ def _is_id(name: str, value: str) -> bool:
     The meter counts by collaboration, so nothing but the id of one is taken for one.
     """
     return re.fullmatch("[0-9a-f]{32}", value) is not None if name == "collaboration_id" else value != ""
+
+
+class MemberStatus(TypedDict):
+    """What one member has done."""
+
+    party: str
+    accepted: bool
+    anchor_ready: bool
+    uplink: Literal["none", "receiving", "received"]
+    rows: int | None
+    """None until the uplink is received."""
+    downlink: Literal["none", "ready", "fetched"]
+    last_seen_at: int | None
+
+
+class Viewer(TypedDict):
+    """The member who asks."""
+
+    party: str
+    role: Role
+
+
+class Status(TypedDict):
+    """The state of a collaboration: the answer of `COLLABORATION_STATUS`, and what ``--json`` shows."""
+
+    collaboration_id: str
+    title: str
+    state: str
+    members: list[MemberStatus]
+    waiting_for: list[str]
+    """Who has to act next, and with which command."""
+    failure: str | None
+    you: Viewer | None
+    """None for the operator."""
 
 
 _table: list[Operation] = []

@@ -301,7 +301,7 @@ class _Overlap:
 
     def chance(self) -> float:
         """Return the probability that a random span overlaps at least as much."""
-        return _beta_tail(self.value, self.mean, self.variance, self.most)
+        return beta_tail(self.value, self.mean, self.variance, self.most)
 
     def is_distinguishable(self, usual: float) -> bool:
         """Return whether chance is far enough below the typical overlap to suspect this party.
@@ -310,7 +310,7 @@ class _Overlap:
         `MAX_THRESHOLD_FRACTION` of the way to it.
         """
         limit = self.mean + MAX_THRESHOLD_FRACTION * (usual * self.order - self.mean)
-        return _beta_tail(limit, self.mean, self.variance, self.most) <= STRANGER_LEVEL
+        return beta_tail(limit, self.mean, self.variance, self.most) <= STRANGER_LEVEL
 
     def describe(self, usual: float) -> str:
         return (
@@ -333,7 +333,7 @@ class _Overlaps:
         sizes = [self._shapes[other].latent_dim for other in others]
         squared = float(np.mean([[self._overlap(one, other) for one in others] for other in others]))
         order = self._shapes[index].latent_dim
-        mean, variance = _chance_moments(order, self._dimension, float(np.mean(sizes)), squared)
+        mean, variance = chance_moments(order, self._dimension, float(np.mean(sizes)), squared)
         value = float(np.mean([self._overlap(index, other) for other in others]))
         return _Overlap(value, order, mean, variance, float(np.minimum(sizes, order).mean()))
 
@@ -369,7 +369,7 @@ def _may_judge_span(latent_dim: int, dimension: int) -> bool:
     return 2 <= latent_dim <= dimension / 2
 
 
-def _chance_moments(order: int, dimension: int, trace: float, squared: float) -> tuple[float, float]:
+def chance_moments(order: int, dimension: int, trace: float, squared: float) -> tuple[float, float]:
     """Return mean and variance of ``tr(Q.T @ P @ Q)`` for orthonormal Q of a random span.
 
     ``trace`` is tr(P) of a fixed symmetric P, ``squared`` its ``||P||_F ** 2``: integrating the square over
@@ -381,7 +381,7 @@ def _chance_moments(order: int, dimension: int, trace: float, squared: float) ->
     return mean, variance
 
 
-def _beta_tail(value: float, mean: float, variance: float, most: float) -> float:
+def beta_tail(value: float, mean: float, variance: float, most: float) -> float:
     """Return the upper tail of the beta distribution on ``[0, most]`` with this mean and variance."""
     middle, spread = mean / most, variance / most**2
     weight = middle * (1 - middle) / spread - 1

@@ -119,7 +119,7 @@ def list_collaborations(analyst: TheAnalyst, grant: Granted) -> dict[str, Any]:
 
 
 @serve(router, operations.COLLABORATION_STATUS)
-def collaboration_status(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> views.Status:
+def collaboration_status(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> operations.Status:
     """Return the state of a collaboration, and whom it waits for."""
     return views.status(analyst, grant.holder, collaboration_id)
 
@@ -206,35 +206,35 @@ def publish_terms(analyst: TheAnalyst, grant: Granted, collaboration_id: str, bo
 
 
 @serve(router, operations.SEAL)
-def seal(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> views.Status:
+def seal(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> operations.Status:
     """Seal the round now, without the institutions that have sent nothing."""
     rounds.seal(analyst, collaboration_id)
     return views.status(analyst, grant.holder, collaboration_id)
 
 
 @serve(router, operations.RESUME)
-def resume(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> views.Status:
+def resume(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> operations.Status:
     """Compute a failed round again from the sealed uplinks."""
     rounds.resume(analyst, collaboration_id)
     return views.status(analyst, grant.holder, collaboration_id)
 
 
 @serve(router, operations.RELEASE)
-def release(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> views.Status:
+def release(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> operations.Status:
     """Release a round that was held."""
     rounds.release(analyst, collaboration_id)
     return views.status(analyst, grant.holder, collaboration_id)
 
 
 @serve(router, operations.CANCEL)
-def cancel(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> views.Status:
+def cancel(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> operations.Status:
     """End a collaboration before its release, and erase the arrays that were received."""
     end.cancel(analyst, collaboration_id)
     return views.status(analyst, grant.holder, collaboration_id)
 
 
 @serve(router, operations.CLOSE)
-def close(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> views.Status:
+def close(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> operations.Status:
     """End a released collaboration, and erase its uplinks and downlinks."""
     end.close(analyst, collaboration_id)
     return views.status(analyst, grant.holder, collaboration_id)

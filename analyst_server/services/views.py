@@ -7,7 +7,6 @@ The ``viewer`` of these functions is a member, or None for the operator, who see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
 
 from analyst_server.services.analyst import Analyst, find_as_member, find_to_view, stored_terms
 from analyst_server.store import Collaboration, Downlink, LedgerRow, Member, Unit, Uplink
@@ -16,42 +15,8 @@ from protocol.errors import MalformedMessageError, NotFoundError
 from protocol.identity import Identity
 from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage
 from protocol.limits import MAX_LEDGER_PAGE
-from protocol.messages import Role
+from protocol.operations import MemberStatus, Status
 from protocol.states import Event, State
-
-
-class MemberStatus(TypedDict):
-    """What one member has done."""
-
-    party: str
-    accepted: bool
-    anchor_ready: bool
-    uplink: Literal["none", "receiving", "received"]
-    rows: int | None
-    """None until the uplink is received."""
-    downlink: Literal["none", "ready", "fetched"]
-    last_seen_at: int | None
-
-
-class Viewer(TypedDict):
-    """The member who asks."""
-
-    party: str
-    role: Role
-
-
-class Status(TypedDict):
-    """The state of a collaboration, as the REST API and ``--json`` show it."""
-
-    collaboration_id: str
-    title: str
-    state: str
-    members: list[MemberStatus]
-    waiting_for: list[str]
-    """Who has to act next, and with which command."""
-    failure: str | None
-    you: Viewer | None
-    """None for the operator."""
 
 
 def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[Status]:

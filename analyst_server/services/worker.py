@@ -48,7 +48,8 @@ class Worker:
         self._executor: Executor | None = None
         self._poll_s, self._lease_s, self._hold_release = poll_s, lease_s, hold_release
         self._train_on_suspected_rows = train_on_suspected_rows
-        self._owner = uuid.uuid4().hex
+        self.owner = uuid.uuid4().hex
+        """Under this name it holds the lease of a round."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="round-worker")
 
@@ -73,43 +74,44 @@ class Worker:
 
     def _look(self) -> None:
         try:
-            claimed = rounds.claim(self._analyst, self._owner, self._lease_s)
+            claimed = rounds.claim(self._analyst, self.owner, self._lease_s)
             if claimed is not None:
-                self._work(claimed)
+                self.run_round(claimed)
             elif self._executor is None and rounds.are_expected(self._analyst):
                 # loading the libraries takes longer than computing a small round
                 self._pool().submit(load_libraries)
         except Exception:
             log.exception("the round worker continues after an error")
 
-    def _work(self, collaboration_id: str) -> None:
+    def run_round(self, collaboration_id: str) -> None:
+        """Compute a claimed round, and let it fail with the reason if it cannot be computed."""
         log.info("round %s: claimed", collaboration_id[:8])
         try:
             rounds.compute(
                 self._analyst,
                 collaboration_id,
-                self._owner,
+                self.owner,
                 run=partial(self._run_step, collaboration_id),
                 hold_release=self._hold_release,
                 train_on_suspected_rows=self._train_on_suspected_rows,
             )
             log.info("round %s: done", collaboration_id[:8])
         except _StoppedError:
-            rounds.hand_back(self._analyst, collaboration_id, self._owner)
+            rounds.hand_back(self._analyst, collaboration_id, self.owner)
             log.info("round %s: left for the next start", collaboration_id[:8])
         except OdcError as error:
             log.warning("round %s: %s", collaboration_id[:8], error.detail)
         except ValueError as error:  # its text says what is wrong with the data
-            rounds.fail(self._analyst, collaboration_id, self._owner, str(error))
+            rounds.fail(self._analyst, collaboration_id, self.owner, str(error))
         except BrokenProcessPool:
             self._executor = None
             reason = "a compute process ended unexpectedly; it may have run out of memory"
-            rounds.fail(self._analyst, collaboration_id, self._owner, reason)
+            rounds.fail(self._analyst, collaboration_id, self.owner, reason)
         except Exception as error:
             incident = uuid.uuid4().hex[:8]
             log.exception("round %s: incident %s", collaboration_id[:8], incident)
             reason = f"{type(error).__name__}, see incident {incident} in the analyst's log"
-            rounds.fail(self._analyst, collaboration_id, self._owner, reason)
+            rounds.fail(self._analyst, collaboration_id, self.owner, reason)
 
     def _pool(self) -> Executor:
         if self._executor is None:
@@ -127,7 +129,7 @@ class Worker:
                 future.cancel()
                 raise _StoppedError
             if time.monotonic() >= renewed_at + self._lease_s / RENEWALS:
-                rounds.renew(self._analyst, collaboration_id, self._owner, self._lease_s)
+                rounds.renew(self._analyst, collaboration_id, self.owner, self._lease_s)
                 renewed_at = time.monotonic()
         return future.result()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from analyst_server.api.problems import PROBLEM_MEDIA_TYPE
 from analyst_server.app import create_app
@@ -92,6 +92,39 @@ class Api:
 
     def as_party(self, party: str) -> httpx.Client:
         return self.with_pem(shared_member(role_of(party), party).pem.decode())
+
+    def broken_off(
+        self, party: str, path: str, headers: dict[str, str], sent: list[bytes], *, hangs_up: bool
+    ) -> int:
+        """Return the status of a PATCH whose sender hangs up or falls silent before the end of its body."""
+        pem = shared_member(role_of(party), party).pem.decode()
+        scope: Scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "PATCH",
+            "scheme": "https",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+        events: list[Message] = [{"type": "http.request", "body": one, "more_body": True} for one in sent]
+        answered: list[Message] = []
+
+        async def receive() -> Message:
+            if events:
+                return events.pop(0)
+            if not hangs_up:
+                await asyncio.Event().wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            answered.append(message)
+
+        asyncio.run(WithCertificate(self.app, pem)(scope, receive, send))
+        return int(answered[0]["status"])
 
     @property
     def anonymous(self) -> httpx.Client:

@@ -60,21 +60,22 @@ class Pool(Executor):
 
 
 class Watched(Worker):
-    """Says when it has dealt with a round."""
+    """Says when it has dealt with a round; takes the next of its pools when one has died."""
 
-    def __init__(self, world: World, pool: Pool | None = None, **options: Any) -> None:
+    def __init__(self, world: World, *pools: Pool, **options: Any) -> None:
         self.done = threading.Event()
-        self.pool = pool or Pool()
+        self.pool = pools[0] if pools else Pool()
+        unused = iter(pools or [self.pool])
         super().__init__(
             world.analyst,
-            lambda: self.pool,
+            lambda: next(unused),
             lambda executor: executor.shutdown(),
             **{"poll_s": 0.001, "lease_s": 10, "hold_release": False, **options},
         )
 
-    def _work(self, collaboration_id: str) -> None:
+    def run_round(self, collaboration_id: str) -> None:
         try:
-            super()._work(collaboration_id)
+            super().run_round(collaboration_id)
         finally:
             self.done.set()
 

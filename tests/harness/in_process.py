@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from analyst_server.services import prepare as preparation
 from analyst_server.services import rounds
 from analyst_server.settings import Settings
 from protocol.invitation import Invitation
+from protocol.operations import FETCH_DOWNLINK
 from tests.harness.app import InProcess, WithCertificate
 from tests.harness.certificates import NOW
 from tests.harness.world import Clock, new_database
@@ -40,6 +42,8 @@ LEAD, HOSPITAL = "lead-hospital", "hospital-a"
 PASSPHRASE = "correct horse battery"
 URL = "https://analyst:8443"
 COLUMNS = ("x0", "x1", "x2")
+SVM = {"kind": "svm", "inverse_penalty": 10.0}
+"""A model that contains rows: terms with it need a consent of their own."""
 
 
 def draft(**changed: Any) -> dict[str, Any]:
@@ -174,3 +178,20 @@ class Consortium:
 
     def json_of(self, session: Session, name: str) -> Any:
         return json.loads((self.directory_of(session) / name).read_text())
+
+
+def answer_instead(monkeypatch: pytest.MonkeyPatch, session: Session, data: bytes) -> None:
+    """Let the analyst relay other bytes than it should."""
+    monkeypatch.setattr(session.connection, "ask", lambda *_, **__: httpx.Response(200, content=data))
+
+
+def downlink_bytes(consortium: Consortium) -> bytes:
+    """Return what the analyst sends to the hospital when the round is released."""
+    with consortium.hospital.connection.stream(FETCH_DOWNLINK, collaboration_id=consortium.id) as pieces:
+        return b"".join(pieces)
+
+
+def replay(monkeypatch: pytest.MonkeyPatch, consortium: Consortium, data: bytes, size: int = 997) -> None:
+    """Let the analyst answer with these bytes, in pieces."""
+    pieces = iter([data[start : start + size] for start in range(0, len(data), size)])
+    monkeypatch.setattr(consortium.hospital.connection, "stream", lambda *_, **__: nullcontext(pieces))

@@ -21,17 +21,17 @@ class Needles:
     """
 
     def __init__(self, patterns: Mapping[str, bytes]) -> None:
-        self._patterns = dict(patterns)
-        for name, pattern in self._patterns.items():
+        self.patterns = dict(patterns)
+        for name, pattern in self.patterns.items():
             assert len(pattern) >= SHORTEST_BYTES, name
         self._tables = np.zeros((2, 2**16), dtype=np.bool_)
         self._by_key: dict[bytes, list[str]] = {}
-        for name, pattern in self._patterns.items():
+        for name, pattern in self.patterns.items():
             key = pattern[self._middle(pattern) :][:4]
             self._by_key.setdefault(key, []).append(name)
             for table, part in zip(self._tables, np.frombuffer(key, "<u2"), strict=True):
                 table[part] = True
-        self.overlap = max(map(len, self._patterns.values()))
+        self.overlap = max(map(len, self.patterns.values()))
 
     @staticmethod
     def _middle(pattern: bytes) -> int:
@@ -45,7 +45,7 @@ class Needles:
             for index in self._candidates(words):
                 at = start + 2 * int(index)
                 for name in self._by_key.get(data[at : at + 4], ()):
-                    pattern = self._patterns[name]
+                    pattern = self.patterns[name]
                     begin = at - self._middle(pattern)
                     if begin >= 0 and data[begin : begin + len(pattern)] == pattern:
                         found.add(name)

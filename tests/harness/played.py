@@ -16,12 +16,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.serialization import load_der_private_key
 
 from protocol.envelope import SealingKey, anchor_info, derive
 from protocol.messages import SealedAnchor
 from tests.harness.consortium import PASSPHRASE, Consortium, consortium
 from tests.harness.needles import Needles, of_matrix
-from user_client.custody.authority import Authority
+from user_client.custody.passphrase import unlock
 from user_client.sdk import Session
 from user_client.sdk.anchor import open_anchor
 from user_client.secret.expansion import Matrix64
@@ -173,8 +174,9 @@ def needles_of(played: Played) -> Needles:
         secrets[f"join secret {index}"] = bytes.fromhex(secret)
     lead = played.consortium.lead.home
     locked = (lead.consortium_path / "root.locked").read_bytes()
-    root = Authority.unlock(locked, PASSPHRASE, lead.root().certificate)
-    secrets["root key"] = scalar(root._key)
+    root_key = load_der_private_key(unlock(locked, PASSPHRASE), None)
+    assert isinstance(root_key, ec.EllipticCurvePrivateKey)
+    secrets["root key"] = scalar(root_key)
     secrets["locked root key"] = locked[-64:]
     patterns["passphrase"] = PASSPHRASE.encode()
     return Needles({**patterns, **spellings(secrets)})

@@ -33,9 +33,9 @@ def test_the_search_looks_for_every_kind_of_secret(must_stay: Needles) -> None:
         "join secret",
         "root key",
     )
-    assert all(any(kind in name for name in must_stay._patterns) for kind in kinds)
-    assert len(must_stay._patterns) > 400
-    for name, pattern in must_stay._patterns.items():
+    assert all(any(kind in name for name in must_stay.patterns) for kind in kinds)
+    assert len(must_stay.patterns) > 400
+    for name, pattern in must_stay.patterns.items():
         assert must_stay.found_in(b"\x00odd" + pattern + b"\xff") >= {name}
 
 

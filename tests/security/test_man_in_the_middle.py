@@ -27,6 +27,8 @@ from user_client.errors import TlsFailedError
 from user_client.sdk import Session
 from user_client.sdk.session import unix_now
 from user_client.transport import AnalystConnection, Traffic
+from user_client.transport import connection as connection_module
+from user_client.transport.connection import trusting
 
 MESSAGE = b"an acceptance, or an uplink"
 PASSPHRASE = "only this test has this one"
@@ -163,12 +165,12 @@ Call = Callable[[ssl.SSLContext | None], Callable[[], Stranger]]
 
 
 def without_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    def believes_anybody(_self: AnalystConnection) -> ssl.SSLContext:
+    def believes_anybody(_root_pem: str, _revocations: Path | None) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context
 
-    monkeypatch.setattr(AnalystConnection, "_trust", believes_anybody)
+    monkeypatch.setattr(connection_module, "trusting", believes_anybody)
 
 
 @pytest.mark.parametrize("defence", ["on", "off"])
@@ -205,14 +207,13 @@ def test_the_host_name_alone_keeps_a_certificate_of_a_member_out(
     """Off: the name is not compared. Then what it is for, the extended key usage, still stands in the way."""
     send = call(certificate_of_a_member(made))
     if defence == "off":
-        trust = AnalystConnection._trust
 
-        def any_name(self: AnalystConnection) -> ssl.SSLContext:
-            context = trust(self)
+        def any_name(root_pem: str, revocations: Path | None) -> ssl.SSLContext:
+            context = trusting(root_pem, revocations)
             context.check_hostname = False
             return context
 
-        monkeypatch.setattr(AnalystConnection, "_trust", any_name)
+        monkeypatch.setattr(connection_module, "trusting", any_name)
     with pytest.raises(TlsFailedError):
         send()
     got(f"member as server, host name compared: {defence}", messages=0)
@@ -231,14 +232,13 @@ def test_an_older_tls_is_not_spoken(
             send()
         heard = 0
     else:
-        trust = AnalystConnection._trust
 
-        def lenient(self: AnalystConnection) -> ssl.SSLContext:
-            found = trust(self)
+        def lenient(root_pem: str, revocations: Path | None) -> ssl.SSLContext:
+            found = trusting(root_pem, revocations)
             found.minimum_version = ssl.TLSVersion.TLSv1_2
             return found
 
-        monkeypatch.setattr(AnalystConnection, "_trust", lenient)
+        monkeypatch.setattr(connection_module, "trusting", lenient)
         heard = send().read
     got(f"TLS 1.2, TLS 1.3 demanded: {defence}", messages=heard)
     assert heard == (0 if defence == "on" else 1)

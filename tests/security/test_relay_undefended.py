@@ -174,7 +174,7 @@ def test_terms_of_its_own_for_one_member_get_past_a_lead_that_does_not_compare(
             made.lead.round(found).create_anchor()
         numbers = 0
     else:
-        monkeypatch.setattr("user_client.sdk.anchor._verified_acceptances", uncompared)
+        monkeypatch.setattr("user_client.sdk.anchor.verified_acceptances", uncompared)
         with pytest.raises(TermsMismatchError):  # the server of an honest analyst compares, too
             made.lead.round(found).create_anchor()
         drawn = unpack_list((made.lead.home.collaboration(found) / "anchors.odc").read_bytes())
@@ -233,7 +233,7 @@ def test_the_receipt_of_somebody_else_is_believed_only_if_it_is_not_compared(
     b.round(found).prepare(rows(1, 40))
     monkeypatch.setattr("user_client.sdk.uplink.send_uplink", lambda *_args, **_kwargs: replayed)
     if defence == "off":
-        monkeypatch.setattr("user_client.sdk.uplink._check_receipt", lambda _receipt, _manifest: None)
+        monkeypatch.setattr("user_client.sdk.uplink.check_receipt", lambda _receipt, _manifest: None)
         b.round(found).contribute()
     else:
         with pytest.raises(NotPermittedError, match="the receipt is for another uplink"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,8 @@ from tests.harness.attacks import got
 from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
 from user_client.errors import TlsFailedError
-from user_client.transport import AnalystConnection
+from user_client.transport import connection as connection_module
+from user_client.transport.connection import trusting
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_without_the_list_all_who_were_revoked_go_on(tmp_path: Path, monkeypatch
     with consortium(tmp_path, "lead-hospital", "hospital-b", PYTHONPATH=str(tmp_path)) as made:
         monkeypatch.setattr(RevocationList, "__init__", RevocationList.__init__)  # put back at the end
         exec(BLIND, {})  # noqa: S102  # the same for the institutions, which live in this process
-        monkeypatch.setattr(AnalystConnection, "_trust", trusting_any_list(AnalystConnection._trust))
+        monkeypatch.setattr(connection_module, "trusting", trusting_any_list)
         member, found = made.sessions["hospital-b"], made.anchored()
         member.round(found).prepare(rows(1, 40))
         for name in ("hospital-b", "analyst"):
@@ -101,12 +102,7 @@ def test_without_the_list_all_who_were_revoked_go_on(tmp_path: Path, monkeypatch
         assert made.state(sealed) == "anchored"
 
 
-def trusting_any_list(
-    trust: Callable[[AnalystConnection], ssl.SSLContext],
-) -> Callable[[AnalystConnection], ssl.SSLContext]:
-    def changed(self: AnalystConnection) -> ssl.SSLContext:
-        context = trust(self)
-        context.verify_flags &= ~ssl.VERIFY_CRL_CHECK_LEAF
-        return context
-
-    return changed
+def trusting_any_list(root_pem: str, revocations: Path | None) -> ssl.SSLContext:
+    context = trusting(root_pem, revocations)
+    context.verify_flags &= ~ssl.VERIFY_CRL_CHECK_LEAF
+    return context

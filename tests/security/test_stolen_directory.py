@@ -12,9 +12,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
     load_der_private_key,
     load_pem_private_key,
 )
@@ -26,6 +23,7 @@ from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
 from user_client.custody.authority import Authority
 from user_client.custody.home import Home
+from user_client.custody.passphrase import unlock
 from user_client.custody.protection import unprotect
 from user_client.errors import PassphraseError
 from user_client.sdk import Session
@@ -61,7 +59,7 @@ def unlocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The mutation: a root key that is kept as it is."""
 
     def as_it_is(self: Authority, _passphrase: str) -> bytes:
-        return self._key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+        return self.private_bytes()
 
     monkeypatch.setattr(Authority, "lock", as_it_is)
     found_consortium(tmp_path / "lead")
@@ -79,12 +77,13 @@ def root_keys(stolen: Path) -> Iterator[ec.EllipticCurvePrivateKey]:
             assert isinstance(key, ec.EllipticCurvePrivateKey)
             yield key
     locked = (stolen / "consortium" / "root.locked").read_bytes()
-    root = Session(stolen).home.root().certificate
     for guess in GUESSES:
         try:
-            yield Authority.unlock(locked, guess, root)._key
+            key = load_der_private_key(unlock(locked, guess), None)
         except (PassphraseError, ValueError):
             continue
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        yield key
 
 
 def forged(stolen: Path) -> list[x509.Certificate]:

@@ -1,4 +1,4 @@
-"""Files of tests stand alone: what two of them need is in tests/harness, never in a test or a benchmark."""
+"""Every file has a subject and stays short; files of tests share through tests/harness alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TESTS = REPOSITORY / "tests"
+PACKAGES = (
+    "protocol",
+    "metering",
+    "runtime",
+    "analyst_server",
+    "user_client",
+    "odc_demo",
+    "benchmarks",
+    "tests",
+)
+MAX_LINES = 450
+"""A longer file has a second subject, which deserves a file and a name of its own."""
 SHARED = ("tests.harness", "tests.vectors")
 """What a file of tests may import from the tests."""
 
@@ -38,9 +50,75 @@ def wrong_imports(source: str) -> list[str]:
     ]
 
 
+def test_every_package_is_measured() -> None:
+    assert {path.parent.name for path in REPOSITORY.glob("*/__init__.py")} == set(PACKAGES)
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "deploy"])
+def test_no_file_is_too_long(folder: str) -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in (REPOSITORY / folder).rglob("*.py")}
+    assert {str(path): lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
 @pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))
 def test_a_file_of_tests_imports_no_other_and_no_benchmark(path: Path) -> None:
     assert wrong_imports(path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", sorted((TESTS / "unit").rglob("*.py")), ids=lambda path: path.stem)
+def test_a_unit_test_opens_no_socket(path: Path) -> None:
+    names = set(imported(path.read_text()))
+    assert not [name for name in names for door in ("socket", "uvicorn") if is_within(name, door)]
+
+
+def private_names(source: str) -> list[str]:
+    """Return what a file of tests touches although another module, or its object, keeps it to itself."""
+    found = [name for name in imported(source) if any(map(is_private, name.split(".")))]
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(value=ast.Name("self" | "cls") | ast.Call(func=ast.Name("super"))):
+                continue
+            case (
+                ast.Attribute(attr=name)
+                | ast.Call(func=ast.Attribute(attr="setattr"), args=[_, ast.Constant(str(name)), _])
+            ):
+                names = [name]
+            case ast.Call(func=ast.Attribute(attr="setattr"), args=[ast.Constant(str(path)), _]):
+                names = path.split(".")
+            case _:
+                continue
+        if any(map(is_private, names)):
+            found.append(ast.unparse(node))
+    return found
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))
+def test_a_file_of_tests_touches_nothing_private(path: Path) -> None:
+    """Except for the private modules of alignment, which are tested by themselves."""
+    if "alignment" not in str(path.relative_to(TESTS)):
+        assert private_names(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from protocol._codec import decode",
+        "from protocol.codec import _head",
+        "records._engine.dispose()",
+        'monkeypatch.setattr(module, "_key", None)',
+        'monkeypatch.setattr("user_client.sdk.uplink._check", None)',
+    ],
+)
+def test_a_private_name_is_found(source: str) -> None:
+    assert private_names(source)
+
+
+def test_what_a_test_keeps_to_itself_is_its_own() -> None:
+    assert private_names("from protocol import __version__\nself._threads = super()._middle\n_rows = 3") == []
 
 
 def test_the_benchmarks_tests_import_no_other_test_either() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -82,7 +82,7 @@ def open_session(context: typer.Context, *, attempts: int = ATTEMPTS) -> Iterato
             renew_in_time(session)
 
 
-def show(as_json: bool, value: dict[str, Any], people: Callable[[], str]) -> None:
+def show(as_json: bool, value: Mapping[str, object], people: Callable[[], str]) -> None:
     """Print JSON for machines or a text for people."""
     typer.echo(shown(value, as_json=as_json, people=lambda _: people()))
 

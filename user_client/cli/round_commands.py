@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,10 @@ import pyarrow.csv
 import typer
 
 from metering.client_traffic import total
-from metering.explanation import RoundExplanation, in_words
+from metering.explanation import RoundBytes, RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
 from protocol.errors import InputError
+from protocol.operations import Status
 from runtime.terminal import privacy_in_words
 from user_client.cli.options import (
     AsJson,
@@ -178,6 +179,20 @@ def contribute(
     )
 
 
+class StatusShown(TypedDict):
+    """What ``odc status --json`` prints."""
+
+    party: str
+    role: str
+    consortium: str
+    analyst: str
+    collaborations: list[Status]
+    traffic_bytes: dict[str, dict[str, int]]
+    """Bytes ``sent`` and ``received`` by kind of request."""
+    wire: dict[str, RoundBytes]
+    """Where the bytes went, by the id of the collaboration."""
+
+
 def status(
     context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
 ) -> None:
@@ -189,7 +204,7 @@ def status(
     explained = {
         found: session.round(found).explain_bytes() for found in (row["collaboration_id"] for row in rows)
     }
-    value = {
+    value: StatusShown = {
         "party": membership.party,
         "role": membership.role,
         "consortium": membership.consortium,
@@ -265,7 +280,7 @@ def predict(
     show(as_json, value, lambda: f"{len(predictions.labels)} predictions written to {out}")
 
 
-def _status_text(value: dict[str, Any], explained: dict[str, RoundExplanation | None]) -> str:
+def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | None]) -> str:
     lines = [f"{value['party']} ({value['role']}) in {value['consortium']}, analyst {value['analyst']}"]
     for row in value["collaborations"]:
         lines.append(f"{row['collaboration_id']}  {row['state']}  {row['title']}")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Matrix64 = NDArray[np.float64]
-_NUMBERS_AT_ONCE = 2**20
+NUMBERS_AT_ONCE = 2**20
 """Normal numbers drawn at a time, because drawing them takes several times their own memory."""
 _ROOT = math.sqrt(2)
 
@@ -125,7 +125,7 @@ def add_noise(rows: Matrix64, sigma: float, standard_normal: Callable[[int], Mat
     """
     noisy = np.array(rows, dtype=np.float64, order="C")
     flat = noisy.reshape(-1)  # a view
-    for start in range(0, flat.size, _NUMBERS_AT_ONCE):
-        part = flat[start : start + _NUMBERS_AT_ONCE]
+    for start in range(0, flat.size, NUMBERS_AT_ONCE):
+        part = flat[start : start + NUMBERS_AT_ONCE]
         part += sigma * standard_normal(part.size)
     return noisy

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Matrix64 = NDArray[np.float64]
-_ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def rows_below(rows: Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.i
         Never decreasing: every further dimension hides less.
     """
     counts = np.zeros(len(axes), dtype=np.int64)
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        energy = np.square(rows[start : start + _ROWS_AT_ONCE] @ axes)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        energy = np.square(rows[start : start + ROWS_AT_ONCE] @ axes)
         left = np.cumsum(energy[:, ::-1], axis=1)[:, ::-1]  # column k: energy along axis k and all later ones
         hidden = np.concatenate([left[:, 1:], np.zeros((len(left), 1))], axis=1)
         counts += (hidden < threshold**2 * left[:, :1]).sum(axis=0)

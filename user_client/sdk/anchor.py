@@ -126,10 +126,10 @@ def _public_matrix(terms: Terms, table: Any) -> bytes:
 def _fetch_acceptances(session: Session, terms: Terms) -> dict[str, Acceptance]:
     """Fetch the acceptance of each party."""
     answer = session.connection.ask(LIST_ACCEPTANCES, collaboration_id=terms.collaboration_id)
-    return _verified_acceptances(session, terms, unpack_list(answer.content))
+    return verified_acceptances(session, terms, unpack_list(answer.content))
 
 
-def _verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]) -> dict[str, Acceptance]:
+def verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]) -> dict[str, Acceptance]:
     """Check that each party has itself signed the key to seal to, and has signed these very terms."""
     found: dict[str, Acceptance] = {}
     for body in bodies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from metering.client_traffic import recorded
 from metering.counts import Counts
@@ -17,7 +17,7 @@ from metering.explanation import (
     uplink_transfer,
 )
 from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt, UplinkManifest
-from protocol.operations import COLLABORATION_STATUS
+from protocol.operations import COLLABORATION_STATUS, Status
 from protocol.terms import Terms
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import NotPreparedError
@@ -55,9 +55,10 @@ class Round:
     def __repr__(self) -> str:
         return f"<Round {self.id}>"
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """Return the state of the collaboration and whom it waits for, as the analyst reports it."""
-        return self._session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=self.id)
+        answer = self._session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=self.id)
+        return cast("Status", answer)
 
     def fetch_terms(self, *, keep: bool = True) -> Terms:
         """Fetch and verify the terms the analyst published.

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from protocol.codec import M, Message
 from protocol.envelope import Verified, sign, verify
 from protocol.errors import MalformedMessageError, NotPermittedError, UnsupportedVersionError
 from protocol.identity import Identity
-from protocol.operations import LIST_COLLABORATIONS
+from protocol.operations import LIST_COLLABORATIONS, Status
 from protocol.version import negotiate
 from runtime.files import write_whole
 from user_client.custody.home import Home, Membership
@@ -128,12 +128,12 @@ class Session:
         require_role(verified.author, "analyst", kind.__name__)
         return verified
 
-    def collaborations(self) -> list[dict[str, Any]]:
+    def collaborations(self) -> list[Status]:
         """Return the status of every collaboration we are a member of, as the analyst reports it."""
         rows = self.connection.ask_json(LIST_COLLABORATIONS).get("collaborations")
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise MalformedMessageError("answer", "lists no collaborations; is this an ODC analyst?")
-        return rows
+        return cast("list[Status]", rows)
 
     def round(self, collaboration_id: str | None = None) -> Round:
         """Return our side of a collaboration: the one with this id, or the only one there is.

@@ -298,11 +298,12 @@ def _was_received(session: Session, directory: RoundDirectory) -> bool:
 
 
 def _store_receipt(session: Session, directory: RoundDirectory, data: bytes) -> None:
-    _check_receipt(session.verify_from_analyst(Receipt, data).message, directory.load(UplinkManifest))
+    check_receipt(session.verify_from_analyst(Receipt, data).message, directory.load(UplinkManifest))
     directory.write(Receipt, data)
 
 
-def _check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:
+def check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:
+    """Raise `NotPermittedError` unless a receipt is for the uplink that we sent."""
     if (receipt.collaboration_id, receipt.party) != (manifest.collaboration_id, manifest.party):
         raise NotPermittedError("the receipt is for another uplink")
     if receipt.uplink_digest != digest(manifest):

@@ -113,18 +113,18 @@ def _distributions(anchor: Matrix64, predictions: NDArray[np.floating]) -> Matri
 
 def _improved(start: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float) -> list[Layer]:
     """Return the layers that L-BFGS arrives at."""
-    found = minimise(
-        lambda flat: _loss(_layers(flat, start), rows, targets, penalty),
-        _flat(start),
-        iterations=_ITERATIONS,
-    )
-    return _layers(found, start)
+
+    def of_vector(flat: Matrix64) -> tuple[float, Matrix64]:
+        loss, gradients = loss_and_gradients(_layers(flat, start), rows, targets, penalty)
+        return loss, _flat(gradients)
+
+    return _layers(minimise(of_vector, _flat(start), iterations=_ITERATIONS), start)
 
 
-def _loss(
+def loss_and_gradients(
     layers: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float
-) -> tuple[float, Matrix64]:
-    """Return the mean cross entropy with its L2 penalty, and the gradient as one vector."""
+) -> tuple[float, list[Layer]]:
+    """Return the mean cross entropy with its L2 penalty, and its gradient by each layer."""
     reached = _forward(layers, rows)
     log_probabilities = _log_softmax(reached[-1])
     loss = -np.mean(np.sum(targets * log_probabilities, axis=1))
@@ -136,7 +136,7 @@ def _loss(
         gradients.append((reached[index].T @ slope + penalty * weights, slope.sum(axis=0)))
         if index:
             slope = (slope @ weights.T) * (reached[index] > 0)
-    return float(loss), _flat(gradients[::-1])
+    return float(loss), gradients[::-1]
 
 
 def _forward(layers: Sequence[Layer], rows: Matrix64) -> list[Matrix64]:

@@ -56,6 +56,17 @@ def metered(url: str, traffic: Traffic) -> TransportFactory:
     return lambda context, _identity: MeteredTransport(url, context, traffic)
 
 
+def trusting(root_pem: str, revocations: Path | None) -> ssl.SSLContext:
+    """Return a TLS context that believes this root alone, and nobody on its revocation list (PEM)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cadata=root_pem)
+    if revocations is not None:
+        context.load_verify_locations(revocations)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return context
+
+
 class AnalystConnection:
     """Requests to one analyst. Every method raises `OdcError` and nothing else.
 
@@ -94,7 +105,7 @@ class AnalystConnection:
         transport: TransportFactory | None = None,
     ) -> None:
         self._root_pem, self._identity, self._revocations = root_pem, identity, revocations
-        context = self._trust()
+        context = trusting(root_pem, revocations)
         if identity is not None:
             # always given, because OpenSSL would otherwise ask at the terminal
             context.load_cert_chain(*identity, password=lambda: key_password or b"")
@@ -209,19 +220,12 @@ class AnalystConnection:
         if self._identity is None:
             return False
         try:
-            with httpx.Client(transport=self._transport(self._trust(), None), timeout=TIMEOUT) as stranger:
+            with httpx.Client(
+                transport=self._transport(trusting(self._root_pem, self._revocations), None), timeout=TIMEOUT
+            ) as stranger:
                 return stranger.get(f"{self._url}{HEALTH.path}").is_success
         except httpx.HTTPError:
             return False
-
-    def _trust(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_verify_locations(cadata=self._root_pem)
-        if self._revocations is not None:
-            context.load_verify_locations(self._revocations)
-            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-        return context
 
     @contextmanager
     def stream(self, operation: Operation, **ids: str) -> Iterator[Iterator[bytes]]:

@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 import metering.server
 from metering.counts import Counts, Flow, TcpCount
-from metering.server import (
-    TRANSITIONS,
-    Attribute,
-    ConnectionMeter,
-    Event,
-    Purpose,
-    State,
-    purpose_of,
-)
+from metering.server import TRANSITIONS, Attribute, ConnectionMeter, Event, Purpose, State, purpose_of
 
 ID = "c0" * 16
 PARTY = "hospital-a"

@@ -11,7 +11,8 @@ from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Enrolment, Receipt
 from protocol.table_schema import NumericColumn, Schema
 from protocol.terms import Terms
-from tests.vectors import generate
+from tests.vectors.examples import TERMS, changed
+from tests.vectors.packing import pack
 
 RECEIPT = Receipt(
     collaboration_id="0" * 32,
@@ -25,7 +26,7 @@ RECEIPT = Receipt(
 
 
 def test_keys_are_sorted_at_every_level() -> None:
-    terms = decode(Terms, generate.pack(generate.TERMS))
+    terms = decode(Terms, pack(TERMS))
     unpacked = msgpack.unpackb(encode(terms))
     assert list(unpacked) == sorted(unpacked)
     column = unpacked["table_schema"]["columns"][0]
@@ -33,7 +34,7 @@ def test_keys_are_sorted_at_every_level() -> None:
 
 
 def test_the_order_of_a_list_is_kept() -> None:
-    terms = decode(Terms, generate.pack({**generate.TERMS, "parties": ["z", "hospital-a"]}))
+    terms = decode(Terms, pack({**TERMS, "parties": ["z", "hospital-a"]}))
     assert msgpack.unpackb(encode(terms))["parties"] == ["z", "hospital-a"]
 
 
@@ -70,23 +71,23 @@ def test_what_is_wrong_is_named_without_the_value() -> None:
 
 
 def test_an_unknown_kind_of_column_is_not_quoted() -> None:
-    fields = generate.changed(generate.TERMS, "table_schema", "columns", 0, "kind", to="SECRET")
+    fields = changed(TERMS, "table_schema", "columns", 0, "kind", to="SECRET")
     with pytest.raises(MalformedMessageError, match="is of no known kind") as caught:
-        decode(Terms, generate.pack(fields))
+        decode(Terms, pack(fields))
     assert "SECRET" not in caught.value.detail
 
 
 def test_a_field_that_should_not_be_there_is_quoted_short_and_on_one_line() -> None:
     fields = {**RECEIPT.model_dump(), "a\nline" + "x" * 5000: 1}
     with pytest.raises(MalformedMessageError) as caught:
-        decode(Receipt, generate.pack(fields))
+        decode(Receipt, pack(fields))
     assert "a\\nline" in caught.value.detail
     assert len(caught.value.detail) < 200
 
 
 def test_at_most_five_wrong_fields_are_named() -> None:
     with pytest.raises(MalformedMessageError) as caught:
-        decode(Receipt, generate.pack({f"field{number}": 1 for number in range(20)}))
+        decode(Receipt, pack({f"field{number}": 1 for number in range(20)}))
     assert caught.value.detail.count(";") == 4
 
 
@@ -96,17 +97,17 @@ def test_a_message_that_is_no_map_is_named_as_a_whole() -> None:
 
 
 def test_an_array_with_a_bad_item_is_not_called_too_short() -> None:
-    fields = generate.changed(generate.TERMS, "parties", to=["NO", "NO"])
+    fields = changed(TERMS, "parties", to=["NO", "NO"])
     with pytest.raises(MalformedMessageError) as caught:
-        decode(Terms, generate.pack(fields))
+        decode(Terms, pack(fields))
     assert caught.value.detail.startswith("Terms: parties.0: ")
     assert "at least" not in caught.value.detail
 
 
 def test_an_array_stops_at_its_first_bad_item() -> None:
-    fields = generate.changed(generate.TERMS, "parties", to=["NO"] * 10_000)
+    fields = changed(TERMS, "parties", to=["NO"] * 10_000)
     with pytest.raises(MalformedMessageError) as caught:
-        decode(Terms, generate.pack(fields))
+        decode(Terms, pack(fields))
     assert "parties.1" not in caught.value.detail
 
 
@@ -130,7 +131,7 @@ def test_a_default_left_out_is_not_the_canonical_form() -> None:
     fields = NumericColumn(name="x", low=0.0, high=1.0).model_dump()
     del fields["out_of_range"]
     with pytest.raises(MalformedMessageError, match="not in canonical form"):
-        decode(NumericColumn, generate.pack(fields))
+        decode(NumericColumn, pack(fields))
 
 
 def test_a_message_cannot_be_changed() -> None:
@@ -141,4 +142,4 @@ def test_a_message_cannot_be_changed() -> None:
 @pytest.mark.parametrize(("keys", "words"), [(64, "extra inputs are not permitted"), (65, "is not msgpack")])
 def test_a_map_of_more_keys_than_any_message_has_is_not_looked_into(keys: int, words: str) -> None:
     with pytest.raises(MalformedMessageError, match=words):
-        decode(Receipt, generate.pack({**RECEIPT.model_dump(), **{f"x{n:02}": 1 for n in range(keys - 7)}}))
+        decode(Receipt, pack({**RECEIPT.model_dump(), **{f"x{n:02}": 1 for n in range(keys - 7)}}))

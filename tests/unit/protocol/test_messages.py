@@ -16,17 +16,18 @@ from protocol.messages import (
     check_uplink,
 )
 from protocol.terms import Terms
-from tests.vectors import generate
+from tests.vectors import examples
+from tests.vectors.packing import pack
 
-TERMS = decode(Terms, generate.pack(generate.TERMS))
+TERMS = decode(Terms, pack(examples.TERMS))
 
 
 def uplink(*path: str | int, to: Any = None) -> UplinkManifest:
-    return decode(UplinkManifest, generate.pack(generate.changed(generate.UPLINK, *path, to=to)))
+    return decode(UplinkManifest, pack(examples.changed(examples.UPLINK, *path, to=to)))
 
 
 def downlink() -> DownlinkManifest:
-    return decode(DownlinkManifest, generate.pack(generate.DOWNLINK))
+    return decode(DownlinkManifest, pack(examples.DOWNLINK))
 
 
 def spec(dtype: str, *shape: int) -> ArraySpec:

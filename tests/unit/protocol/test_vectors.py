@@ -23,6 +23,8 @@ from protocol.messages import ArraySpec, UplinkManifest, check_uplink
 from protocol.terms import Terms
 from protocol.tokens import id_of, token_digest, token_id
 from tests.vectors import generate
+from tests.vectors.keys import anchors, gaussian_numbers
+from tests.vectors.packing import to_json
 
 VECTORS = Path(generate.__file__).parent
 KINDS: dict[str, type[Message]] = {
@@ -62,7 +64,7 @@ def whole(case: dict[str, Any]) -> bytes:
 
 def plain(value: Any) -> Any:
     """A message's fields in the notation of the vectors."""
-    return json.loads(json.dumps(generate.to_json(value)))
+    return json.loads(json.dumps(to_json(value)))
 
 
 def array_specs(case: dict[str, Any]) -> list[ArraySpec]:
@@ -277,7 +279,7 @@ def test_anchors_are_what_the_generator_makes(case: dict[str, Any]) -> None:
     """Elementary functions and QR are not correctly rounded, so entries agree to 1e-12 only."""
     again = next(
         other
-        for other in generate.anchors()
+        for other in anchors()
         if all(other[name] == case[name] for name in ("seed", "kind", "rows", "features"))
     )
     assert again["key_stream_start"] == case["key_stream_start"]
@@ -291,7 +293,7 @@ def test_anchors_are_what_the_generator_makes(case: dict[str, Any]) -> None:
 def test_haar_anchors_solve_the_factorisation_that_defines_them(case: dict[str, Any]) -> None:
     """Q is orthogonal and Q.T N is upper triangular with a positive diagonal: the only such Q."""
     q, m = np.array(case["entries"]), case["features"]
-    gaussian = generate.gaussian_numbers(bytes.fromhex(case["seed"]), "haar", m * m)
+    gaussian = gaussian_numbers(bytes.fromhex(case["seed"]), "haar", m * m)
     r = q.T @ np.reshape(gaussian, (m, m))
     np.testing.assert_allclose(q.T @ q, np.eye(m), rtol=0, atol=1e-14 * m)
     np.testing.assert_allclose(r, np.triu(r), rtol=0, atol=1e-13 * m)

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import asyncio
 import base64
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from starlette.requests import ClientDisconnect
 
-from analyst_server.api import uploads
 from analyst_server.api.problems import STATUS
 from protocol.codec import decode, pack_list, unpack_list
 from protocol.envelope import decode_stored, verify
@@ -22,7 +19,7 @@ from tests.harness.app import routes as all_routes
 from tests.harness.certificates import NOW
 from tests.harness.computing import claim, finish
 from tests.harness.enrolments import INVITATION_ID, certificate, request
-from tests.harness.world import HOSPITAL, LEAD, Uplink, World, identity, make_uplink
+from tests.harness.world import HOSPITAL, LEAD, Uplink, make_uplink
 
 MESSAGE = {"content-type": MEDIA_TYPE}
 
@@ -245,51 +242,25 @@ def test_an_unknown_upload_has_no_offset(ready: Api) -> None:
     assert ready.as_party(HOSPITAL).head("/v1/uploads/" + "0" * 32).status_code == 404
 
 
-class Pieces:
-    """A request that ends as a test wants it to."""
-
-    def __init__(self, pieces: list[bytes], end: BaseException | None) -> None:
-        self._pieces, self._end = pieces, end
-
-    async def stream(self) -> Any:
-        for piece in self._pieces:
-            yield piece
-        if self._end is not None:
-            raise self._end
-        await asyncio.Event().wait()
-
-
-def take(world: World, uplink: Uplink, pieces: Pieces, idle_s: float) -> tuple[type[BaseException], int]:
-    """Return how an append ended, and how many bytes it kept."""
-    upload_id = world.begin(uplink).upload_id
-    started = world.ingest.append(identity(HOSPITAL), upload_id, 0)
-    assert started is not None
-    with pytest.raises(BaseException) as caught:  # noqa: PT011  # which one it was is the answer
-        asyncio.run(uploads._take(started, pieces, idle_s))  # type: ignore[arg-type]
-    return caught.type, world.ingest.status(identity(HOSPITAL), upload_id).offset
-
-
-@pytest.mark.parametrize("idle", [True, False])
-def test_a_line_that_breaks_or_falls_silent_keeps_what_was_whole(world: World, idle: bool) -> None:
-    world.until_anchored()
-    uplink = make_uplink(world.terms, HOSPITAL, rows=400_000)
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_a_line_that_breaks_or_falls_silent_keeps_what_was_whole(ready: Api, is_idle: bool) -> None:
+    uplink = make_uplink(ready.world.terms, HOSPITAL, rows=400_000)
     assert len(uplink.stream) > 3 * 2**20
-    end = None if idle else ClientDisconnect()
-    cut = Pieces([uplink.stream[: 2**20], uplink.stream[2**20 : 2 * 2**20], b"x"], end)
-    how, kept = take(world, uplink, cut, idle_s=0.05)
-    assert how is (TimeoutError if idle else ClientDisconnect)
+    location = begin(ready, uplink).headers["location"]
+    sent = [uplink.stream[: 2**20], uplink.stream[2**20 : 2 * 2**20], b"x"]
+    ready.app.state.body_idle_timeout_s = 0.05
+    given = headers(0, last=True, digest=uplink.whole_digest)
+    assert ready.broken_off(HOSPITAL, location, given, sent, hangs_up=not is_idle) == 408
+    kept = int(ready.as_party(HOSPITAL).head(location).headers["upload-offset"])
     assert 2**20 < kept <= 2 * 2**20
 
 
-def test_a_broken_append_is_answered_and_can_go_on(ready: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fall_silent(*_: Any) -> int:
-        raise TimeoutError
-
+def test_a_broken_append_is_answered_and_can_go_on(ready: Api) -> None:
     uplink = make_uplink(ready.world.terms, HOSPITAL)
     location = begin(ready, uplink).headers["location"]
-    with monkeypatch.context() as patched:
-        patched.setattr(uploads, "_take", fall_silent)
-        assert append(ready, uplink, location).status_code == 408
+    ready.app.state.body_idle_timeout_s = 0.05
+    given = headers(0, last=True, digest=uplink.whole_digest)
+    assert ready.broken_off(HOSPITAL, location, given, [], hangs_up=False) == 408
     assert append(ready, uplink, location).status_code == 200
 
 

@@ -21,6 +21,7 @@ from protocol.errors import (
     TermsNotAcceptedError,
 )
 from protocol.messages import Acceptance
+from protocol.operations import MemberStatus
 from protocol.terms import SvmTerms, Terms
 from tests.harness.certificates import NOW
 from tests.harness.world import (
@@ -34,7 +35,7 @@ from tests.harness.world import (
 )
 
 
-def member(world: World, party: str) -> views.MemberStatus:
+def member(world: World, party: str) -> MemberStatus:
     status = views.status(world.analyst, identity(HOSPITAL), world.id)
     return {row["party"]: row for row in status["members"]}[party]
 

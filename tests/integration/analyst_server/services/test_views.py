@@ -4,15 +4,16 @@ import pytest
 
 from analyst_server.services import end, views
 from protocol.errors import NotFoundError, OutOfOrderError
+from protocol.operations import MemberStatus, Status
 from tests.harness.certificates import NOW
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
 
-def status(world: World, party: str = HOSPITAL) -> views.Status:
+def status(world: World, party: str = HOSPITAL) -> Status:
     return views.status(world.analyst, identity(party), world.id)
 
 
-def member(world: World, party: str) -> views.MemberStatus:
+def member(world: World, party: str) -> MemberStatus:
     return {row["party"]: row for row in status(world)["members"]}[party]
 
 

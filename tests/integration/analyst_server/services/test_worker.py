@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -90,24 +89,19 @@ def test_a_compute_process_that_died_fails_the_round(world: World) -> None:
 
 
 def test_after_a_dead_compute_process_the_next_round_gets_a_new_pool(world: World) -> None:
-    world.until_sealed()
-    pools: list[Pool] = []
-
-    def die_once(*_: Any) -> Any:
+    def die(*_: Any) -> Any:
         raise BrokenProcessPool
 
-    def make() -> Executor:
-        pools.append(Pool(die_once if not pools else None))
-        return pools[-1]
-
-    runner = Watched(world)
-    runner._make_executor = make
-    runner._work(rounds.claim(world.analyst, runner._owner, 10) or "")
+    dead, alive = Pool(die), Pool()
+    runner = Watched(world.until_sealed(), dead, alive)
+    runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
+    assert world.state == "failed"
     rounds.resume(world.analyst, world.id)
-    runner._work(rounds.claim(world.analyst, runner._owner, 10) or "")
-    for pool in pools:
+    runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
+    for pool in (dead, alive):
         pool.shutdown()
-    assert (world.state, len(pools)) == ("released", 2)
+    assert world.state == "released"
+    assert alive.begun.is_set()
 
 
 def test_a_worker_that_is_stopped_hands_its_round_back(world: World) -> None:
@@ -117,14 +111,15 @@ def test_a_worker_that_is_stopped_hands_its_round_back(world: World) -> None:
         release.wait(LIMIT_S)
 
     runner = Watched(world.until_sealed(), Pool(step))
+    stopping = threading.Thread(target=runner.stop)
     runner.start()
-    try:
-        assert runner.pool.begun.wait(LIMIT_S)
-        runner._stop.set()
-        assert runner.done.wait(LIMIT_S)
-    finally:
-        release.set()
-        runner.stop()
+    has_begun = runner.pool.begun.wait(LIMIT_S)
+    stopping.start()
+    is_done = runner.done.wait(LIMIT_S)  # although the step still computes
+    release.set()
+    stopping.join(LIMIT_S)
+    assert has_begun
+    assert is_done
     assert (world.state, world.row().lease_owner) == ("sealed", None)
 
 
@@ -160,11 +155,11 @@ def test_a_worker_whose_round_was_taken_leaves_it_to_the_other(world: World) -> 
         return {}
 
     runner = Watched(world.until_sealed(), Pool(step), lease_s=10, poll_s=LIMIT_S)
-    first = rounds.claim(world.analyst, runner._owner, 10)
+    first = rounds.claim(world.analyst, runner.owner, 10)
     world.clock.forward(11)
     rounds.claim(world.analyst, "another", 10)
     taken.set()
-    runner._work(first or "")
+    runner.run_round(first or "")
     runner.pool.shutdown()
     assert (world.state, world.row().lease_owner) == ("aligning", "another")
 

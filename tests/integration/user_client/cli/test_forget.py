@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.harness.nri import NRI
 from tests.harness.odc import Odc
-
-NRI = {"downlink": "anchor-predictions", "anchor": {"kind": "gaussian", "rows": 120}, "latent_dim": 2}
 
 
 def test_forgetting_says_what_was_erased_and_what_that_means(odc: Odc) -> None:

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from protocol.codec import decode, encode
 from protocol.errors import AlreadyExistsError, CertificateRefusedError, InputError, InvitationError
 from protocol.messages import Enrolment, InvitationTicket
+from protocol.operations import REQUEST_CERTIFICATE, Operation
 from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, URL, Consortium
 from user_client.errors import NotJoinedError, PassphraseError
 from user_client.sdk import (
@@ -24,8 +25,8 @@ from user_client.sdk import (
     join,
     revoke,
 )
-from user_client.sdk import membership as membership_module
 from user_client.sdk.consortium import INVITATION_VALIDITY_S
+from user_client.transport import AnalystConnection
 
 
 def founded(tmp_path: Path, consortium: Consortium, **changed: Any) -> None:
@@ -189,7 +190,14 @@ def test_a_certificate_that_is_not_ours_is_refused(
     join(other, consortium.invitation(party))
     (issued,) = approve_pending(consortium.lead, PASSPHRASE)
     pem = issued.certificate.public_bytes(Encoding.PEM)
-    monkeypatch.setattr(membership_module, "_poll_certificate", lambda *_: pem)
+    plain = AnalystConnection.ask_json
+
+    def answer(connection: AnalystConnection, operation: Operation, *sent: Any, **ids: Any) -> Any:
+        if operation is REQUEST_CERTIFICATE:
+            return {"certificate": pem.decode()}
+        return plain(connection, operation, *sent, **ids)
+
+    monkeypatch.setattr(AnalystConnection, "ask_json", answer)
     with pytest.raises(CertificateRefusedError, match=f"for .*{'party' if which == 'name' else 'key'}"):
         join(consortium.hospital, ours)
     assert not consortium.hospital.is_joined()

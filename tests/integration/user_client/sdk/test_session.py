@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from protocol.errors import UnsupportedVersionError
-from tests.harness.in_process import Consortium
+from protocol.errors import TrustError, UnsupportedVersionError
+from tests.harness.in_process import LEAD, Consortium
 from tests.harness.scripted_server import InTurn, connect
-from user_client.errors import ConnectionFailedError
+from user_client.errors import ChoiceNeededError, ConnectionFailedError, NotJoinedError, NotPreparedError
+from user_client.sdk import Session, create_consortium
 from user_client.sdk import session as session_module
 from user_client.sdk.session import REMEMBERED_S, meet
 from user_client.transport import AnalystConnection
@@ -22,13 +22,6 @@ OK = httpx.Response(200, json={"wire_versions": [1]})
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "analyst.json"
-
-
-@pytest.fixture
-def consortium(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Consortium]:
-    found = Consortium(tmp_path, monkeypatch)
-    yield found
-    found.close()
 
 
 def test_the_analyst_is_asked_once_a_day(path: Path) -> None:
@@ -101,3 +94,52 @@ def test_an_analyst_that_was_not_there_is_met_when_it_is(
     assert not session.is_connected()
     assert session.connection is session.connection
     assert len(met) == 2
+
+
+# the rounds of a session
+
+
+def test_the_only_collaboration_needs_no_name(consortium: Consortium) -> None:
+    consortium.until_joined().publish()
+    assert consortium.hospital.round().id == consortium.id
+
+
+def test_of_several_collaborations_one_must_be_named(consortium: Consortium) -> None:
+    consortium.until_joined()
+    both = sorted([consortium.publish(), consortium.publish()])
+    with pytest.raises(ChoiceNeededError) as caught:
+        consortium.hospital.round()
+    assert all(name in caught.value.detail for name in both)
+    assert consortium.hospital.round(both[0]).id == both[0]
+
+
+def test_without_collaborations_there_is_none_to_choose(consortium: Consortium) -> None:
+    consortium.until_joined()
+    with pytest.raises(NotPreparedError, match="no collaboration names this institution yet"):
+        consortium.hospital.round()
+
+
+def test_the_collaboration_we_work_on_is_chosen_without_asking(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_accepted()
+    monkeypatch.setattr(Session, "collaborations", None)
+    assert consortium.hospital.round().id == consortium.id
+
+
+def test_a_session_without_membership_has_no_connection(tmp_path: Path) -> None:
+    with Session(tmp_path / "nobody") as session, pytest.raises(NotJoinedError):
+        session.connection  # noqa: B018  # the property raises
+
+
+def test_a_session_shows_where_it_is(tmp_path: Path) -> None:
+    assert repr(Session(tmp_path)) == f"<Session in {tmp_path}>"
+
+
+def test_a_message_of_another_consortium_is_not_believed(consortium: Consortium, tmp_path: Path) -> None:
+    consortium.until_accepted()
+    foreign = Session(tmp_path / "foreign", consortium.clock)
+    create_consortium(foreign, name="F", party=LEAD, analyst_url="https://x", passphrase="long enough")
+    terms = consortium.hospital_round.fetch_terms()
+    with pytest.raises(TrustError):
+        consortium.hospital.verify(type(terms), foreign.sign(terms))

@@ -8,8 +8,8 @@ import pytest
 
 from analyst_server.alignment.suspicion import (
     Suspicion,
-    _beta_tail,
-    _chance_moments,
+    beta_tail,
+    chance_moments,
     suspects,
     trusted_parties,
 )
@@ -269,11 +269,11 @@ def test_the_chance_of_an_overlap_is_that_of_random_spans(
     projector = np.mean([span @ span.T for span in spans], axis=0)
     drawn = np.linalg.qr(rng.standard_normal((20_000, dimension, order)))[0]
     overlaps = np.einsum("kil,ij,kjl->k", drawn, projector, drawn)
-    mean, variance = _chance_moments(order, dimension, order, float(np.square(projector).sum()))
+    mean, variance = chance_moments(order, dimension, order, float(np.square(projector).sum()))
     assert mean == pytest.approx(overlaps.mean(), rel=0.02)
     assert variance == pytest.approx(overlaps.var(), rel=0.05)
     for quantile in (0.5, 0.9, 0.99, 0.999):
-        tail = _beta_tail(float(np.quantile(overlaps, quantile)), mean, variance, order)
+        tail = beta_tail(float(np.quantile(overlaps, quantile)), mean, variance, order)
         assert 0.4 * (1 - quantile) < tail < 2.5 * (1 - quantile)
 
 

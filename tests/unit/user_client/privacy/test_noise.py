@@ -130,7 +130,7 @@ def test_the_noise_of_two_entries_is_unrelated() -> None:
 
 
 def test_noise_does_not_repeat_beyond_the_numbers_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("user_client.privacy.noise._NUMBERS_AT_ONCE", 7)
+    monkeypatch.setattr("user_client.privacy.noise.NUMBERS_AT_ONCE", 7)
     drawn = add_noise(np.zeros((10, 3)), 1, normals(0))
     assert len(np.unique(drawn)) == 30
 

@@ -76,7 +76,7 @@ def axes_of(rows: np.ndarray) -> np.ndarray:
 def test_the_rows_below_a_threshold_are_those_a_basis_of_each_size_would_find(
     seed: int, threshold: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("user_client.privacy.reduction._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("user_client.privacy.reduction.ROWS_AT_ONCE", 7)
     rows, _ = case(seed)
     axes = axes_of(rows)
     one_by_one = [(hidden_share(rows, axes[:, :size]) < threshold).sum() for size in range(1, 10)]

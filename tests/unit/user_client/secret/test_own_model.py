@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ from sklearn.datasets import load_breast_cancer
 from analyst_server.alignment import align
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
-from user_client.secret import own_model as module
 from user_client.secret.basis import draw_secret_basis
-from user_client.secret.own_model import train_own_model
+from user_client.secret.own_model import Layer, loss_and_gradients, train_own_model
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -44,6 +44,20 @@ def test_classes_no_line_separates_get_a_hidden_layer() -> None:
     assert np.mean(model.probabilities(anchor[500:]).argmax(axis=1) == inside[500:]) > 0.9
 
 
+def joined(layers: Sequence[Layer]) -> Array:
+    """Return all numbers of the layers as one vector."""
+    return np.concatenate([part.ravel() for layer in layers for part in layer])
+
+
+def cut(flat: Array, sizes: Sequence[int]) -> list[Layer]:
+    """Return the layers between so many units whose numbers are the vector."""
+    layers, rest = [], flat
+    for inputs, outputs in itertools.pairwise(sizes):
+        weights, shifts, rest = np.split(rest, [inputs * outputs, (inputs + 1) * outputs])
+        layers.append((weights.reshape(inputs, outputs), shifts))
+    return layers
+
+
 @pytest.mark.parametrize("hidden_units", [0, 5])
 def test_the_gradient_is_that_of_the_loss(hidden_units: int) -> None:
     rng = np.random.default_rng(0)
@@ -54,12 +68,11 @@ def test_the_gradient_is_that_of_the_loss(hidden_units: int) -> None:
         for inputs, outputs in itertools.pairwise(sizes)
     ]
 
-    def loss(flat: Array) -> tuple[float, Array]:
-        return module._loss(module._layers(flat, layers), rows, targets, 0.1)
+    def at(flat: Array) -> tuple[float, Array]:
+        loss, gradients = loss_and_gradients(cut(flat, sizes), rows, targets, 0.1)
+        return loss, joined(gradients)
 
-    gap = scipy.optimize.check_grad(
-        lambda flat: loss(flat)[0], lambda flat: loss(flat)[1], module._flat(layers)
-    )
+    gap = scipy.optimize.check_grad(lambda flat: at(flat)[0], lambda flat: at(flat)[1], joined(layers))
     assert gap < 1e-5  # of finite differences
 
 

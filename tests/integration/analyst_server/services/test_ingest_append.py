@@ -1,0 +1,159 @@
+"""The bytes of an upload: they arrive chunk by chunk, and every number is checked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from protocol.arrays import DIGEST_BYTES, raw_bytes
+from protocol.errors import (
+    DigestMismatchError,
+    LabelOutOfRangeError,
+    LimitExceededError,
+    NotFiniteError,
+    NotFoundError,
+    OdcError,
+    OffsetMismatchError,
+    UploadSupersededError,
+)
+from tests.harness.uploads import MANY_ROWS, hospital, offset_after, whole_file
+from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
+
+
+def test_bytes_in_pieces_of_any_size_arrive(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    append = ready.ingest.append(identity(HOSPITAL), upload_id, 0)
+    assert append is not None
+    for start in range(0, len(uplink.stream), 10_007):
+        append.write(uplink.stream[start : start + 10_007])
+    assert append.close() == len(uplink.stream)
+
+
+def test_what_is_stored_is_the_arrays_without_their_digests(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    ready.append(uplink, upload_id)
+    ready.complete(uplink, upload_id)
+    assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
+
+
+def test_a_chunk_cut_off_counts_as_not_sent(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    reached = ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 2) - 1])
+    assert reached == offset_after(uplink, 1)
+
+
+@pytest.mark.parametrize("offset", [1, DIGEST_BYTES, 10**12])
+def test_an_append_elsewhere_is_told_the_offset(ready: World, offset: int) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    reached = ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 2)])
+    with pytest.raises(OffsetMismatchError) as caught:
+        ready.ingest.append(identity(HOSPITAL), upload_id, offset)
+    assert caught.value.expected == reached
+
+
+def test_the_status_says_where_to_go_on(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    reached = ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 2)])
+    assert ready.ingest.status(identity(HOSPITAL), upload_id).offset == reached
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "error"),
+    [
+        ("rep", (3, 1), np.nan, NotFiniteError),
+        ("rep", (29, 0), np.inf, NotFiniteError),
+        ("anchor_rep", (2, 0), -np.inf, NotFiniteError),
+        ("labels", (7,), 2, LabelOutOfRangeError),
+    ],
+)
+def test_a_value_that_is_none_is_refused_with_its_row(
+    ready: World, name: str, place: tuple[int, ...], value: float, error: type[OdcError]
+) -> None:
+    uplink = hospital(ready)
+    array = dict(zip(("rep", "anchor_rep", "labels"), uplink.arrays, strict=True))[name].copy()
+    array[place] = value
+    broken = hospital(ready, arrays={name: array})
+    upload_id = ready.begin(broken).upload_id
+    with pytest.raises(error) as caught:
+        ready.append(broken, upload_id)
+    assert caught.value.context["row"] == place[0]
+
+
+def test_a_changed_byte_is_refused_and_the_chunks_before_it_stay(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    damaged = bytearray(uplink.stream)
+    damaged[offset_after(uplink, 2) + 1000] ^= 1
+    with pytest.raises(DigestMismatchError):
+        ready.append(uplink, upload_id, data=bytes(damaged))
+    assert ready.ingest.status(identity(HOSPITAL), upload_id).offset == offset_after(uplink, 2)
+
+
+def test_more_bytes_than_promised_are_refused(ready: World) -> None:
+    uplink = hospital(ready)
+    upload_id = ready.begin(uplink).upload_id
+    with pytest.raises(LimitExceededError):
+        ready.append(uplink, upload_id, data=uplink.stream + b"x")
+
+
+def test_an_older_append_is_refused_once_a_newer_has_begun(ready: World) -> None:
+    uplink = hospital(ready)
+    upload_id = ready.begin(uplink).upload_id
+    older = ready.ingest.append(identity(HOSPITAL), upload_id, 0)
+    ready.ingest.append(identity(HOSPITAL), upload_id, 0)
+    assert older is not None
+    with pytest.raises(UploadSupersededError):
+        older.write(uplink.stream)
+
+
+def test_an_append_to_a_replaced_upload_is_refused(ready: World) -> None:
+    uplink = hospital(ready, seed=1)
+    upload_id = ready.begin(uplink).upload_id
+    append = ready.ingest.append(identity(HOSPITAL), upload_id, 0)
+    ready.begin(hospital(ready, seed=2))
+    assert append is not None
+    with pytest.raises(UploadSupersededError):
+        append.write(uplink.stream)
+
+
+@pytest.mark.parametrize("sender", [LEAD, "hospital-z"])
+def test_another_party_does_not_find_the_upload(ready: World, sender: str) -> None:
+    upload_id = ready.begin(hospital(ready)).upload_id
+    with pytest.raises(NotFoundError):
+        ready.ingest.status(identity(sender), upload_id)
+
+
+def test_an_unknown_upload_is_not_found(ready: World) -> None:
+    with pytest.raises(NotFoundError):
+        ready.ingest.append(identity(HOSPITAL), "0" * 32, 0)
+
+
+def test_labels_of_many_classes_travel_in_two_bytes(world: World) -> None:
+    schema = make_terms().table_schema
+    label = schema.label_column.model_copy(update={"classes": tuple(map(str, range(300)))})
+    world.until_anchored(make_terms(table_schema=schema.model_copy(update={"label_column": label})))
+    uplink = hospital(world, rows=300, arrays={"labels": np.arange(300).astype("<u2")})
+    assert world.send(uplink)
+
+
+@pytest.mark.parametrize("scale", [-1.0, np.nan, np.inf])
+def test_a_scale_that_would_spoil_a_column_is_refused(world: World, scale: float) -> None:
+    terms = make_terms(rep_dtype="i1")
+    world.until_anchored(terms)
+    uplink = make_uplink(terms, HOSPITAL, arrays={"rep_scale": np.array([1.0, scale], dtype=np.float32)})
+    status = world.begin(uplink)
+    with pytest.raises(NotFiniteError, match="rep_scale: row 1"):
+        world.append(uplink, status.upload_id)
+
+
+def test_a_refused_label_is_not_quoted(ready: World) -> None:
+    uplink = hospital(ready, arrays={"labels": np.full(30, 77, "<u1")})
+    upload_id = ready.begin(uplink).upload_id
+    with pytest.raises(LabelOutOfRangeError) as caught:
+        ready.append(uplink, upload_id)
+    assert "77" not in f"{caught.value} {caught.value.to_problem()}"

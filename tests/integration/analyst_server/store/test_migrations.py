@@ -1,0 +1,96 @@
+"""The tables of the database come from its migrations, whatever version it had."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, inspect
+
+from analyst_server.store import Member, Records
+from analyst_server.store import records as records_module
+from analyst_server.store.tables import Base
+from protocol.codec import encode
+from protocol.envelope import Signed
+from protocol.ledger import LedgerEntry, check_chain
+from tests.harness.rows import collaboration, connection_of, get, put, uplink
+
+
+def test_the_migrations_make_the_tables_of_the_code(records: Records) -> None:
+    with connection_of(records) as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+def test_tables_of_this_version_are_known_without_a_migration(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("migrated again")
+
+    monkeypatch.setattr(command, "upgrade", fail)
+    put(records, collaboration())
+    records.migrate()
+    assert get(records) is not None
+
+
+def test_a_migration_is_named_by_its_revision() -> None:
+    folder = Path(records_module.__file__).parent / "migrations" / "versions"
+    for path in folder.glob("*.py"):
+        assert f'revision = "{path.name[:4]}"' in path.read_text()
+
+
+def test_a_migrated_database_is_found_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'odc.sqlite'}"
+    for _ in range(2):
+        records = Records(url)
+        records.migrate()
+        records.dispose()
+    engine = create_engine(url)
+    assert set(Base.metadata.tables) <= set(inspect(engine).get_table_names())
+    engine.dispose()
+
+
+def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None:
+    path = tmp_path / "odc.sqlite"
+    records = Records(f"sqlite:///{path}")
+    records.migrate("0003")
+    signed_acceptance = encode(Signed(kind="k", payload=b"acceptance", certificate=b"c", signature=b"s"))
+    steps = [
+        ("publish terms", None, 1, "enrolling"),
+        ("accept terms", "lead", 2, "enrolling"),
+        ("accept terms", "lead", 3, "enrolling"),
+        ("publish anchor", "lead", 4, "anchored"),
+        ("begin uplink", "hospital-a", 5, "collecting"),
+        ("accept uplink", "hospital-a", 6, "collecting"),
+    ]
+    put(records, collaboration(), uplink(5, receipt=b"r", received_at=6, manifest_digest=b"m" * 32))
+    put(
+        records,
+        Member(
+            collaboration_id=f"{1:032x}",
+            party="lead",
+            acceptance=signed_acceptance,
+            accepted_at=3,
+            anchor_commitment=b"a" * 32,
+        ),
+    )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany(
+            "INSERT INTO history (collaboration_id, event, party, at, state) VALUES (?, ?, ?, ?, ?)",
+            [(f"{1:032x}", *step) for step in steps],
+        )
+    records.migrate()
+    with records.begin() as unit:
+        rows = unit.ledger(f"{1:032x}")
+    records.dispose()
+    entries = [LedgerEntry(**{name: getattr(row, name) for name in LedgerEntry.model_fields}) for row in rows]
+    assert [(one.event, one.party, one.at, one.state) for one in entries] == steps
+    assert [row.digest for row in rows] == check_chain(f"{1:032x}", entries)[1:]
+    signed = hashlib.sha256(b"acceptance").digest()
+    assert [row.subject for row in rows] == [bytes(32), None, signed, b"a" * 32, b"m" * 32, b"m" * 32]

@@ -1,0 +1,130 @@
+"""What the services ask of the records, in the order they need it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from analyst_server.store import Downlink, Enrolled, LedgerRow, Member, Records
+from tests.harness.rows import collaboration, put, uplink
+
+
+def test_collaborations_are_listed_oldest_first(records: Records) -> None:
+    put(records, collaboration(2), collaboration(1))
+    with records.begin() as unit:
+        assert [row.created_at for row in unit.collaborations()] == [1, 2]
+
+
+def test_collaborations_of_a_party_are_those_it_is_a_member_of(records: Records) -> None:
+    put(records, collaboration(1), collaboration(2), Member(collaboration_id=f"{2:032x}", party="b"))
+    with records.begin() as unit:
+        assert [row.created_at for row in unit.collaborations("b")] == [2]
+
+
+def test_collaborations_in_a_state_come_by_their_last_change(records: Records) -> None:
+    put(
+        records,
+        collaboration(1, state="sealed", updated_at=9),
+        collaboration(2, state="sealed", updated_at=5),
+        collaboration(3, state="draft"),
+    )
+    with records.begin() as unit:
+        assert [row.created_at for row in unit.in_states(["sealed"])] == [2, 1]
+
+
+def test_members_come_by_name(records: Records) -> None:
+    members = [Member(collaboration_id=f"{1:032x}", party=party) for party in ("c", "a", "b")]
+    put(records, collaboration(), *members)
+    with records.begin() as unit:
+        assert [row.party for row in unit.members(f"{1:032x}")] == ["a", "b", "c"]
+
+
+def test_received_uplinks_are_those_with_a_receipt_by_party(records: Records) -> None:
+    put(
+        records,
+        collaboration(),
+        uplink(1, party="b", receipt=b"r"),
+        uplink(2, party="a"),
+        uplink(3, party="a", receipt=b"r"),
+    )
+    with records.begin() as unit:
+        assert [int(row.id, 16) for row in unit.received_uplinks(f"{1:032x}")] == [3, 1]
+
+
+def test_uplinks_of_a_party_come_oldest_first(records: Records) -> None:
+    put(records, collaboration(), uplink(2), uplink(1), uplink(3, party="b"))
+    with records.begin() as unit:
+        assert [row.created_at for row in unit.uplinks_of(f"{1:032x}", "hospital-a")] == [1, 2]
+
+
+def test_a_downlink_takes_the_place_of_an_earlier_one(records: Records) -> None:
+    put(records, collaboration())
+    for manifest in (b"one", b"two"):
+        with records.begin(write=True) as unit:
+            unit.put_downlink(
+                Downlink(collaboration_id=f"{1:032x}", party="a", manifest=manifest, fetched_at=None)
+            )
+    with records.begin() as unit:
+        row = unit.downlink(f"{1:032x}", "a")
+    assert row is not None
+    assert row.manifest == b"two"
+
+
+def test_pending_enrolments_are_those_without_certificate(records: Records) -> None:
+    for number, certificate in ((1, None), (2, b"pem")):
+        put(
+            records,
+            Enrolled(
+                invitation_id=f"{number:032x}",
+                role="institution",
+                party="a",
+                request=b"r",
+                certificate=certificate,
+                created_at=number,
+            ),
+        )
+    with records.begin() as unit:
+        assert [row.created_at for row in unit.enrolments(pending=True)] == [1]
+        assert [row.created_at for row in unit.enrolments(pending=False)] == [1, 2]
+
+
+def entry(index: int, **changed: Any) -> LedgerRow:
+    values: dict[str, Any] = {
+        "collaboration_id": f"{1:032x}",
+        "index": index,
+        "at": 5,
+        "event": "accept terms",
+        "party": None,
+        "state": "enrolling",
+        "previous": bytes(32),
+        "digest": bytes(32),
+    }
+    return LedgerRow(**{**values, **changed})
+
+
+def test_the_ledger_comes_in_order_from_where_it_is_asked(records: Records) -> None:
+    put(records, collaboration(), entry(0), entry(2, party="a"), entry(1, party="a"))
+    with records.begin() as unit:
+        assert [row.index for row in unit.ledger(f"{1:032x}")] == [0, 1, 2]
+        assert [row.index for row in unit.ledger(f"{1:032x}", start=1, limit=1)] == [1]
+        last = unit.last_of_ledger(f"{1:032x}")
+        assert last is not None
+        assert last.index == 2
+        assert unit.count_of_ledger(f"{1:032x}", "a") == 2
+        assert unit.last_of_ledger("x") is None
+
+
+def test_a_place_in_the_ledger_is_given_once(records: Records) -> None:
+    put(records, collaboration(), entry(0))
+    with pytest.raises(IntegrityError):
+        put(records, entry(0, event="cancel"))
+
+
+def test_what_is_not_there_is_none(records: Records) -> None:
+    with records.begin() as unit:
+        assert unit.collaboration("x") is None
+        assert unit.member("x", "y") is None
+        assert unit.uplink("x") is None
+        assert unit.enrolment("x") is None

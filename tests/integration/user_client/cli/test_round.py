@@ -1,0 +1,206 @@
+"""The commands of a round, from the anchor to the predictions; what each step does is tested in sdk/."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import typer
+
+from analyst_server.services import report
+from protocol.messages import PrivacyRecord
+from tests.harness.in_process import HOSPITAL, LEAD
+from tests.harness.odc import Odc
+from user_client.cli import main as main_module
+from user_client.errors import ConnectionFailedError
+from user_client.sdk import PrivacyOptions
+from user_client.transport import AnalystConnection
+
+
+def test_the_anchor_is_sealed_for_all(odc: Odc) -> None:
+    odc.consortium.until_accepted()
+    assert odc("anchor", "create", "--json", home=LEAD).json["sealed_for"] == 2
+
+
+def test_preparing_says_what_would_leave(odc: Odc) -> None:
+    odc.consortium.until_anchored(latent_dim=2)
+    result = odc("prepare", odc.consortium.table(1))
+    assert "40 rows of 3 encoded features become 2 numbers each" in result.out
+    assert "a row keeps hidden (epsilon-DR)" in result.out
+    assert "nothing was sent" in result.out
+
+
+def test_preparing_a_table_that_does_not_fit_names_row_and_column(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    result = odc("prepare", odc.consortium.table(1, x1=[99.0] * 40))
+    assert result.code == 3
+    assert "column 'x1', row 1: expected a number from -4 to 4" in result.err
+    assert "99" not in result.err
+
+
+NOISE = ("--epsilon", "2", "--delta", "1e-5", "--clip", "0.5")
+
+
+def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) -> None:
+    odc.consortium.until_anchored(latent_dim=2)
+    table = odc.consortium.table(1)
+    found = odc("prepare", table, *NOISE, "--drop-below", "0.2", "--threshold", "0.4", "--json").json
+    assert found["options"]["drop_below"] == 0.2
+    assert found["noise_sigma"] == pytest.approx(PrivacyOptions(epsilon=2, delta=1e-5, clip=0.5).sigma)
+    assert found["hidden_share"]["minimum"] >= 0.2
+    assert len(found["singular_values"]) == 3
+    said = odc("prepare", table, *NOISE, "--drop-below", "0.2", "--threshold", "0.4").out
+    assert "epsilon 2 and delta 1e-05 for each row, clipped to length 0.5" in said
+    assert f"{40 - found['rows']} of 40 rows stay here" in said
+    assert f"{found['threshold']['rows_below']} rows keep less than 0.4 hidden" in said
+    assert "a noisy row keeps hidden" in said
+    assert "what they rebuild differs from the row without noise by at least" in said
+    assert re.search(r"singular values [\d. ]+; 50 %, 90 % and 99 % of .* in the first \d, \d and \d", said)
+
+
+@pytest.mark.parametrize("command", ["prepare", "contribute"])
+def test_every_privacy_option_can_be_given(command: str, odc: Odc) -> None:
+    found = typer.main.get_command(main_module.app).commands[command].params  # type: ignore[attr-defined]
+    assert {field.name for field in fields(PrivacyOptions)} < {parameter.name for parameter in found}
+    assert "--permute-rows" in odc(command, "--help").out
+
+
+@pytest.mark.parametrize("command", ["prepare", "contribute"])
+def test_noise_by_halves_is_refused(odc: Odc, command: str) -> None:
+    odc.consortium.until_anchored()
+    result = odc(command, odc.consortium.table(1), "--epsilon", "2")
+    assert (result.code, "epsilon, delta and clip go together" in result.err) == (3, True)
+
+
+def test_contributing_a_table_takes_the_options_too(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    assert odc("contribute", odc.consortium.table(1), *NOISE, "--permute-rows").code == 0
+    (told,) = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"]
+    assert told["privacy"] == PrivacyRecord(epsilon=2, delta=1e-5, clip=0.5, permute_rows=True).model_dump()
+
+
+def test_what_was_prepared_with_noise_is_not_sent_without_because_an_option_was_forgotten(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    table = odc.consortium.table(1)
+    odc("prepare", table, *NOISE)
+    refused = odc("contribute", table)
+    assert (refused.code, "the command line has none" in refused.err) == (3, True)
+    assert odc("contribute").code == 0
+    told: Any = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"][0]
+    assert told["privacy"]["epsilon"] == 2
+
+
+def test_options_for_what_is_already_prepared_are_refused(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    odc("prepare", odc.consortium.table(1))
+    result = odc("contribute", "--permute-rows")
+    assert (result.code, "privacy options need the table" in result.err) == (3, True)
+
+
+def test_a_picture_is_for_its_owner_alone_and_overwrites_nothing(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    asked = ("prepare", odc.consortium.table(1), "--picture", "rows.png", "--shape", "1x3")
+    assert odc(*asked, "--json").json["picture"] == "rows.png"
+    picture = odc.consortium.directory / "rows.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    if sys.platform != "win32":
+        assert picture.stat().st_mode & 0o777 == 0o600
+    again = odc(*asked)
+    assert (again.code, "--force" in again.err) == (3, True)
+    assert odc(*asked, "--force").code == 0
+    assert picture.name not in str(sorted(odc.consortium.directory_of(odc.consortium.hospital).iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--picture", "p.png"), "must be given together"),
+        (("--shape", "1x3"), "must be given together"),
+        (("--picture", "p.png", "--shape", "3"), "HEIGHTxWIDTH"),
+        (("--picture", "p.png", "--shape", "0x3"), "HEIGHTxWIDTH"),
+        (("--picture", "p.png", "--shape", "2x3"), "a row has 3 features, a picture of 2 x 3 does not fit"),
+        (("--picture", "rows-1.csv", "--shape", "1x3", "--force"), "is the table itself"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn_is_refused(odc: Odc, given: tuple[str, ...], said: str) -> None:
+    odc.consortium.until_anchored()
+    result = odc("prepare", odc.consortium.table(1), *given)
+    assert (result.code, said in result.err) == (3, True)
+    assert not (odc.consortium.directory / "p.png").exists()
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_contributing_sends_the_table_or_what_is_prepared(odc: Odc, prepared: bool) -> None:
+    odc.consortium.until_anchored()
+    table = odc.consortium.table(1)
+    if prepared:
+        odc("prepare", table)
+    result = odc("contribute", *([] if prepared else [table]), "--json")
+    assert result.json["payload_bytes"] == (40 + 3) * 3 * 4 + 40
+
+
+def test_the_status_says_who_is_waited_for(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    assert f"waiting for {HOSPITAL}: odc contribute" in odc("status").out
+    shown = odc("status", "--collaboration", odc.consortium.id, "--json").json
+    assert (shown["party"], shown["collaborations"][0]["state"]) == (HOSPITAL, "anchored")
+
+
+def test_the_status_without_a_collaboration_says_so(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    assert "no collaboration names this institution yet" in odc("status").out
+
+
+def test_predictions_come_as_a_table(odc: Odc) -> None:
+    odc.consortium.until_released()
+    assert odc("receive", "--json").json["model_parameters"] > 0
+    result = odc("predict", odc.consortium.table(5), "--out", "mine.csv", "--json")
+    assert result.json == {"rows": 40, "predictions": "mine.csv"}
+    with (odc.consortium.directory / "mine.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert set(found[0]) == {"prediction", "probability_no", "probability_yes"}
+    assert all(
+        float(row["probability_no"]) + float(row["probability_yes"]) == pytest.approx(1) for row in found
+    )
+
+
+def test_predictions_keep_the_columns_that_say_whose_they_are(odc: Odc) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    numbers = [f"00{row}" for row in range(40)]
+    table = odc.consortium.table(5, patient=numbers, ward=["a"] * 40)
+    assert odc("predict", table, "--keep", "patient", "--keep", "ward").code == 0
+    with (odc.consortium.directory / "predictions.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["patient", "ward", "prediction", "probability_no", "probability_yes"]
+    assert [row["patient"] for row in found] == numbers
+
+
+@pytest.mark.parametrize(
+    ("column", "why"), [("nobody", "'nobody' is not in the table"), ("prediction", "rename it in the table")]
+)
+def test_a_column_that_cannot_be_kept_is_named(odc: Odc, column: str, why: str) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    result = odc("predict", odc.consortium.table(5, prediction=["x"] * 40), "--keep", column)
+    assert result.code != 0
+    assert why in result.err
+    assert not (odc.consortium.directory / "predictions.csv").exists()
+
+
+def test_receiving_too_early_is_a_matter_of_time(odc: Odc) -> None:
+    odc.consortium.until_contributed()
+    assert odc("receive").code == 6
+
+
+def test_a_line_that_is_down_ends_with_seven(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionFailedError("no answer")
+
+    odc.consortium.until_joined()
+    monkeypatch.setattr(AnalystConnection, "request", fail)
+    assert odc("status").code == 7

@@ -1,0 +1,114 @@
+"""`odc terms`: a draft, its words, the check of a table, and the signature."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from analyst_server.services import prepare
+from tests.harness.in_process import HOSPITAL, LEAD
+from tests.harness.odc import Odc
+
+
+def test_a_draft_becomes_terms(odc: Odc) -> None:
+    table = odc.consortium.table(1)
+    result = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL, "--json")
+    assert result.json == {"terms": "terms.toml", "features": 3, "latent_dim": 1}
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    terms = prepare.complete_terms(odc.consortium.analyst, content)
+    assert (terms.lead, terms.parties) == (LEAD, (LEAD, HOSPITAL))
+
+
+def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
+    table = odc.consortium.table(1)
+    odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL, "--nri")
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    terms = prepare.complete_terms(odc.consortium.analyst, content)
+    assert terms.returns_anchor_predictions
+    assert (terms.anchor.kind, terms.anchor.rows) == ("gaussian", 60)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--latent-dim", "0"),
+        ("--latent-dim", "4"),
+        ("--out-of-range", "ignore"),
+        ("--label", "nothing"),
+        ("--rep-dtype", "i4"),
+    ],
+    ids=" ".join,
+)
+def test_a_draft_with_a_wrong_option_is_refused(odc: Odc, wrong: tuple[str, str]) -> None:
+    given = {"--label": "y", "--party": LEAD, wrong[0]: wrong[1]}
+    flat = [part for pair in given.items() for part in pair]
+    result = odc("terms", "draft", odc.consortium.table(1), *flat)
+    assert result.code == 3
+    assert result.err.startswith("odc: error: ")
+
+
+def test_a_draft_can_leave_a_column_out_and_clip_and_round(odc: Odc) -> None:
+    table = odc.consortium.table(1)
+    odc(
+        "terms", "draft", table, "--label", "y", "--party", LEAD, "--exclude", "x0", "--latent-dim", "2",
+        "--out-of-range", "clip", "--rep-dtype", "i1", "--out", "mine.toml",
+    )  # fmt: skip
+    content = tomllib.loads((odc.consortium.directory / "mine.toml").read_text())
+    assert content["rep_dtype"] == "i1"
+    columns = content["table_schema"]["columns"]
+    assert [(column["name"], column["out_of_range"]) for column in columns] == [
+        ("x1", "clip"),
+        ("x2", "clip"),
+    ]
+
+
+def test_terms_are_shown_in_words_and_for_machines(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    assert "This institution sends to the analyst, once:" in odc("terms", "show").out
+    assert odc("terms", "show", "--json").json["collaboration_id"] == odc.consortium.id
+
+
+def test_whoever_signs_unread_terms_is_shown_them_meanwhile(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    assert "This institution sends to the analyst, once:" in odc("terms", "accept").err
+    assert odc("terms", "accept").err == ""  # again: nothing new
+
+
+def test_a_row_revealing_model_is_warned_of_and_takes_its_own_word(odc: Odc) -> None:
+    odc.consortium.until_joined().publish(model={"kind": "svm"})
+    shown = odc("terms", "show")
+    assert "Warning: row-revealing model" in shown.out
+    refused = odc("terms", "accept")
+    assert refused.code == 6
+    assert "--accept-row-revealing-model" in refused.err
+    accepted = odc("terms", "accept", "--accept-row-revealing-model", "--json").json
+    assert accepted["accept_row_revealing_model"] is True
+    assert f"This text: {accepted['shown_digest']}" in shown.out
+
+
+def test_a_table_is_held_to_the_terms_before_they_are_signed(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    found = odc("terms", "check", odc.consortium.table(1), "--json").json
+    assert found == {"rows": 40, "features": 3, "misfits": []}
+    assert "the table fits: 40 rows of 3" in odc("terms", "check", odc.consortium.table(1)).out
+    accepted = odc("terms", "accept")  # nobody has read them yet
+    assert "This institution sends to the analyst, once:" in accepted.err
+
+
+def test_every_column_that_does_not_fit_the_terms_is_told_at_once(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    table = odc.consortium.table(1, x0=["0.1"] * 39 + ["SECRET"], y=["no"] * 39 + ["SECRET"])
+    result = odc("terms", "check", table)
+    assert result.code == 3
+    assert result.out.splitlines() == [
+        "column 'x0', row 40: expected a number",
+        "column 'y', row 40: expected one of the 2 levels in the terms",
+    ]
+    assert "2 of 4 columns do not fit" in result.err
+
+
+def test_terms_are_signed(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    result = odc("terms", "accept", "--json")
+    assert (result.json["party"], result.json["collaboration_id"]) == (HOSPITAL, odc.consortium.id)

@@ -1,0 +1,145 @@
+"""The anchor: the lead seals it to its members, and a member opens its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol.codec import pack_list
+from protocol.envelope import anchor_info, seal, seed_commitment
+from protocol.errors import (
+    ConsentMissingError,
+    NotPermittedError,
+    OdcError,
+    SealBrokenError,
+    TermsMismatchError,
+)
+from protocol.messages import Acceptance, SealedAnchor
+from tests.harness.in_process import HOSPITAL, LEAD, SVM, Consortium, answer_instead
+from user_client.custody.round_directory import ACCEPTANCE_FILE, ANCHOR_FILE
+from user_client.errors import NotPreparedError
+from user_client.sdk.anchor import open_anchor
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"shown_digest": bytes(32)}, TermsMismatchError),
+        ({"accept_row_revealing_model": False}, ConsentMissingError),
+    ],
+)
+def test_the_lead_seals_to_nobody_who_has_not_read_and_consented(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], error: type[OdcError]
+) -> None:
+    """Also where the analyst keeps what it should have refused."""
+    consortium.until_joined().publish(model=SVM)
+    for session in consortium.sessions:
+        session.round(consortium.id).accept(accept_row_revealing_model=True)
+    path = consortium.directory_of(consortium.hospital) / ACCEPTANCE_FILE
+    acceptance = consortium.hospital_round.directory.load(Acceptance)
+    path.write_bytes(consortium.hospital.sign(acceptance.model_copy(update=changed)))
+    own = (consortium.directory_of(consortium.lead) / ACCEPTANCE_FILE).read_bytes()
+    answer_instead(monkeypatch, consortium.lead, pack_list([own, path.read_bytes()]))
+    with pytest.raises(error):
+        consortium.lead_round.create_anchor()
+
+
+def test_every_member_opens_the_same_anchor(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    (one, mark), (other, same_mark) = (
+        open_anchor(session, session.round(consortium.id).directory) for session in consortium.sessions
+    )
+    np.testing.assert_array_equal(one, other)
+    assert mark == same_mark
+
+
+def test_only_the_lead_creates_the_anchor(consortium: Consortium) -> None:
+    consortium.until_accepted()
+    with pytest.raises(NotPermittedError, match=f"only {LEAD} creates the anchor"):
+        consortium.hospital_round.create_anchor()
+
+
+def test_the_anchor_waits_for_all_signatures(consortium: Consortium) -> None:
+    consortium.until_joined().publish()
+    consortium.lead_round.accept()
+    with pytest.raises(NotPreparedError, match=f"not yet accepted by {HOSPITAL}"):
+        consortium.lead_round.create_anchor()
+
+
+@pytest.mark.parametrize("who", ["analyst", "lead"])
+def test_a_sealing_key_that_is_not_its_partys_own_is_refused(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """A relay that slipped its own key in would read the anchor."""
+    consortium.until_accepted()
+    acceptance = consortium.hospital_round.directory.load(Acceptance)
+    forged = acceptance.model_copy(update={"sealing_key": bytes(1216)})
+    body = consortium.analyst.sign(forged) if who == "analyst" else consortium.lead.sign(forged)
+    monkeypatch.setattr("user_client.sdk.anchor.unpack_list", lambda _data: [body])
+    with pytest.raises(NotPermittedError, match="signed by somebody else"):
+        consortium.lead_round.create_anchor()
+
+
+def test_an_acceptance_of_other_terms_is_refused(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_accepted()
+    acceptance = consortium.hospital_round.directory.load(Acceptance)
+    other = consortium.hospital.sign(acceptance.model_copy(update={"terms_digest": bytes(32)}))
+    monkeypatch.setattr("user_client.sdk.anchor.unpack_list", lambda _data: [other])
+    with pytest.raises(TermsMismatchError):
+        consortium.lead_round.create_anchor()
+
+
+def sealed_for_hospital(consortium: Consortium, *, by: Any, seed: bytes, **changed: Any) -> bytes:
+    """Return an anchor for the hospital as somebody could make it."""
+    acceptance = consortium.hospital_round.directory.load(Acceptance)
+    values = {
+        "collaboration_id": consortium.id,
+        "terms_digest": acceptance.terms_digest,
+        "recipient": HOSPITAL,
+        "commitment": seed_commitment(seed),
+        "sealing_suite": acceptance.sealing_suite,
+        "ciphertext": seal(
+            seed,
+            acceptance.sealing_suite,
+            acceptance.sealing_key,
+            anchor_info(consortium.id, acceptance.terms_digest, HOSPITAL),
+        ),
+    }
+    return bytes(by.sign(SealedAnchor(**{**values, **changed})))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"recipient": LEAD}, SealBrokenError),
+        ({"commitment": bytes(32)}, SealBrokenError),
+        ({"ciphertext": bytes(1200)}, SealBrokenError),
+        ({"terms_digest": bytes(32)}, TermsMismatchError),
+        ({"collaboration_id": "d0" * 16}, TermsMismatchError),
+    ],
+    ids=["recipient", "commitment", "ciphertext", "terms", "collaboration"],
+)
+def test_an_anchor_that_is_not_for_us_is_refused(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], error: type[Exception]
+) -> None:
+    consortium.until_accepted()
+    body = sealed_for_hospital(consortium, by=consortium.lead, seed=bytes(32), **changed)
+    answer_instead(monkeypatch, consortium.hospital, body)
+    with pytest.raises(error):
+        open_anchor(consortium.hospital, consortium.hospital_round.directory)
+    assert not (consortium.directory_of(consortium.hospital) / ANCHOR_FILE).exists()
+
+
+@pytest.mark.parametrize("who", ["analyst", "hospital"])
+def test_an_anchor_the_lead_did_not_seal_is_refused(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    consortium.until_accepted()
+    body = sealed_for_hospital(consortium, by=getattr(consortium, who), seed=bytes(32))
+    answer_instead(monkeypatch, consortium.hospital, body)
+    with pytest.raises(NotPermittedError, match="is not the lead"):
+        open_anchor(consortium.hospital, consortium.hospital_round.directory)

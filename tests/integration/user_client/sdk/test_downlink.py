@@ -1,0 +1,178 @@
+"""What comes back: received whole and checked, then used to predict."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from analyst_server.services import rounds
+from protocol.errors import (
+    LimitExceededError,
+    NotPermittedError,
+    OutOfOrderError,
+    ProtocolError,
+    RoundFailedError,
+    TruncatedError,
+    TrustError,
+)
+from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
+from tests.harness.in_process import HOSPITAL, SVM, Consortium, downlink_bytes, replay, rows
+from user_client.custody.round_directory import BASIS_FILE
+from user_client.errors import NotPreparedError
+
+
+def test_an_svm_everybody_consented_to_comes_back_and_predicts(consortium: Consortium) -> None:
+    consortium.until_joined().publish(model=SVM)
+    for session in consortium.sessions:
+        session.round(consortium.id).accept(accept_row_revealing_model=True)
+    consortium.lead_round.create_anchor()
+    for seed, session in enumerate(consortium.sessions):
+        session.round(consortium.id).prepare(consortium.table(seed))
+        session.round(consortium.id).contribute()
+    consortium.compute()
+    for session in consortium.sessions:
+        assert session.round(consortium.id).receive().model_parameters > 0
+        found = session.round(consortium.id).predict(consortium.table(9))
+        right = np.array(found.labels) == np.array(rows(9)["y"])
+        assert right.mean() > 0.85
+
+
+@pytest.mark.parametrize("method", get_args(AlignmentMethod))
+def test_all_members_predict_the_same(method: str, consortium: Consortium) -> None:
+    """With a full basis all spans are one, so F_i G_i is the same for every party, orthogonal or not."""
+    target = "invertible" if method in LEAST_SQUARES_METHODS else "haar"
+    consortium.until_released(alignment={"method": method, "target": target})
+    found = []
+    for session in consortium.sessions:
+        session.round(consortium.id).receive()
+        found.append(session.round(consortium.id).predict(pa.table(rows(9))))
+    assert found[0].labels == found[1].labels
+    np.testing.assert_allclose(found[0].probabilities, found[1].probabilities, atol=1e-5)  # float32
+
+
+def test_predicting_needs_no_label(consortium: Consortium) -> None:
+    consortium.until_released()
+    consortium.hospital_round.receive()
+    features = {name: values for name, values in rows(9).items() if name != "y"}
+    found = consortium.hospital_round.predict(pa.table(features))
+    assert found.classes == ("no", "yes")
+    assert found.probabilities.shape == (40, 2)
+
+
+def test_receiving_again_asks_nobody(consortium: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
+    consortium.until_released()
+    first = consortium.hospital_round.receive()
+    monkeypatch.setattr(consortium.hospital.connection, "stream", None)
+    assert consortium.hospital_round.receive() == first
+
+
+def test_there_is_nothing_to_receive_before_the_release(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    with pytest.raises(OutOfOrderError):
+        consortium.hospital_round.receive()
+
+
+def test_a_failed_round_is_told_with_its_reason(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    rounds.claim(consortium.analyst, "worker", 10)
+    rounds.fail(consortium.analyst, consortium.id, "worker", "no rows of class 1")
+    with pytest.raises(RoundFailedError, match="no rows of class 1"):
+        consortium.hospital_round.receive()
+
+
+def test_waiting_for_the_release_ends_with_the_downlink(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            consortium.compute()
+
+    assert consortium.hospital_round.receive(wait_s=1000, pause=pause).party == HOSPITAL
+    assert len(pauses) == 3
+
+
+def test_the_pauses_grow_so_that_an_hour_costs_few_questions(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    pauses: list[float] = []
+    with pytest.raises(OutOfOrderError):
+        consortium.hospital_round.receive(wait_s=3600, pause=pauses.append)
+    assert sum(pauses) == pytest.approx(3600)
+    assert len(pauses) <= 25
+    assert pauses[:-1] == sorted(pauses[:-1])
+
+
+def test_a_round_that_fails_while_we_wait_says_so_at_once(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    rounds.claim(consortium.analyst, "worker", 10)
+    rounds.fail(consortium.analyst, consortium.id, "worker", "no rows of class 1")
+    pauses: list[float] = []
+    with pytest.raises(RoundFailedError):
+        consortium.hospital_round.receive(wait_s=3600, pause=pauses.append)
+    assert pauses == []
+
+
+def test_the_downlink_of_another_party_is_refused(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_released()
+    plain = consortium.hospital.connection
+    monkeypatch.setattr(plain, "stream", consortium.lead.connection.stream)
+    with pytest.raises(NotPermittedError, match="another uplink than ours"):
+        consortium.hospital_round.receive()
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.3, 0.6, 0.8, 0.999])
+def test_a_changed_byte_of_the_downlink_is_seen(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    consortium.until_released()
+    damaged = bytearray(downlink_bytes(consortium))
+    damaged[int(share * len(damaged))] ^= 1
+    replay(monkeypatch, consortium, bytes(damaged))
+    with pytest.raises((ProtocolError, TrustError)):
+        consortium.hospital_round.receive()
+    assert not (consortium.directory_of(consortium.hospital) / "downlink.odc").exists()
+
+
+@pytest.mark.parametrize("length", [0, 3, 100, -1, -40])
+def test_a_downlink_that_is_cut_is_seen(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    consortium.until_released()
+    replay(monkeypatch, consortium, downlink_bytes(consortium)[:length])
+    with pytest.raises(TruncatedError):
+        consortium.hospital_round.receive()
+
+
+def test_a_downlink_with_a_huge_manifest_is_refused_before_it_is_read(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_released()
+    replay(monkeypatch, consortium, b"\xff\xff\xff\xff")
+    with pytest.raises(LimitExceededError):
+        consortium.hospital_round.receive()
+
+
+def test_a_downlink_in_single_bytes_is_read(consortium: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
+    consortium.until_released()
+    replay(monkeypatch, consortium, downlink_bytes(consortium), size=1)
+    assert consortium.hospital_round.receive().party == HOSPITAL
+
+
+def test_predicting_needs_the_downlink(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    with pytest.raises(NotPreparedError, match="odc receive"):
+        consortium.hospital_round.predict(pa.table(rows(9)))
+
+
+def test_predicting_needs_the_secret_basis(consortium: Consortium) -> None:
+    consortium.until_released()
+    consortium.hospital_round.receive()
+    (consortium.directory_of(consortium.hospital) / BASIS_FILE).unlink()
+    with pytest.raises(NotPreparedError, match="secret basis"):
+        consortium.hospital_round.predict(pa.table(rows(9)))

@@ -1,0 +1,89 @@
+"""The cases of plain_words.json: terms, and the text that a person is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.vectors.examples import NUMERIC, SHOWN, SVM, TERMS, Case, changed, shown_digest
+from tests.vectors.packing import pack
+
+ROW_REVEALING_WARNING = (
+    "Warning: row-revealing model: a model of the kind svm contains training rows. From it every other"
+    " institution can rebuild what the projection keeps of these rows, including yours. Signing these terms"
+    " needs a separate consent.\n"
+)
+REVEALED = SHOWN.replace("(mlp)", "(svm)").replace(
+    "Warning: shared", f"{ROW_REVEALING_WARNING}Warning: shared"
+)
+FORGOTTEN = (
+    SHOWN.replace("24 bytes", "48 bytes")
+    .replace(
+        "sends back: one model for all institutions (mlp), and for this institution alone the change-of-basis"
+        " matrix that it needs to use the model.\n",
+        "sends back, for this institution alone: what the model for all institutions (mlp) predicts for each"
+        " of the 6 anchor rows (48 bytes). It sends neither the model nor a change-of-basis matrix. From"
+        " these predictions this institution trains a model of its own.\n"
+        "Precautions (NRI-DC): this institution sends its rows in random order, and computes the basis from"
+        " perturbed rows. It erases the basis right after the analyst's receipt, and the anchor once its own"
+        " model is trained.\n",
+    )
+    .replace("Other institutions see the model, and how many", "Other institutions see how many")
+)
+PREDICTED_TERMS = {**TERMS, "anchor": {"kind": "gaussian", "rows": 6}, "downlink": "anchor-predictions"}
+FEW_ROWS_WARNING = (
+    "Warning: few anchor rows: this institution's own model is trained on 6 anchor rows. With fewer than 60"
+    " it may predict much worse than the model for all institutions.\n"
+)
+PUBLIC_WARNING = (
+    "Warning: public anchor: its rows come from a table. Whoever has that table can guess the anchor better"
+    " than a random one, and an analyst that has the anchor could rebuild what the projection keeps of your"
+    " rows.\n"
+)
+UNIFORM_WARNING = (
+    "Warning: uniform anchor: it tells the analyst more about each secret basis than a haar anchor would.\n"
+)
+
+
+def warned(text: str, warning: str) -> str:
+    """Return a text with one more warning, which follows those that every text has."""
+    return text.replace("\n\nColumns:", f"\n{warning}\nColumns:")
+
+
+def shown_texts() -> Iterator[Case]:
+    """Terms, and what their reader is shown and signs the digest of."""
+    awkward = {**NUMERIC, "low": -1e-7, "high": 1.5e22, "impute": None, "out_of_range": "refuse"}
+    numbers = (
+        "from -0.0000001 to 15000000000000000000000; a number outside is refused; an empty field is refused"
+    )
+    mapped = "from 0 to 120; a number outside is moved to the nearer end; an empty field counts as 40"
+    for name, terms, text in [
+        ("a default model", TERMS, SHOWN),
+        ("a row-revealing model", {**TERMS, "model": SVM}, REVEALED),
+        (
+            "anchor predictions for few rows; a kernel that does not come back reveals none",
+            {**PREDICTED_TERMS, "model": SVM},
+            warned(FORGOTTEN.replace("(mlp)", "(svm)"), FEW_ROWS_WARNING),
+        ),
+        (
+            "anchor predictions for a public anchor",
+            {**PREDICTED_TERMS, "anchor": {"kind": "public", "rows": 6}},
+            warned(FORGOTTEN, PUBLIC_WARNING),
+        ),
+        (
+            "a uniform anchor and 8-bit integers",
+            {**TERMS, "anchor": {"kind": "uniform", "rows": 100}, "rep_dtype": "i1"},
+            warned(SHOWN, UNIFORM_WARNING)
+            .replace("(8 bytes)", "(2 bytes)")
+            .replace("(24 bytes)", "(200 bytes)")
+            .replace(
+                "32-bit floats (about seven digits)",
+                "8-bit integers (to within 1/254 of the largest value of the same dimension)",
+            ),
+        ),
+        (
+            "numbers without an exponent",
+            changed(TERMS, "table_schema", "columns", 0, to=awkward),
+            SHOWN.replace(mapped, numbers),
+        ),
+    ]:  # fmt: skip
+        yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}
