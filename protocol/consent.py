@@ -85,6 +85,16 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
             f" the projection, and asks a person if less than {_number(terms.least_signal)} of it (R squared)"
             " is left."
         )
+    if terms.hold_out:
+        yield (
+            f"This institution keeps {_number(terms.hold_out)} of its rows back, chosen at random. It"
+            " evaluates the model on them, beside a model of its own rows alone."
+        )
+    if terms.returns_scores:
+        yield (
+            "It may send the result back: the two scores, the interval of their difference and the number of"
+            " rows. The analyst and every institution read it."
+        )
 
 
 def _what_comes_back(terms: Terms) -> Iterator[str]:

@@ -36,6 +36,7 @@ UnixTime = Annotated[int, Field(ge=0, lt=253_402_300_800)]
 """Seconds since 1970, until the end of the year 9999: the last year that Python and SQL can represent."""
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 """A count that JSON can represent exactly, too."""
+Share = Annotated[float, Field(ge=0, le=1)]
 Role = Literal["lead", "institution", "analyst"]
 
 DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "i1": 1, "i4": 4, "i8": 8}
@@ -299,6 +300,34 @@ class ForgettingStatement(Message):
     uplink_digest: Digest | None
     """Digest of the uplink that the analyst acknowledged; None if nothing was sent."""
     erased: Annotated[tuple[ErasedFile, ...], FailFast()] = Field(min_length=1, max_length=1000)
+
+
+class MemberScore(Message):
+    """How an institution does with the collaboration's model and with its own, on rows it has kept back."""
+
+    signing_label: ClassVar[str] = "odc/v1/member-score"
+
+    collaboration_id: Identifier
+    terms_digest: Digest
+    party: PartyName
+    rows: int = Field(ge=1, le=MAX_ROWS)
+    """Number of rows that the scores are of."""
+    metric: Literal["roc_auc", "accuracy"]
+    """ROC-AUC (mean of one class against the rest), or accuracy where the rows are of one class."""
+    together: Share
+    alone: Share | None
+    """None if the institution has rows of one class only, and so no model of its own."""
+    gain_low: float | None = Field(ge=-1, le=1)
+    gain_high: float | None = Field(ge=-1, le=1)
+    """Ends of the 95 % interval of ``together - alone``."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len({value is None for value in (self.alone, self.gain_low, self.gain_high)}) != 1:
+            raise ValueError("alone and both ends of the gain are given together, or none of them")
+        if self.gain_low is not None and self.gain_high is not None and self.gain_low > self.gain_high:
+            raise ValueError("gain_low must be at most gain_high")
+        return self
 
 
 def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:

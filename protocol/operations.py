@@ -308,6 +308,14 @@ FETCH_LEDGER: Final = _add(Operation(
     answer=MEDIA_TYPE,
     problems=(errors.NotFoundError, errors.MalformedMessageError),
 ))
+SEND_SCORE: Final = _add(Operation(
+    "send_score", "PUT", f"{_ROUND}/score", Caller.MEMBER, "results",
+    body=MESSAGE, answer=None,
+    problems=(
+        errors.NotFoundError, errors.SignatureError, errors.TermsMismatchError, errors.ConsentMissingError,
+        errors.OutOfOrderError,
+    ),
+))
 COLLABORATION_REPORT: Final = _add(Operation(
     "collaboration_report", "GET", f"{_ROUND}/report", Caller.READER, "results",
     problems=(errors.NotFoundError,),

@@ -204,7 +204,7 @@ class Terms(Message):
 
     signing_label: ClassVar[str] = "odc/v1/terms"
 
-    added_in_2: ClassVar = ("least_signal",)
+    added_in_2: ClassVar = ("least_signal", "hold_out", "returns_scores")
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
     terms_schema: Literal[1, 2] = 2
@@ -224,6 +224,11 @@ class Terms(Message):
     least_signal: float | None = Field(default=None, gt=0, lt=1)
     """R^2 between an institution's own score on X_i and on X_i F_i F_i^T, below which it is asked before it
     sends."""
+
+    hold_out: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of its rows that each institution does not send, to evaluate the collaboration on."""
+    returns_scores: bool = False
+    """Whether an institution may send the scores on those rows back, for the report that all members read."""
 
     @model_serializer(mode="wrap")
     def _of_its_schema(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -13,6 +13,7 @@
     InputError
      +- ChoiceNeededError
      +- ConfirmationNeededError
+     +- SignalLossError            the projection loses too much of the label
      +- PassphraseError
      +- PassphraseNeededError
      +- TableError                 names a row or a column, never a value

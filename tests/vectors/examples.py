@@ -76,6 +76,50 @@ TERMS: dict[str, Any] = {
     "model": {"kind": "mlp", "hidden_units": 256, "learning_rate": 0.002, "epochs": 200, "seed": 0},
     "downlink": "change-of-basis-and-model",
 }
+RANKS: dict[str, Any] = {
+    "kind": "ranks",
+    "name": "rank",
+    "quantiles": [0.0, 1.5, 4.0],
+    "empty": "refuse",
+    "missing_share": None,
+}
+RANGE: dict[str, Any] = {
+    "kind": "range",
+    "name": "range",
+    "low": 0.0,
+    "high": 4.0,
+    "centre": 1.5,
+    "empty": "centre",
+    "missing_share": None,
+}
+LEVELS: dict[str, Any] = {
+    "kind": "levels",
+    "name": "levels",
+    "levels": ["north", "south"],
+    "shares": [0.25, 0.75],
+    "weight": 0.5,
+    "empty": "centre",
+    "missing_share": 0.1,
+}
+TERMS_2: dict[str, Any] = {
+    **TERMS,
+    "terms_schema": 2,
+    "table_schema": {**TERMS["table_schema"], "columns": [RANKS, RANGE, LEVELS]},
+    "latent_dim": 5,
+    "anchor": {"kind": "haar", "rows": 5},
+    "model": {
+        "kind": "averaged",
+        "inverse_penalty": 0.1,
+        "hidden_units": 256,
+        "learning_rate": 0.002,
+        "epochs": 20,
+        "weight_penalty": 1.0,
+        "seed": 0,
+    },
+    "least_signal": 0.95,
+    "hold_out": 0.2,
+    "returns_scores": True,
+}
 TERMS_DIGEST = hashlib.sha256(pack(TERMS)).digest()
 SHOWN = """\
 Terms in plain words, version 2
@@ -140,6 +184,17 @@ SEALED_ANCHOR: dict[str, Any] = {
     "commitment": COMMITMENT,
     "sealing_suite": "x25519",
     "ciphertext": bytes(80),
+}
+MEMBER_SCORE: dict[str, Any] = {
+    "collaboration_id": COLLABORATION,
+    "terms_digest": TERMS_DIGEST,
+    "party": "hospital-b",
+    "rows": 57,
+    "metric": "roc_auc",
+    "together": 0.875,
+    "alone": 0.75,
+    "gain_low": 0.0625,
+    "gain_high": 0.1875,
 }
 PRIVACY: dict[str, Any] = {
     "epsilon": None,

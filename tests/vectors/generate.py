@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.vectors.arrays import scaled_matrices, streams, uplinks
+from tests.vectors.encoded import encoded_columns
 from tests.vectors.keys import anchors, keys
 from tests.vectors.ledgers import ledgers
 from tests.vectors.messages import broken_messages, valid_messages
@@ -36,6 +37,7 @@ def deterministic() -> dict[str, Any]:
         "uplinks.json": [*uplinks()],
         "streams.json": [*streams()],
         "scaled.json": [*scaled_matrices()],
+        "encoded.json": [*encoded_columns()],
         "ledgers.json": [*ledgers()],
         "keys.json": keys(),
         "plain_words.json": [*shown_texts()],

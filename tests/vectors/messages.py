@@ -17,6 +17,7 @@ from tests.vectors.examples import (
     FORGETTING,
     LEDGER,
     LEDGER_HEAD,
+    MEMBER_SCORE,
     NUMERIC,
     PREDICTIONS_DOWNLINK,
     PRIVACY,
@@ -29,6 +30,7 @@ from tests.vectors.examples import (
     SIGNED,
     SVM,
     TERMS,
+    TERMS_2,
     TICKET,
     UPLINK,
     Case,
@@ -59,6 +61,11 @@ def valid_messages() -> Iterator[Case]:
         }),
         ("terms with an empty purpose and no missing texts", "Terms",
             changed({**TERMS, "purpose": ""}, "table_schema", "missing", to=[])),
+        ("terms of schema 2", "Terms", TERMS_2),
+        ("member's score", "MemberScore", MEMBER_SCORE),
+        ("member's score without a model of its own", "MemberScore", {
+            **MEMBER_SCORE, "metric": "accuracy", "alone": None, "gain_low": None, "gain_high": None,
+        }),
         ("invitation ticket", "InvitationTicket", TICKET),
         ("enrolment", "Enrolment", ENROLMENT),
         ("enrolment with a certificate of our own PKI", "Enrolment",
@@ -105,6 +112,7 @@ def valid_messages() -> Iterator[Case]:
 def broken_messages() -> Iterator[Case]:
     yield from _broken_bytes()
     yield from _broken_values()
+    yield from _broken_schema_2()
     yield from _too_much()
 
 
@@ -160,6 +168,50 @@ def _broken_bytes() -> Iterator[Case]:
     ]:
         position = terms.index(pack("high") + numeric) + len(pack("high"))
         yield _refused(name, "Terms", terms[:position] + packed + terms[position + len(numeric) :])
+
+
+def _broken_schema_2() -> Iterator[Case]:
+    columns = ("table_schema", "columns")
+    ranks, spread, levels = ((*columns, index) for index in range(3))
+    cases = [
+        ("terms of a schema that does not exist", {**TERMS_2, "terms_schema": 3}),
+        ("terms of schema 1 with a field of schema 2", {**TERMS, "hold_out": 0.0}),
+        ("terms of schema 1 with a column of schema 2",
+            {**TERMS, "table_schema": TERMS_2["table_schema"], "anchor": TERMS_2["anchor"]}),
+        ("terms of schema 1 with a model of schema 2", {**TERMS, "model": TERMS_2["model"]}),
+        ("terms of schema 2 without a field of it", without(TERMS_2, "least_signal")),
+        ("a least signal of one", {**TERMS_2, "least_signal": 1.0}),
+        ("a hold-out of more than half", {**TERMS_2, "hold_out": 0.75}),
+        ("one quantile", changed(TERMS_2, *ranks, "quantiles", to=[1.0])),
+        ("more quantiles than a column may have",
+            changed(TERMS_2, *ranks, "quantiles", to=[float(k) for k in range(1002)])),
+        ("quantiles that descend", changed(TERMS_2, *ranks, "quantiles", to=[0.0, 2.0, 1.0, 3.0])),
+        ("quantiles that are all the same", changed(TERMS_2, *ranks, "quantiles", to=[1.0, 1.0])),
+        ("quantiles whose difference is not finite",
+            changed(TERMS_2, *ranks, "quantiles", to=[-1.7e308, 1.7e308])),
+        ("a share of empty fields where they are refused", changed(TERMS_2, *ranks, "missing_share", to=0.5)),
+        ("a share of empty fields above one", changed(TERMS_2, *levels, "missing_share", to=1.5)),
+        ("an unknown use of empty fields", changed(TERMS_2, *ranks, "empty", to="guess")),
+        ("a range that ends where it begins", changed(TERMS_2, *spread, "high", to=0.0)),
+        ("a centre outside its range", changed(TERMS_2, *spread, "centre", to=4.5)),
+        ("a share for every level but one", changed(TERMS_2, *levels, "shares", to=[0.25])),
+        ("a negative share", changed(TERMS_2, *levels, "shares", to=[-0.25, 0.75])),
+        ("a level with a share twice", changed(TERMS_2, *levels, "levels", to=["north", "north"])),
+        ("a weight of zero", changed(TERMS_2, *levels, "weight", to=0.0)),
+        ("a weight above one", changed(TERMS_2, *levels, "weight", to=1.5)),
+    ]  # fmt: skip
+    for name, value in cases:
+        yield _refused(name, "Terms", pack(value))
+    scores: list[tuple[str, dict[str, Any]]] = [
+        ("a score of no rows", {"rows": 0}),
+        ("a score of another kind", {"metric": "f1"}),
+        ("a score above one", {"together": 1.5}),
+        ("a gain without a score alone", {"alone": None}),
+        ("a gain with one end", {"gain_low": None}),
+        ("a gain whose ends are exchanged", {"gain_low": 0.5, "gain_high": 0.25}),
+    ]
+    for name, changes in scores:
+        yield _refused(name, "MemberScore", pack({**MEMBER_SCORE, **changes}))
 
 
 def _broken_values() -> Iterator[Case]:

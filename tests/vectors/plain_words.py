@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.vectors.examples import NUMERIC, SHOWN, SVM, TERMS, Case, changed, shown_digest
+from tests.vectors.examples import NUMERIC, SHOWN, SVM, TERMS, TERMS_2, Case, changed, shown_digest
 from tests.vectors.packing import pack
 
 ROW_REVEALING_WARNING = (
@@ -41,6 +41,38 @@ PUBLIC_WARNING = (
 )
 UNIFORM_WARNING = (
     "Warning: uniform anchor: it tells the analyst more about each secret basis than a haar anchor would.\n"
+)
+
+
+TERMS_2_TEXT = (
+    SHOWN.replace("version 2", "version 3")
+    .replace("2 numbers (8 bytes) in place of its 3", "5 numbers (20 bytes) in place of its 5")
+    .replace("(24 bytes)", "(100 bytes)")
+    .replace("(mlp)", "(averaged)")
+    .replace(
+        "(about seven digits).\n",
+        "(about seven digits).\n"
+        "Before it sends, this institution compares its own score of each row with the one it gets from the"
+        " projection, and asks a person if less than 0.95 of it (R squared) is left.\n"
+        "This institution keeps 0.2 of its rows back, chosen at random. It evaluates the model on them,"
+        " beside a model of its own rows alone.\n"
+        "It may send the result back: the two scores, the interval of their difference and the number of"
+        " rows. The analyst and every institution read it.\n",
+    )
+    .split("\nColumns:")[0]
+    + "Warning: figures of a table: the quantiles, ranges, centres and shares below describe one"
+    " institution's table or a public one. The analyst and every institution read them.\n"
+    "Warning: nothing is projected away: each row becomes as many numbers as it has encoded features, so"
+    " that whoever knows the secret basis knows the row.\n"
+    "\n"
+    "Columns:\n"
+    "- rank: its rank among the 3 quantiles 0, 1.5, 4; a number outside is moved to the nearer end; an empty"
+    " field is refused\n"
+    "- range: from 0 to 4, less 1.5; a number outside is moved to the nearer end; an empty field counts as"
+    " the middle\n"
+    "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; an"
+    " empty field counts as the middle, and one more feature says whether the field is empty, less the share"
+    " 0.1\n"
 )
 
 
@@ -84,6 +116,12 @@ def shown_texts() -> Iterator[Case]:
             "numbers without an exponent",
             changed(TERMS, "table_schema", "columns", 0, to=awkward),
             SHOWN.replace(mapped, numbers),
+        ),
+        ("terms of schema 2", TERMS_2, TERMS_2_TEXT),
+        (
+            "terms of schema 2 with nothing that is new in it",
+            {**TERMS, "terms_schema": 2, "least_signal": None, "hold_out": 0.0, "returns_scores": False},
+            SHOWN.replace("version 2", "version 3"),
         ),
     ]:  # fmt: skip
         yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}

@@ -39,7 +39,15 @@ def section(heading: str) -> str:
 
 
 def kinds() -> list[type[Message]]:
-    return [kind for kind in Message.__subclasses__() if kind.__module__.startswith("protocol.")]
+    """Return every kind of message; an underscore begins the name of what some have in common."""
+    found = list(Message.__subclasses__())
+    for kind in found:
+        found += kind.__subclasses__()
+    return [
+        kind
+        for kind in found
+        if kind.__module__.startswith("protocol.") and not kind.__name__.startswith("_")
+    ]
 
 
 def picture() -> str:

@@ -41,6 +41,7 @@ KINDS: dict[str, type[Message]] = {
     "LedgerPage": ledger.LedgerPage,
     "DownlinkManifest": messages.DownlinkManifest,
     "ForgettingStatement": messages.ForgettingStatement,
+    "MemberScore": messages.MemberScore,
     "Signed": envelope.Signed,
 }
 

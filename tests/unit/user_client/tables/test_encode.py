@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.table_schema import Schema
 from tests.harness.schemas import SECRET, category, number, schema, table
+from tests.vectors.examples import LEVELS, RANGE, RANKS
 from user_client.errors import (
     EmptyFieldError,
     MissingColumnError,
@@ -19,6 +23,31 @@ from user_client.errors import (
     UnknownLevelError,
 )
 from user_client.tables import encode_labels, encode_rows
+
+VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=[case["name"] for case in VECTORS])
+def test_columns_are_encoded_as_the_protocol_says(case: dict[str, Any]) -> None:
+    content = {
+        "columns": [case["column"]],
+        "label_column": {"name": "y", "classes": ["no", "yes"]},
+        "missing": case["missing"],
+    }
+    table = pa.table({case["column"]["name"]: case["fields"]})
+    found = encode_rows(table, Schema.model_validate(content, strict=False))
+    np.testing.assert_allclose(found, case["features"], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [RANKS, RANGE, LEVELS], ids=lambda kind: kind["kind"])
+def test_an_empty_field_is_refused_unless_it_counts_as_the_centre(kind: dict[str, Any]) -> None:
+    column = {**kind, "empty": "refuse", "missing_share": None}
+    content = {"columns": [column], "label_column": {"name": "y", "classes": ["no", "yes"]}}
+    first = "north" if kind is LEVELS else "1"
+    with pytest.raises(EmptyFieldError) as caught:
+        encode_rows(pa.table({kind["name"]: [first, ""]}), Schema.model_validate(content, strict=False))
+    assert "row 2" in caught.value.detail
+
 
 # numbers
 

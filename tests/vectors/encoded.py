@@ -1,0 +1,62 @@
+"""The cases of encoded.json: one column of a table, and its features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tests.vectors.examples import CATEGORICAL, LEVELS, NUMERIC, RANGE, RANKS, Case
+
+MISSING = ["", "NA"]
+TIED = {**RANKS, "quantiles": [0.0, 0.0, 0.0, 1.0, 1.0, 10.0], "empty": "centre", "missing_share": 0.25}
+
+
+def encoded_columns() -> Iterator[Case]:
+    for name, column, fields in [
+        ("a numeric column", NUMERIC, ["30", "150", "", "-1", "120"]),
+        ("a categorical column", CATEGORICAL, ["south", " north ", "south"]),
+        ("ranks: on, between and outside quantiles", RANKS, ["0", "0.75", "1.5", "2.75", "4", "-7", "1e9"]),
+        ("ranks: ties have the middle of their ranks", TIED, ["0", "0.5", "1", "5.5", "10", "", "NA", "11"]),
+        ("a centred range", RANGE, ["0", "1.5", "4", "5", "-1", ""]),
+        ("centred levels", LEVELS, ["north", "south", "", "NA"]),
+        ("levels: a text that is a level is never empty", {**LEVELS, "levels": ["NA", "south"]}, ["NA", ""]),
+    ]:
+        features = [_features(column, field.strip()) for field in fields]
+        yield {"name": name, "column": column, "missing": MISSING, "fields": fields, "features": features}
+
+
+def _features(column: dict[str, Any], field: str) -> list[float]:
+    """Return the features of one field, as docs/protocol.md says."""
+    kind = column["kind"]
+    if kind == "numeric":
+        x = column["impute"] if field in MISSING else float(field)
+        low, high = column["low"], column["high"]
+        return [(min(max(x, low), high) - low) / (high - low) * 2 - 1]
+    if kind == "categorical":
+        return [float(level == field) for level in column["levels"]]
+    is_empty = field in MISSING and field not in column.get("levels", ())
+    width = len(column.get("levels", [""]))
+    features = [0.0] * width if is_empty else _value_features(column, field)
+    share = column["missing_share"]
+    return features if share is None else [*features, is_empty - share]
+
+
+def _value_features(column: dict[str, Any], field: str) -> list[float]:
+    if column["kind"] == "levels":
+        pairs = zip(column["levels"], column["shares"], strict=True)
+        return [column["weight"] * ((level == field) - share) for level, share in pairs]
+    x = float(field)
+    if column["kind"] == "range":
+        low, high = column["low"], column["high"]
+        return [2 * (min(max(x, low), high) - column["centre"]) / (high - low)]
+    return [_rank(column["quantiles"], x)]
+
+
+def _rank(q: Sequence[float], x: float) -> float:
+    x = min(max(x, q[0]), q[-1])
+    below, up_to = sum(one < x for one in q), sum(one <= x for one in q)
+    if up_to > below:
+        position = (below + up_to - 1) / 2
+    else:
+        position = below - 1 + (x - q[below - 1]) / (q[below] - q[below - 1])
+    return 2 * position / (len(q) - 1) - 1
