@@ -27,6 +27,9 @@ SHA256: Final[Mapping[str, str]] = {
     "mnist/mnist_t10k.npz": "96ec6a9c413a1e20a45398cb23275e33c439c12ee65564d4b8ff0a0ef4d64f14",
     "fashion_mnist/fashion_train60k.npz": "519cdc25e59d0a170bdbd574c5ca00cc7ff7794b845310c786c4f346cebad77c",
     "fashion_mnist/fashion_test10k.npz": "3372dc142a34ae2ec0ac64854c06c903b4a8ff0b38f42bec01cdae1161f16db5",
+    "adult/adult_train.csv.gz": "a833df349bf96e939cb2de65a084d3a21cd64c4781a95551430453ac6892bb3b",
+    "pima_diabetes/diabetes.csv.gz": "8d201a64433915f1253fa6c0c05f9f01d7b064a2b00875025b501262b8c4e3f9",
+    "tcga_brca/tcga_brca.csv.gz": "fa87af457f0e9a487774759ceec1ecab97cfbbff47f980153bc7d7f39cd8e05f",
     "heart/heart_uci_4site.csv.gz": "59a42de61a937b57c012f88d0c7bbdbc3cded46f69b87db501df04fe337af976",
     "ist_stroke/ist.csv.gz": "dc1df8611cc5713083af5305f8feab3577340ae724a2df92a867ba7f8864ee43",
     "molecules/ames.csv.gz": "357a0b179b11731207ca9fb41cd4c19a9f16f81d3dbe0e4251c0504fe5eff654",
@@ -113,12 +116,14 @@ def molecules(directory: Path, name: str) -> Dataset:
     return _split(name, rows, np.array([int(table[index]["y"]) for index in known]), seed=0)
 
 
-def morgan_fingerprints(smiles: Sequence[str]) -> list[NDArray[np.uint8] | None]:
+def morgan_fingerprints(
+    smiles: Sequence[str], *, bits: int = FINGERPRINT_BITS
+) -> list[NDArray[np.uint8] | None]:
     """Return the bits of each molecule, None if it cannot be parsed. Needs the extra ``bench``."""
     from rdkit import Chem, rdBase
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
-    generator = GetMorganGenerator(radius=FINGERPRINT_RADIUS, fpSize=FINGERPRINT_BITS)
+    generator = GetMorganGenerator(radius=FINGERPRINT_RADIUS, fpSize=bits)
     with rdBase.BlockLogs():  # it would print a paragraph for each SMILES it cannot read
         parsed = [Chem.MolFromSmiles(text) for text in smiles]
     return [None if molecule is None else generator.GetFingerprintAsNumPy(molecule) for molecule in parsed]

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 from benchmarks.accuracy import bad_party
 from benchmarks.accuracy.claims import add_claims
-from benchmarks.accuracy.parallel import Run, cores, run_all
+from benchmarks.accuracy.experiment import Cell, Job, run_job
 from benchmarks.accuracy.summary import gather, rows
 from benchmarks.accuracy.tables import seeds, setups
+from benchmarks.parallel import cores, run_all
 from benchmarks.report import Options, Report, main
 
 
@@ -22,8 +23,10 @@ def measure(options: Options) -> Report:
     """Run every experiment for every seed and return the rows and claims."""
     begin = time.monotonic()
     chosen = setups(full=options.full, real_data=options.data is not None)
-    jobs = [(setup, seed) for setup in chosen for seed in range(seeds(setup, full=options.full))]
-    scores = gather(_progress(run_all(jobs, options.data), len(jobs)))
+    jobs = [
+        Job(setup, seed, options.data) for setup in chosen for seed in range(seeds(setup, full=options.full))
+    ]
+    scores = gather(_progress(run_all(run_job, jobs), len(jobs)))
     report = Report("accuracy", rows=rows(scores))
     add_claims(report, scores)
     planted, clean = (bad_party.rounds(bad_party.ROUND, None, faulty=faulty) for faulty in (True, False))
@@ -45,7 +48,7 @@ def measure(options: Options) -> Report:
     return report
 
 
-def _progress(runs: Iterator[Run], count: int) -> Iterator[Run]:
+def _progress(runs: Iterator[list[tuple[Cell, float]]], count: int) -> Iterator[list[tuple[Cell, float]]]:
     for number, found in enumerate(runs, 1):
         setup = found[0][0].setup
         print(f"{number}/{count} {setup.table}: {setup.dataset}, {setup.split}", file=sys.stderr, flush=True)

@@ -57,6 +57,15 @@ class Setup:
 
 
 @dataclass(frozen=True)
+class Job:
+    """An experiment, its seed, and the directory of the real data."""
+
+    setup: Setup
+    seed: int
+    directory: Path | None
+
+
+@dataclass(frozen=True)
 class Cell:
     """What one score belongs to; ``condition`` and ``anchor`` are None for Central and Local."""
 
@@ -108,6 +117,11 @@ def deal(dataset: Dataset, setup: Setup, rng: np.random.Generator) -> list[Party
         )
         for rows, tested in zip(mine, tests, strict=True)
     ]
+
+
+def run_job(job: Job) -> list[tuple[Cell, float]]:
+    """Return the score of every cell of a job."""
+    return run(job.setup, job.seed, job.directory)
 
 
 def run(setup: Setup, seed: int, directory: Path | None) -> list[tuple[Cell, float]]:

@@ -52,6 +52,10 @@ def draft(
         list[str] | None,
         typer.Option(help="column of numbers that are names of categories; repeat for more"),
     ] = None,
+    class_: Annotated[
+        list[str] | None,
+        typer.Option("--class", help="class of the label that only other institutions have; repeat for more"),
+    ] = None,
     missing: Annotated[
         list[str] | None,
         typer.Option(help="text that stands for an empty field, e.g. -999; repeat for more"),
@@ -79,6 +83,7 @@ def draft(
         encoding=encoding,
         exclude=exclude or (),
         categories=category or (),
+        classes=class_ or (),
         missing=missing or (),
         nri=nri,
     )

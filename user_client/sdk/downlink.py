@@ -43,6 +43,8 @@ from user_client.sdk.uplink import stored_basis
 from user_client.secret.own_model import OwnModel, train_own_model
 from user_client.tables import encode_rows, table_from
 
+_ERRORS_ALONE: Final = 3
+"""What onnxruntime logs: it warns of parts of a model that are there and not used."""
 _FIRST_PAUSE_S: Final = 0.5
 _UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
 """States from which a release can follow without a person stepping in."""
@@ -237,6 +239,7 @@ def run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np.
     try:
         with tempfile.TemporaryDirectory(prefix="odc-") as empty:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
+            options.log_severity_level = _ERRORS_ALONE
             model = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
             (probabilities,) = model.run(["probabilities"], {model.get_inputs()[0].name: aligned_rep})
     except Exception as error:  # noqa: BLE001  # onnxruntime raises many classes, and quotes the file in them

@@ -20,6 +20,7 @@ from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
+from user_client.secret.signal import score_directions
 from user_client.tables import encode_labels, encode_rows, table_from
 
 NRI_PERTURBATION = 0.05
@@ -106,6 +107,22 @@ def with_noise(rows: Matrix64, options: PrivacyOptions) -> Matrix64:
     return add_noise(clip_rows(rows, options.clip), options.sigma, normal)
 
 
+def draw_basis(
+    rows: Matrix64,
+    labels: NDArray[Any],
+    latent_dim: int,
+    source: ByteSource,
+    *,
+    axes: Matrix64 | None = None,
+) -> Matrix64:
+    """Draw F_i: it contains the directions of the party's own score, and its leading principal axes.
+
+    Rows often vary most along axes that say nothing about the label (docs/adr/0013).
+    """
+    directions = score_directions(rows, labels, latent_dim)
+    return draw_secret_basis(rows, latent_dim, source, axes=axes, include=directions)
+
+
 def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptions) -> Treated:
     """Do to the rows what the options say, and draw the secret basis.
 
@@ -122,7 +139,7 @@ def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptio
     strength = options.perturb_basis
     seen = noisy if strength is None else perturbed(noisy, strength, _secret("basis-noise"))
     singular_values, axes = principal_axes(seen)
-    basis = draw_secret_basis(seen, latent_dim, _secret("secret-basis"), axes=axes)
+    basis = draw_basis(seen, labels, latent_dim, _secret("secret-basis"), axes=axes)
     chosen = np.arange(len(rows))
     if options.drop_below is not None:
         chosen = chosen[hidden_share(noisy, basis) >= options.drop_below]

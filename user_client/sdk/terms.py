@@ -6,7 +6,6 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 import tomli_w
@@ -29,7 +28,6 @@ from user_client.tables import (
     encode_labels,
     encode_rows,
     misfits,
-    read_table,
     table_from,
     with_labels,
 )
@@ -40,8 +38,8 @@ log = logging.getLogger(__name__)
 
 KEPT_BY_DRAFT: Final = 0.98
 """R^2 of the drafting party's own score that the drafted latent dimension keeps."""
-LEAST_SIGNAL: Final = 0.95
-"""The threshold in drafted terms below which every institution is asked: other rows keep a little less."""
+LEAST_SIGNAL: Final = 0.6
+"""The threshold in drafted terms below which every institution is asked (docs/defaults.md)."""
 WITHOUT_EVIDENCE: Final = 0.8
 """Share of the features that is drafted as latent dimension where the table cannot tell what is needed."""
 
@@ -66,7 +64,7 @@ class DraftedTerms:
 
 
 def draft_terms(
-    table: Path,
+    data: Any,
     *,
     label: str,
     parties: Sequence[str],
@@ -76,6 +74,7 @@ def draft_terms(
     encoding: str = "ranks",
     exclude: Sequence[str] = (),
     categories: Sequence[str] = (),
+    classes: Sequence[str] = (),
     missing: Sequence[str] = (),
     nri: bool = False,
 ) -> DraftedTerms:
@@ -83,6 +82,8 @@ def draft_terms(
 
     Parameters
     ----------
+    data : path, pyarrow.Table or data frame
+        Our own table, or a public one of the same columns.
     label : str
         The column to predict.
     parties : sequence of str
@@ -96,6 +97,8 @@ def draft_terms(
         How numbers and categories become features: see `tables.draft.draft_schema`.
     exclude, categories : sequence of str
         Columns to leave out, and columns of numbers that are names of categories.
+    classes : sequence of str
+        Classes of the label that only other institutions have.
     missing : sequence of str
         Further texts that stand for an empty field, for example -999.
     nri : bool
@@ -109,13 +112,14 @@ def draft_terms(
     for name, value, allowed in (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, RowType)):
         if value not in get_args(allowed):
             raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
-    rows = read_table(table)
+    rows = table_from(data)
     drafted = draft_schema(
         rows,
         label,
         exclude,
         encoding=cast("Encoding", encoding),
         categories=categories,
+        classes=classes,
         missing=missing,
     )
     schema = Schema.model_validate(drafted.content, strict=False)

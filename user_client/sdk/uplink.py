@@ -219,7 +219,7 @@ def _summary(
             None if options.sigma is None else reduction_risk(treated.original, basis, seen=rows)
         ),
         threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
-        signal=signal_kept(rows, treated.labels, basis),
+        signal=signal_kept(rows, treated.labels, treated.axes[:, : terms.latent_dim]),
         singular_values=treated.singular_values.tolist(),
         noise_sigma=options.sigma,
         privacy=manifest.privacy,

@@ -46,13 +46,18 @@ def perturbed(rows: Matrix64, strength: float, source: ByteSource) -> Matrix64:
 
 
 def draw_secret_basis(
-    rows: Matrix64, latent_dim: int, source: ByteSource, *, axes: Matrix64 | None = None
+    rows: Matrix64,
+    latent_dim: int,
+    source: ByteSource,
+    *,
+    axes: Matrix64 | None = None,
+    include: Matrix64 | None = None,
 ) -> Matrix64:
     """Return a randomly rotated orthonormal basis of the space that fits the party's rows best.
 
     ``F_i = V_i E_i`` with the top-l right singular vectors ``V_i`` of the encoded rows and a Haar
-    orthogonal ``E_i`` [1]_. The columns are orthonormal even if the party has fewer rows than l. A party
-    without rows gets random directions.
+    orthogonal ``E_i`` [1]_. Directions to include take the place of the last singular vectors. The columns
+    are orthonormal even if the party has fewer rows than l. A party without rows gets random directions.
 
     Parameters
     ----------
@@ -64,6 +69,8 @@ def draw_secret_basis(
         Returns secret bytes, from a fresh key stream that is stored nowhere.
     axes : (m, m) ndarray of float64, optional
         The `principal_axes` of the rows, if the caller has computed them already.
+    include : (m, d) ndarray of float64, optional
+        Directions with orthonormal columns that the basis contains; d is at most l.
 
     Returns
     -------
@@ -87,4 +94,7 @@ def draw_secret_basis(
         return haar(source, features)[:, :latent_dim]
     if axes is None:
         _, axes = principal_axes(rows)
-    return np.asarray(axes[:, :latent_dim] @ turn)
+    chosen = axes[:, :latent_dim]
+    if include is not None and include.shape[1]:
+        chosen = np.linalg.qr(np.hstack([include, chosen]))[0][:, :latent_dim]
+    return np.asarray(chosen @ turn)

@@ -22,8 +22,6 @@ FEWEST_OF_A_CLASS: Final = 5
 """With fewer rows of each of two classes, a score says nothing."""
 FAINT_AUC: Final = 0.55
 """A score below this ROC-AUC has nothing that a projection could keep."""
-TRIED: Final = 24
-"""Numbers of dimensions that are tried before those between two of them are."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,11 @@ class Signal:
     Attributes
     ----------
     kept : float
-        R^2 of the score from ``X_i F_i`` for the score from ``X_i``, over all classes together: 1 if nothing
-        is lost.
+        R^2 of the score of ``X_i F_i F_i^T`` for the same score of ``X_i``, over all classes together: 1 if
+        nothing is lost.
     auc, projected_auc : float
-        ROC-AUC of either score, each row scored without itself; the mean over the classes.
+        ROC-AUC of scores fitted on ``X_i`` and on ``X_i F_i``, each row scored without itself; the mean over
+        the classes.
     """
 
     kept: float
@@ -56,10 +55,6 @@ class _Ridge:
     def within(self, basis: Matrix64) -> _Ridge:
         """Return the regression on the rows' coordinates in a basis."""
         return _Ridge(basis.T @ self.gram @ basis, basis.T @ self.cross, self.target_energy, self.rows)
-
-    def leading(self, count: int) -> _Ridge:
-        """Return the regression on the first features alone."""
-        return _Ridge(self.gram[:count, :count], self.cross[:count], self.target_energy, self.rows)
 
     def solve(self) -> tuple[Matrix64, Matrix64]:
         """Return the weights, and ``(G + penalty I)^-1``; generalised cross-validation finds the penalty."""
@@ -87,8 +82,21 @@ class _Ridge:
         return 1.0 if energy == 0 else 1 - self.energy(weights - others) / energy
 
 
+@dataclass(frozen=True)
+class _Score:
+    """A party's own score of its rows: ``X w``, centred."""
+
+    ridge: _Ridge
+    weights: Matrix64
+    targets: Matrix64
+    auc: float
+
+
 def signal_kept(rows: Matrix64, labels: NDArray[Any], basis: Matrix64) -> Signal | None:
     """Return what the projection on a basis keeps of the party's own score.
+
+    Measured with the leading principal axes, it also says how much of the score the other institutions are
+    likely to share: what lies along axes of little variance is kept by those alone who ask for it.
 
     Parameters
     ----------
@@ -102,21 +110,15 @@ def signal_kept(rows: Matrix64, labels: NDArray[Any], basis: Matrix64) -> Signal
     Signal or None
         None if the rows are of one class, or too few, or say too little about the label.
     """
-    targets = _targets(labels)
-    if targets is None:
+    score = _own_score(rows, labels)
+    if score is None:
         return None
-    rows = rows - rows.mean(axis=0)
-    targets -= targets.mean(axis=0)
-    whole = _regression(rows, targets)
-    weights, inverse = whole.solve()
-    auc = _mean_auc(rows, targets, weights, inverse)
-    if auc < FAINT_AUC:
-        return None
-    projected, projected_inverse = whole.within(basis).solve()
+    within = score.ridge.within(basis)
+    projected, inverse = within.solve()
     return Signal(
-        whole.kept(weights, basis @ projected),
-        auc,
-        _mean_auc(rows @ basis, targets, projected, projected_inverse),
+        score.ridge.kept(score.weights, basis @ (basis.T @ score.weights)),
+        score.auc,
+        _mean_auc((rows - rows.mean(axis=0)) @ basis, score.targets, projected, inverse),
     )
 
 
@@ -125,30 +127,52 @@ def dimensions_for(rows: Matrix64, labels: NDArray[Any], least: float) -> int | 
 
     None if the rows are of one class, or too few, or say too little about the label.
     """
+    singular_values, axes = principal_axes(rows)
+    axes = axes[:, : int(np.sum(singular_values > 1e-7 * singular_values[0]))] if len(rows) else axes
+    score = _own_score(rows @ axes, labels)
+    if score is None:
+        return None
+    for count in range(1, len(score.weights)):
+        leading = np.where(np.arange(len(score.weights))[:, None] < count, score.weights, 0)
+        if score.ridge.kept(score.weights, leading) >= least:
+            return count
+    return len(score.weights)
+
+
+def score_directions(rows: Matrix64, labels: NDArray[Any], most: int) -> Matrix64:
+    """Return an orthonormal basis of the directions along which the party's own score changes.
+
+    A basis F_i that contains them keeps the score, whatever the variance of the rows along them.
+
+    Parameters
+    ----------
+    most : int
+        Largest number of directions; the first are those that the score depends on most.
+
+    Returns
+    -------
+    (m, d) ndarray of float64
+        d is one less than the number of classes with enough rows, or ``most``; 0 if there is no such score.
+    """
+    score = _own_score(rows, labels)
+    if score is None:
+        return np.zeros((rows.shape[1], 0))
+    directions, sizes, _ = np.linalg.svd(score.weights, full_matrices=False)
+    count = int(np.sum(sizes > 1e-6 * sizes[0]))
+    return np.asarray(directions[:, : min(count, most)])
+
+
+def _own_score(rows: Matrix64, labels: NDArray[Any]) -> _Score | None:
+    """Return the regression of the classes on the rows; None if the rows cannot tell a score from chance."""
     targets = _targets(labels)
     if targets is None:
         return None
-    singular_values, axes = principal_axes(rows)
-    rank = int(np.sum(singular_values > 1e-7 * singular_values[0]))
-    turned = rows @ axes[:, :rank]
-    turned -= turned.mean(axis=0)
+    rows = rows - rows.mean(axis=0)
     targets -= targets.mean(axis=0)
-    whole = _regression(turned, targets)
-    weights, inverse = whole.solve()
-    if _mean_auc(turned, targets, weights, inverse) < FAINT_AUC:
-        return None
-
-    def is_enough(count: int) -> bool:
-        projected = np.zeros_like(weights)
-        projected[:count], _ = whole.leading(count).solve()
-        return whole.kept(weights, projected) >= least
-
-    below = 0
-    for count in np.unique(np.linspace(1, rank, TRIED).round().astype(int)).tolist():
-        if is_enough(count):
-            return next((other for other in range(below + 1, count) if is_enough(other)), count)
-        below = count
-    return rank
+    ridge = _Ridge(rows.T @ rows, rows.T @ targets, float(np.square(targets).sum()), len(rows))
+    weights, inverse = ridge.solve()
+    auc = _mean_auc(rows, targets, weights, inverse)
+    return None if auc < FAINT_AUC else _Score(ridge, weights, targets, auc)
 
 
 def _targets(labels: NDArray[Any]) -> Matrix64 | None:
@@ -156,10 +180,6 @@ def _targets(labels: NDArray[Any]) -> Matrix64 | None:
     classes, counts = np.unique(labels, return_counts=True)
     kept = classes[counts >= FEWEST_OF_A_CLASS]
     return None if len(kept) < 2 else (labels[:, None] == kept).astype(np.float64)
-
-
-def _regression(rows: Matrix64, targets: Matrix64) -> _Ridge:
-    return _Ridge(rows.T @ rows, rows.T @ targets, float(np.square(targets).sum()), len(rows))
 
 
 def _mean_auc(rows: Matrix64, targets: Matrix64, weights: Matrix64, inverse: Matrix64) -> float:

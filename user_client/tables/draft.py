@@ -56,6 +56,7 @@ def draft_schema(
     *,
     encoding: Encoding = "ranks",
     categories: Collection[str] = (),
+    classes: Collection[str] = (),
     missing: Sequence[str] = (),
 ) -> DraftedSchema:
     """Return the ``table_schema`` part of the terms for ``table``.
@@ -71,6 +72,8 @@ def draft_schema(
         centred, and so are the levels of a category. "plain" is the uncentred form of the papers.
     categories : collection of str
         Columns of numbers that are names of categories.
+    classes : collection of str
+        Classes of the label that only other institutions have.
     missing : sequence of str
         Further texts that stand for an empty field.
 
@@ -83,10 +86,11 @@ def draft_schema(
         if name not in table.column_names:
             raise MissingColumnError(name)
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
-    classes = _distinct(table.column(label), texts)
+    classes = _in_order({*_distinct(table.column(label), texts), *classes})
     if not 2 <= len(classes) <= MAX_DRAFT_LEVELS:
         raise InputError(
-            f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}"
+            f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}."
+            " Name a class that only other institutions have with --class"
         )
     names = [name for name in table.column_names if name != label and name not in exclude]
     drafting = _Drafting(encoding, QUANTILES if len(names) <= WIDE else FEW_QUANTILES, texts)
@@ -218,7 +222,11 @@ def _is_number(text: str) -> bool:
 def _distinct(values: pa.ChunkedArray, missing: Collection[str]) -> list[str]:
     text = as_text(values)
     kept = [item for item in pc.unique(text).to_pylist() if item is not None and item not in missing]
-    return sorted(kept, key=lambda item: (_sort_number(item), item))
+    return _in_order(kept)
+
+
+def _in_order(texts: Collection[str]) -> list[str]:
+    return sorted(texts, key=lambda item: (_sort_number(item), item))
 
 
 def _sort_number(text: str) -> float:

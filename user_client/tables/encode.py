@@ -75,7 +75,7 @@ def _encode_numeric(
     numbers, empty = read_numbers(values, column.name, missing)
     if column.impute is None:
         refuse_empty(column.name, empty)
-    else:
+    elif empty.any():
         numbers[empty] = column.impute
     outside = (numbers < column.low) | (numbers > column.high)
     if outside.any() and column.out_of_range == "refuse":

@@ -14,10 +14,32 @@ from tests.harness.odc import Odc
 def test_a_draft_becomes_terms(odc: Odc) -> None:
     table = odc.consortium.table(1)
     result = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL, "--json")
-    assert result.json == {"terms": "terms.toml", "features": 3, "latent_dim": 1}
+    assert (result.json["terms"], result.json["features"]) == ("terms.toml", 3)
+    assert result.json["signal"]["kept"] >= 0.98
     content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
     terms = prepare.complete_terms(odc.consortium.analyst, content)
     assert (terms.lead, terms.parties) == (LEAD, (LEAD, HOSPITAL))
+    assert (terms.terms_schema, terms.model.kind) == (2, "averaged")
+    assert {column.kind for column in terms.table_schema.columns} == {"ranks"}
+
+
+def test_a_draft_names_what_a_person_should_look_at(odc: Odc) -> None:
+    table = odc.consortium.table(1, x2=[-999, *range(39)])
+    drafted = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--latent-dim", "3")
+    assert "look at x2: -999 stands in 1 rows" in drafted.out
+    assert "look at latent_dim 3: as many as there are features" in drafted.out
+    assert "your own score of these rows has a ROC-AUC of" in drafted.out
+    again = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--missing", "-999", "--force")
+    assert "-999" not in again.out
+
+
+def test_a_lead_with_rows_of_one_class_names_the_other(odc: Odc) -> None:
+    table = odc.consortium.table(1, y=["no"] * 40)
+    refused = odc("terms", "draft", table, "--label", "y", "--party", LEAD)
+    assert "--class" in refused.err
+    drafted = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--class", "yes", "--json").json
+    assert drafted["signal"] is None
+    assert any("cannot tell how many dimensions" in remark for remark in drafted["remarks"])
 
 
 def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
@@ -34,7 +56,8 @@ def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
     [
         ("--latent-dim", "0"),
         ("--latent-dim", "4"),
-        ("--out-of-range", "ignore"),
+        ("--encoding", "ignore"),
+        ("--category", "nothing"),
         ("--label", "nothing"),
         ("--rep-dtype", "i4"),
     ],
@@ -48,19 +71,16 @@ def test_a_draft_with_a_wrong_option_is_refused(odc: Odc, wrong: tuple[str, str]
     assert result.err.startswith("odc: error: ")
 
 
-def test_a_draft_can_leave_a_column_out_and_clip_and_round(odc: Odc) -> None:
+def test_a_draft_can_leave_a_column_out_and_encode_plainly_and_round(odc: Odc) -> None:
     table = odc.consortium.table(1)
     odc(
         "terms", "draft", table, "--label", "y", "--party", LEAD, "--exclude", "x0", "--latent-dim", "2",
-        "--out-of-range", "clip", "--rep-dtype", "i1", "--out", "mine.toml",
+        "--encoding", "plain", "--rep-dtype", "i1", "--out", "mine.toml",
     )  # fmt: skip
     content = tomllib.loads((odc.consortium.directory / "mine.toml").read_text())
     assert content["rep_dtype"] == "i1"
     columns = content["table_schema"]["columns"]
-    assert [(column["name"], column["out_of_range"]) for column in columns] == [
-        ("x1", "clip"),
-        ("x2", "clip"),
-    ]
+    assert [(column["name"], column["kind"]) for column in columns] == [("x1", "numeric"), ("x2", "numeric")]
 
 
 def test_terms_are_shown_in_words_and_for_machines(odc: Odc) -> None:
@@ -90,7 +110,8 @@ def test_a_row_revealing_model_is_warned_of_and_takes_its_own_word(odc: Odc) -> 
 def test_a_table_is_held_to_the_terms_before_they_are_signed(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
     found = odc("terms", "check", odc.consortium.table(1), "--json").json
-    assert found == {"rows": 40, "features": 3, "misfits": []}
+    assert {**found, "signal": None} == {"rows": 40, "features": 3, "misfits": [], "signal": None}
+    assert found["signal"]["auc"] > 0.9
     assert "the table fits: 40 rows of 3" in odc("terms", "check", odc.consortium.table(1)).out
     accepted = odc("terms", "accept")  # nobody has read them yet
     assert "This institution sends to the analyst, once:" in accepted.err

@@ -98,4 +98,4 @@ def test_a_model_is_fitted_on_as_few_rows_of_a_class_as_it_says(kind: str, class
 
 def test_the_options_of_terms_are_taken_over() -> None:
     model = model_of(MlpTerms(hidden_units=7, learning_rate=0.01, epochs=3, seed=2))
-    assert repr(model) == "Mlp(seed=2, hidden_units=7, learning_rate=0.01, epochs=3)"
+    assert repr(model) == ("Mlp(seed=2, hidden_units=7, learning_rate=0.01, epochs=3, weight_penalty=0.0001)")

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
-from user_client.secret.basis import principal_axes
-from user_client.secret.signal import FEWEST_OF_A_CLASS, dimensions_for, signal_kept
+from user_client.secret.basis import draw_secret_basis, principal_axes
+from user_client.secret.signal import FEWEST_OF_A_CLASS, dimensions_for, score_directions, signal_kept
 
 Rows = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def test_everything_is_kept_by_a_basis_of_the_whole_space() -> None:
     assert found.auc == pytest.approx(found.projected_auc)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_rows_that_say_nothing_about_the_label_cannot_tell(seed: int) -> None:
     """Though a label can be fitted with so many features: each row is scored without itself."""
     rng = np.random.default_rng(seed)
@@ -104,3 +104,32 @@ def test_more_features_than_rows_are_no_obstacle() -> None:
     count = dimensions_for(rows, labels, 0.95)
     assert count is not None
     assert 1 <= count <= 40
+
+
+@pytest.mark.parametrize("axis", [0, 5, 11])
+def test_a_basis_with_the_scores_directions_keeps_it_in_few_dimensions(axis: int) -> None:
+    rows, labels = rows_with_label_along(axis)
+    directions = score_directions(rows, labels, 2)
+    assert directions.shape == (12, 1)
+    basis = draw_secret_basis(rows, 3, np.random.default_rng(0).bytes, include=directions)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(3), atol=1e-12)
+    found = signal_kept(rows, labels, basis)
+    assert found is not None
+    assert found.kept == pytest.approx(1)
+    assert found.projected_auc > 0.95
+
+
+def test_the_rest_of_that_basis_is_of_the_leading_axes() -> None:
+    rows, labels = rows_with_label_along(11)
+    basis = draw_secret_basis(
+        rows, 3, np.random.default_rng(0).bytes, include=score_directions(rows, labels, 1)
+    )
+    axes = principal_axes(rows)[1]
+    np.testing.assert_allclose(np.linalg.norm(basis.T @ axes[:, :2], axis=0), 1, atol=0.02)
+
+
+def test_there_are_no_more_directions_than_asked_for_or_than_classes_less_one() -> None:
+    rows, labels = load_digits(return_X_y=True)
+    assert score_directions(rows, labels, 100).shape == (64, 9)
+    assert score_directions(rows, labels, 4).shape == (64, 4)
+    assert score_directions(rows, np.zeros(len(rows), dtype=int), 4).shape == (64, 0)

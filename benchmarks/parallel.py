@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from pathlib import Path
+from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks.accuracy.experiment import Cell, Setup, run
-
-Run = list[tuple[Cell, float]]
-Job = tuple[Setup, int]
-"""An experiment and its seed."""
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
-def run_all(jobs: list[Job], directory: Path | None) -> Iterator[Run]:
-    """Run the jobs and yield their results in order."""
+def run_all(run: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
+    """Run the jobs and yield their results in order; ``run`` and the jobs can be pickled."""
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads of the numeric libraries
     with ProcessPoolExecutor(cores(), mp_context=spawn) as pool:
-        yield from pool.map(partial(_one_thread, directory), jobs)
+        yield from pool.map(partial(_one_thread, run), jobs)
 
 
 def cores() -> int:
@@ -30,6 +27,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _one_thread(directory: Path | None, job: Job) -> Run:
+def _one_thread(run: Callable[[Job], Result], job: Job) -> Result:
     with threadpool_limits(1):
-        return run(*job, directory)
+        return run(job)

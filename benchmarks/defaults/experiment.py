@@ -1,0 +1,316 @@
+"""One collaboration as its members would hold it, and what they would have had without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+from sklearn.metrics import roc_auc_score
+
+from analyst_server.compute.model_registry import model_of
+from analyst_server.compute.sequence import PartyArrays, RoundResult, RoundSpec, StoredArray, compute_round
+from analyst_server.store import MemoryBlobs
+from analyst_server.training.models import Model, fit
+from benchmarks.data import Labels, Matrix
+from benchmarks.defaults import rivals
+from benchmarks.defaults.tables import LABEL, Source, bundled, real
+from protocol.arrays import little_endian, raw_bytes
+from protocol.table_schema import LevelsColumn, Schema
+from protocol.terms import AlignmentTerms, ModelTerms
+from user_client.custody.keystream import KeyStream
+from user_client.sdk import Signal, draft_terms
+from user_client.sdk.downlink import run_model
+from user_client.sdk.privacy import draw_basis
+from user_client.secret.basis import principal_axes
+from user_client.secret.expansion import expand_anchor
+from user_client.secret.signal import signal_kept
+from user_client.tables import encode_labels, encode_rows
+
+Split = Literal["iid", "sites", "dirichlet", "one class"]
+HELD_OUT: Final = 0.2
+"""Share of each party's rows that drafted terms ask it to keep back; everything is scored on these."""
+CONCENTRATION: Final = 0.3
+"""Of the Dirichlet distribution from which the shares of each class are drawn."""
+FEWEST_ROWS: Final = 10
+SCORED: Final = 10
+"""Number of parties over which scores are averaged; fifty would tell no more."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One table, how its rows are divided, and among how many parties (0: as many as there are sites)."""
+
+    table: str
+    split: Split
+    parties: int
+
+
+@dataclass(frozen=True)
+class Party:
+    """What one institution has: rows to send, and rows it keeps back."""
+
+    table: pa.Table
+    kept_back: pa.Table
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The same after encoding by the terms."""
+
+    rows: Matrix
+    labels: Labels
+    test: Matrix
+    test_labels: Labels
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one setup came to for one seed.
+
+    Attributes
+    ----------
+    scores : dict of str to float
+        ROC-AUC in percent, the mean over the scored parties.
+    warnings : int
+        How many parties were told before sending that the collaboration may predict worse: the signal is
+        below the threshold of the terms, or cannot be told.
+    """
+
+    setup: Setup
+    seed: int
+    features: int
+    latent_dim: int
+    parties: int
+    rows: int
+    scores: dict[str, float]
+    warnings: int
+    results: dict[str, Any]
+
+
+def run_job(job: tuple[Setup, int], *, folder: Path | None) -> Outcome:
+    """Run a setup with a seed."""
+    return run(*job, folder)
+
+
+def run(setup: Setup, seed: int, folder: Path | None) -> Outcome:
+    """Hold the collaboration of a setup, and score it beside its rivals."""
+    source = {**bundled(), **(real(folder) if folder else {})}[setup.table]()
+    rng = np.random.default_rng([seed, setup.parties])
+    parties = [_set_aside(source, rows, rng) for rows in divide(source, setup, rng)]
+    parties = sorted(parties, key=lambda party: -party.table.num_rows)  # the largest leads
+    names = sorted(set(source.table[LABEL].to_pylist()))
+    drafted = draft_terms(parties[0].table, label=LABEL, parties=["a"], title="benchmark", classes=names)
+    schema = _with_all_levels(Schema.model_validate(drafted.content["table_schema"], strict=False), source)
+    encoded = [_encode(party, schema) for party in parties]
+    terms: Any = TypeAdapter(ModelTerms).validate_python(drafted.content["model"])
+    classes = len(schema.label_column.classes)
+    streams = KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
+    latent_dim = min(drafted.latent_dim, schema.width)
+    bases = [draw_basis(party.rows, party.labels, latent_dim, streams.read) for party in encoded]
+    signals = [
+        signal_kept(party.rows, party.labels, principal_axes(party.rows)[1][:, :latent_dim])
+        for party in encoded
+    ]
+    result, maps, onnx_file = _round(encoded, bases, streams, terms, classes)
+    own_tests = setup.split == "sites"
+    scored = _scored(encoded, own_tests=own_tests, classes=classes)
+
+    def together(index: int, test: Matrix) -> NDArray[Any]:
+        return run_model(onnx_file, (test @ maps[index]).astype(np.float32))
+
+    scores = {"together": _mean_score(scored, classes, together)}
+    scores |= _baselines(encoded, scored, model_of(terms), classes, seed)
+    return Outcome(
+        setup,
+        seed,
+        schema.width,
+        latent_dim,
+        len(parties),
+        sum(len(party.rows) for party in encoded),
+        scores,
+        sum(_warns(signal, drafted.content["least_signal"]) for signal in signals),
+        result.as_json(),
+    )
+
+
+def divide(source: Source, setup: Setup, rng: np.random.Generator) -> list[Labels]:
+    """Return the row numbers of each party."""
+    labels = source.labels
+    if setup.split == "sites":
+        if source.sites is None:
+            raise ValueError(f"{source.name} does not say which site a row came from")
+        found = [np.flatnonzero(source.sites == site) for site in np.unique(source.sites)]
+        return [rows for rows in found if len(rows) >= FEWEST_ROWS]
+    order = rng.permutation(len(labels))
+    if setup.split == "iid":
+        return np.array_split(order, setup.parties)
+    classes = int(labels.max()) + 1
+    parts: list[list[Labels]] = [[] for _ in range(setup.parties)]
+    for name in range(classes):
+        members = order[labels[order] == name]
+        if setup.split == "dirichlet":
+            shares = rng.dirichlet([CONCENTRATION] * setup.parties)
+            pieces = np.split(members, (np.cumsum(shares)[:-1] * len(members)).astype(int))
+            holders = range(setup.parties)
+        else:
+            holders = range(name % setup.parties, setup.parties, classes)
+            pieces = np.array_split(members, len(holders))
+        for holder, piece in zip(holders, pieces, strict=True):
+            parts[holder].append(piece)
+    found = [rng.permutation(np.concatenate(part)) for part in parts if part]
+    return [rows for rows in found if len(rows) >= FEWEST_ROWS]
+
+
+def _set_aside(source: Source, rows: Labels, rng: np.random.Generator) -> Party:
+    """Divide a party's rows by class into those it sends and those it keeps back."""
+    rows, labels = rng.permutation(rows), source.labels
+    kept = np.concatenate(
+        [
+            members[: round(HELD_OUT * len(members))]
+            for members in (rows[labels[rows] == name] for name in np.unique(labels[rows]))
+        ]
+    )
+    sent = rows[~np.isin(rows, kept)]
+    return Party(source.table.take(pa.array(sent)), source.table.take(pa.array(kept)))
+
+
+def _with_all_levels(schema: Schema, source: Source) -> Schema:
+    """Add the levels that only other members have, as they would say after `odc terms check`."""
+    columns = []
+    for column in schema.columns:
+        if isinstance(column, LevelsColumn):
+            texts = {str(text).strip() for text in source.table[column.name].to_pylist()}
+            more = sorted(texts - set(column.levels) - set(schema.missing))
+            levels, shares = (*column.levels, *more), (*column.shares, *[0.0] * len(more))
+            column = column.model_copy(update={"levels": levels, "shares": shares})
+        columns.append(column)
+    return schema.model_copy(update={"columns": tuple(columns)})
+
+
+def _encode(party: Party, schema: Schema) -> Encoded:
+    return Encoded(
+        encode_rows(party.table, schema),
+        encode_labels(party.table, schema).astype(np.int64),
+        encode_rows(party.kept_back, schema),
+        encode_labels(party.kept_back, schema).astype(np.int64),
+    )
+
+
+def _round(
+    encoded: Sequence[Encoded], bases: Sequence[Matrix], streams: KeyStream, terms: Any, classes: int
+) -> tuple[RoundResult, list[Matrix], bytes]:
+    """Play the analyst's part; return the result, every ``F_i G_i`` and the model."""
+    features = bases[0].shape[0]
+    anchor = expand_anchor("haar", streams.read, rows=features, features=features)
+    blobs = MemoryBlobs()
+
+    def stored(key: str, array: NDArray[Any], dtype: Any) -> StoredArray:
+        blobs.append(key, 0, raw_bytes(little_endian(array, dtype)))
+        blobs.commit(key)
+        return StoredArray(key, 0, dtype, array.shape)
+
+    parties = tuple(
+        PartyArrays(
+            f"party-{index}",
+            stored(f"{index}/rep", party.rows @ basis, "f4"),
+            stored(f"{index}/anchor_rep", anchor @ basis, "f4"),
+            stored(f"{index}/labels", party.labels, "u1"),
+        )
+        for index, (party, basis) in enumerate(zip(encoded, bases, strict=True))
+    )
+    spec = RoundSpec(parties, classes, AlignmentTerms(), terms, anchor_is_isotropic=True, folder="result")
+    result = compute_round(spec, blobs)
+    changes = result.alignment.changes_of_basis.open(blobs)
+    maps = [basis @ change for basis, change in zip(bases, changes, strict=True)]
+    return result, maps, result.model.onnx_file.open(blobs).tobytes()
+
+
+def _scored(encoded: Sequence[Encoded], *, own_tests: bool, classes: int) -> list[tuple[int, Matrix, Labels]]:
+    """Return the parties that are scored, each with the rows it is scored on.
+
+    At real sites these are the site's own. Dealt rows are all alike, so that every party is scored on those
+    that all have kept back.
+    """
+    if own_tests:
+        found = [(i, party.test, party.test_labels) for i, party in enumerate(encoded)]
+        return [each for each in found if len(np.unique(each[2])) == classes][:SCORED]
+    test = np.vstack([party.test for party in encoded])
+    labels = np.concatenate([party.test_labels for party in encoded])
+    return [(index, test, labels) for index in range(min(SCORED, len(encoded)))]
+
+
+def _baselines(
+    encoded: Sequence[Encoded],
+    scored: Sequence[tuple[int, Matrix, Labels]],
+    model: Model,
+    classes: int,
+    seed: int,
+) -> dict[str, float]:
+    parts = [(party.rows, party.labels) for party in encoded]
+    pooled = np.vstack([rows for rows, _ in parts]), np.concatenate([labels for _, labels in parts])
+
+    def alone(index: int, test: Matrix) -> NDArray[Any]:
+        return _of_model(model, parts[index], classes, test)
+
+    def alone_tuned(index: int, test: Matrix) -> NDArray[Any]:
+        if len(np.unique(parts[index][1])) < 2:
+            return np.full((len(test), classes), 1 / classes)
+        return rivals.tuned_logistic(parts[index], classes, test, seed=seed)
+
+    ways = {
+        "alone": alone,
+        "alone, tuned logistic": alone_tuned,
+        "central": _for_all(lambda test: _of_model(model, pooled, classes, test)),
+        "closed form": _for_all(lambda test: rivals.closed_form(parts, classes, test)),
+        "central boosting": _for_all(lambda test: rivals.central_boosting(parts, classes, test, seed=seed)),
+        "federated bagging": _for_all(lambda test: rivals.bagged_boosting(parts, classes, test, seed=seed)),
+        "federated averaging": _for_all(
+            lambda test: rivals.federated_averaging(parts, classes, test, seed=seed)
+        ),
+    }
+    return {name: _mean_score(scored, classes, way) for name, way in ways.items()}
+
+
+def _for_all(predict: Any) -> Any:
+    """Return a way whose model is the same for every party: fitted once for each set of test rows."""
+    known: dict[int, NDArray[Any]] = {}
+
+    def of_party(_: int, test: Matrix) -> NDArray[Any]:
+        if id(test) not in known:
+            known[id(test)] = predict(test)
+        return known[id(test)]
+
+    return of_party
+
+
+def _of_model(model: Model, part: rivals.Part, classes: int, test: Matrix) -> NDArray[Any]:
+    rows, labels = part
+    present = np.unique(labels)
+    found = np.zeros((len(test), classes))
+    if len(present) < 2:
+        found[:, present] = 1
+        return found
+    fitted = fit(model, rows, np.searchsorted(present, labels), len(present))
+    found[:, present] = fitted.pipeline.predict_proba(test)
+    return found
+
+
+def _mean_score(scored: Sequence[tuple[int, Matrix, Labels]], classes: int, way: Any) -> float:
+    return float(np.mean([_score(labels, way(index, test), classes) for index, test, labels in scored]))
+
+
+def _score(labels: Labels, probabilities: NDArray[Any], classes: int) -> float:
+    if classes == 2:
+        return 100 * float(roc_auc_score(labels, probabilities[:, 1]))
+    one_against_rest = [roc_auc_score(labels == name, probabilities[:, name]) for name in range(classes)]
+    return 100 * float(np.mean(one_against_rest))
+
+
+def _warns(signal: Signal | None, least: float) -> bool:
+    return signal is None or signal.kept < least
