@@ -131,7 +131,7 @@ def main() -> int:
     parser.add_argument("--label", help="the column to predict")
     parser.add_argument("--site", help="the column that names the site")
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
-    parser.add_argument("--latent-dim", type=int, help="latent dimension; by default half of the features")
+    parser.add_argument("--latent-dim", type=int, help="latent dimension; by default what the draft proposes")
     parser.add_argument("--model", help="kind of model, with its defaults; the baselines stay an mlp")
     parser.add_argument("--out", type=Path, default=Path("build/demo"))
     given = parser.parse_args()

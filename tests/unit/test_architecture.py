@@ -19,7 +19,7 @@ WAYS = {
 SHORT_NAMES = {
     "isotropic": "analyst_server/alignment/isotropic",
     "gopp": "analyst_server/alignment/gopp",
-    "mlp": "analyst_server/training/mlp",
+    "averaged": "analyst_server/training/averaged",
 }
 
 
