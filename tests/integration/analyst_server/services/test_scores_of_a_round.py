@@ -14,7 +14,7 @@ from analyst_server.training import judging
 from tests.harness.computing import claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_uplink
 
-ROWS = 200
+ROWS = 300
 
 
 def released(world: World, **labels: Any) -> World:

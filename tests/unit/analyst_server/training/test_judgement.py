@@ -36,7 +36,7 @@ def scored(rng: np.random.Generator, rows: int, shift: float = 1.0) -> PartyScor
 
 
 def estimate(
-    mean: float, half_width: float = 0.01, parties: tuple[str, ...] = ("a", "b"), each: int = 100
+    mean: float, half_width: float = 0.01, parties: tuple[str, ...] = ("a", "b"), each: int = 200
 ) -> Estimate:
     """Return an estimate whose parties have ``each`` rows of every class."""
     figure = Interval(mean, mean - half_width, mean + half_width)
@@ -170,7 +170,7 @@ def test_estimates_that_may_be_the_same_withhold_no_headline(across: Estimate | 
 
 
 @pytest.mark.parametrize(
-    ("each", "half_width", "told"), [(90, 0.1, True), (85, 0.03, False), (85, 0.019, True)]
+    ("each", "half_width", "told"), [(130, 0.1, True), (125, 0.03, False), (125, 0.019, True)]
 )
 def test_numbers_of_rows_decide_what_is_too_few_unless_the_interval_is_narrow(
     each: int, half_width: float, told: bool
@@ -184,6 +184,6 @@ def test_a_judgement_is_kept_as_plain_values_without_its_variances() -> None:
     found = conclude(estimate(0.8), None, rows=ROWS, one_class=0, notes=["one note"]).as_json()
     assert json.loads(json.dumps(found)) == found
     assert list(found) == ["within", "across", "headline", "why_none", "notes"]
-    assert found["within"]["by_party"]["a"] == {"rows": 200, "roc_auc": 0.8, "accuracy": 0.8}
+    assert found["within"]["by_party"]["a"] == {"rows": 400, "roc_auc": 0.8, "accuracy": 0.8}
     assert found["headline"]["roc_auc"] == {"mean": 0.8, "low": 0.79, "high": 0.81}
     assert found["across"] is None
