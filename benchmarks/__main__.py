@@ -8,7 +8,16 @@ import sys
 from pathlib import Path
 from typing import Final
 
-BENCHMARKS: Final[tuple[str, ...]] = ("accuracy", "alignment", "encodings", "knobs", "nri", "privacy", "wire")
+BENCHMARKS: Final[tuple[str, ...]] = (
+    "accuracy",
+    "alignment",
+    "encodings",
+    "judging",
+    "knobs",
+    "nri",
+    "privacy",
+    "wire",
+)
 
 
 def main() -> int:

@@ -140,8 +140,9 @@ class TrainedModel:
         Whether the fit stopped by itself.
     parity_gap : float
         Largest difference of a class probability between the fitted model and its ONNX file.
-    hold_out_scores : dict of str to float, optional
-        Scores of a model of the same kind on rows that did not train it; None if they are too few.
+    judgement : mapping
+        Scores on rows that did not train it: the fields of `training.judgement.Judgement`, as plain values,
+        because loading the room of training takes the server as long as its own libraries.
     """
 
     onnx_file: StoredArray
@@ -150,7 +151,7 @@ class TrainedModel:
     parameters: int
     converged: bool
     parity_gap: float
-    hold_out_scores: Mapping[str, float] | None
+    judgement: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -173,13 +174,19 @@ class RoundResult:
             "model_parameters": model.parameters,
             "converged": model.converged,
             "parity_gap": model.parity_gap,
-            "hold_out_scores": model.hold_out_scores,
+            "hold_out_scores": self._headline_scores(),
+            "judgement": model.judgement,
             "alignment": {
                 **asdict(self.alignment.agreement),
                 "suspicions": [asdict(suspicion) for suspicion in self.alignment.suspicions],
                 "left_out": list(self.alignment.left_out),
             },
         }
+
+    def _headline_scores(self) -> dict[str, float] | None:
+        """Return the means of the headline, as records of earlier versions had their scores."""
+        headline = self.model.judgement["headline"]
+        return {name: interval["mean"] for name, interval in headline.items()} if headline else None
 
 
 class Run(Protocol):
@@ -227,7 +234,7 @@ def load_libraries() -> None:
     with loading():
         import analyst_server.alignment
         import analyst_server.compute.model_registry
-        import analyst_server.training.metrics
+        import analyst_server.training.judging
         import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
 
 
@@ -289,7 +296,7 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
 
 
 def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> TrainedModel:
-    """Stack X~_i G_i, train h, check that its ONNX file says the same, and measure it.
+    """Stack X~_i G_i, train h, check that its ONNX file says the same, and judge it.
 
     Raises
     ------
@@ -298,7 +305,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     """
     # loaded in the compute process alone, as above
     from analyst_server.compute.model_registry import model_of
-    from analyst_server.training.metrics import measure
+    from analyst_server.training.judging import judge
     from analyst_server.training.models import fit
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
@@ -311,6 +318,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     # one party after another: decoded numbers of all of them would be as much again as the result
     aligned_rep = np.concatenate([_aligned_rep(blobs, party, change) for party, change in taken])
     labels = np.concatenate([party.labels.open(blobs).astype(np.int64) for party, _ in taken])
+    senders = np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken])
     model = model_of(spec.model)
     fitted = fit(model, aligned_rep, labels, spec.classes)
     onnx_file = export(fitted, aligned_rep.shape[1])
@@ -329,7 +337,9 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         parameters=fitted.parameters,
         converged=fitted.converged,
         parity_gap=gap,
-        hold_out_scores=measure(model, aligned_rep, labels, spec.classes),
+        judgement=judge(
+            model, aligned_rep, labels, spec.classes, senders, [party.party for party, _ in taken]
+        ).as_json(),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from analyst_server.pages.elements import comparison_cells, exact, heading, page, paragraph, ratio, table
+from analyst_server.pages.scores import score_lines, score_parts
 from analyst_server.services.planning import Comparison, compare
 from analyst_server.services.report import AlignmentReport, Report, Results, Suspicion
 from metering.explanation import WORDS, Parts, RoundBytes
@@ -47,7 +48,7 @@ def report_text(report: Report) -> str:
     ]
     lines += [f"  {party}: {words}" for party, words in _privacy(report)]
     if report["results"]:
-        lines.append(f"scores on held-out rows: {report['results']['hold_out_scores']}")
+        lines += score_lines(report["results"])
         lines += findings(report["results"]["alignment"])
     if report["wire"]:
         lines += _wire_lines(report["wire"], report["downlink"])
@@ -64,7 +65,7 @@ def report_page(report: Report) -> str:
             f" {exact(report['features'])} features, latent dimension {exact(report['latent_dim'])}."
         ),
         *([paragraph(f"It failed: {report['failure']}.")] if report["failure"] else []),
-        *(_scores(report["results"]) if report["results"] else []),
+        *(_results(report["results"]) if report["results"] else []),
         heading("Bytes on the wire"),
         *(_wire_tables(wire, report["downlink"]) if wire else [paragraph("Nothing was measured yet.")]),
         heading("Parties"),
@@ -162,11 +163,9 @@ def _privacy(report: Report) -> list[tuple[str, str]]:
     return [(party, "; ".join(words)) for party, record in records if (words := privacy_in_words(record))]
 
 
-def _scores(results: Results) -> list[str]:
-    scores = results["hold_out_scores"] or {}
-    said = ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
+def _results(results: Results) -> list[str]:
     found = [paragraph(f"{line.strip()}.") for line in findings(results["alignment"])]
-    return [paragraph(f"On held-out rows: {said or 'too few to score'}."), *found]
+    return [*score_parts(results), *found]
 
 
 def _wire_lines(wire: RoundBytes, downlink: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, Final, NotRequired, TypedDict, cast
 
 from analyst_server.services.analyst import Analyst, find, find_as_member, stored_terms
 from analyst_server.services.ingest import stored_manifest
@@ -29,6 +29,8 @@ from protocol.identity import Identity
 from protocol.messages import DownlinkManifest
 from protocol.operations import Kind
 from protocol.terms import Terms
+
+_ONE_PARTY_SCORED: Final = "only one party could be scored, and its score is shown to the analyst alone"
 
 
 class AnchorShape(TypedDict):
@@ -75,6 +77,49 @@ class AlignmentReport(TypedDict):
     """Parties whose rows did not train the model."""
 
 
+class IntervalReport(TypedDict):
+    """A mean with its 95 % interval; scores lie between 0 and 1."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class HeadlineReport(TypedDict):
+    """The scores that a member may expect for its own new rows."""
+
+    roc_auc: IntervalReport
+    accuracy: IntervalReport
+
+
+class PartyScoreReport(TypedDict):
+    """The scores of one party's held-out rows."""
+
+    rows: int
+    roc_auc: float
+    accuracy: float
+
+
+class EstimateReport(HeadlineReport):
+    """The means over parties, and each party's own scores; a member is shown none of the latter."""
+
+    by_party: dict[str, PartyScoreReport]
+
+
+class JudgementReport(TypedDict):
+    """How the model scores on rows that did not train it (docs/scores.md)."""
+
+    within: EstimateReport | None
+    """Rows held out inside every party."""
+    across: EstimateReport | None
+    """Whole parties held out."""
+    headline: HeadlineReport | None
+    why_none: str | None
+    """Why there is no headline, in one sentence."""
+    notes: list[str]
+    """Fits that could not be made."""
+
+
 class Results(TypedDict):
     """What the round computed."""
 
@@ -83,7 +128,9 @@ class Results(TypedDict):
     converged: bool
     parity_gap: float
     hold_out_scores: dict[str, float] | None
-    """None if there are too few rows to keep some aside."""
+    """The means of the headline, None without one. Earlier versions: scores on rows of all parties pooled."""
+    judgement: NotRequired[JudgementReport]
+    """Rounds of earlier versions have none."""
     alignment: AlignmentReport
 
 
@@ -184,6 +231,8 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
     explanation = explain_round(unit, collaboration, viewer)
     uplinks = unit.received_uplinks(collaboration.id)
     results = cast("Results | None", collaboration.results)
+    if results and viewer is not None:
+        results = _without_parties_scores(results)
     model_parameters = results.get("model_parameters", 0) if results else 0
     formulas = whole_round(
         rows=[uplink.rows for uplink in uplinks],
@@ -227,3 +276,24 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
             for entry in unit.ledger(collaboration.id)
         ],
     }
+
+
+def _without_parties_scores(results: Results) -> Results:
+    """Return the results for a member: what a party's rows score is known to the analyst only.
+
+    With one scored party the mean would be that party's score, so it is left out too.
+    """
+    if "judgement" not in results:
+        return results
+    judgement = results["judgement"]
+    within, across = judgement["within"], judgement["across"]
+    shown: JudgementReport = {
+        **judgement,
+        "within": {**within, "by_party": {}} if within else None,
+        "across": {**across, "by_party": {}} if across else None,
+        "notes": [],
+    }
+    if within and len(within["by_party"]) < 2:
+        shown |= {"within": None, "headline": None, "why_none": _ONE_PARTY_SCORED}
+    scores = results["hold_out_scores"] if shown["headline"] else None
+    return {**results, "judgement": shown, "hold_out_scores": scores}

@@ -29,7 +29,7 @@ class Model(ABC):
     Attributes
     ----------
     seed : int
-        Of everything the model draws at random, and of the split that `metrics.measure` measures it on.
+        Of everything the model draws at random, and of the parts of the rows that `judging.judge` holds out.
     rows_per_class : int
         The fewest rows of a class that it can be fitted on; `fit` refuses fewer.
     carried_rows : str

@@ -137,6 +137,7 @@ def test_a_result_is_kept_as_json(world: World) -> None:
         "converged",
         "parity_gap",
         "hold_out_scores",
+        "judgement",
         "alignment",
     ]
     assert list(found["alignment"]) == [

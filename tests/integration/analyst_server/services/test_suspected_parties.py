@@ -84,6 +84,14 @@ def test_the_report_names_the_party_for_the_operator_and_for_every_member(world:
     assert findings(alignment_of(world))[1].startswith("suspected: hospital-b: its anchor representation ")
 
 
+def test_a_party_whose_rows_do_not_train_is_not_judged(world: World) -> None:
+    claim(sealed(world, rows={"hospital-c": 0}, hospital_b=BAD["scaled"]))
+    finish(world)
+    found: Any = report.for_operator(world.analyst, world.id)
+    for way in ("within", "across"):
+        assert set(found["results"]["judgement"][way]["by_party"]) == {LEAD, HOSPITAL, "hospital-d"}
+
+
 @pytest.mark.parametrize("fault", BAD)
 def test_a_suspected_party_moves_nobody_elses_change_of_basis(world: World, fault: str) -> None:
     _, changes = aligned(sealed(world, hospital_b=BAD[fault]))

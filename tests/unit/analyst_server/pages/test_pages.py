@@ -245,6 +245,12 @@ def test_who_counted_is_said() -> None:
     assert "counted by the transport" in report_text(below)
 
 
+def test_scores_of_an_earlier_version_are_shown_with_a_warning() -> None:
+    said = "on held-out rows: accuracy 0.912 (of all parties pooled, by an earlier version: may be far"
+    assert said in report_text(report())
+    assert said in report_page(report())
+
+
 def test_a_round_too_small_to_score_says_so() -> None:
     results = {"hold_out_scores": None, "alignment": {**ALIGNMENT, "concordance_gap": 0.0}}
     assert "too few to score" in report_page(report(results=results))

@@ -1,0 +1,114 @@
+"""The scores of a model in the report, as lines for a terminal and as parts of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from analyst_server.pages.elements import exact, heading, paragraph, table
+from analyst_server.services.report import (
+    EstimateReport,
+    HeadlineReport,
+    IntervalReport,
+    JudgementReport,
+    PartyScoreReport,
+    Results,
+)
+
+_WAYS: Final[Mapping[Literal["within", "across"], str]] = {
+    "within": "rows held out inside the parties",
+    "across": "whole parties held out",
+}
+_NOT_SCORED: Final = "not scored"
+
+
+def score_lines(results: Results) -> list[str]:
+    """Return the headline or why there is none, both estimates, and each party's scores if they are known."""
+    if "judgement" not in results:
+        return [_of_an_earlier_version(results)]
+    judgement = results["judgement"]
+    lines = [_headline(judgement)]
+    lines += [f"  {words:<34} {_said(judgement[way])}" for way, words in _WAYS.items()]
+    for party, ways in _by_party(judgement).items():
+        said = "; ".join(f"{way} {_party(score)}" for way, score in ways.items())
+        lines.append(f"    {party:<32} {said}")
+    return [*lines, *(f"  {note}" for note in judgement["notes"])]
+
+
+def score_parts(results: Results) -> list[str]:
+    """Return the same as parts of a page."""
+    if "judgement" not in results:
+        return [paragraph(f"{_of_an_earlier_version(results)}.")]
+    judgement = results["judgement"]
+    parts = [
+        heading("Scores on held-out rows"),
+        paragraph(f"{_headline(judgement)}."),
+        table(
+            "Means over the parties, with 95 % intervals",
+            ["", "ROC-AUC", "accuracy"],
+            [[words, *_cells(judgement[way])] for way, words in _WAYS.items()],
+        ),
+    ]
+    by_party = _by_party(judgement)
+    if by_party:
+        parts.append(
+            table(
+                "Each party's own rows; the members are not shown this table",
+                ["party", *(f"{score}, {way}" for way in _WAYS for score in ("rows", "ROC-AUC", "accuracy"))],
+                [
+                    [party, *(cell for score in ways.values() for cell in _party_cells(score))]
+                    for party, ways in by_party.items()
+                ],
+            )
+        )
+    return [*parts, *(paragraph(f"{note}.", quiet=True) for note in judgement["notes"])]
+
+
+def _of_an_earlier_version(results: Results) -> str:
+    scores = results["hold_out_scores"] or {}
+    said = ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
+    if not said:
+        return "on held-out rows: too few to score"
+    return f"on held-out rows: {said} (of all parties pooled, by an earlier version: may be far too high)"
+
+
+def _headline(judgement: JudgementReport) -> str:
+    if judgement["headline"] is None:
+        return f"no score of the model can be trusted: {judgement['why_none']}"
+    return f"a member's new rows score {_said(judgement['headline'])}"
+
+
+def _said(scores: HeadlineReport | EstimateReport | None) -> str:
+    if scores is None:
+        return _NOT_SCORED
+    return f"ROC-AUC {_interval(scores['roc_auc'])}, accuracy {_interval(scores['accuracy'])}"
+
+
+def _cells(estimate: EstimateReport | None) -> list[str]:
+    if estimate is None:
+        return [_NOT_SCORED, ""]
+    return [_interval(estimate["roc_auc"]), _interval(estimate["accuracy"])]
+
+
+def _interval(found: IntervalReport) -> str:
+    return f"{100 * found['mean']:.1f} ({100 * found['low']:.1f} to {100 * found['high']:.1f})"
+
+
+def _by_party(judgement: JudgementReport) -> dict[str, dict[str, PartyScoreReport | None]]:
+    """Return the scores of every party that has one, inside it and when it is held out."""
+    found = {way: estimate["by_party"] if (estimate := judgement[way]) else {} for way in _WAYS}
+    names = dict.fromkeys(party for scores in found.values() for party in scores)
+    return {party: {way: scores.get(party) for way, scores in found.items()} for party in names}
+
+
+def _party(score: PartyScoreReport | None) -> str:
+    if score is None:
+        return _NOT_SCORED
+    auc, accuracy = 100 * score["roc_auc"], 100 * score["accuracy"]
+    return f"ROC-AUC {auc:.1f}, accuracy {accuracy:.1f}, {score['rows']} rows"
+
+
+def _party_cells(score: PartyScoreReport | None) -> list[str]:
+    if score is None:
+        return ["", _NOT_SCORED, ""]
+    return [exact(score["rows"]), f"{100 * score['roc_auc']:.1f}", f"{100 * score['accuracy']:.1f}"]

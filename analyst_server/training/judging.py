@@ -1,0 +1,115 @@
+"""Judges a kind of model on rows that did not train it: inside the parties, and party by party.
+
+It fits models of the same kind on parts of the rows. `judgement` has the scores, and what follows from them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_server.training.judgement import (
+    Judgement,
+    PartyScore,
+    conclude,
+    mean_over_parties,
+    mean_over_rows,
+    score_party,
+)
+from analyst_server.training.models import Labels, Matrix, Model, fit
+
+log = logging.getLogger(__name__)
+
+FOLDS: Final = 5
+"""Parts that the rows of each party are divided into; each is scored by a fit on the other parts."""
+MOST_GROUPS: Final = 10
+"""Most groups of parties of which each is left out once."""
+MANY_ROWS: Final = 20_000
+"""Beyond it only one part is scored, and `GROUPS_OF_MANY` groups: six fits more instead of fifteen."""
+GROUPS_OF_MANY: Final = 5
+
+Senders = NDArray[np.integer]
+Chosen = NDArray[np.bool_]
+Part = tuple[str, Chosen]
+"""Rows to hold out, and what a reader calls them."""
+
+
+def judge(
+    model: Model, aligned_rep: Matrix, labels: Labels, classes: int, senders: Senders, names: Sequence[str]
+) -> Judgement:
+    """Score a model of this kind within the parties and across them; never raises.
+
+    Parameters
+    ----------
+    aligned_rep, labels, classes
+        What the released model was fitted on, as for `models.fit`.
+    senders : (n,) ndarray of int
+        The number of the party that sent each row.
+    names : sequence of str
+        The parties by that number; those without rows are not judged.
+    """
+    try:
+        return _judge(model, aligned_rep, labels, classes, senders, names)
+    except Exception as error:  # a round does not fail because it cannot be judged
+        log.exception("the model could not be judged")
+        return Judgement(why_none=f"judging failed ({type(error).__name__}); the analyst's log has the story")
+
+
+def _judge(
+    model: Model, aligned_rep: Matrix, labels: Labels, classes: int, senders: Senders, names: Sequence[str]
+) -> Judgement:
+    present = np.unique(senders).tolist()
+    mixed = [party for party in present if len(np.unique(labels[senders == party])) > 1]
+    notes: list[str] = []
+
+    def scored(parts: Iterable[Part]) -> dict[str, PartyScore]:
+        probabilities = np.full((len(labels), classes), np.nan)
+        for name, held in parts:
+            if not held.any():
+                continue
+            try:
+                fitted = fit(model, aligned_rep[~held], labels[~held], classes)
+            except ValueError as error:  # too few rows are left
+                notes.append(f"{name} could not be held out: {error}")
+            else:
+                probabilities[held] = fitted.pipeline.predict_proba(aligned_rep[held])
+        known = ~np.isnan(probabilities[:, 0])
+        found = ((party, known & (senders == party)) for party in present)
+        scores = ((party, score_party(labels[own], probabilities[own])) for party, own in found)
+        return {names[party]: score for party, score in scores if score is not None}
+
+    within = scored(_parts_of_parties(labels, senders, model.seed)) if mixed else {}
+    across = scored(_groups_of_parties(senders, present, names)) if len(present) > 1 and mixed else {}
+    return conclude(
+        mean_over_rows(within),
+        mean_over_parties(across),
+        rows={names[party]: int((senders == party).sum()) for party in present},
+        one_class=len(present) - len(mixed),
+        notes=notes,
+    )
+
+
+def _parts_of_parties(labels: Labels, senders: Senders, seed: int) -> Iterator[Part]:
+    """Yield parts of the rows, each with its share of every class of every party."""
+    rng = np.random.default_rng(seed)
+    part = np.empty(len(labels), dtype=np.int64)
+    for party in np.unique(senders):
+        for label in np.unique(labels[senders == party]):
+            own = np.flatnonzero((senders == party) & (labels == label))
+            # each begins at another part, or the first parts would get all rows of rare classes
+            part[rng.permutation(own)] = (rng.integers(FOLDS) + np.arange(len(own))) % FOLDS
+    for number in range(FOLDS if len(labels) <= MANY_ROWS else 1):
+        yield f"part {number + 1} of every party's rows", part == number
+
+
+def _groups_of_parties(senders: Senders, present: Sequence[int], names: Sequence[str]) -> Iterator[Part]:
+    """Yield the rows of each party, or of each of as many groups of parties as may be fitted."""
+    groups = min(len(present), MOST_GROUPS if len(senders) <= MANY_ROWS else GROUPS_OF_MANY)
+    for number in range(groups):
+        group = present[number::groups]
+        name = names[group[0]] if len(group) == 1 else f"group {number + 1} of {len(group)} parties"
+        yield f"the rows of {name}" if len(group) == 1 else name, np.isin(senders, group)

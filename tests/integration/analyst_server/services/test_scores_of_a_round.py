@@ -1,0 +1,117 @@
+"""The scores of a round, from the uplinks to what the analyst and a member are shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analyst_server.pages.report import report_page, report_text
+from analyst_server.services import report
+from analyst_server.training import judging
+from tests.harness.computing import claim, finish
+from tests.harness.world import HOSPITAL, LEAD, World, identity, make_uplink
+
+ROWS = 300
+
+
+def released(world: World, **labels: Any) -> World:
+    """Release a round of two parties; ``lead`` and ``hospital`` replace their labels."""
+    world.until_anchored()
+    shape = world.terms.anchor.rows, world.terms.latent_dim
+    anchor_rep = np.linalg.qr(np.random.default_rng(9).standard_normal(shape))[0].astype("<f4")
+    for party, seed in ((LEAD, 0), (HOSPITAL, 1)):
+        arrays = {"anchor_rep": anchor_rep}  # of one basis, so that a party can be judged by the other's rows
+        if party.split("-")[0] in labels:
+            arrays["labels"] = labels[party.split("-")[0]].astype("<u1")
+        world.send(make_uplink(world.terms, party, rows=ROWS, seed=seed, arrays=arrays))
+    claim(world)
+    finish(world)
+    return world
+
+
+def shown(world: World) -> tuple[Any, Any]:
+    """Return what the analyst and what a member is shown."""
+    for_analyst: Any = report.for_operator(world.analyst, world.id)
+    for_member: Any = report.for_member(world.analyst, identity(HOSPITAL), world.id)
+    return for_analyst, for_member
+
+
+def test_a_headline_with_both_estimates_and_every_party(world: World) -> None:
+    for_analyst, _ = shown(released(world))
+    found = for_analyst["results"]["judgement"]
+    assert found["why_none"] is None
+    for way in ("within", "across"):
+        assert set(found[way]["by_party"]) == {LEAD, HOSPITAL}
+        assert 0.9 < found[way]["roc_auc"]["mean"] <= found[way]["roc_auc"]["high"]
+    assert found["headline"] == {name: found["within"][name] for name in ("roc_auc", "accuracy")}
+    assert for_analyst["results"]["hold_out_scores"] == {
+        name: interval["mean"] for name, interval in found["headline"].items()
+    }
+    assert "a member's new rows score ROC-AUC 9" in report_text(for_analyst)
+    assert "Each party&#x27;s own rows" in report_page(for_analyst)
+
+
+def test_a_member_is_shown_the_means_and_no_partys_scores(world: World) -> None:
+    for_analyst, for_member = (found["results"]["judgement"] for found in shown(released(world)))
+    assert for_member["headline"] == for_analyst["headline"]
+    for way in ("within", "across"):
+        assert for_member[way] == {**for_analyst[way], "by_party": {}}
+
+
+def test_the_mean_of_one_party_is_not_shown_to_a_member(world: World) -> None:
+    """It would be that party's score."""
+    for_analyst, for_member = shown(released(world, hospital=np.zeros(ROWS)))
+    assert list(for_analyst["results"]["judgement"]["within"]["by_party"]) == [LEAD]
+    found = for_member["results"]["judgement"]
+    assert (found["within"], found["headline"], for_member["results"]["hold_out_scores"]) == (
+        None,
+        None,
+        None,
+    )
+    assert "only one party could be scored" in report_text(for_member)
+
+
+def test_one_class_per_party_gives_a_sentence_instead_of_a_score(world: World) -> None:
+    for found in shown(released(world, lead=np.zeros(ROWS), hospital=np.ones(ROWS))):
+        assert found["results"]["hold_out_scores"] is None
+        said = "no score of the model can be trusted: 2 of 2 parties sent rows of one class only"
+        assert said in report_text(found)
+        assert said in report_page(found)
+
+
+def test_nothing_of_a_single_row_is_kept(world: World) -> None:
+    def numbers(value: Any) -> int:
+        if isinstance(value, dict):
+            return sum(map(numbers, value.values()))
+        return sum(map(numbers, value)) if isinstance(value, list) else isinstance(value, int | float)
+
+    for_analyst, _ = shown(released(world))
+    assert numbers(for_analyst["results"]["judgement"]) == 2 * (6 + 2 * 3) + 6  # no number of rows in it
+
+
+def test_a_round_is_released_though_judging_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_given: Any) -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr(judging, "fit", broken)
+    for_analyst, _ = shown(released(world))
+    assert for_analyst["state"] == "released"
+    assert "judging failed (RuntimeError)" in report_text(for_analyst)
+
+
+@pytest.mark.parametrize("scores", [{"accuracy": 0.9, "roc_auc": 0.995}, None])
+def test_a_round_of_an_earlier_version_is_still_shown(world: World, scores: Any) -> None:
+    released(world)
+    with world.records.begin(write=True) as unit:
+        row = unit.collaboration(world.id)
+        assert row is not None
+        assert row.results is not None
+        kept = {name: value for name, value in row.results.items() if name != "judgement"}
+        row.results = {**kept, "hold_out_scores": scores}
+    for found in shown(world):
+        assert json.loads(json.dumps(found["results"]))["hold_out_scores"] == scores
+        for text in (report_text(found), report_page(found)):
+            assert ("roc_auc 0.995" if scores else "too few to score") in text

@@ -1,0 +1,69 @@
+"""The scores of a report: headline or sentence, both estimates, and the parties' own for the analyst."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analyst_server.pages.scores import score_lines, score_parts
+from analyst_server.services.report import Results
+
+
+def interval(mean: float) -> dict[str, float]:
+    return {"mean": mean, "low": mean - 0.02, "high": mean + 0.02}
+
+
+def estimate(mean: float, **by_party: float) -> dict[str, Any]:
+    scores = {party: {"rows": 30, "roc_auc": own, "accuracy": own / 2} for party, own in by_party.items()}
+    return {"roc_auc": interval(mean), "accuracy": interval(mean / 2), "by_party": scores}
+
+
+def results(**changed: Any) -> Results:
+    judgement = {
+        "within": estimate(0.84, a=0.9, b=0.8),
+        "across": estimate(0.8, b=0.7, c=0.6),
+        "headline": {"roc_auc": interval(0.84), "accuracy": interval(0.42)},
+        "why_none": None,
+        "notes": [],
+        **changed,
+    }
+    whole: Any = {"hold_out_scores": None, "judgement": judgement}
+    found: Results = whole
+    return found
+
+
+def test_a_headline_and_both_estimates_have_their_intervals() -> None:
+    assert score_lines(results(across=None))[:3] == [
+        "a member's new rows score ROC-AUC 84.0 (82.0 to 86.0), accuracy 42.0 (40.0 to 44.0)",
+        "  rows held out inside the parties   ROC-AUC 84.0 (82.0 to 86.0), accuracy 42.0 (40.0 to 44.0)",
+        "  whole parties held out             not scored",
+    ]
+
+
+def test_without_a_headline_one_sentence_says_why() -> None:
+    found = results(headline=None, why_none="the rows are too few")
+    assert score_lines(found)[0] == "no score of the model can be trusted: the rows are too few"
+    assert "<p>no score of the model can be trusted: the rows are too few.</p>" in score_parts(found)
+
+
+def test_every_party_that_was_scored_has_its_line_for_the_analyst() -> None:
+    assert [" ".join(line.split()) for line in score_lines(results())[3:]] == [
+        "a within ROC-AUC 90.0, accuracy 45.0, 30 rows; across not scored",
+        "b within ROC-AUC 80.0, accuracy 40.0, 30 rows; across ROC-AUC 70.0, accuracy 35.0, 30 rows",
+        "c within not scored; across ROC-AUC 60.0, accuracy 30.0, 30 rows",
+    ]
+
+
+def test_the_page_says_what_the_lines_say() -> None:
+    page = "".join(score_parts(results(notes=["the rows of c could not be held out: too few"])))
+    for words in ("84.0 (82.0 to 86.0)", "90.0", "45.0", "the rows of c could not be held out: too few."):
+        assert words in page
+
+
+@pytest.mark.parametrize("part", [score_lines, score_parts])
+def test_a_member_sees_no_table_of_parties(part: Any) -> None:
+    shown = "\n".join(part(results(within=estimate(0.84), across=estimate(0.8))))
+    assert "84.0" in shown
+    assert "own rows" not in shown
+    assert "30 rows" not in shown

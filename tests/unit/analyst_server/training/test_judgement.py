@@ -1,0 +1,189 @@
+"""Scores of one party, means over parties with intervals that cover, and when there is a headline."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, roc_auc_score
+
+from analyst_server.training.judgement import (
+    LEAST_DISAGREEMENT,
+    LEAST_ROWS_OF_A_CLASS,
+    Estimate,
+    Interval,
+    PartyScore,
+    conclude,
+    mean_over_parties,
+    mean_over_rows,
+    score_party,
+)
+
+
+def drawn(rng: np.random.Generator, rows: int, shift: float = 1.0) -> tuple[Any, Any]:
+    """Return labels and probabilities whose scores are normal, ``shift`` apart between the two classes."""
+    labels = np.arange(rows) % 2
+    found = 1 / (1 + np.exp(-rng.standard_normal(rows) - shift * labels))
+    return labels, np.stack([1 - found, found], axis=1)
+
+
+def scored(rng: np.random.Generator, rows: int, shift: float = 1.0) -> PartyScore:
+    found = score_party(*drawn(rng, rows, shift))
+    assert found is not None
+    return found
+
+
+def estimate(
+    mean: float, half_width: float = 0.01, parties: tuple[str, ...] = ("a", "b"), each: int = 200
+) -> Estimate:
+    """Return an estimate whose parties have ``each`` rows of every class."""
+    figure = Interval(mean, mean - half_width, mean + half_width)
+    scores = {name: PartyScore(2 * each, (each, each), mean, mean, 0, 0) for name in parties}
+    return Estimate(figure, figure, scores)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_the_scores_of_a_party_are_those_of_scikit_learn(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    labels = np.arange(60) % classes
+    found = rng.dirichlet(np.ones(classes), 60).round(1)  # with ties
+    found /= found.sum(axis=1, keepdims=True)
+    score = score_party(labels, found)
+    assert score is not None
+    given = found[:, 1] if classes == 2 else found
+    assert score.roc_auc == pytest.approx(roc_auc_score(labels, given, multi_class="ovr"))
+    assert score.accuracy == accuracy_score(labels, found.argmax(axis=1))
+    assert score.rows == sum(score.class_rows) == 60
+
+
+def test_the_variance_of_the_roc_auc_is_that_of_a_known_case() -> None:
+    """DeLong by hand: placements (1, 1, .8, .8, .6) of the positives, (1, 1, 1, .8, .4) of the others."""
+    found = np.array([0.1, 0.2, 0.3, 0.55, 0.75, 0.9, 0.8, 0.7, 0.6, 0.5])
+    score = score_party(np.array([0] * 5 + [1] * 5), np.stack([1 - found, found], axis=1))
+    assert score is not None
+    placed = [1, 1, 0.8, 0.8, 0.6], [1, 1, 1, 0.8, 0.4]
+    assert score.roc_auc == pytest.approx(0.84)
+    assert score.roc_auc_variance == pytest.approx(sum(np.var(side, ddof=1) / 5 for side in placed))
+
+
+@pytest.mark.parametrize("rare", range(8))
+def test_a_party_with_too_few_rows_of_a_class_is_not_scored(rare: int) -> None:
+    labels = np.array([1] * rare + [0] * 40)
+    found = score_party(labels, np.full((len(labels), 2), 0.5))
+    assert (found is None) == (rare < LEAST_ROWS_OF_A_CLASS)
+
+
+@pytest.mark.parametrize("rows", [(40, 40), (20, 60, 200)])
+def test_the_interval_over_rows_covers_the_truth_in_19_of_20_rounds(rows: tuple[int, ...]) -> None:
+    rng, truth, covered = np.random.default_rng(0), 0.7602, 0  # Phi(1 / sqrt 2)
+    for _ in range(200):
+        found = mean_over_rows(
+            {str(size): scored(rng, size) for size in rows[:1]}
+            | {f"other {size}": scored(rng, size) for size in rows[1:]}
+        )
+        assert found is not None
+        covered += found.roc_auc.low <= truth <= found.roc_auc.high
+    assert 0.91 <= covered / 200 <= 0.985
+
+
+def test_the_interval_over_parties_covers_the_truth_in_19_of_20_rounds() -> None:
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(200):
+        found = mean_over_parties({str(party): scored(rng, 80) for party in range(5)})
+        assert found is not None
+        covered += found.roc_auc.low <= 0.7602 <= found.roc_auc.high
+    assert 0.92 <= covered / 200 <= 0.98
+
+
+def test_the_mean_over_rows_counts_rows_and_the_mean_over_parties_counts_parties() -> None:
+    parties = {
+        "large": PartyScore(300, (150, 150), 0.9, 0.8, 1e-4, 1e-4),
+        "small": PartyScore(100, (50, 50), 0.5, 0.6, 1e-4, 1e-4),
+    }
+    by_rows, by_party = mean_over_rows(parties), mean_over_parties(parties)
+    assert by_rows is not None
+    assert by_party is not None
+    assert (by_rows.roc_auc.mean, by_rows.accuracy.mean) == pytest.approx((0.8, 0.75))
+    assert (by_party.roc_auc.mean, by_party.accuracy.mean) == pytest.approx((0.7, 0.7))
+    assert by_rows.rows == 400
+
+
+@pytest.mark.parametrize(("rows", "low"), [(20, 0.80), (200, 0.98)])
+def test_rows_that_are_all_right_do_not_make_a_score_certain(rows: int, low: float) -> None:
+    found = mean_over_rows({"a": scored(np.random.default_rng(0), rows, shift=50)})
+    assert found is not None
+    assert found.roc_auc.mean == found.roc_auc.high == 1
+    assert found.roc_auc.low == pytest.approx(low, abs=0.005)
+
+
+def test_no_party_and_a_single_one_have_no_mean_over_parties() -> None:
+    assert mean_over_rows({}) is None
+    assert mean_over_parties({}) is None
+    assert mean_over_parties({"a": PartyScore(10, (5, 5), 0.5, 0.5, 0, 0)}) is None
+
+
+# the headline
+
+ROWS = {"a": 200, "b": 200, "c": 240}
+
+
+def test_the_headline_is_the_score_within_the_parties() -> None:
+    found = conclude(estimate(0.8), estimate(0.78), rows=ROWS, one_class=1)
+    assert found.why_none is None
+    assert found.headline is not None
+    assert found.headline.roc_auc == estimate(0.8).roc_auc
+
+
+@pytest.mark.parametrize(
+    ("within", "across", "rows", "one_class", "why"),
+    [
+        (None, None, ROWS, 3, "3 of 3 parties sent rows of one class only, so a score inside a party"),
+        (estimate(0.8, parties=("a",)), None, ROWS, 2, "2 of 3 parties sent rows of one class only"),
+        (estimate(0.8, parties=("a",)), None, ROWS, 0, "only 1 of 3 parties have 5 held-out rows of every"
+         " class, with 31 % of the rows"),
+        (None, None, ROWS, 0, "only 0 of 3 parties"),
+        (estimate(0.8), None, {"a": 200}, 0, "only one party sent rows"),
+        (estimate(0.8, 0.06, each=20), None, ROWS, 0, "too few rows of a class: the ROC-AUC inside the"
+         " parties may lie anywhere between 74.0 and 86.0"),
+        (estimate(0.84), estimate(0.62), ROWS, 0, "inside the parties score 84.0 and parties held out 62.0:"
+         " they disagree by more than their intervals"),
+        (estimate(0.62), estimate(0.84), ROWS, 0, "62.0 and parties held out 84.0"),
+    ],
+)  # fmt: skip
+def test_there_is_no_headline_and_a_sentence_says_why(
+    within: Estimate | None, across: Estimate | None, rows: dict[str, int], one_class: int, why: str
+) -> None:
+    found = conclude(within, across, rows=rows, one_class=one_class)
+    assert found.headline is None
+    assert why in str(found.why_none)
+    assert found.within is within  # what was measured is shown all the same
+    assert "\n" not in str(found.why_none)
+
+
+@pytest.mark.parametrize(
+    "across", [estimate(0.8 - LEAST_DISAGREEMENT + 0.001, 0.001), estimate(0.5, 0.3), None]
+)
+def test_estimates_that_may_be_the_same_withhold_no_headline(across: Estimate | None) -> None:
+    assert conclude(estimate(0.8, 0.001), across, rows=ROWS, one_class=0).headline is not None
+
+
+@pytest.mark.parametrize(
+    ("each", "half_width", "told"), [(130, 0.1, True), (125, 0.03, False), (125, 0.019, True)]
+)
+def test_numbers_of_rows_decide_what_is_too_few_unless_the_interval_is_narrow(
+    each: int, half_width: float, told: bool
+) -> None:
+    """A bound on the measured width would prefer scores that are high by chance."""
+    found = conclude(estimate(0.9, half_width, each=each), None, rows={"a": 1, "b": 1}, one_class=0)
+    assert (found.headline is not None) == told
+
+
+def test_a_judgement_is_kept_as_plain_values_without_its_variances() -> None:
+    found = conclude(estimate(0.8), None, rows=ROWS, one_class=0, notes=["one note"]).as_json()
+    assert json.loads(json.dumps(found)) == found
+    assert list(found) == ["within", "across", "headline", "why_none", "notes"]
+    assert found["within"]["by_party"]["a"] == {"rows": 400, "roc_auc": 0.8, "accuracy": 0.8}
+    assert found["headline"]["roc_auc"] == {"mean": 0.8, "low": 0.79, "high": 0.81}
+    assert found["across"] is None
