@@ -11,6 +11,7 @@ from typing import Final
 BENCHMARKS: Final[tuple[str, ...]] = (
     "accuracy",
     "alignment",
+    "defaults",
     "encodings",
     "judging",
     "knobs",

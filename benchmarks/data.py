@@ -32,7 +32,6 @@ SHA256: Final[Mapping[str, str]] = {
     "tcga_brca/tcga_brca.csv.gz": "fa87af457f0e9a487774759ceec1ecab97cfbbff47f980153bc7d7f39cd8e05f",
     "heart/heart_uci_4site.csv.gz": "59a42de61a937b57c012f88d0c7bbdbc3cded46f69b87db501df04fe337af976",
     "ist_stroke/ist.csv.gz": "dc1df8611cc5713083af5305f8feab3577340ae724a2df92a867ba7f8864ee43",
-    "pima_diabetes/diabetes.csv.gz": "8d201a64433915f1253fa6c0c05f9f01d7b064a2b00875025b501262b8c4e3f9",
     "molecules/ames.csv.gz": "357a0b179b11731207ca9fb41cd4c19a9f16f81d3dbe0e4251c0504fe5eff654",
     "molecules/cyp2d6_veith.csv.gz": "888b639c3c038df802ccb9ed304f8a595218514e56f5a81d7e763e83d882a161",
     "molecules/cyp3a4_veith.csv.gz": "e4609f5ec95500a63aa29f0257d21a1c1b379d9f676206ed8ac118194a62ca2e",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
 from analyst_server.alignment import align
 from analyst_server.compute.model_registry import model_of
@@ -23,8 +20,8 @@ from analyst_server.training.metrics import score
 from analyst_server.training.models import Model, fit
 from benchmarks import data
 from benchmarks.accuracy.bases import draw_anchor, principal_directions, turn
-from benchmarks.accuracy.parallel import cores
 from benchmarks.data import Labels, Matrix
+from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from protocol.terms import AveragedTerms
 
@@ -94,12 +91,10 @@ def measure(options: Options) -> Report:
         {"model": "averaged, as by default", "alignment": "isotropic", "anchor": "haar", "fresh": FRESH},
     )
     jobs = [(case, seed, options.data) for case in every for seed in range(case.seeds)]
-    spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads of the numeric libraries
-    with ProcessPoolExecutor(cores(), mp_context=spawn) as pool:
-        rounds = iter(pool.map(_one_thread, jobs))
-        for case in every:
-            report.rows.append(summary(case, [next(rounds) for _ in range(case.seeds)]))
-            print("  ".join(f"{name} {_short(value)}" for name, value in report.rows[-1].items()), flush=True)
+    rounds = run_all(_play_job, jobs)
+    for case in every:
+        report.rows.append(summary(case, [next(rounds) for _ in range(case.seeds)]))
+        print("  ".join(f"{name} {_short(value)}" for name, value in report.rows[-1].items()), flush=True)
     told = [row for row in report.rows if row["headlines"] >= FEWEST]
     report.claim("report_score_error", max(abs(row["headline_error"]) for row in told), "points", "<=", 2.0)
     headlines = sum(row["headlines"] for row in report.rows if row["split"] == "one class")
@@ -238,10 +233,9 @@ def _pooled(model: Model, aligned: Matrix, labels: Labels) -> float:
     return score(labels[test], fitted.pipeline.predict_proba(aligned[test]))["roc_auc"]
 
 
-def _one_thread(job: tuple[Case, int, Path | None]) -> Judged:
+def _play_job(job: tuple[Case, int, Path | None]) -> Judged:
     case, seed, directory = job
-    with threadpool_limits(1):
-        return play(case, load(case.table, directory), seed)
+    return play(case, load(case.table, directory), seed)
 
 
 def _mean(values: Sequence[float]) -> float | None:
