@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from protocol import errors
 from protocol.errors import OdcError
@@ -187,6 +187,12 @@ class ReportHead(TypedDict):
     downlink: str
     member_scores: list[ReportedScore]
     """What the members have sent back, by party."""
+
+
+class MemberReport(ReportHead):
+    """A report as a member reads it, whatever its analyst's version has measured."""
+
+    results: dict[str, Any] | None
 
 
 _table: list[Operation] = []
