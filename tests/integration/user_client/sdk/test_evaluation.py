@@ -17,7 +17,7 @@ from tests.harness.nri import NRI
 from user_client.custody.round_directory import EVALUATION_FILE, HOLD_OUT_FILE, LOCAL_MODEL_FILE
 from user_client.errors import NothingKeptBackError, NotPreparedError
 from user_client.privacy.picture import side_by_side
-from user_client.sdk import PrivacyOptions, Round
+from user_client.sdk import PrivacyOptions, Round, draft_terms
 from user_client.sdk.hold_out import kept_back
 from user_client.secret.expansion import Matrix64
 
@@ -280,3 +280,8 @@ def test_the_report_names_the_round_and_its_results(consortium: Consortium) -> N
     )
     assert found["results"] is not None
     assert LEAD in found["results"]["alignment"]["party_gaps"]
+
+
+def test_drafted_terms_ask_for_a_share_to_be_kept_back_and_let_scores_out(consortium: Consortium) -> None:
+    drafted = draft_terms(consortium.table(1), label="y", parties=[LEAD, HOSPITAL], title="Readmission")
+    assert (drafted.content["hold_out"], drafted.content["returns_scores"]) == (0.2, True)
