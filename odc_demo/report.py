@@ -8,13 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 
+from analyst_server.compute.model_registry import model_of
 from metering.formulas import whole_round
 from odc_demo import scores
 from protocol.messages import DTYPE_BYTES
+from protocol.operations import Score
 from protocol.table_schema import Schema
+from protocol.terms import ModelTerms
 
 
 def assemble(
@@ -23,6 +27,7 @@ def assemble(
     analyst: dict[str, Any],
     members: list[dict[str, Any]],
     received: list[dict[str, Any]],
+    evaluated: list[dict[str, Any] | None],
     terms: dict[str, Any],
     compared: dict[str, Any],
     seconds: dict[str, float],
@@ -35,6 +40,8 @@ def assemble(
         Output of ``odc-analyst collaboration report``.
     members, received : list of dict
         Outputs of ``odc status`` and ``odc receive``, one per hospital in the same order.
+    evaluated : list of dict or None
+        Outputs of ``odc evaluate`` in the same order, None for a hospital without a row to evaluate on.
     terms : dict
         The terms as drafted.
     compared : dict
@@ -52,6 +59,7 @@ def assemble(
         "latent_dim": analyst["latent_dim"],
         "concordance_gap": analyst["results"]["alignment"]["concordance_gap"],
         "scores": compared,
+        "evaluated": {member["party"]: found for member, found in zip(members, evaluated, strict=True)},
         "bytes": sizes,
         "seconds": seconds,
         "state": analyst["state"],
@@ -59,16 +67,21 @@ def assemble(
 
 
 def compare(
-    rows: Mapping[str, pa.Table], hold_out: pa.Table, predictions: Mapping[str, Path], schema: Schema
+    rows: Mapping[str, pa.Table], hold_out: pa.Table, predictions: Mapping[str, Path], terms: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the scores of the collaboration, of all rows pooled, and of each hospital that has rows."""
+    """Return the scores of the collaboration, of all rows pooled, and of each hospital that has rows.
+
+    The last two are of the kind of model that the terms have.
+    """
+    schema = Schema.model_validate(terms["table_schema"], strict=False)
+    model = model_of(TypeAdapter[ModelTerms](ModelTerms).validate_python(terms["model"]))
     collaboration = {
         name: scores.of_predictions(pyarrow.csv.read_csv(path), hold_out, schema)
         for name, path in predictions.items()
     }
-    local = scores.local({name: table for name, table in rows.items() if len(table)}, hold_out, schema)
+    local = scores.local({name: table for name, table in rows.items() if len(table)}, hold_out, schema, model)
     return {
-        "central": scores.central(rows, hold_out, schema),
+        "central": scores.central(rows, hold_out, schema, model),
         "local_mean": scores.mean(list(local.values())),
         "collaboration": scores.mean(list(collaboration.values())),
         "by_hospital": {
@@ -167,6 +180,7 @@ def print_tables(report: dict[str, Any]) -> None:
         auc = f"{found['roc_auc']:.3f}" if "roc_auc" in found else "-"
         compared.add_row(label, f"{found['accuracy']:.1%}", auc)
     shown.print(compared)
+    shown.print(_gains(report["evaluated"]))
     wire = report["bytes"]["wire"]
     shown.print(
         f"on the wire, TLS included: {wire['uplink']:,} B up, {wire['downlink']:,} B down,"
@@ -175,3 +189,25 @@ def print_tables(report: dict[str, Any]) -> None:
         else "on the wire: this system does not count bytes per connection"
     )
     shown.print(f"state {report['state']} after {report['seconds']['total']:.0f} s")
+
+
+def _gains(evaluated: Mapping[str, Score | None]) -> Table:
+    """Return what each hospital gained, as its own ``odc evaluate`` printed it."""
+    table = Table(title="did it help? each hospital on the rows it kept back")
+    for name in ("hospital", "rows", "alone", "together", "gained, in points", "95 % interval"):
+        table.add_column(name, justify="left" if name == "hospital" else "right", no_wrap=True)
+    metrics = set()
+    for hospital, found in evaluated.items():
+        if found is None:
+            table.add_row(hospital, "0", *["-"] * 4)
+            continue
+        metrics.add({"roc_auc": "ROC-AUC", "accuracy": "accuracy"}[found["metric"]])
+        cells = [f"{found['rows']:,}", "-", f"{found['together']:.1%}", "-", "-"]
+        if found["alone"] is not None and found["gain_low"] is not None and found["gain_high"] is not None:
+            low, high = (100 * end for end in (found["gain_low"], found["gain_high"]))
+            cells[1] = f"{found['alone']:.1%}"
+            cells[3] = f"{100 * (found['together'] - found['alone']):+.1f}"
+            cells[4] = f"{low:+.1f} to {high:+.1f}"
+        table.add_row(hospital, *cells)
+    table.caption = " or ".join(sorted(metrics)) or None
+    return table

@@ -1,6 +1,6 @@
 """The baselines of the collaboration: all rows in one place, and each hospital alone.
 
-Both fit the model of the terms to the encoded features, with the same code the analyst runs.
+Both fit the model of the terms to the encoded features, with the same code that the analyst runs.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from analyst_server.training.metrics import score
-from analyst_server.training.mlp import Mlp
-from analyst_server.training.models import fit
+from analyst_server.training.models import Model, fit
 from protocol.table_schema import Schema
 from user_client.tables import encode_labels, encode_rows
 
 Scores = dict[str, float]
-MODEL = Mlp()
 
 
-def central(tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema) -> Scores:
+def central(tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema, model: Model) -> Scores:
     """Return the scores of one model on all rows, which nobody could pool in practice."""
-    return _fit_and_score(pa.concat_tables(tables.values()), hold_out, schema)
+    return _fit_and_score(pa.concat_tables(tables.values()), hold_out, schema, model)
 
 
-def local(tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema) -> dict[str, Scores]:
+def local(
+    tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema, model: Model
+) -> dict[str, Scores]:
     """Return the scores of each hospital's model of its own rows."""
-    return {name: _fit_and_score(table, hold_out, schema) for name, table in tables.items()}
+    return {name: _fit_and_score(table, hold_out, schema, model) for name, table in tables.items()}
 
 
 def of_predictions(predictions: pa.Table, hold_out: pa.Table, schema: Schema) -> Scores:
@@ -45,7 +45,7 @@ def mean(scores: list[Scores]) -> Scores:
     return {name: float(np.mean([one[name] for one in scores if name in one])) for name in names}
 
 
-def _fit_and_score(table: pa.Table, hold_out: pa.Table, schema: Schema) -> Scores:
+def _fit_and_score(table: pa.Table, hold_out: pa.Table, schema: Schema, model: Model) -> Scores:
     classes = len(schema.label_column.classes)
     rows, labels = encode_rows(table, schema), encode_labels(table, schema).astype(np.int64)
     test_labels = encode_labels(hold_out, schema).astype(np.int64)
@@ -54,6 +54,6 @@ def _fit_and_score(table: pa.Table, hold_out: pa.Table, schema: Schema) -> Score
     if len(present) < 2:  # a hospital that has rows of one class only predicts that class
         probabilities[:, present] = 1.0
     else:
-        model = fit(MODEL, rows, np.searchsorted(present, labels), len(present))
-        probabilities[:, present] = model.pipeline.predict_proba(encode_rows(hold_out, schema))
+        fitted = fit(model, rows, np.searchsorted(present, labels), len(present))
+        probabilities[:, present] = fitted.pipeline.predict_proba(encode_rows(hold_out, schema))
     return score(test_labels, probabilities)

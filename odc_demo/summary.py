@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from odc_demo.report import assemble, compare, print_tables
-from protocol.table_schema import Schema
 from user_client.tables import read_table
 
 
@@ -27,18 +26,25 @@ def summarize(desks: Path, analyst_report: Path) -> dict[str, Any]:
         rows={name: read_table(desks / name / "rows.csv") for name in hospitals},
         hold_out=read_table(desks / hospitals[0] / "hold-out.csv"),
         predictions={name: desks / name / "predictions.csv" for name in hospitals},
-        schema=Schema.model_validate(terms["table_schema"], strict=False),
+        terms=terms,
     )
     moments = [entry["at"] for entry in analyst["history"]]
     return assemble(
         dataset=terms["title"].removeprefix("Demo: "),
         analyst=analyst,
         members=[json.loads((desks / name / "status.json").read_text()) for name in hospitals],
+        evaluated=[_evaluated(desks / name / "evaluated.json") for name in hospitals],
         received=[json.loads((desks / name / "received.json").read_text()) for name in hospitals],
         terms=terms,
         compared=compared,
         seconds={"total": max(moments) - min(moments)},
     )
+
+
+def _evaluated(path: Path) -> Any:
+    """Return what a hospital's ``odc evaluate`` found; None if it had no row to evaluate on."""
+    text = path.read_text()
+    return json.loads(text) if text else None
 
 
 def main() -> int:

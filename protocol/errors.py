@@ -363,7 +363,7 @@ class TermsMismatchError(RoundError):
 
 
 class ConsentMissingError(RoundError):
-    """An acceptance of row-revealing terms without the separate consent that they require."""
+    """A step without the consent that it requires, from an institution or in the terms."""
 
     code = "consent-missing"
     title = "Consent is missing"

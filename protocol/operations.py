@@ -2,8 +2,8 @@
 
 The analyst builds its routes, access checks, body limits and OpenAPI document from the table; the client
 takes its addresses from it; both sides take the metering kind of a request from it. What is not in the
-table is not served: a new operation begins with its entry here. `Status` is the JSON answer that both sides
-read.
+table is not served: a new operation begins with its entry here. `Status` and `ReportHead` are the JSON
+answers that both sides read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from protocol import errors
 from protocol.errors import OdcError
@@ -153,6 +153,46 @@ class Status(TypedDict):
     failure: str | None
     you: Viewer | None
     """None for the operator."""
+
+
+class Score(TypedDict):
+    """The content of a `MemberScore`, as people and machines are shown it."""
+
+    rows: int
+    metric: Literal["roc_auc", "accuracy"]
+    together: float
+    alone: float | None
+    gain_low: float | None
+    gain_high: float | None
+
+
+class ReportedScore(Score):
+    """A score that a member has sent back."""
+
+    party: str
+    received_at: int
+
+
+class ReportHead(TypedDict):
+    """What both sides read of a report: the answer of `COLLABORATION_REPORT` has more."""
+
+    collaboration_id: str
+    title: str
+    state: str
+    failure: str | None
+    alignment: str
+    """The name of the method."""
+    features: int
+    latent_dim: int
+    downlink: str
+    member_scores: list[ReportedScore]
+    """What the members have sent back, by party."""
+
+
+class MemberReport(ReportHead):
+    """A report as a member reads it, whatever its analyst's version has measured."""
+
+    results: dict[str, Any] | None
 
 
 _table: list[Operation] = []

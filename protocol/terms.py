@@ -156,7 +156,8 @@ class AveragedTerms(Message):
     learning_rate: float = Field(default=0.002, gt=0, le=1)
     epochs: int = Field(default=20, ge=1, le=100_000)
     weight_penalty: float = Field(default=1.0, ge=0, le=1e6)
-    """L2 penalty of the network: this times the squared norm of its weights, divided by twice the rows."""
+    """L2 penalty of the network: this times the squared norm of its weights, divided by twice the rows of a
+    batch, which has 200."""
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 

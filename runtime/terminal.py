@@ -10,6 +10,7 @@ from typing import ClassVar, Final, TypeVar
 from protocol.errors import InputError, OdcError, ProtocolError, RoundError, TrustError
 from protocol.limits import MAX_TOKEN_S
 from protocol.messages import PrivacyRecord
+from protocol.operations import Score
 from protocol.tokens import TokenRow
 
 T = TypeVar("T")
@@ -82,6 +83,22 @@ def privacy_in_words(record: PrivacyRecord) -> list[str]:
     if record.perturb_basis is not None:
         words.append(f"basis perturbed by {record.perturb_basis:g}")
     return words
+
+
+def score_in_words(score: Score) -> str:
+    """Return what an institution gained, as far as it can tell."""
+    metric = {"roc_auc": "ROC-AUC", "accuracy": "accuracy"}[score["metric"]]
+    words = f"{metric} together {100 * score['together']:.1f} %"
+    if score["alone"] is not None and score["gain_low"] is not None and score["gain_high"] is not None:
+        gained, low, high = (
+            100 * value
+            for value in (score["together"] - score["alone"], score["gain_low"], score["gain_high"])
+        )
+        words += (
+            f", alone {100 * score['alone']:.1f} %, gained {gained:+.1f} points"
+            f" (95 % interval {low:+.1f} to {high:+.1f})"
+        )
+    return f"{words}, on {score['rows']:,} rows"
 
 
 def token_lifetime_s(days: int) -> int:

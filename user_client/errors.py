@@ -14,6 +14,7 @@
      +- ChoiceNeededError
      +- ConfirmationNeededError
      +- SignalLossError            the projection loses too much of the label
+     +- NothingKeptBackError       no rows to evaluate on
      +- PassphraseError
      +- PassphraseNeededError
      +- TableError                 names a row or a column, never a value
@@ -117,6 +118,17 @@ class SignalLossError(InputError):
             f"the projection keeps {kept:.2f} of what our rows say about the label (R squared), and the terms"
             f" ask for {least:g}: the collaboration may predict worse than a model of our own"
         )
+
+
+class NothingKeptBackError(InputError):
+    """A table all of whose rows were sent, so that none is left to evaluate the collaboration on."""
+
+    code = "nothing-kept-back"
+    title = "No rows to evaluate on"
+    hint = (
+        "evaluate rows with labels that were not sent: `odc evaluate OTHER-TABLE`; `odc prepare --hold-out"
+        " 0.2` keeps some back next time"
+    )
 
 
 class PassphraseError(InputError):

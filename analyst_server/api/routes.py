@@ -20,6 +20,7 @@ from analyst_server.services import (
     prepare,
     report,
     rounds,
+    scores,
     views,
 )
 from protocol import __version__, operations
@@ -185,6 +186,13 @@ def fetch_ledger(analyst: TheAnalyst, grant: Granted, collaboration_id: str, sta
     if not re.fullmatch(r"[0-9]{1,15}", start):
         raise MalformedMessageError("start", "is not the number of an entry")
     return message_response(views.ledger_page(analyst, grant.holder, collaboration_id, int(start)))
+
+
+@serve(router, operations.SEND_SCORE)
+def send_score(analyst: TheAnalyst, sender: Sender, collaboration_id: str, body: Body) -> Response:
+    """Hand in how the caller does with the collaboration's model and with its own."""
+    scores.send(analyst, sender, collaboration_id, body)
+    return done()
 
 
 @serve(router, operations.COLLABORATION_REPORT)

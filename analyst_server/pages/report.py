@@ -15,7 +15,8 @@ from analyst_server.services.planning import Comparison, compare
 from analyst_server.services.report import AlignmentReport, Report, Results, Suspicion
 from metering.explanation import WORDS, Parts, RoundBytes
 from protocol.messages import PrivacyRecord
-from runtime.terminal import privacy_in_words
+from protocol.operations import ReportedScore
+from runtime.terminal import privacy_in_words, score_in_words
 
 _Transfer = Literal["uplink", "downlink", "anchor"]
 TRANSFERS: Final[Mapping[_Transfer, str]] = {"uplink": "(3)", "downlink": "(4)", "anchor": "(5)"}
@@ -50,6 +51,7 @@ def report_text(report: Report) -> str:
     if report["results"]:
         lines += score_lines(report["results"])
         lines += findings(report["results"]["alignment"])
+    lines += [f"{score['party']} has measured: {score_in_words(score)}" for score in report["member_scores"]]
     if report["wire"]:
         lines += _wire_lines(report["wire"], report["downlink"])
     return "\n".join(lines)
@@ -66,6 +68,7 @@ def report_page(report: Report) -> str:
         ),
         *([paragraph(f"It failed: {report['failure']}.")] if report["failure"] else []),
         *(_results(report["results"]) if report["results"] else []),
+        *_member_scores(report["member_scores"]),
         heading("Bytes on the wire"),
         *(_wire_tables(wire, report["downlink"]) if wire else [paragraph("Nothing was measured yet.")]),
         heading("Parties"),
@@ -166,6 +169,17 @@ def _privacy(report: Report) -> list[tuple[str, str]]:
 def _results(results: Results) -> list[str]:
     found = [paragraph(f"{line.strip()}.") for line in findings(results["alignment"])]
     return [*score_parts(results), *found]
+
+
+def _member_scores(found: Sequence[ReportedScore]) -> list[str]:
+    """Return what the institutions have measured themselves, on rows that they have not sent."""
+    if not found:
+        return []
+    return [
+        heading("What the institutions have measured"),
+        *[paragraph(f"{score['party']}: {score_in_words(score)}.") for score in found],
+        paragraph("Each on rows that it has not sent, beside a model of its own rows alone.", quiet=True),
+    ]
 
 
 def _wire_lines(wire: RoundBytes, downlink: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final, NotRequired, TypedDict, cast
 
+from analyst_server.services import scores
 from analyst_server.services.analyst import Analyst, find, find_as_member, stored_terms
 from analyst_server.services.ingest import stored_manifest
 from analyst_server.services.meter import counts_of
@@ -27,7 +28,7 @@ from metering.formulas import FORMULA_BITS, whole_round
 from protocol.envelope import decode_stored
 from protocol.identity import Identity
 from protocol.messages import DownlinkManifest
-from protocol.operations import Kind
+from protocol.operations import Kind, ReportHead
 from protocol.terms import Terms
 
 _ONE_PARTY_SCORED: Final = "only one party could be scored, and its score is shown to the analyst alone"
@@ -143,19 +144,10 @@ class Step(TypedDict):
     state: str
 
 
-class Report(TypedDict):
+class Report(ReportHead):
     """What happened in a collaboration and what it cost, as the REST API and ``--json`` show it."""
 
-    collaboration_id: str
-    title: str
-    state: str
-    failure: str | None
-    alignment: str
-    """The name of the method."""
     anchor: AnchorShape
-    features: int
-    latent_dim: int
-    downlink: str
     results: Results | None
     parties: list[PartyReport]
     """Those whose uplink is received."""
@@ -253,6 +245,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
         "latent_dim": terms.latent_dim,
         "downlink": terms.downlink,
         "results": results,
+        "member_scores": scores.reported(unit, collaboration.id),
         "parties": [
             {
                 "party": uplink.party,

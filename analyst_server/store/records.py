@@ -24,6 +24,7 @@ from analyst_server.store.tables import (
     LedgerRow,
     Member,
     Revocations,
+    ScoreRow,
     Token,
     TrafficRow,
     Uplink,
@@ -115,6 +116,14 @@ class Unit:
     def put_downlink(self, row: Downlink) -> None:
         """Store a downlink, and replace one from an earlier run of the round."""
         self._session.merge(row)
+
+    def put_score(self, row: ScoreRow) -> None:
+        """Store the score of an institution, and replace the one that it sent before."""
+        self._session.merge(row)
+
+    def scores(self, collaboration_id: str) -> Sequence[ScoreRow]:
+        query = select(ScoreRow).where(ScoreRow.collaboration_id == collaboration_id).order_by(ScoreRow.party)
+        return self._session.scalars(query).all()
 
     def enrolment(self, invitation_id: str) -> Enrolled | None:
         return self._session.get(Enrolled, invitation_id)

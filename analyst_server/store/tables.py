@@ -121,6 +121,17 @@ class Downlink(Base):
     fetched_at: Mapped[int | None]
 
 
+class ScoreRow(Base):
+    """The score that an institution has sent back: the last one, as the signed message that came."""
+
+    __tablename__ = "scores"
+
+    collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
+    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    score: Mapped[bytes]
+    received_at: Mapped[int]
+
+
 class LedgerRow(Base):
     """One step of a collaboration, chained to the one before (`protocol.ledger`).
 

@@ -19,7 +19,8 @@ class Mlp(Model):
     epochs : int
         Upper bound of passes over the rows; training stops earlier when the loss no longer falls.
     weight_penalty : float
-        L2 penalty: this times the squared norm of the weights, divided by twice the rows.
+        L2 penalty: this times the squared norm of the weights, divided by twice the rows of a batch. A batch
+        has 200 rows, or all of them if there are fewer.
     """
 
     hidden_units: int = 256

@@ -71,6 +71,9 @@ def test_the_last_service_prints_rows_bytes_and_scores(demo: Project) -> None:
         assert party["name"] in shown
         assert f"{party['uplink_payload_bytes']:,}" in shown
         assert party["uplink_payload_bytes"] == party["uplink_formula_bytes"] + party["rows"]  # the labels
+    for found in report["evaluated"].values():
+        assert found["sent"]
+        assert f"{100 * (found['together'] - found['alone']):+.1f}" in shown
     scores = report["scores"]
     assert f"{scores['collaboration']['accuracy']:.1%}" in shown
     assert scores["collaboration"]["accuracy"] >= scores["central"]["accuracy"] - 0.02

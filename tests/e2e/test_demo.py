@@ -60,6 +60,18 @@ def test_collaboration_is_within_two_points_of_central_and_above_local(report: d
     assert found["collaboration"] > found["local_mean"]
 
 
+def test_every_hospital_says_what_it_has_gained(demo: tuple[dict[str, Any], str]) -> None:
+    report, shown = demo
+    assert list(report["evaluated"]) == [party["name"] for party in report["parties"]]
+    for found in report["evaluated"].values():
+        assert found["kept_back"]
+        assert found["sent"]
+        assert 0.5 < found["together"] <= 1
+        assert found["gain_low"] <= found["together"] - found["alone"] <= found["gain_high"]
+        assert f"{found['alone']:.1%}" in shown
+        assert f"{100 * (found['together'] - found['alone']):+.1f}" in shown
+
+
 def test_every_direction_costs_at_least_its_payload_on_the_wire(report: dict[str, Any]) -> None:
     sizes = report["bytes"]
     if not sizes["wire"]["total"]:
@@ -127,7 +139,7 @@ def test_each_site_becomes_an_institution_and_the_largest_leads(on_own_table: di
 
 
 def test_categories_become_one_feature_each_and_the_site_none(on_own_table: dict[str, Any]) -> None:
-    assert on_own_table["features"] == 3 + 3  # three numbers, three levels
+    assert on_own_table["features"] == 3 + 3 + 3  # three numbers, three levels, three columns with gaps
     assert on_own_table["dataset"] == "own.csv"
 
 

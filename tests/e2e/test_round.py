@@ -100,6 +100,34 @@ def test_an_uplink_is_formula_3_and_the_labels_within_one_percent(made: Consorti
     assert on_disk + signed_and_digests <= 1.01 * (formula + labels)
 
 
+def test_every_institution_says_by_command_what_it_has_gained(made: Consortium, tmp_path: Path) -> None:
+    found = made.anchored(latent_dim=4, hold_out=0.25, returns_scores=True)
+    counts = {"lead-hospital": 400, "hospital-b": 16, "consumer": 0}
+    for seed, (name, count) in enumerate(counts.items()):
+        pyarrow.csv.write_csv(rows(seed, count), tmp_path / f"{name}.csv")
+    pyarrow.csv.write_csv(rows(7, 300), tmp_path / "new.csv")
+    sent = {
+        name: made.institution(name).odc("contribute", str(tmp_path / f"{name}.csv"), "-c", found)
+        for name in counts
+    }
+    assert sent["lead-hospital"]["payload_bytes"] == (300 + 4) * 4 * 4 + 300
+    made.wait_for(found, "released")
+    made.run_all(made.names, "receive", "-c", found)
+    own = made.institution("hospital-b").odc("evaluate", str(tmp_path / "hospital-b.csv"), "-c", found)
+    assert (own["rows"], own["kept_back"], own["sent"]) == (4, True, False)
+    with pytest.raises(CommandError, match="no row was kept back"):
+        made.institution("consumer").odc("evaluate", str(tmp_path / "consumer.csv"), "-c", found)
+    for name in ("hospital-b", "consumer"):
+        made.institution(name).odc("evaluate", str(tmp_path / "new.csv"), "-c", found, "--send")
+    shown = made.institution("lead-hospital").odc("report", "-c", found)
+    assert shown["evaluation"] is None
+    consumer, hospital = shown["report"]["member_scores"]
+    assert (consumer["party"], consumer["rows"], consumer["alone"]) == ("consumer", 300, None)
+    assert hospital["party"] == "hospital-b"
+    assert hospital["gain_low"] <= hospital["together"] - hospital["alone"] <= hospital["gain_high"]
+    assert "hospital-b has measured: ROC-AUC together" in made.analyst.run("collaboration", "report", found)
+
+
 def flat(seed: int, count: int) -> pa.Table:
     """`rows` that nearly lie in three dimensions, the same for every party."""
     table = rows(seed, count)

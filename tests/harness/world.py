@@ -22,7 +22,7 @@ from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment, sign
 from protocol.identity import Identity
 from protocol.limits import MIN_CHUNK_BYTES
-from protocol.messages import Acceptance, Role, SealedAnchor, UplinkManifest
+from protocol.messages import Acceptance, MemberScore, Role, SealedAnchor, UplinkManifest
 from protocol.table_schema import Label, NumericColumn, Schema
 from protocol.terms import AlignmentTerms, AnchorTerms, LogisticTerms, Terms
 from tests.harness.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
@@ -231,6 +231,20 @@ class World:
     def accept(self, *parties: str) -> None:
         for party in parties:
             prepare.accept(self.analyst, identity(party), self.id, self.acceptance(party))
+
+    def score(self, party: str, *, by: str | None = None, **changed: Any) -> bytes:
+        values = {
+            "collaboration_id": self.id,
+            "terms_digest": digest(self.terms),
+            "party": party,
+            "rows": 12,
+            "metric": "roc_auc",
+            "together": 0.875,
+            "alone": 0.75,
+            "gain_low": 0.0625,
+            "gain_high": 0.1875,
+        }
+        return signed(by or party, MemberScore(**{**values, **changed}))
 
     def sealed_anchor(self, party: str, *, by: str = LEAD, seed: bytes = SEED, **changed: Any) -> bytes:
         values = {

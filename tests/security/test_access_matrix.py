@@ -228,6 +228,7 @@ REQUESTS: Final[dict[Operation, Ask]] = {
     operations.PUBLISH_ANCHOR_MATRIX: lambda s, _: s.of_round("PUT", "/matrix"),
     operations.BEGIN_UPLINK: begin,
     operations.APPEND: at_the_end,
+    operations.SEND_SCORE: lambda s, who: s.of_round("PUT", "/score", s.world.score(who or HOSPITAL)),
     operations.CREATE_TOKEN: make_token,
     operations.PUBLISH_TERMS: lambda s, _: s.of_round("PUT", "", json.dumps(DRAFT).encode()),
 }
@@ -237,7 +238,7 @@ REQUESTS: Final[dict[Operation, Ask]] = {
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = World(Path(tmp_path_factory.mktemp("matrix")))
-    made.until_sealed()
+    made.until_sealed(make_terms(returns_scores=True))
     claim(made)
     finish(made)
     prepare.create(made.analyst, make_terms(collaboration_id=ELSEWHERE))

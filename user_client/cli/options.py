@@ -19,7 +19,7 @@ from protocol.errors import InputError
 from runtime.files import read_text, write_whole
 from runtime.terminal import shown
 from user_client.errors import PassphraseNeededError
-from user_client.sdk import Session, Signal, renew_in_time
+from user_client.sdk import LocalFit, Session, Signal, renew_in_time
 from user_client.transport import ATTEMPTS
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
@@ -98,6 +98,14 @@ def signal_in_words(signal: Signal | None) -> str:
         f"your own score of these rows has a ROC-AUC of {signal.auc:.1%}, through this projection"
         f" {signal.projected_auc:.1%}; the projection keeps {signal.kept:.2f} of it (R squared)"
     )
+
+
+def local_fit_in_words(fit: LocalFit) -> str:
+    """Return how the model of our own rows alone was fitted, for people."""
+    words = f"model of the kind {fit.kind}, fitted on {fit.rows:,} of our own rows"
+    if fit.kind != fit.terms_kind:
+        words += f" (the terms have one of the kind {fit.terms_kind}, which is not fitted here)"
+    return words
 
 
 def set_up_logging(verbose: bool) -> None:

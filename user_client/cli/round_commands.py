@@ -27,6 +27,7 @@ from user_client.cli.options import (
     Force,
     TableArgument,
     busy,
+    local_fit_in_words,
     open_session,
     refuse_to_overwrite,
     show,
@@ -46,6 +47,7 @@ _HELP = {
     "clip": "shorten rows to this length before the noise; a row of m features has at most length sqrt(m)",
     "drop_below": "leave out rows (and labels) that keep less than this share hidden (epsilon-DR), e.g. 0.3",
     "permute_rows": "send the rows in a random order that is not stored",
+    "hold_out": "keep back this share of the rows to evaluate on, 0 for none; by default that of the terms",
     "perturb_basis": "draw the basis from the rows plus this times uniform noise, e.g. 0.05",
 }
 
@@ -242,7 +244,13 @@ def receive(
         if found
         else ""
     )
-    show(as_json, value, lambda: f"received {sum(sizes.values()):,} bytes\n{trained}next: odc predict TABLE")
+    show(
+        as_json,
+        value,
+        lambda: (
+            f"received {sum(sizes.values()):,} bytes\n{trained}next: odc predict TABLE, odc evaluate TABLE"
+        ),
+    )
 
 
 def predict(
@@ -288,7 +296,7 @@ def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | Non
             lines.append(f"  failed: {row['failure']}")
         lines += [f"  waiting for {item}" for item in row["waiting_for"]]
         if row["state"] == "released":
-            lines.append("  next: odc receive, then odc predict TABLE")
+            lines.append("  next: odc receive, then odc predict TABLE and odc evaluate TABLE")
         found = explained[row["collaboration_id"]]
         if found is not None:
             lines.append(f"  bytes on the wire, both ways, counted by the {found.counter}:")
@@ -344,12 +352,22 @@ def _prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
         )
     if prepared.table_rows == 0:
         lines.append("there are no rows: this institution would receive the model without contributing to it")
+    lines += _alone(prepared)
     if picture is not None:
         lines.append(
             f"a few rows, what leaves of them, what collusion could rebuild: {picture}; do not share it"
         )
     lines.append("nothing was sent\nnext: odc contribute")
     return "\n".join(lines)
+
+
+def _alone(prepared: Prepared) -> list[str]:
+    if (fit := prepared.alone) is None:
+        return []
+    lines = [f"to compare with later, a {local_fit_in_words(fit)} is ready"]
+    if fit.rows < prepared.rows:
+        lines.append("  it is fitted on no more rows than that, which were chosen at random")
+    return lines
 
 
 def _treatment(prepared: Prepared) -> list[str]:
@@ -360,6 +378,8 @@ def _treatment(prepared: Prepared) -> list[str]:
         )
     if prepared.rows < prepared.table_rows:
         lines.append(f"{prepared.table_rows - prepared.rows} of {prepared.table_rows} rows stay here")
+    if prepared.held_out_rows:
+        lines.append(f"  {prepared.held_out_rows} of them are kept back, for `odc evaluate` after the round")
     return lines
 
 

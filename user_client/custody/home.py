@@ -55,6 +55,8 @@ SECRETS: Final = (
     "collaborations/*/sealing.key",
     "collaborations/*/basis.npy",
     "collaborations/*/prepared.json",
+    "collaborations/*/hold_out.json",
+    "collaborations/*/local_model.npz",
 )
 """Every file that contains a secret. `Home.write_secret` writes no other, so this list is complete."""
 

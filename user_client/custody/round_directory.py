@@ -43,6 +43,9 @@ MODEL_FILE: Final = "model.onnx"
 LEDGER_FILE: Final = "ledger.odc"
 REFUSED_FILE: Final = "ledger.refused.odc"
 OWN_MODEL_FILE: Final = "own_model.npz"
+HOLD_OUT_FILE: Final = "hold_out.json"
+LOCAL_MODEL_FILE: Final = "local_model.npz"
+EVALUATION_FILE: Final = "evaluation.json"
 STATEMENT_FILE: Final = "forgotten.odc"
 
 BASIS_FILES: Final[Mapping[str, str]] = {
@@ -59,6 +62,8 @@ ANCHOR_FILES: Final[Mapping[str, str]] = {
 }
 """Files that lead to A. With A and what the analyst has, F_i = A^+ A_i (arXiv:2403.02780v5, section II-B)."""
 
+# Neither the rows that were kept back nor a model of our own rows lead to F_i or P_i: both are made of the
+# table alone, whoever has the table learns nothing from them, and `odc evaluate` needs them after forgetting.
 OTHER_FILES: Final[Mapping[str, str]] = {
     ".lock": "keeps two commands from working here at once",
     TERMS_FILE: "the terms, signed by the analyst",
@@ -72,6 +77,9 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     CHANGE_FILE: "the change of basis G_i",
     MODEL_FILE: "the model h",
     OWN_MODEL_FILE: "our own model t_i",
+    HOLD_OUT_FILE: "which rows of our table were kept back",
+    LOCAL_MODEL_FILE: "the model of our own rows alone, to compare with",
+    EVALUATION_FILE: "what `odc evaluate` found last",
     STATEMENT_FILE: "our signed statement of what was erased",
 }
 

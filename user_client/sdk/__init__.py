@@ -24,7 +24,9 @@ from user_client.sdk.consortium import (
     revoke,
 )
 from user_client.sdk.downlink import Predictions
+from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.forgetting import Examined
+from user_client.sdk.hold_out import LocalFit
 from user_client.sdk.ledger_check import CheckedLedger
 from user_client.sdk.membership import (
     NewToken,
@@ -55,7 +57,9 @@ __all__ = [
     "CheckedLedger",
     "CheckedTable",
     "DraftedTerms",
+    "Evaluation",
     "Examined",
+    "LocalFit",
     "Member",
     "NameMapping",
     "NewToken",

@@ -209,12 +209,20 @@ def _check_anchor_predictions(manifest: DownlinkManifest, terms: Terms) -> None:
 
 def predict(directory: RoundDirectory, data: Any) -> Predictions:
     """Return ``h(Y F_i G_i)`` for a table, or ``t_i(Y)`` with our own model under NRI-DC."""
-    terms = accepted_terms(directory)
+    schema = accepted_terms(directory).table_schema
+    directory.load(DownlinkManifest)  # before the table is read
+    probabilities = probabilities_of(directory, encode_rows(table_from(data), schema))
+    classes = schema.label_column.classes
+    labels = [classes[index] for index in probabilities.argmax(axis=1)]
+    return Predictions(classes, labels, probabilities)
+
+
+def probabilities_of(directory: RoundDirectory, rows: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the probabilities of the classes, (n, classes), for encoded rows, (n, m)."""
     manifest = directory.load(DownlinkManifest)
-    rows = encode_rows(table_from(data), terms.table_schema)
-    classes = terms.table_schema.label_column.classes
+    classes = accepted_terms(directory).table_schema.label_column.classes
     if len(rows) == 0:
-        return Predictions(classes, [], np.empty((0, len(classes)), np.float32))
+        return np.empty((0, len(classes)), np.float32)
     if manifest.has_anchor_predictions:
         probabilities = own_model(directory).probabilities(rows).astype(np.float32)
     else:
@@ -223,8 +231,7 @@ def predict(directory: RoundDirectory, data: Any) -> Predictions:
         probabilities = run_model(directory.read(MODEL_FILE), aligned_rep)
     if probabilities.shape != (len(rows), len(classes)):
         raise ShapeMismatchError("probabilities", (len(rows), len(classes)), probabilities.shape)
-    labels = [classes[index] for index in probabilities.argmax(axis=1)]
-    return Predictions(classes, labels, probabilities)
+    return probabilities
 
 
 def run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np.float32]:

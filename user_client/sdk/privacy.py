@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,8 @@ from user_client.tables import encode_labels, encode_rows, table_from
 NRI_PERTURBATION = 0.05
 """Default perturbation of the basis under NRI-DC (Nosaka and Yoshise, Algorithm 2, step 3)."""
 PICTURE_ROWS = 6
+MAX_HOLD_OUT = 0.5
+"""Of the rows, as in the terms."""
 Labels = NDArray[np.unsignedinteger[Any]]
 
 
@@ -44,6 +46,9 @@ class PrivacyOptions:
         Send the rows in a random order that is not stored.
     perturb_basis : float
         Draw the basis from the rows plus this times uniform noise.
+    hold_out : float
+        Keep back this share of the rows to evaluate on, 0 for none; unless it is given, the share of the
+        terms. The manifest does not state it.
 
     Raises
     ------
@@ -57,14 +62,17 @@ class PrivacyOptions:
     drop_below: float | None = None
     permute_rows: bool = False
     perturb_basis: float | None = None
+    hold_out: float | None = None
 
     def __post_init__(self) -> None:
         self.record()
+        if self.hold_out is not None and not 0 <= self.hold_out <= MAX_HOLD_OUT:
+            raise InputError(f"hold_out must be between 0 and {MAX_HOLD_OUT}, got {self.hold_out:g}")
 
     def record(self) -> PrivacyRecord:
         """Return these options as the manifest states them."""
         try:
-            return PrivacyRecord(**asdict(self))
+            return PrivacyRecord(**{name: getattr(self, name) for name in PrivacyRecord.model_fields})
         except ValidationError as error:
             raise InputError(f"privacy options: {explain(error)}") from None
 
@@ -160,6 +168,7 @@ def picture(
     options: PrivacyOptions,
     *,
     count: int,
+    kept_back: NDArray[np.int64],
 ) -> bytes:
     """Return a PNG of a few rows: original, projected, and rebuilt by an analyst and a member who collude.
 
@@ -172,6 +181,8 @@ def picture(
         The table that was prepared.
     shape : (height, width)
         Of a row as an image, its features line by line.
+    kept_back : (k,) ndarray of int
+        The rows of the table that do not leave because we evaluate on them.
 
     Raises
     ------
@@ -185,6 +196,7 @@ def picture(
     rows, labels = encode_rows(table, schema), encode_labels(table, schema)
     seen = with_noise(rows, options)
     leaves = np.flatnonzero(hidden_share(seen, secret_basis) >= (options.drop_below or 0))
+    leaves = np.setdiff1d(leaves, kept_back)
     if not len(leaves):
         raise InputError("there is no row to draw")
     chosen = leaves[_one_of_each_class_first(labels[leaves])[:count]]

@@ -17,12 +17,23 @@ from metering.explanation import (
     uplink_transfer,
 )
 from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt, UplinkManifest
-from protocol.operations import COLLABORATION_STATUS, Status
+from protocol.operations import COLLABORATION_REPORT, COLLABORATION_STATUS, MemberReport, Status
 from protocol.terms import Terms
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import NotPreparedError
-from user_client.sdk import anchor, downlink, forgetting, ledger_check, privacy, terms, uplink
+from user_client.sdk import (
+    anchor,
+    downlink,
+    evaluation,
+    forgetting,
+    hold_out,
+    ledger_check,
+    privacy,
+    terms,
+    uplink,
+)
 from user_client.sdk.downlink import Predictions
+from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.ledger_check import CheckedLedger
 from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
@@ -182,7 +193,8 @@ class Round:
         basis = uplink.stored_basis(self.directory)
         if prepared is None or basis is None:
             raise NotPreparedError("a picture needs a prepared table and its secret basis; one is missing")
-        return privacy.picture(data, schema, shape, basis, prepared.options, count=count)
+        kept = hold_out.kept_back(self.directory)
+        return privacy.picture(data, schema, shape, basis, prepared.options, count=count, kept_back=kept)
 
     def contribute(
         self, *, accept_signal_loss: bool = False, progress: Progress = lambda _done, _all: None
@@ -246,6 +258,42 @@ class Round:
             If the table does not fit the terms; it names column and row.
         """
         return downlink.predict(self.directory, data)
+
+    def evaluate(self, data: Any, *, send: bool = False) -> Evaluation:
+        """Score the collaboration's model beside one of our own rows alone, on rows that were not sent.
+
+        The result is stored; `evaluation` returns it again.
+
+        Parameters
+        ----------
+        data : path, pyarrow.Table or data frame
+            With labels. Of the table that was prepared, the rows that were kept back are evaluated; of
+            another table, all.
+        send : bool
+            Also send the scores to the analyst, signed, for the report that every member reads.
+
+        Raises
+        ------
+        NothingKeptBackError
+            If there is no row to evaluate on.
+        ConsentMissingError
+            If they should be sent, and the terms do not say so.
+        NotPreparedError
+            Before `receive`, or if the secret basis was erased.
+        TableError
+            If the table does not fit the terms; it names column and row.
+        """
+        return evaluation.evaluate(self._session, self.directory, data, send=send)
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """What `evaluate` found last, or None."""
+        return evaluation.stored_evaluation(self.directory)
+
+    def report(self) -> MemberReport:
+        """Return what happened and what it cost, as the analyst reports it to a member."""
+        answer = self._session.connection.ask_json(COLLABORATION_REPORT, collaboration_id=self.id)
+        return cast("MemberReport", answer)
 
     def forget(self, *, confirmed: bool = False) -> ForgettingStatement:
         """Erase the secret basis and what leads to it; return our signed statement.

@@ -40,6 +40,8 @@ KEPT_BY_DRAFT: Final = 0.98
 """R^2 of the drafting party's own score that the drafted latent dimension keeps."""
 LEAST_SIGNAL: Final = 0.6
 """The threshold in drafted terms below which every institution is asked (docs/defaults.md)."""
+HOLD_OUT: Final = 0.2
+"""Share of its rows that drafted terms ask each institution to keep back."""
 WITHOUT_EVIDENCE: Final = 0.8
 """Share of the features that is drafted as latent dimension where the table cannot tell what is needed."""
 
@@ -142,6 +144,8 @@ def draft_terms(
         "latent_dim": latent_dim,
         "rep_dtype": rep_dtype,
         "least_signal": LEAST_SIGNAL,
+        "hold_out": HOLD_OUT,
+        "returns_scores": True,
         **(_nri_terms(features) if nri else {"anchor": {"kind": "haar", "rows": features}}),
         "alignment": {"method": "isotropic"},
         "model": {"kind": "averaged"},

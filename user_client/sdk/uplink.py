@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,14 @@ from user_client.errors import NotPreparedError, SignalLossError
 from user_client.privacy.reduction import ReductionRisk, ThresholdRisk, reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.forgetting import forget_if_required, is_uplink
+from user_client.sdk.hold_out import (
+    LocalFit,
+    described,
+    fit_alone,
+    keep_back,
+    store_hold_out,
+    store_local_model,
+)
 from user_client.sdk.privacy import PrivacyOptions, Treated, non_readily_identifiable, treat
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
@@ -58,7 +66,7 @@ class Prepared:
 
     rows: int
     table_rows: int
-    """Rows of the table; those that do not leave were left out by ``drop_below``."""
+    """Rows of the table; those that do not leave are kept back, or were left out by ``drop_below``."""
     features: int
     latent_dim: int
     payload_bytes: int
@@ -80,6 +88,12 @@ class Prepared:
     """The options that were asked for. With ``source`` they tell whether the same is prepared again."""
     source: str
     """Digest of the table file."""
+    held_out_rows: int = 0
+    """Rows that are kept back to evaluate on."""
+    alone: LocalFit | None = None
+    """The model of our own rows alone; None if these are of fewer than two classes."""
+    model: str = ""
+    """The kind of the collaboration's model."""
 
     def to_json(self) -> dict[str, Any]:
         """Return this as `odc prepare` stores and prints it."""
@@ -97,12 +111,13 @@ class Prepared:
             for one in value["arrays"]
         )
         risks = {
-            name: kind(**value[name]) if value[name] else None
+            name: kind(**value[name]) if value.get(name) else None
             for name, kind in (
                 ("hidden_share", ReductionRisk),
                 ("collusion_error", ReductionRisk),
                 ("threshold", ThresholdRisk),
                 ("signal", Signal),
+                ("alone", LocalFit),
             )
         }
         privacy, options = PrivacyRecord(**value["privacy"]), PrivacyOptions(**value["options"])
@@ -146,8 +161,10 @@ def _prepare_anew(
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
     anchor, commitment = open_anchor(session, directory)
+    share = terms.hold_out if options.hold_out is None else options.hold_out
+    kept = keep_back(directory, rows, labels, share)
     applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
-    treated = treat(rows, labels, terms.latent_dim, applied)
+    treated = treat(kept.leaving(rows), kept.leaving(labels), terms.latent_dim, applied)
     basis = treated.secret_basis
     arrays = _on_the_wire(terms, treated.rows @ basis, anchor @ basis, treated.labels)
     manifest = UplinkManifest(
@@ -158,9 +175,13 @@ def _prepare_anew(
         arrays=tuple(spec for spec, _ in arrays),
         privacy=applied.record(),
     )
-    prepared = _summary(terms, manifest, treated, options, threshold, table_rows=len(rows), source=source)
+    summary = _summary(terms, manifest, treated, options, threshold, table_rows=len(rows), source=source)
+    alone = fit_alone(terms, treated.original, treated.labels)
+    prepared = replace(summary, held_out_rows=len(kept.rows), alone=described(terms, alone))
     # the summary is written last: without it, the other files count as unfinished
     directory.remove(PREPARED_FILE, MANIFEST_FILE)
+    store_hold_out(directory, kept)
+    store_local_model(directory, alone)
     directory.write(PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
     directory.write_secret(BASIS_FILE, _npy(basis))
     directory.write(UplinkManifest, session.sign(manifest))

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from user_client.secret.expansion import Matrix64
-from user_client.secret.minimise import minimise
+from user_client.secret.network import Layer, forward, improved, log_softmax, probabilities
 
-Layer = tuple[Matrix64, Matrix64]
-"""Weights (inputs, outputs) and shifts (outputs,)."""
 HIDDEN_UNITS: Final = 64
 HELD_OUT: Final = 0.2
 """Share of the anchor's rows on which the candidates are compared and the better one is measured."""
@@ -48,7 +46,7 @@ class OwnModel:
 
     def probabilities(self, rows: Matrix64) -> Matrix64:
         """Return the probabilities, (n, classes), for encoded rows, (n, m)."""
-        return np.exp(_log_softmax(_forward(self.layers, rows)[-1]))
+        return np.asarray(probabilities(self.layers, rows), dtype=np.float64)
 
 
 def train_own_model(anchor: Matrix64, predictions: NDArray[np.floating]) -> OwnModel:
@@ -82,22 +80,22 @@ def train_own_model(anchor: Matrix64, predictions: NDArray[np.floating]) -> OwnM
     tried = []
     for hidden_units, penalty in _CANDIDATES:
         sizes = [anchor.shape[1], *([hidden_units] if hidden_units else []), targets.shape[1]]
-        start = [
+        start: list[Layer] = [
             (rng.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs), np.zeros(outputs))
             for inputs, outputs in itertools.pairwise(sizes)
         ]
-        layers = _improved(start, anchor[seen], targets[seen], penalty)
-        outputs = _forward(layers, anchor[aside])[-1]
+        layers = improved(start, anchor[seen], targets[seen], penalty, iterations=_ITERATIONS)
+        outputs = forward(layers, anchor[aside])[-1]
         tried.append(
             (
-                -np.mean(np.sum(targets[aside] * _log_softmax(outputs), axis=1)),
+                -np.mean(np.sum(targets[aside] * log_softmax(outputs), axis=1)),
                 np.mean(outputs.argmax(axis=1) == targets[aside].argmax(axis=1)),
                 penalty,
                 layers,
             )
         )
     _, agreement, penalty, layers = min(tried, key=lambda each: each[0])
-    return OwnModel(_improved(layers, anchor, targets, penalty), float(agreement))
+    return OwnModel(improved(layers, anchor, targets, penalty, iterations=_ITERATIONS), float(agreement))
 
 
 def _distributions(anchor: Matrix64, predictions: NDArray[np.floating]) -> Matrix64:
@@ -109,59 +107,3 @@ def _distributions(anchor: Matrix64, predictions: NDArray[np.floating]) -> Matri
     if not (np.all(targets >= 0) and np.all(np.abs(total - 1) < 1e-2)):
         raise ValueError("the predictions of a row must be probabilities that add up to 1")
     return np.asarray(targets / total)
-
-
-def _improved(start: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float) -> list[Layer]:
-    """Return the layers that L-BFGS arrives at."""
-
-    def of_vector(flat: Matrix64) -> tuple[float, Matrix64]:
-        loss, gradients = loss_and_gradients(_layers(flat, start), rows, targets, penalty)
-        return loss, _flat(gradients)
-
-    return _layers(minimise(of_vector, _flat(start), iterations=_ITERATIONS), start)
-
-
-def loss_and_gradients(
-    layers: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float
-) -> tuple[float, list[Layer]]:
-    """Return the mean cross entropy with its L2 penalty, and its gradient by each layer."""
-    reached = _forward(layers, rows)
-    log_probabilities = _log_softmax(reached[-1])
-    loss = -np.mean(np.sum(targets * log_probabilities, axis=1))
-    slope = (np.exp(log_probabilities) - targets) / len(rows)
-    gradients: list[Layer] = []
-    for index in reversed(range(len(layers))):
-        weights, _ = layers[index]
-        loss += penalty / 2 * np.sum(weights**2)
-        gradients.append((reached[index].T @ slope + penalty * weights, slope.sum(axis=0)))
-        if index:
-            slope = (slope @ weights.T) * (reached[index] > 0)
-    return float(loss), gradients[::-1]
-
-
-def _forward(layers: Sequence[Layer], rows: Matrix64) -> list[Matrix64]:
-    """Return the rows, the output of each layer, and last the outputs before the softmax."""
-    reached = [rows]
-    for weights, shifts in layers[:-1]:
-        reached.append(np.maximum(reached[-1] @ weights + shifts, 0))
-    weights, shifts = layers[-1]
-    return [*reached, reached[-1] @ weights + shifts]
-
-
-def _log_softmax(outputs: Matrix64) -> Matrix64:
-    shifted = outputs - outputs.max(axis=1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
-
-
-def _flat(layers: Sequence[Layer]) -> Matrix64:
-    return np.concatenate([part.ravel() for layer in layers for part in layer])
-
-
-def _layers(flat: Matrix64, like: Sequence[Layer]) -> list[Layer]:
-    """Cut a vector into layers that have the shapes of ``like``."""
-    layers, start = [], 0
-    for weights, shifts in like:
-        middle, end = start + weights.size, start + weights.size + shifts.size
-        layers.append((flat[start:middle].reshape(weights.shape), flat[middle:end]))
-        start = end
-    return layers

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import accuracy_score, roc_auc_score
 
-from user_client.scores import roc_auc
+from user_client.scores import NORMAL_95, compare, roc_auc
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -18,3 +22,106 @@ def test_roc_auc_is_that_of_scikit_learn_also_with_ties(seed: int, digits: int) 
 @pytest.mark.parametrize("positive", [[True, True], [False, False]])
 def test_one_class_has_none(positive: list[bool]) -> None:
     assert roc_auc(np.array([0.0, 1.0]), np.array(positive)) is None
+
+
+def sample(
+    rng: np.random.Generator, rows: int, classes: int = 2, *, gain: float = 0.5
+) -> tuple[Any, Array, Array]:
+    """Return labels and the probabilities of two models that err on the same rows; the first errs less."""
+    labels = rng.integers(classes, size=rows)
+    shared = rng.standard_normal((rows, classes))
+    found = []
+    for strength in (1 + gain, 1.0):
+        outputs = strength * np.eye(classes)[labels] + shared + 0.5 * rng.standard_normal((rows, classes))
+        found.append(np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True))
+    return labels, found[0], found[1]
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_score_is_the_mean_roc_auc_of_scikit_learn(classes: int) -> None:
+    labels, together, alone = sample(np.random.default_rng(0), 300, classes)
+    found = compare(labels, together, alone)
+    expected = [
+        roc_auc_score(labels, one[:, 1] if classes == 2 else one, multi_class="ovr")
+        for one in (together, alone)
+    ]
+    assert found.metric == "roc_auc"
+    assert [found.together, found.alone] == pytest.approx(expected, abs=1e-12)
+
+
+def width(labels: Any, together: Array, alone: Array) -> float:
+    """Return the standard error that the interval is made of."""
+    found = compare(labels, together, alone)
+    assert found.gain_low is not None
+    assert found.gain_high is not None
+    return (found.gain_high - found.gain_low) / (2 * NORMAL_95)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_interval_is_as_wide_as_a_bootstrap_of_the_rows_says(classes: int) -> None:
+    rng = np.random.default_rng(0)
+    labels, together, alone = sample(rng, 400, classes)
+    gained = []
+    for _ in range(600):
+        drawn = rng.integers(400, size=400)
+        found = compare(labels[drawn], together[drawn], alone[drawn])
+        assert found.alone is not None
+        gained.append(found.together - found.alone)
+    assert width(labels, together, alone) == pytest.approx(np.std(gained), rel=0.1)
+
+
+@pytest.mark.parametrize(("rows", "classes", "least"), [(60, 2, 0.91), (200, 2, 0.93), (200, 3, 0.93)])
+def test_the_interval_contains_the_gain_about_nineteen_times_in_twenty(
+    rows: int, classes: int, least: float
+) -> None:
+    rng = np.random.default_rng(0)
+    labels, together, alone = sample(rng, 200_000, classes)
+    truth = compare(labels, together, alone)
+    assert truth.alone is not None
+    gain, hits = truth.together - truth.alone, 0
+    for _ in range(600):
+        found = compare(*sample(rng, rows, classes))
+        assert found.gain_low is not None
+        assert found.gain_high is not None
+        hits += found.gain_low <= gain <= found.gain_high
+    assert least < hits / 600 < 0.98
+
+
+def test_a_difference_of_the_same_rows_is_known_better_than_either_score() -> None:
+    labels, together, alone = sample(np.random.default_rng(0), 400)
+    unpaired = np.random.default_rng(1).permutation(400)
+    assert width(labels, together, alone) < 0.8 * width(labels, together, together[unpaired])
+    assert width(labels, together, together) == 0
+
+
+def test_rows_of_one_class_are_scored_by_accuracy() -> None:
+    _, together, alone = sample(np.random.default_rng(0), 50)
+    labels = np.ones(50, dtype=int)
+    found = compare(labels, together, alone)
+    assert found.metric == "accuracy"
+    expected = [accuracy_score(labels, one.argmax(axis=1)) for one in (together, alone)]
+    assert [found.together, found.alone] == pytest.approx(expected)
+
+
+def test_a_class_without_rows_does_not_count() -> None:
+    labels, together, alone = sample(np.random.default_rng(0), 100)
+    wide = [np.concatenate([one, np.zeros((100, 1))], axis=1) for one in (together, alone)]
+    assert compare(labels, *wide) == compare(labels, together, alone)
+
+
+def test_without_another_model_there_is_no_gain() -> None:
+    labels, together, _ = sample(np.random.default_rng(0), 100)
+    found = compare(labels, together, None)
+    assert (found.alone, found.gain_low, found.gain_high) == (None, None, None)
+
+
+def test_one_row_tells_nothing_of_the_gain() -> None:
+    found = compare(np.array([1]), np.array([[0.1, 0.9]]), np.array([[0.1, 0.9]]))
+    assert (found.together, found.gain_low, found.gain_high) == (1.0, -1.0, 1.0)
+
+
+def test_an_interval_ends_where_no_gain_can_be() -> None:
+    labels = np.array([0, 1, 0, 1])
+    right, wrong = np.eye(2)[labels], np.eye(2)[1 - labels]
+    found = compare(labels, right, wrong)
+    assert (found.together, found.alone, found.gain_high) == (1.0, 0.0, 1.0)

@@ -73,6 +73,7 @@ def report(**changed: Any) -> Report:
                 "privacy": PrivacyRecord(permute_rows=True, drop_below=0.25).model_dump(),
             }
         ],
+        "member_scores": [],
         "wire": wire(),
         "history": [],
         **changed,
@@ -149,6 +150,24 @@ def test_the_report_says_what_a_party_did_to_its_rows() -> None:
     words = "rows that keep less than 0.25 hidden left out; rows permuted"
     assert f"hospital-a: {words}" in report_text(report())
     assert f"hospital-a says of its rows: {words}." in Reader(report_page(report())).texts
+
+
+def test_the_report_says_what_an_institution_has_measured() -> None:
+    score = {"rows": 57, "metric": "roc_auc", "together": 0.875, "alone": 0.75}
+    gain = {"gain_low": 0.0626, "gain_high": 0.1876}
+    scored = report(member_scores=[{"party": "hospital-a", **score, **gain, "received_at": 1}])
+    words = (
+        "ROC-AUC together 87.5 %, alone 75.0 %, gained +12.5 points (95 % interval +6.3 to +18.8), on 57 rows"
+    )
+    assert f"hospital-a has measured: {words}" in report_text(scored)
+    assert f"hospital-a: {words}." in Reader(report_page(scored)).texts
+
+
+def test_an_institution_without_a_model_of_its_own_has_gained_nothing_that_it_could_tell() -> None:
+    score = {"rows": 1057, "metric": "accuracy", "together": 1.0, "alone": None}
+    gain = {"gain_low": None, "gain_high": None}
+    scored = report(member_scores=[{"party": "hospital-a", **score, **gain, "received_at": 1}])
+    assert "hospital-a has measured: accuracy together 100.0 %, on 1,057 rows" in report_text(scored)
 
 
 def test_the_report_says_what_the_alignment_found() -> None:

@@ -13,7 +13,8 @@ from analyst_server.alignment import align
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
 from user_client.secret.basis import draw_secret_basis
-from user_client.secret.own_model import Layer, loss_and_gradients, train_own_model
+from user_client.secret.network import Layer, loss_and_gradients
+from user_client.secret.own_model import train_own_model
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -51,7 +52,8 @@ def joined(layers: Sequence[Layer]) -> Array:
 
 def cut(flat: Array, sizes: Sequence[int]) -> list[Layer]:
     """Return the layers between so many units whose numbers are the vector."""
-    layers, rest = [], flat
+    layers: list[Layer] = []
+    rest = flat
     for inputs, outputs in itertools.pairwise(sizes):
         weights, shifts, rest = np.split(rest, [inputs * outputs, (inputs + 1) * outputs])
         layers.append((weights.reshape(inputs, outputs), shifts))

@@ -1,0 +1,91 @@
+"""`odc evaluate` and `odc report`: what a person reads; what each step does is tested in sdk/."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.harness.in_process import HOSPITAL, csv, rows
+from tests.harness.odc import Odc
+
+KEEPING = {"hold_out": 0.25, "returns_scores": True}
+SCORES = (
+    r"ROC-AUC together \d+\.\d %, alone \d+\.\d %, gained [+-]\d+\.\d points"
+    r" \(95 % interval [+-]\d+\.\d to [+-]\d+\.\d\), on \d+ rows"
+)
+
+
+def test_preparing_says_what_is_kept_back_and_what_it_is_for(odc: Odc) -> None:
+    odc.consortium.until_anchored(**KEEPING)
+    said = odc("prepare", odc.consortium.table(1)).out
+    assert "30 rows of 3 encoded features" in said
+    assert "10 of 40 rows stay here\n  10 of them are kept back, for `odc evaluate`" in said
+    assert "a model of the kind logistic, fitted on 30 of our own rows is ready" in said
+    found = odc("prepare", odc.consortium.table(1), "--hold-out", "0", "--json").json
+    assert (found["held_out_rows"], found["options"]["hold_out"]) == (0, 0.0)
+    assert "kept back" not in odc("prepare", odc.consortium.table(1), "--hold-out", "0").out
+
+
+def test_another_share_is_not_lost_because_the_option_was_forgotten(odc: Odc) -> None:
+    odc.consortium.until_anchored(**KEEPING)
+    table = odc.consortium.table(1)
+    odc("prepare", table, "--hold-out", "0.5")
+    refused = odc("contribute", table)
+    assert (refused.code, "the command line has none" in refused.err) == (3, True)
+    assert odc("contribute", "--json").json["payload_bytes"] == (20 + 3) * 3 * 4 + 20
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_person_reads_together_alone_and_gained(odc: Odc, sent: bool) -> None:
+    odc.consortium.until_released(**KEEPING)
+    assert "odc evaluate TABLE" in odc("receive").out
+    words = ("evaluate", "rows-1.csv", *(["--send"] if sent else []))
+    said = odc(*words).out
+    assert re.search(f"^{SCORES} kept back$", said, re.MULTILINE)
+    assert "is unclear: the interval contains 0" in said
+    assert "alone: a model of the kind logistic, fitted on 30 of our own rows" in said
+    assert ("every member reads them" in said, "nothing was sent" in said) == (sent, not sent)
+    found = odc(*words, "--json").json
+    assert (found["collaboration_id"], found["kept_back"], found["rows"]) == (odc.consortium.id, True, 10)
+    assert (found["verdict"], found["sent"]) == ("unclear", sent)
+
+
+def test_rows_of_another_table_are_said_to_be(odc: Odc) -> None:
+    odc.consortium.until_released(**KEEPING)
+    odc("receive")
+    new = csv(odc.consortium.directory / "new.csv", rows(5, 60))
+    said = odc("evaluate", new).out
+    assert re.search(f"^{SCORES} of another table$", said, re.MULTILINE)
+    assert "if some of them were sent, both scores are too good" in said
+
+
+def test_what_cannot_be_evaluated_or_sent_ends_with_a_hint(odc: Odc) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    nothing = odc("evaluate", "rows-1.csv")
+    assert (nothing.code, "--hold-out 0.2" in nothing.err) == (3, True)
+    unwanted = odc("evaluate", "rows-1.csv", "--send")
+    assert (unwanted.code, "without --send" in unwanted.err) == (6, True)
+
+
+def test_the_report_shows_what_both_sides_have_measured(odc: Odc) -> None:
+    odc.consortium.until_released(**KEEPING)
+    odc("receive")
+    before = odc("report").out
+    assert "Readmission: released, alignment isotropic, l = 3 of 3 features" in before
+    assert "we have not evaluated it yet" in before
+    assert "alignment, concordance gap: " in before
+    odc("evaluate", "rows-1.csv", "--send")
+    said = odc("report").out
+    assert re.search(f"the institutions have measured:\n  {HOSPITAL}: {SCORES}", said)
+    assert re.search(f"we have measured:\n  {SCORES} kept back", said)
+    found = odc("report", "--json").json
+    assert found["report"]["member_scores"][0]["party"] == HOSPITAL
+    assert found["evaluation"]["sent"] is True
+
+
+def test_the_report_of_a_round_under_way_is_short(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    assert odc("report", "--json").json["evaluation"] is None
+    assert odc("report").out.startswith("Readmission: anchored")

@@ -1,0 +1,149 @@
+"""The model of a party's own rows is that of the analyst, fitted without scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+
+from analyst_server.training.averaged import Averaged
+from analyst_server.training.logistic import Logistic
+from analyst_server.training.mlp import Mlp
+from analyst_server.training.models import Classifier, Labels, Model, fit
+from user_client.secret import local_model
+from user_client.secret.local_model import LogisticOptions, NetworkOptions, Options, fit_local_model
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+SEEDS = 4
+LOGISTIC = LogisticOptions(inverse_penalty=0.1, epochs=1000)
+SHORT = NetworkOptions(hidden_units=256, learning_rate=0.002, epochs=20, weight_penalty=1.0)
+LONG = NetworkOptions(hidden_units=64, learning_rate=0.002, epochs=200, weight_penalty=1e-4)
+
+
+def hard() -> tuple[Array, Any]:
+    rows, labels = make_classification(
+        900, 20, n_informative=6, n_redundant=4, n_classes=3, class_sep=0.7, flip_y=0.1, random_state=0
+    )
+    return rows, labels
+
+
+def bundled(load: Callable[..., Any]) -> tuple[Array, Any]:
+    rows, labels = load(return_X_y=True)
+    spread = rows.std(axis=0)
+    return (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1), labels
+
+
+TABLES = {
+    "breast cancer": bundled(load_breast_cancer),
+    "wine": bundled(load_wine),
+    "digits": bundled(load_digits),
+    "three noisy classes": hard(),
+}
+
+
+def split(name: str, seed: int) -> tuple[Array, Array, Any, Any]:
+    """Return few rows to fit on, and the others: a score of 100 % would hide a difference."""
+    rows, labels = TABLES[name]
+    kept, tested, kept_labels, tested_labels = train_test_split(
+        rows, labels, train_size=150, stratify=labels, random_state=seed
+    )
+    return kept, tested, kept_labels, tested_labels
+
+
+def auc(labels: Any, found: Array) -> float:
+    return float(roc_auc_score(labels, found[:, 1] if found.shape[1] == 2 else found, multi_class="ovr"))
+
+
+class Exact(Logistic):
+    """The analyst's logistic regression, iterated to the end: it stops a little earlier."""
+
+    def classifier(self, labels: Labels, latent_dim: int) -> Classifier:
+        return super().classifier(labels, latent_dim).set_params(tol=1e-8)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_probabilities_of_a_logistic_regression_are_those_of_the_analyst(table: str) -> None:
+    rows, tested, labels, _ = split(table, 0)
+    classes = len(np.unique(labels))
+    expected = fit(Exact(inverse_penalty=0.1), rows, labels, classes).pipeline.predict_proba(tested)
+    model = fit_local_model([LOGISTIC], rows, labels, classes, np.random.default_rng(0))
+    assert model is not None
+    np.testing.assert_allclose(model.probabilities(tested), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ([LOGISTIC, SHORT], Averaged()),
+        ([SHORT], Mlp(epochs=20, weight_penalty=1.0)),
+        ([LONG], Mlp(hidden_units=64)),
+    ],
+    ids=["averaged", "short network", "long network"],
+)
+def test_the_score_is_within_half_a_point_of_the_analysts_model(
+    table: str, options: list[Options], kind: Model
+) -> None:
+    gaps = []
+    for seed in range(SEEDS):
+        rows, tested, labels, answers = split(table, seed)
+        classes = len(np.unique(labels))
+        theirs = fit(type(kind)(**{**vars(kind), "seed": seed}), rows, labels, classes)
+        ours = fit_local_model(options, rows, labels, classes, np.random.default_rng(seed))
+        assert ours is not None
+        gaps.append(
+            auc(answers, ours.probabilities(tested)) - auc(answers, theirs.pipeline.predict_proba(tested))
+        )
+    assert abs(np.mean(gaps)) < 0.005
+
+
+def test_a_network_stops_where_the_loss_does_not_fall_any_more() -> None:
+    rows, labels = np.zeros((20, 2)), np.arange(20) % 2
+    endless = NetworkOptions(hidden_units=2, learning_rate=1e-6, epochs=10**9, weight_penalty=0.0)
+    model = fit_local_model([endless], rows, labels, 2, np.random.default_rng(0))
+    assert model is not None
+    np.testing.assert_allclose(model.probabilities(rows).sum(axis=1), 1, atol=1e-6)
+
+
+def test_a_class_that_it_has_not_seen_has_probability_zero() -> None:
+    rows, _, labels, _ = split("wine", 0)
+    labels = np.where(labels == 1, 2, labels)
+    model = fit_local_model([LOGISTIC, SHORT], rows, labels, 4, np.random.default_rng(0))
+    assert model is not None
+    found = model.probabilities(rows)
+    np.testing.assert_array_equal(found[:, [1, 3]], 0)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_rows_of_one_class_have_no_model(count: int) -> None:
+    one_class = np.ones(count, dtype=np.uint8)
+    assert fit_local_model([LOGISTIC], np.eye(5)[:count], one_class, 2, np.random.default_rng(0)) is None
+
+
+def test_of_many_rows_some_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_model, "FITTED_ROWS", 100)
+    rows, _, labels, _ = split("wine", 0)
+    model = fit_local_model([LOGISTIC], rows, labels, 3, np.random.default_rng(0))
+    assert model is not None
+    assert (model.fitted_rows, len(rows)) == (100, 150)
+
+
+def test_the_same_seed_gives_the_same_model_and_rows_are_left_as_they_are() -> None:
+    rows, tested, labels, _ = split("wine", 0)
+    before = rows.copy()
+    found = [fit_local_model([SHORT], rows, labels, 3, np.random.default_rng(3)) for _ in range(2)]
+    np.testing.assert_array_equal(rows, before)
+    first, second = (model.probabilities(tested) for model in found if model is not None)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_the_repr_of_a_model_shows_no_numbers() -> None:
+    rows, _, labels, _ = split("wine", 0)
+    model = fit_local_model([LOGISTIC], rows, labels, 3, np.random.default_rng(0))
+    assert repr(model) == "<LocalModel of 1 networks>"

@@ -1,0 +1,131 @@
+"""Did it help us? The commands that compare the collaboration with our own rows, and show its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from metering.explanation import RoundExplanation, in_words
+from protocol.operations import MemberReport
+from runtime.terminal import score_in_words
+from user_client.cli.options import (
+    AsJson,
+    CollaborationOption,
+    TableArgument,
+    busy,
+    local_fit_in_words,
+    open_session,
+    show,
+)
+from user_client.sdk import Evaluation
+
+_VERDICTS: Final = {
+    "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
+    "loss": "the loss is clear: on rows like these, you predict better alone than with the collaboration",
+    "unclear": (
+        "whether that is a gain is unclear: the interval contains 0; more rows would tell more, from"
+        " another table with labels"
+    ),
+    "no comparison": (
+        "there is no model of your own rows alone to compare with: those that were sent are of fewer than two"
+        " classes, or were prepared by an earlier version"
+    ),
+}
+
+
+def evaluate(
+    context: typer.Context,
+    table: TableArgument,
+    send: Annotated[
+        bool,
+        typer.Option("--send", help="send the scores to the analyst, for the report that every member reads"),
+    ] = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the collaboration's model with one of our own rows alone, on rows that were not sent.
+
+    Of the table that was prepared these are the rows that were kept back, of another table all.
+    """
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        with busy(as_json, "predicting with both models"):
+            found = chosen.evaluate(table, send=send)
+    value = {"collaboration_id": chosen.id, **found.to_json()}
+    show(as_json, value, lambda: "\n".join(_evaluation_lines(found)))
+
+
+def report(
+    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+) -> None:
+    """Show what the analyst reports of the collaboration, and what we have found ourselves."""
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        found, own = chosen.report(), chosen.evaluation
+    bytes_explained = chosen.explain_bytes()
+    value = {"report": found, "evaluation": own.to_json() if own else None}
+    show(as_json, value, lambda: _report_text(found, own, bytes_explained))
+
+
+def _evaluation_lines(found: Evaluation) -> Iterator[str]:
+    yield f"{score_in_words(found.score)}{' kept back' if found.kept_back else ' of another table'}"
+    yield _VERDICTS[found.verdict]
+    if not found.kept_back:
+        yield (
+            "these are all rows of a table that was not prepared here: if some of them were sent, both scores"
+            " are too good"
+        )
+    if (fit := found.local_fit) is not None:
+        yield f"alone: a {local_fit_in_words(fit)}"
+    yield (
+        "the analyst has the scores: every member reads them in the report"
+        if found.sent
+        else "nothing was sent"
+    )
+
+
+def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundExplanation | None) -> str:
+    lines = [
+        f"{found['title']}: {found['state']}, alignment {found['alignment']}, l = {found['latent_dim']} of"
+        f" {found['features']} features"
+    ]
+    if found["failure"]:
+        lines.append(f"failed: {found['failure']}")
+    if found["results"]:
+        lines.append("the analyst has measured:")
+        lines += [f"  {name}: {value}" for name, value in _flat(found["results"])]
+    if found["member_scores"]:
+        lines.append("the institutions have measured:")
+        lines += [f"  {score['party']}: {score_in_words(score)}" for score in found["member_scores"]]
+    if explained is not None:
+        lines.append(f"our bytes on the wire, both ways, counted by the {explained.counter}:")
+        lines += [f"  {line}" for line in in_words(explained.total)]
+    if own is None:
+        lines.append("we have not evaluated it yet: odc evaluate TABLE")
+    else:
+        lines.append("we have measured:")
+        lines += [f"  {line}" for line in _evaluation_lines(own)]
+    return "\n".join(lines)
+
+
+def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each result with its name, whatever results the analyst's version has."""
+    for key, one in value.items():
+        name = f"{before}{key.replace('_', ' ')}"
+        if isinstance(one, dict):
+            yield from _flat(one, f"{name}, ")
+        elif isinstance(one, list):
+            if one:
+                yield name, ", ".join(map(_shown, one))
+        else:
+            yield name, _shown(one)
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (evaluate, report)
+"""The commands of this module that stand directly behind `odc`."""

@@ -1,0 +1,156 @@
+"""Did the collaboration help us? Its model beside one of our own rows alone, on rows that were not sent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from protocol.codec import digest
+from protocol.errors import ConsentMissingError
+from protocol.messages import DownlinkManifest, MemberScore
+from protocol.operations import SEND_SCORE, Score
+from protocol.terms import Terms
+from user_client.custody.round_directory import EVALUATION_FILE, RoundDirectory
+from user_client.errors import NothingKeptBackError
+from user_client.scores import compare
+from user_client.sdk.downlink import probabilities_of
+from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out, table_digest
+from user_client.sdk.session import Session
+from user_client.sdk.terms import accepted_terms
+from user_client.tables import encode_labels, encode_rows, table_from
+
+Verdict = Literal["gain", "loss", "unclear", "no comparison"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the collaboration's model gains over a model of our own rows alone, on the same rows.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows the scores are of.
+    kept_back : bool
+        Whether these are the rows that `prepare` has kept back; if not, all rows of another table.
+    metric : {"roc_auc", "accuracy"}
+        ROC-AUC, the mean of one class against the rest; accuracy if all rows are of one class.
+    together : float
+        Score of the collaboration's model.
+    alone : float
+        Score of the model of our own rows alone. None if there is no such model, and then there are no
+        ``gain_low`` and ``gain_high``, the ends of the 95 % interval of ``together - alone``.
+    local_fit : LocalFit
+        How that model was fitted.
+    evaluated_at : int
+    sent : bool
+        Whether the analyst has received it for the report.
+    """
+
+    rows: int
+    kept_back: bool
+    metric: Literal["roc_auc", "accuracy"]
+    together: float
+    alone: float | None
+    gain_low: float | None
+    gain_high: float | None
+    local_fit: LocalFit | None
+    evaluated_at: int
+    sent: bool = False
+
+    @property
+    def score(self) -> Score:
+        """The part of it that may be sent."""
+        return {
+            "rows": self.rows,
+            "metric": self.metric,
+            "together": self.together,
+            "alone": self.alone,
+            "gain_low": self.gain_low,
+            "gain_high": self.gain_high,
+        }
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether these rows show that the collaboration helped: only an interval without zero does."""
+        if self.gain_low is None or self.gain_high is None:
+            return "no comparison"
+        return "gain" if self.gain_low > 0 else "loss" if self.gain_high < 0 else "unclear"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return this as `odc evaluate` stores and prints it."""
+        return {**asdict(self), "verdict": self.verdict}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Evaluation:
+        """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
+        content = {name: value[name] for name in cls.__dataclass_fields__}
+        fit = content["local_fit"]
+        return cls(**{**content, "local_fit": LocalFit(**fit) if fit else None})
+
+
+def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bool) -> Evaluation:
+    """Score both models on the rows that were kept back of a table, and store the result."""
+    terms = accepted_terms(directory)
+    if send and not terms.returns_scores:
+        error = ConsentMissingError("the terms do not let institutions send their scores back")
+        error.hint = "run the command without --send: the result stays here"
+        raise error
+    directory.load(DownlinkManifest)  # before the table is read
+    with directory.exclusive():
+        found = _evaluated(directory, terms, data, session.clock())
+        _store(directory, found)
+        if send:
+            found = _sent(session, directory, terms, found)
+    return found
+
+
+def _evaluated(directory: RoundDirectory, terms: Terms, data: Any, now: int) -> Evaluation:
+    table, schema = table_from(data), terms.table_schema
+    rows, labels = encode_rows(table, schema), encode_labels(table, schema)
+    kept, model = stored_hold_out(directory), local_model(directory)
+    is_ours = kept is not None and kept.table == table_digest(rows, labels)
+    if kept is not None and is_ours:
+        rows, labels = rows[kept.rows], labels[kept.rows]
+    if not len(rows):
+        what = "of this table, no row was kept back" if is_ours else "this table has no rows"
+        raise NothingKeptBackError(what)
+    together = probabilities_of(directory, rows)
+    compared = compare(labels, together, None if model is None else model.probabilities(rows))
+    return Evaluation(
+        rows=len(rows),
+        kept_back=is_ours,
+        **vars(compared),
+        local_fit=described(terms, model),
+        evaluated_at=now,
+    )
+
+
+def _sent(session: Session, directory: RoundDirectory, terms: Terms, found: Evaluation) -> Evaluation:
+    score = {  # a hundredth of a point: nobody needs the digits behind it
+        name: round(value, 4) if isinstance(value, float) else value for name, value in found.score.items()
+    }
+    message = MemberScore(
+        collaboration_id=terms.collaboration_id,
+        terms_digest=digest(terms),
+        party=session.membership.party,
+        **score,  # type: ignore[arg-type]
+    )
+    session.connection.ask(SEND_SCORE, session.sign(message), collaboration_id=terms.collaboration_id)
+    sent = Evaluation(**{**vars(found), "sent": True})
+    _store(directory, sent)
+    return sent
+
+
+def _store(directory: RoundDirectory, found: Evaluation) -> None:
+    directory.write(EVALUATION_FILE, json.dumps(found.to_json(), indent=2).encode())
+
+
+def stored_evaluation(directory: RoundDirectory) -> Evaluation | None:
+    """Return what was found last; None if nothing was evaluated."""
+    if not directory.holds(EVALUATION_FILE):
+        return None
+    try:
+        return Evaluation.from_json(json.loads(directory.read(EVALUATION_FILE)))
+    except (ValueError, TypeError, KeyError):  # damaged, or written by another version: evaluate again
+        return None

@@ -1,0 +1,202 @@
+"""What an institution sets aside before it sends: rows to evaluate on, and a model of its other rows alone.
+
+Both stay on this machine. `user_client.sdk.evaluation` compares that model with the collaboration's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.terms import AveragedTerms, LogisticTerms, MlpTerms, ModelTerms, Terms
+from user_client.custody.keystream import KeyStream
+from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory
+from user_client.secret.expansion import ByteSource, Matrix64, permutation
+from user_client.secret.local_model import (
+    LocalModel,
+    LogisticOptions,
+    NetworkOptions,
+    Options,
+    fit_local_model,
+)
+
+FEWEST_OF_A_CLASS: Final = 5
+"""All rows of a class with fewer rows than this are sent: the model needs them more."""
+WEIGHT_PENALTY: Final = 1e-4
+"""Of a network whose terms name none: that of the analyst's `Mlp`."""
+Labels = NDArray[np.unsignedinteger[Any]]
+T = TypeVar("T", bound=np.generic)
+
+
+@dataclass(frozen=True, repr=False)
+class HoldOut:
+    """The rows of one table that are kept back.
+
+    Attributes
+    ----------
+    table : str
+        Digest of the encoded table: the same rows are found again in whatever file they are.
+    share : float
+        What was asked for.
+    rows : (k,) ndarray of int
+        Their numbers in the table, from 0 on, in ascending order.
+    """
+
+    table: str
+    share: float
+    rows: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return f"<HoldOut of {len(self.rows)} rows>"
+
+    def leaving(self, array: NDArray[T]) -> NDArray[T]:
+        """Return the rows of an array that leave: those that are not kept back."""
+        return np.delete(array, self.rows, axis=0) if len(self.rows) else array
+
+
+def keep_back(directory: RoundDirectory, rows: Matrix64, labels: Labels, share: float) -> HoldOut:
+    """Return which rows of a table do not leave.
+
+    The table that was prepared last keeps its choice for the same share: a row that was sent in an upload
+    that broke off must not become one that we evaluate on.
+    """
+    table, earlier = table_digest(rows, labels), stored_hold_out(directory)
+    if earlier is not None and (earlier.table, earlier.share) == (table, share):
+        return earlier
+    return HoldOut(table, share, choose(labels, share, KeyStream.fresh("odc/v1/hold-out").read))
+
+
+def choose(labels: Labels, share: float, source: ByteSource) -> NDArray[np.int64]:
+    """Return the numbers of a share of the rows of each class, chosen at random."""
+    chosen = [np.empty(0, np.int64)]
+    for each in np.unique(labels):
+        of_class = np.flatnonzero(labels == each)
+        if len(of_class) >= FEWEST_OF_A_CLASS:
+            order = permutation(source, len(of_class))
+            chosen.append(of_class[order[: round(share * len(of_class))]])
+    return np.sort(np.concatenate(chosen))
+
+
+def store_hold_out(directory: RoundDirectory, kept: HoldOut) -> None:
+    """Store which rows are kept back, and of which table."""
+    content = {"table": kept.table, "share": kept.share, "rows": kept.rows.tolist()}
+    directory.write_secret(HOLD_OUT_FILE, json.dumps(content).encode())
+
+
+def stored_hold_out(directory: RoundDirectory) -> HoldOut | None:
+    """Return what was kept back when a table was prepared last; None before that."""
+    if not directory.holds(HOLD_OUT_FILE):
+        return None
+    content = json.loads(directory.read_secret(HOLD_OUT_FILE))
+    return HoldOut(content["table"], content["share"], np.array(content["rows"], dtype=np.int64))
+
+
+def kept_back(directory: RoundDirectory) -> NDArray[np.int64]:
+    """Return the numbers of the rows that were kept back of the table that was prepared last."""
+    kept = stored_hold_out(directory)
+    return np.empty(0, np.int64) if kept is None else kept.rows
+
+
+def table_digest(rows: Matrix64, labels: Labels) -> str:
+    """Return the digest of an encoded table."""
+    found = hashlib.sha256(np.ascontiguousarray(rows).data)
+    found.update(np.ascontiguousarray(labels).data)
+    return found.hexdigest()
+
+
+@dataclass(frozen=True)
+class LocalFit:
+    """How the model of our own rows alone was fitted."""
+
+    kind: str
+    """Of model: that of the terms, or `AveragedTerms` for the kinds that are not fitted here."""
+    terms_kind: str
+    """That of the terms."""
+    rows: int
+    """The rows that it was fitted on: all that leave, or `FITTED_ROWS` of them."""
+
+
+def fit_alone(terms: Terms, rows: Matrix64, labels: Labels) -> LocalModel | None:
+    """Return a model of our own rows alone, fitted on those that leave, without noise.
+
+    None if they are of fewer than two classes.
+    """
+    options = _fitted_options(terms.model)
+    classes = len(terms.table_schema.label_column.classes)
+    seed = 0 if isinstance(options, LogisticTerms) else options.seed
+    return fit_local_model(_parts(options), rows, labels, classes, np.random.default_rng(seed))
+
+
+def described(terms: Terms, model: LocalModel | None) -> LocalFit | None:
+    """Return how a model of our own rows alone was fitted."""
+    return (
+        None
+        if model is None
+        else LocalFit(_fitted_options(terms.model).kind, terms.model.kind, model.fitted_rows)
+    )
+
+
+def _fitted_options(model: ModelTerms) -> MlpTerms | LogisticTerms | AveragedTerms:
+    """Return the model of the terms, or the default one in the place of a support vector machine."""
+    return model if isinstance(model, MlpTerms | LogisticTerms | AveragedTerms) else AveragedTerms()
+
+
+def store_local_model(directory: RoundDirectory, model: LocalModel | None) -> None:
+    """Store the model of our own rows alone, or remove an earlier one if there is none."""
+    if model is None:
+        directory.remove(LOCAL_MODEL_FILE)
+    else:
+        directory.write_secret(LOCAL_MODEL_FILE, _packed(model))
+
+
+def local_model(directory: RoundDirectory) -> LocalModel | None:
+    """Return the model of our own rows alone; None if there is none."""
+    if not directory.holds(LOCAL_MODEL_FILE):
+        return None
+    with np.load(io.BytesIO(directory.read_secret(LOCAL_MODEL_FILE)), allow_pickle=False) as kept:
+        depths = kept["depths"]
+        layers = iter([(kept[f"W_{i}"], kept[f"B_{i}"]) for i in range(depths.sum())])
+        return LocalModel(
+            shift=kept["shift"],
+            scale=float(kept["scale"]),
+            networks=[[next(layers) for _ in range(depth)] for depth in depths],
+            present=kept["present"],
+            classes=int(kept["classes"]),
+            fitted_rows=int(kept["fitted_rows"]),
+        )
+
+
+def _packed(model: LocalModel) -> bytes:
+    layers = [layer for network in model.networks for layer in network]
+    numbers = {
+        f"{kind}_{i}": part for i, layer in enumerate(layers) for kind, part in zip("WB", layer, strict=True)
+    }
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        shift=model.shift,
+        scale=model.scale,
+        depths=[len(network) for network in model.networks],
+        present=model.present,
+        classes=model.classes,
+        fitted_rows=model.fitted_rows,
+        **numbers,  # type: ignore[arg-type]
+    )
+    return buffer.getvalue()
+
+
+def _parts(model: MlpTerms | LogisticTerms | AveragedTerms) -> list[Options]:
+    """Return what the terms name, part by part."""
+    if isinstance(model, LogisticTerms):
+        return [LogisticOptions(model.inverse_penalty, model.epochs)]
+    penalty = model.weight_penalty if isinstance(model, AveragedTerms) else WEIGHT_PENALTY
+    network = NetworkOptions(model.hidden_units, model.learning_rate, model.epochs, penalty)
+    if isinstance(model, AveragedTerms):
+        return [LogisticOptions(model.inverse_penalty, LogisticTerms().epochs), network]
+    return [network]

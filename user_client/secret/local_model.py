@@ -1,0 +1,199 @@
+"""A model of a party's own rows alone, of the same kind as the analyst's model for all rows.
+
+An institution compares the two, to see whether the collaboration has helped it. The objectives are those of
+the analyst's models, which are scikit-learn's; an institution does not need scikit-learn for them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from user_client.secret.expansion import Matrix64
+from user_client.secret.network import Floats, Layer, improved, loss_and_gradients, probabilities
+
+FITTED_ROWS: Final = 50_000
+"""Largest number of rows that a model is fitted on; of more rows so many are chosen at random."""
+BATCH_ROWS: Final = 200
+MOMENTUM, SPEED_MOMENTUM, TINY = 0.9, 0.999, 1e-8
+"""Adam's decay of the gradient and of its square, and what keeps its quotient finite [1]_."""
+ENOUGH: Final = 1e-4
+"""An epoch in which the loss falls by less than this does not count as progress."""
+PATIENCE: Final = 10
+"""So many epochs in a row without progress do not end the training; one more does."""
+
+
+@dataclass(frozen=True)
+class LogisticOptions:
+    """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
+
+    inverse_penalty: float
+    """C."""
+    epochs: int
+    """Upper bound of iterations."""
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """One hidden layer of ReLU units, trained by Adam."""
+
+    hidden_units: int
+    learning_rate: float
+    epochs: int
+    """Upper bound of passes over the rows."""
+    weight_penalty: float
+    """L2 penalty: this times the squared norm of the weights, divided by twice the rows of a batch."""
+
+
+Options = LogisticOptions | NetworkOptions
+
+
+@dataclass(frozen=True, repr=False)
+class LocalModel:
+    """The mean of the probabilities of some networks, on rows shifted and scaled alike.
+
+    Attributes
+    ----------
+    shift : (m,) ndarray
+    scale : float
+        One number for all features, as at the analyst.
+    networks : sequence of sequences of (weights, shifts)
+    present : (k,) ndarray of int
+        The numbers of the classes that it was fitted on.
+    classes : int
+        How many classes there are. Those it was not fitted on have probability zero.
+    fitted_rows : int
+    """
+
+    shift: Matrix64
+    scale: float
+    networks: Sequence[Sequence[Layer]]
+    present: NDArray[np.int64]
+    classes: int
+    fitted_rows: int
+
+    def __repr__(self) -> str:
+        return f"<LocalModel of {len(self.networks)} networks>"
+
+    def probabilities(self, rows: Matrix64) -> Matrix64:
+        """Return the probabilities, (n, classes), for encoded rows, (n, m)."""
+        scaled = (rows - self.shift) / self.scale
+        found = np.zeros((len(rows), self.classes))
+        found[:, self.present] = np.mean([probabilities(each, scaled) for each in self.networks], axis=0)
+        return found
+
+
+def fit_local_model(
+    options: Sequence[Options],
+    rows: Matrix64,
+    labels: NDArray[Any],
+    classes: int,
+    rng: np.random.Generator,
+) -> LocalModel | None:
+    """Fit a model on a party's own rows.
+
+    Parameters
+    ----------
+    options : sequence of LogisticOptions or NetworkOptions
+        Each is fitted by itself; their probabilities are averaged.
+    rows : (n, m) ndarray of float64
+        Not modified. Of more than `FITTED_ROWS` rows so many are chosen.
+    labels : (n,) ndarray of int
+    classes : int
+        How many classes the terms name.
+    rng : Generator
+        Chooses the rows, where a network starts, and the order of its batches.
+
+    Returns
+    -------
+    LocalModel or None
+        None if the rows are of fewer than two classes.
+    """
+    if len(rows) > FITTED_ROWS:
+        chosen = np.sort(rng.choice(len(rows), FITTED_ROWS, replace=False))
+        rows, labels = rows[chosen], labels[chosen]
+    present, numbers = np.unique(labels, return_inverse=True)
+    if len(present) < 2:
+        return None
+    shift = rows.mean(axis=0)
+    scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
+    scaled, targets = (rows - shift) / scale, np.eye(len(present))[numbers]
+    networks = [
+        _logistic(each, scaled, targets)
+        if isinstance(each, LogisticOptions)
+        else _network(each, scaled, targets, rng)
+        for each in options
+    ]
+    return LocalModel(shift, scale, networks, present.astype(np.int64), classes, len(rows))
+
+
+def _logistic(options: LogisticOptions, rows: Matrix64, targets: Matrix64) -> list[Layer]:
+    classes = targets.shape[1]
+    # scikit-learn has one weight vector w for two classes: here it is the difference of two, -w/2 and w/2,
+    # whose squared norms add up to half of that of w
+    halved = 2 if classes == 2 else 1
+    penalty = halved / (options.inverse_penalty * len(rows))
+    start = [(np.zeros((rows.shape[1], classes)), np.zeros(classes))]
+    return improved(start, rows, targets, penalty, iterations=options.epochs)
+
+
+def _network(
+    options: NetworkOptions, rows: Matrix64, targets: Matrix64, rng: np.random.Generator
+) -> list[Layer]:
+    """Return the layers that Adam [1]_ arrives at, from the uniform start of Glorot and Bengio.
+
+    References
+    ----------
+    .. [1] Kingma and Ba, Adam: a method for stochastic optimization, arXiv:1412.6980, Algorithm 1.
+    """
+    single, aims = rows.astype(np.float32), targets.astype(np.float32)  # half the time of float64
+    sizes = (rows.shape[1], options.hidden_units, targets.shape[1])
+    layers = [_start(inputs, outputs, rng) for inputs, outputs in itertools.pairwise(sizes)]
+    adam = _Adam(layers, options.learning_rate)
+    batch_rows = min(BATCH_ROWS, len(rows))
+    least, without_progress = np.inf, 0
+    for _ in range(options.epochs):
+        order, summed = rng.permutation(len(rows)), 0.0
+        for first in range(0, len(rows), batch_rows):
+            batch = order[first : first + batch_rows]
+            penalty = options.weight_penalty / len(batch)
+            loss, gradients = loss_and_gradients(layers, single[batch], aims[batch], penalty)
+            adam.step(gradients)
+            summed += loss * len(batch)
+        mean = summed / len(rows)
+        without_progress = without_progress + 1 if mean > least - ENOUGH else 0
+        least = min(least, mean)
+        if without_progress > PATIENCE:
+            break
+    return layers
+
+
+def _start(inputs: int, outputs: int, rng: np.random.Generator) -> Layer:
+    bound = np.sqrt(6 / (inputs + outputs))
+    weights, shifts = rng.uniform(-bound, bound, (inputs, outputs)), rng.uniform(-bound, bound, outputs)
+    return weights.astype(np.float32), shifts.astype(np.float32)
+
+
+class _Adam:
+    """Changes the numbers of some layers in place."""
+
+    def __init__(self, layers: Sequence[Layer], learning_rate: float) -> None:
+        self._numbers = [part for layer in layers for part in layer]
+        self._means: list[Floats] = [np.zeros_like(part) for part in self._numbers]
+        self._squares: list[Floats] = [np.zeros_like(part) for part in self._numbers]
+        self._learning_rate = learning_rate
+        self._steps = 0
+
+    def step(self, gradients: Sequence[Layer]) -> None:
+        self._steps += 1
+        rate = self._learning_rate * np.sqrt(1 - SPEED_MOMENTUM**self._steps) / (1 - MOMENTUM**self._steps)
+        flat = (part for layer in gradients for part in layer)
+        for numbers, mean, square, slope in zip(self._numbers, self._means, self._squares, flat, strict=True):
+            mean += (1 - MOMENTUM) * (slope - mean)
+            square += (1 - SPEED_MOMENTUM) * (slope * slope - square)
+            numbers -= np.float32(rate) * mean / (np.sqrt(square) + np.float32(TINY))

@@ -1,0 +1,83 @@
+"""Layers with ReLU between them and softmax at the end: their outputs, their loss and its gradient.
+
+A logistic regression is a network of one layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from user_client.secret.expansion import Matrix64
+from user_client.secret.minimise import minimise
+
+Floats = NDArray[np.floating]
+Layer = tuple[Floats, Floats]
+"""Weights (inputs, outputs) and shifts (outputs,)."""
+
+
+def probabilities(layers: Sequence[Layer], rows: Floats) -> Floats:
+    """Return the probability of each class, (n, classes), for rows, (n, inputs)."""
+    return np.exp(log_softmax(forward(layers, rows)[-1]))
+
+
+def forward(layers: Sequence[Layer], rows: Floats) -> list[Floats]:
+    """Return the rows, the output of each layer, and last the outputs before the softmax."""
+    reached = [rows]
+    for weights, shifts in layers[:-1]:
+        reached.append(np.maximum(reached[-1] @ weights + shifts, 0))
+    weights, shifts = layers[-1]
+    return [*reached, reached[-1] @ weights + shifts]
+
+
+def log_softmax(outputs: Floats) -> Floats:
+    """Return the logarithms of the probabilities that outputs stand for."""
+    shifted = outputs - outputs.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+
+def loss_and_gradients(
+    layers: Sequence[Layer], rows: Floats, targets: Floats, penalty: float
+) -> tuple[float, list[Layer]]:
+    """Return the mean cross entropy with its L2 penalty, and its gradient by each layer."""
+    reached = forward(layers, rows)
+    log_probabilities = log_softmax(reached[-1])
+    loss = -np.mean(np.sum(targets * log_probabilities, axis=1))
+    slope = (np.exp(log_probabilities) - targets) / len(rows)
+    gradients: list[Layer] = []
+    for index in reversed(range(len(layers))):
+        weights, _ = layers[index]
+        loss += penalty / 2 * np.sum(weights**2)
+        gradients.append((reached[index].T @ slope + penalty * weights, slope.sum(axis=0)))
+        if index:
+            slope = (slope @ weights.T) * (reached[index] > 0)
+    return float(loss), gradients[::-1]
+
+
+def improved(
+    start: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float, *, iterations: int
+) -> list[Layer]:
+    """Return the layers that L-BFGS arrives at."""
+
+    def of_vector(flat: Matrix64) -> tuple[float, Matrix64]:
+        loss, gradients = loss_and_gradients(_layers(flat, start), rows, targets, penalty)
+        return loss, _flat(gradients)
+
+    return _layers(minimise(of_vector, _flat(start), iterations=iterations), start)
+
+
+def _flat(layers: Sequence[Layer]) -> Matrix64:
+    return np.concatenate([part.ravel() for layer in layers for part in layer])
+
+
+def _layers(flat: Matrix64, like: Sequence[Layer]) -> list[Layer]:
+    """Cut a vector into layers that have the shapes of ``like``."""
+    layers: list[Layer] = []
+    start = 0
+    for weights, shifts in like:
+        middle, end = start + weights.size, start + weights.size + shifts.size
+        layers.append((flat[start:middle].reshape(weights.shape), flat[middle:end]))
+        start = end
+    return layers
