@@ -18,6 +18,7 @@ from protocol.messages import (
     ErasedFile,
     ForgettingStatement,
     InvitationTicket,
+    MemberScore,
     PrivacyRecord,
     Receipt,
     Renewal,
@@ -25,7 +26,16 @@ from protocol.messages import (
     UplinkManifest,
 )
 from protocol.states import Event, State
-from protocol.table_schema import CategoricalColumn, Column, Label, NumericColumn, Schema
+from protocol.table_schema import (
+    CategoricalColumn,
+    Column,
+    Label,
+    LevelsColumn,
+    NumericColumn,
+    RangeColumn,
+    RanksColumn,
+    Schema,
+)
 from protocol.terms import (
     ANCHORS,
     LEAST_SQUARES_METHODS,
@@ -33,6 +43,7 @@ from protocol.terms import (
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
+    AveragedTerms,
     LogisticTerms,
     MlpTerms,
     Terms,
@@ -80,9 +91,35 @@ def categorical_columns(draw: st.DrawFn, name: str = "x") -> CategoricalColumn:
 
 
 @st.composite
-def schemas(draw: st.DrawFn) -> Schema:
+def centred_columns(draw: st.DrawFn, name: str = "x") -> Column:
+    shares = st.floats(0, 1)
+    missing_share = draw(st.none() | shares)
+    empty: Any = "centre" if missing_share is not None else draw(st.sampled_from(["refuse", "centre"]))
+    common = {"name": name, "empty": empty, "missing_share": missing_share}
+    kind = draw(st.sampled_from(["ranks", "range", "levels"]))
+    if kind == "levels":
+        levels = draw(st.lists(names, min_size=2, max_size=4, unique=True))
+        return LevelsColumn(
+            levels=tuple(levels),
+            shares=tuple(draw(shares) for _ in levels),
+            weight=draw(st.floats(0, 1, exclude_min=True)),
+            **common,
+        )
+    low, high = sorted(draw(st.lists(numbers, min_size=2, max_size=2, unique=True)))
+    between = st.floats(low, high)
+    if kind == "range":
+        return RangeColumn(low=low, high=high, centre=draw(between), **common)
+    inner = sorted(draw(st.lists(between, max_size=5)))
+    return RanksColumn(quantiles=(low, *inner, high), **common)
+
+
+@st.composite
+def schemas(draw: st.DrawFn, terms_schema: int = 2) -> Schema:
     label, *column_names = draw(st.lists(names, min_size=2, max_size=5, unique=True))
-    columns: list[Column] = [draw(numeric_columns(name) | categorical_columns(name)) for name in column_names]
+    columns: list[Column] = []
+    for name in column_names:
+        kinds: list[st.SearchStrategy[Column]] = [numeric_columns(name), categorical_columns(name)]
+        columns.append(draw(st.one_of(kinds if terms_schema == 1 else [*kinds, centred_columns(name)])))
     classes = draw(st.lists(names, min_size=2, max_size=4, unique=True))
     return Schema(
         columns=tuple(columns),
@@ -101,6 +138,17 @@ models = st.builds(
     LogisticTerms,
     inverse_penalty=st.floats(0, 1e12, exclude_min=True),
     epochs=st.integers(1, 100_000),
+)
+
+
+averaged = st.builds(
+    AveragedTerms,
+    inverse_penalty=st.floats(0, 1e12, exclude_min=True),
+    hidden_units=st.integers(1, 2**16),
+    learning_rate=st.floats(0, 1, exclude_min=True),
+    epochs=st.integers(1, 100_000),
+    weight_penalty=st.floats(0, 1e6),
+    seed=st.integers(0, 2**32 - 1),
 )
 
 
@@ -123,12 +171,19 @@ def anchors(draw: st.DrawFn, width: int) -> AnchorTerms:
 
 @st.composite
 def terms(draw: st.DrawFn) -> Terms:
-    schema = draw(schemas())
+    version: Any = draw(st.sampled_from([1, 2]))
+    schema = draw(schemas(version))
     parties = draw(st.lists(party_names, min_size=1, max_size=4, unique=True))
     anchor = draw(anchors(schema.width))
     may_be_predicted = anchor.rows >= 2 * schema.width and not anchor.traits.unfit_to_learn_from
     predicted = may_be_predicted and draw(st.booleans())
+    added: dict[str, Any] = {
+        "least_signal": draw(st.none() | st.floats(0, 1, exclude_min=True, exclude_max=True)),
+        "hold_out": draw(st.floats(0, 0.5)),
+        "returns_scores": draw(st.booleans()),
+    }
     return Terms(
+        terms_schema=version,
         consortium_id=draw(identifiers),
         collaboration_id=draw(identifiers),
         title=draw(names),
@@ -141,7 +196,8 @@ def terms(draw: st.DrawFn) -> Terms:
         anchor=anchor,
         downlink="anchor-predictions" if predicted else "change-of-basis-and-model",
         alignment=draw(alignments()),
-        model=draw(models),
+        model=draw(models if version == 1 else models | averaged),
+        **(added if version == 2 else {}),
     )
 
 
@@ -216,6 +272,23 @@ def downlink_manifests(draw: st.DrawFn) -> DownlinkManifest:
     )
 
 
+@st.composite
+def member_scores(draw: st.DrawFn) -> MemberScore:
+    low, high = sorted(draw(st.lists(st.floats(-1, 1), min_size=2, max_size=2)))
+    has_own = draw(st.booleans())
+    return MemberScore(
+        collaboration_id=draw(identifiers),
+        terms_digest=draw(digests),
+        party=draw(party_names),
+        rows=draw(st.integers(1, 2**31 - 1)),
+        metric=draw(st.sampled_from(["roc_auc", "accuracy"])),
+        together=draw(st.floats(0, 1)),
+        alone=draw(st.floats(0, 1)) if has_own else None,
+        gain_low=low if has_own else None,
+        gain_high=high if has_own else None,
+    )
+
+
 messages: dict[type[Message], st.SearchStrategy[Message]] = {
     Terms: terms(),
     UplinkManifest: uplink_manifests(),
@@ -273,6 +346,7 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
             st.builds(ErasedFile, name=names, size_bytes=counts, erased_at=times), min_size=1, max_size=3
         ).map(tuple),
     ),
+    MemberScore: member_scores(),
     Signed: st.builds(
         Signed, kind=texts, payload=st.binary(max_size=200), certificate=blobs, signature=blobs
     ),

@@ -22,7 +22,7 @@ from user_client.custody.round_directory import SEALING_KEY_FILE, TERMS_FILE, Ro
 from user_client.errors import TableError
 from user_client.sdk.session import Session
 from user_client.secret.basis import principal_axes
-from user_client.secret.signal import Signal, dimensions_for, signal_kept
+from user_client.secret.signal import Signal, dimensions_for, dimensions_of_variance, signal_kept
 from user_client.tables import (
     draft_schema,
     encode_labels,
@@ -42,8 +42,8 @@ LEAST_SIGNAL: Final = 0.6
 """The threshold in drafted terms below which every institution is asked (docs/defaults.md)."""
 HOLD_OUT: Final = 0.2
 """Share of its rows that drafted terms ask each institution to keep back."""
-WITHOUT_EVIDENCE: Final = 0.8
-"""Share of the features that is drafted as latent dimension where the table cannot tell what is needed."""
+WITHOUT_EVIDENCE: Final = 0.99
+"""Share of the rows' squares that the drafted latent dimension keeps where the label cannot tell."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,9 @@ def draft_terms(
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
     if latent_dim is None:
-        latent_dim = dimensions_for(encoded, labels, KEPT_BY_DRAFT) or round(WITHOUT_EVIDENCE * features)
-    latent_dim = max(1, latent_dim)
+        latent_dim = dimensions_for(encoded, labels, KEPT_BY_DRAFT) or dimensions_of_variance(
+            encoded, WITHOUT_EVIDENCE
+        )
     signal = signal_kept(encoded, labels, principal_axes(encoded)[1][:, :latent_dim])
     remarks += _remarks_on_dimension(signal, latent_dim, features, len(encoded))
     content = {

@@ -139,6 +139,17 @@ def dimensions_for(rows: Matrix64, labels: NDArray[Any], least: float) -> int | 
     return len(score.weights)
 
 
+def dimensions_of_variance(rows: Matrix64, share: float) -> int:
+    """Return the fewest leading principal axes that hold a share of the rows' squares.
+
+    For a table that cannot tell what its label needs. Where it can, the label is the better guide: it may
+    follow what varies least.
+    """
+    energies = principal_axes(rows)[0] ** 2
+    held = np.cumsum(energies) / max(float(energies.sum()), np.finfo(np.float64).tiny)
+    return min(int(np.searchsorted(held, share)) + 1, int(rows.shape[1]))
+
+
 def score_directions(rows: Matrix64, labels: NDArray[Any], most: int) -> Matrix64:
     """Return an orthonormal basis of the directions along which the party's own score changes.
 

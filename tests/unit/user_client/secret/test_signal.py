@@ -9,7 +9,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from user_client.secret.basis import draw_secret_basis, principal_axes
-from user_client.secret.signal import FEWEST_OF_A_CLASS, dimensions_for, score_directions, signal_kept
+from user_client.secret.signal import (
+    FEWEST_OF_A_CLASS,
+    dimensions_for,
+    dimensions_of_variance,
+    score_directions,
+    signal_kept,
+)
 
 Rows = NDArray[np.float64]
 
@@ -126,6 +132,12 @@ def test_the_rest_of_that_basis_is_of_the_leading_axes() -> None:
     )
     axes = principal_axes(rows)[1]
     np.testing.assert_allclose(np.linalg.norm(basis.T @ axes[:, :2], axis=0), 1, atol=0.02)
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.5, 1), (0.8, 1), (0.81, 2), (0.99, 2), (1.0, 3)])
+def test_the_share_of_the_squares_decides_where_the_label_cannot(share: float, count: int) -> None:
+    rows = np.diag([np.sqrt(80.0), np.sqrt(19.5), np.sqrt(0.5)])
+    assert dimensions_of_variance(rows, share) == count
 
 
 def test_there_are_no_more_directions_than_asked_for_or_than_classes_less_one() -> None:
