@@ -28,45 +28,50 @@ from user_client.sdk import CheckedTable, DraftedTerms, check_table, draft_terms
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
 
 
+LatentDim = Annotated[
+    int | None,
+    typer.Option(help="how many numbers a row becomes (default: as many as this table's label needs)"),
+]
+RepDtype = Annotated[
+    str, typer.Option(help="number type of what leaves: f2, f4, f8, or i1 for scaled 8-bit integers")
+]
+Encoding = Annotated[
+    str,
+    typer.Option(
+        help="what a number becomes: its rank among quantiles (ranks), its place in a range of quantiles"
+        " (ranges), or that without centring, as in the papers (plain)"
+    ),
+]
+Categories = Annotated[
+    list[str] | None, typer.Option(help="column of numbers that are names of categories; repeat for more")
+]
+Classes = Annotated[
+    list[str] | None,
+    typer.Option("--class", help="class of the label that only other institutions have; repeat for more"),
+]
+Missing = Annotated[
+    list[str] | None, typer.Option(help="text that stands for an empty field, e.g. -999; repeat for more")
+]
+Nri = Annotated[
+    bool,
+    typer.Option("--nri", help="every institution erases its basis, and receives predictions for the anchor"),
+]
+
+
 @app.command()
 def draft(
     table: TableArgument,
     label: Annotated[str, typer.Option(help="column to predict")],
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
     title: Annotated[str, typer.Option(help="title of the collaboration")] = "Untitled collaboration",
-    latent_dim: Annotated[
-        int | None,
-        typer.Option(help="how many numbers a row becomes [default: what this table's label needs]"),
-    ] = None,
-    rep_dtype: Annotated[
-        str, typer.Option(help="number type of what leaves: f2, f4, f8, or i1 for scaled 8-bit integers")
-    ] = "f4",
-    encoding: Annotated[
-        str,
-        typer.Option(
-            help="what a number becomes: its rank among quantiles (ranks), its place in a range of quantiles"
-            " (ranges), or that without centring, as in the papers (plain)"
-        ),
-    ] = "ranks",
-    category: Annotated[
-        list[str] | None,
-        typer.Option(help="column of numbers that are names of categories; repeat for more"),
-    ] = None,
-    class_: Annotated[
-        list[str] | None,
-        typer.Option("--class", help="class of the label that only other institutions have; repeat for more"),
-    ] = None,
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(help="text that stands for an empty field, e.g. -999; repeat for more"),
-    ] = None,
+    latent_dim: LatentDim = None,
+    rep_dtype: RepDtype = "f4",
+    encoding: Encoding = "ranks",
+    category: Categories = None,
+    class_: Classes = None,
+    missing: Missing = None,
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
-    nri: Annotated[
-        bool,
-        typer.Option(
-            "--nri", help="every institution erases its basis, and receives predictions for the anchor"
-        ),
-    ] = False,
+    nri: Nri = False,
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
     force: Force = False,
     as_json: AsJson = False,
