@@ -185,15 +185,15 @@ def plan(
     latent_dim: Annotated[int, typer.Option(help="latent dimension, l: the numbers that a row becomes")],
     model_parameters: Annotated[float, typer.Option(help="parameters of the model, N; may be written 25e6")],
     anchor_rows: Annotated[
-        int | None, typer.Option(help="anchor rows in the formulas, a [default: m]")
+        int | None, typer.Option(help="anchor rows in the formulas, a (default: m)")
     ] = None,
     bits: Annotated[int, typer.Option(help="bits per number in the formulas, q")] = 32,
     participation: Annotated[
         list[float] | None,
-        typer.Option(help="share of parties in a federated round, p; may be repeated [default: 1, 0.1]"),
+        typer.Option(help="share of parties in a federated round, p; may be repeated (default: 1, 0.1)"),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="federated rounds to compare with, R [default: twice the break-even]")
+        int | None, typer.Option(help="federated rounds to compare with, R (default: twice the break-even)")
     ] = None,
     rep_dtype: Annotated[str, typer.Option(help="number type in our terms: f2, f4, f8 or i1")] = "f4",
     anchor_kind: Annotated[str, typer.Option(help=f"anchor in our terms: {', '.join(ANCHORS)}")] = "haar",
@@ -336,7 +336,7 @@ def create_token(
     label: Annotated[str, typer.Option(help="the system that will use it")] = "",
     collaboration_id: Annotated[
         str | None,
-        typer.Option("--collaboration", "-c", help="limit it to this collaboration [default: all]"),
+        typer.Option("--collaboration", "-c", help="limit it to this collaboration (default: all)"),
     ] = None,
     days: Annotated[int, typer.Option(help="days until it ends")] = 90,
     data_dir: DataDir = None,

@@ -185,7 +185,7 @@ def create_token(
     label: Annotated[str, typer.Option(help="which system it is for")] = "",
     collaboration: Annotated[
         str | None,
-        typer.Option("--collaboration", "-c", help="the one collaboration it can read [default: all]"),
+        typer.Option("--collaboration", "-c", help="the one collaboration it can read (default: all)"),
     ] = None,
     days: Annotated[int, typer.Option(help="how long it is valid; not longer than our certificate")] = 90,
     as_json: AsJson = False,

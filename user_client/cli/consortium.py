@@ -75,7 +75,7 @@ def invite(
         str, typer.Argument(help="the institution's name: lower case letters, digits, hyphens; or `analyst`")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="where to write it [default: PARTY.invitation.json]")
+        Path | None, typer.Option(help="where to write it (default: PARTY.invitation.json)")
     ] = None,
     replace: Annotated[
         bool,

@@ -164,3 +164,14 @@ def test_without_a_word_the_home_is_below_the_persons_own(
     with pytest.raises(SystemExit):
         command.main()
     assert str(Home(tmp_path / ".odc").path) in capsys.readouterr().err
+
+
+def options(command: Any) -> list[Any]:
+    below = [option for each in getattr(command, "commands", {}).values() for option in options(each)]
+    return [*command.params, *below]
+
+
+def test_no_help_text_hides_a_default_in_brackets() -> None:
+    """Brackets are markup to what prints the help: what stands in them would not be shown."""
+    helps = [getattr(option, "help", None) or "" for option in options(get_command(app))]
+    assert not [text for text in helps if "[default" in text]
