@@ -82,8 +82,7 @@ def _play(analyst: Place, lead: Place, other: Place, address: str) -> dict[str, 
     other("join", "hospital-b.invitation.json", ends=6)
     lead("consortium", "approve", "--yes", *secret)
     other("join")
-    lead("terms", "draft", "rows.csv", "--label", "label", "--party", "hospital-a", "--party", "hospital-b",
-         "--out-of-range", "clip")  # fmt: skip
+    lead("terms", "draft", "rows.csv", "--label", "label", "--party", "hospital-a", "--party", "hospital-b")
     carry("terms.toml", lead, analyst)
     analyst("collaboration", "create", "terms.toml")
     for place in (lead, other):
@@ -96,10 +95,12 @@ def _play(analyst: Place, lead: Place, other: Place, address: str) -> dict[str, 
     for place in (lead, other):
         place("receive")
         place("predict", "rows.csv")
+        place("evaluate", "rows.csv", "--send")
     return {
         "predictions": [(place.directory / "predictions.csv").read_text() for place in (lead, other)],
         "networks": [one["NetworkSettings"]["Networks"] for one in analyst.containers().values()],
         "status": json.loads(other("status", "--json")),
+        "report": json.loads(other("report", "--json")),
     }
 
 
@@ -110,6 +111,12 @@ def test_institutions_elsewhere_play_a_round_with_their_own_compose_files(
     status = round_between_places["status"]
     assert status["party"] == "hospital-b"
     assert status["collaborations"][0]["state"] == "released"
+
+
+def test_each_reads_what_the_other_has_gained(round_between_places: dict[str, Any]) -> None:
+    scores = round_between_places["report"]["member_scores"]
+    assert [score["party"] for score in scores] == ["hospital-a", "hospital-b"]
+    assert {score["rows"] for score in scores} == {16}
 
 
 def test_the_analyst_shares_no_network_with_them(round_between_places: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from protocol.codec import digest
 from protocol.consent import plain_words_digest
+from protocol.errors import InputError
 from protocol.terms import Terms
 from runtime.files import write_whole
 from user_client.cli.options import (
@@ -52,6 +53,8 @@ Classes = Annotated[
 Missing = Annotated[
     list[str] | None, typer.Option(help="text that stands for an empty field, e.g. -999; repeat for more")
 ]
+OutOfRange = Annotated[str, typer.Option(hidden=True)]
+"""An option of 0.1.0: ``clip`` is what a draft does now."""
 Nri = Annotated[
     bool,
     typer.Option("--nri", help="every institution erases its basis, and receives predictions for the anchor"),
@@ -72,11 +75,14 @@ def draft(
     missing: Missing = None,
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     nri: Nri = False,
+    out_of_range: OutOfRange = "clip",
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Draft terms from our own table, to be corrected by hand. Nothing is sent."""
+    if out_of_range != "clip":
+        raise InputError('drafted columns clip: write out_of_range = "refuse" into a numeric column by hand')
     refuse_to_overwrite(out, force=force)
     drafted = draft_terms(
         table,

@@ -57,6 +57,7 @@ def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
         ("--latent-dim", "0"),
         ("--latent-dim", "4"),
         ("--encoding", "ignore"),
+        ("--out-of-range", "refuse"),
         ("--category", "nothing"),
         ("--label", "nothing"),
         ("--rep-dtype", "i4"),
