@@ -114,7 +114,7 @@ def test_institutions_elsewhere_play_a_round_with_their_own_compose_files(
 
 
 def test_each_reads_what_the_other_has_gained(round_between_places: dict[str, Any]) -> None:
-    scores = round_between_places["report"]["member_scores"]
+    scores = round_between_places["report"]["report"]["member_scores"]
     assert [score["party"] for score in scores] == ["hospital-a", "hospital-b"]
     assert {score["rows"] for score in scores} == {16}
 

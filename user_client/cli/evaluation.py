@@ -21,6 +21,8 @@ from user_client.cli.options import (
 )
 from user_client.sdk import Evaluation
 
+_JUDGED: Final = ("judgement", "hold_out_scores")
+"""The results that are shown in words of their own."""
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
     "loss": "the loss is clear: on rows like these, you predict better alone than with the collaboration",
@@ -95,7 +97,9 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
         lines.append(f"failed: {found['failure']}")
     if found["results"]:
         lines.append("the analyst has measured:")
-        lines += [f"  {name}: {value}" for name, value in _flat(found["results"])]
+        lines += [f"  {line}" for line in _judgement_lines(found["results"].get("judgement") or {})]
+        other = {key: value for key, value in found["results"].items() if key not in _JUDGED}
+        lines += [f"  {name}: {value}" for name, value in _flat(other)]
     if found["member_scores"]:
         lines.append("the institutions have measured:")
         lines += [f"  {score['party']}: {score_in_words(score)}" for score in found["member_scores"]]
@@ -108,6 +112,24 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
         lines.append("we have measured:")
         lines += [f"  {line}" for line in _evaluation_lines(own)]
     return "\n".join(lines)
+
+
+def _judgement_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Yield how the analyst judges its model (docs/scores.md); nothing for a report of an earlier version."""
+    if found.get("headline"):
+        yield f"a new row of ours may expect: {_estimate_in_words(found['headline'])}"
+    elif found.get("why_none"):
+        yield f"no score to expect for a new row: {found['why_none']}"
+    for key, name in (("within", "rows held out inside the parties"), ("across", "whole parties held out")):
+        if found.get(key):
+            yield f"{name}: {_estimate_in_words(found[key])}"
+
+
+def _estimate_in_words(found: dict[str, dict[str, float]]) -> str:
+    return ", ".join(
+        f"{words} {found[key]['mean']:.1%} ({found[key]['low']:.1%} to {found[key]['high']:.1%})"
+        for key, words in (("roc_auc", "ROC-AUC"), ("accuracy", "accuracy"))
+    )
 
 
 def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
