@@ -29,7 +29,7 @@ from user_client.sdk.downlink import run_model
 from user_client.sdk.privacy import draw_basis
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import expand_anchor
-from user_client.secret.signal import signal_kept
+from user_client.secret.signal import own_score
 from user_client.tables import encode_labels, encode_rows
 
 Split = Literal["iid", "sites", "dirichlet", "one class"]
@@ -112,11 +112,11 @@ def run(setup: Setup, seed: int, folder: Path | None) -> Outcome:
     classes = len(schema.label_column.classes)
     streams = KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
     latent_dim = min(drafted.latent_dim, schema.width)
-    bases = [draw_basis(party.rows, party.labels, latent_dim, streams.read) for party in encoded]
-    signals = [
-        signal_kept(party.rows, party.labels, principal_axes(party.rows)[1][:, :latent_dim])
-        for party in encoded
-    ]
+    bases, signals = [], []
+    for party in encoded:
+        score, (_, axes) = own_score(party.rows, party.labels), principal_axes(party.rows)
+        bases.append(draw_basis(party.rows, score, latent_dim, streams.read, axes=axes))
+        signals.append(score.along(axes[:, :latent_dim]) if score else None)
     result, maps, onnx_file = _round(encoded, bases, streams, terms, classes)
     own_tests = setup.split == "sites"
     scored = _scored(encoded, own_tests=own_tests, classes=classes)

@@ -20,7 +20,7 @@ from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
-from user_client.secret.signal import score_directions
+from user_client.secret.signal import OwnScore, Signal, own_score
 from user_client.tables import encode_labels, encode_rows, table_from
 
 NRI_PERTURBATION = 0.05
@@ -103,6 +103,8 @@ class Treated:
     axes: Matrix64
     singular_values: Matrix64
     """Of all rows, as the basis was drawn from them."""
+    signal: Signal | None
+    """How much of the own score of these rows lies along the leading axes; None if they cannot tell."""
     original: Matrix64
     """The same rows before the noise, in the same order."""
 
@@ -116,18 +118,14 @@ def with_noise(rows: Matrix64, options: PrivacyOptions) -> Matrix64:
 
 
 def draw_basis(
-    rows: Matrix64,
-    labels: NDArray[Any],
-    latent_dim: int,
-    source: ByteSource,
-    *,
-    axes: Matrix64 | None = None,
+    rows: Matrix64, score: OwnScore | None, latent_dim: int, source: ByteSource, *, axes: Matrix64
 ) -> Matrix64:
     """Draw F_i: it contains the directions of the party's own score, and its leading principal axes.
 
-    Rows often vary most along axes that say nothing about the label (docs/adr/0013).
+    Rows often vary most along axes that say nothing about the label (docs/adr/0013). Without a score, the
+    axes are all there is.
     """
-    directions = score_directions(rows, labels, latent_dim)
+    directions = score.directions(latent_dim) if score else None
     return draw_secret_basis(rows, latent_dim, source, axes=axes, include=directions)
 
 
@@ -147,7 +145,9 @@ def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptio
     strength = options.perturb_basis
     seen = noisy if strength is None else perturbed(noisy, strength, _secret("basis-noise"))
     singular_values, axes = principal_axes(seen)
-    basis = draw_basis(seen, labels, latent_dim, _secret("secret-basis"), axes=axes)
+    score = own_score(seen, labels)
+    basis = draw_basis(seen, score, latent_dim, _secret("secret-basis"), axes=axes)
+    signal = score.along(axes[:, :latent_dim]) if score else None
     chosen = np.arange(len(rows))
     if options.drop_below is not None:
         chosen = chosen[hidden_share(noisy, basis) >= options.drop_below]
@@ -157,7 +157,7 @@ def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptio
         raise error
     if options.permute_rows:
         chosen = chosen[permutation(_secret("row-order"), len(chosen))]
-    return Treated(noisy[chosen], labels[chosen], basis, axes, singular_values, rows[chosen])
+    return Treated(noisy[chosen], labels[chosen], basis, axes, singular_values, signal, rows[chosen])
 
 
 def picture(

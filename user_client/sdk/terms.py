@@ -22,7 +22,7 @@ from user_client.custody.round_directory import SEALING_KEY_FILE, TERMS_FILE, Ro
 from user_client.errors import TableError
 from user_client.sdk.session import Session
 from user_client.secret.basis import principal_axes
-from user_client.secret.signal import Signal, dimensions_for, dimensions_of_variance, signal_kept
+from user_client.secret.signal import Signal, dimensions_of_variance, own_score
 from user_client.tables import (
     draft_schema,
     encode_labels,
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 KEPT_BY_DRAFT: Final = 0.98
-"""R^2 of the drafting party's own score that the drafted latent dimension keeps."""
+"""R^2 of the drafting party's own score that as many leading axes as drafted keep."""
 LEAST_SIGNAL: Final = 0.6
 """The threshold in drafted terms below which every institution is asked (docs/defaults.md)."""
 HOLD_OUT: Final = 0.2
@@ -56,7 +56,7 @@ class DraftedTerms:
     """Encoded features of a row."""
     latent_dim: int
     signal: Signal | None
-    """What the latent dimension keeps of the table's own score; None if the table cannot tell."""
+    """How much of the table's own score lies along its leading axes; None if the table cannot tell."""
     remarks: list[str]
     """What a person should look at, one sentence each."""
 
@@ -130,11 +130,14 @@ def draft_terms(
         raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
+    score, (singular_values, axes) = own_score(encoded, labels), principal_axes(encoded)
     if latent_dim is None:
-        latent_dim = dimensions_for(encoded, labels, KEPT_BY_DRAFT) or dimensions_of_variance(
-            encoded, WITHOUT_EVIDENCE
+        latent_dim = (
+            score.dimensions(axes, KEPT_BY_DRAFT)
+            if score
+            else dimensions_of_variance(singular_values, WITHOUT_EVIDENCE)
         )
-    signal = signal_kept(encoded, labels, principal_axes(encoded)[1][:, :latent_dim])
+    signal = score.along(axes[:, :latent_dim]) if score else None
     remarks += _remarks_on_dimension(signal, latent_dim, features, len(encoded))
     content = {
         "terms_schema": 2,
@@ -163,8 +166,8 @@ def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int,
         )
     elif signal.kept < LEAST_SIGNAL:
         yield (
-            f"latent_dim {latent_dim}: the projection keeps only {signal.kept:.0%} of this table's own score"
-            f" (R squared); without --latent-dim, the draft takes as many as keep {KEPT_BY_DRAFT:.0%}"
+            f"latent_dim {latent_dim}: so many leading axes keep only {signal.kept:.2f} of this table's own"
+            f" score (R squared); without --latent-dim, the draft takes as many as keep {KEPT_BY_DRAFT:g}"
         )
     if latent_dim == features:
         yield (
@@ -187,8 +190,8 @@ class CheckedTable:
     misfits : list of TableError
         The first error of each column that does not fit.
     signal : Signal, optional
-        What the projection would keep of the table's own score; None if the table does not fit or cannot
-        tell.
+        How much of the table's own score lies along its leading axes; None if the table does not fit or
+        cannot tell.
     """
 
     rows: int
@@ -203,8 +206,9 @@ def check_table(terms: Terms, data: Any) -> CheckedTable:
     if found or table.num_rows == 0:
         return CheckedTable(table.num_rows, found, None)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
-    basis = principal_axes(rows)[1][:, : terms.latent_dim]
-    return CheckedTable(table.num_rows, [], signal_kept(rows, labels, basis))
+    score = own_score(rows, labels)
+    signal = score.along(principal_axes(rows)[1][:, : terms.latent_dim]) if score else None
+    return CheckedTable(table.num_rows, [], signal)
 
 
 def _nri_terms(features: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""How much of what a party's rows say about the label survives the projection, from its own rows alone.
+"""What a party's own rows say about the label, and how much of that lies along their leading axes.
 
-The measure is a ridge regression of the classes on the rows, before and after: it needs no analyst and no
-other institution, and a few passes over the rows.
+The measure is a ridge regression of the classes on the rows. It needs neither the analyst nor anybody else's
+rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from user_client.scores import roc_auc
-from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
 
 PENALTIES: Final = np.geomspace(1e-4, 1e3, 15)
@@ -21,21 +20,21 @@ PENALTIES: Final = np.geomspace(1e-4, 1e3, 15)
 FEWEST_OF_A_CLASS: Final = 5
 """With fewer rows of each of two classes, a score says nothing."""
 FAINT_AUC: Final = 0.55
-"""A score below this ROC-AUC has nothing that a projection could keep."""
+"""A score below this ROC-AUC cannot be told from chance."""
 
 
 @dataclass(frozen=True)
 class Signal:
-    """What a party's own score of its rows keeps of itself in the projection.
+    """How much of a party's own score lies along some axes.
 
     Attributes
     ----------
     kept : float
-        R^2 of the score of ``X_i F_i F_i^T`` for the same score of ``X_i``, over all classes together: 1 if
-        nothing is lost.
+        R^2 of the score of the rows projected on the axes for the same score of the rows, over all classes
+        together: 1 if nothing is lost.
     auc, projected_auc : float
-        ROC-AUC of scores fitted on ``X_i`` and on ``X_i F_i``, each row scored without itself; the mean over
-        the classes.
+        ROC-AUC of a score fitted on the rows and of one fitted on their coordinates along the axes, each row
+        scored without itself; the mean over the classes.
     """
 
     kept: float
@@ -44,20 +43,34 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class _Ridge:
-    """A ridge regression of centred targets on centred rows: ``G w = c`` with the Gram matrix of the rows."""
+class Ridge:
+    """A ridge regression of centred targets on centred rows, from their sums.
+
+    Attributes
+    ----------
+    gram : (m, m) ndarray
+        ``X.T @ X``.
+    cross : (m, k) ndarray
+        ``X.T @ Y``.
+    target_energy : float
+        Sum of the squares of Y.
+    rows : int
+    """
 
     gram: Matrix64
     cross: Matrix64
     target_energy: float
     rows: int
 
-    def within(self, basis: Matrix64) -> _Ridge:
-        """Return the regression on the rows' coordinates in a basis."""
-        return _Ridge(basis.T @ self.gram @ basis, basis.T @ self.cross, self.target_energy, self.rows)
-
     def solve(self) -> tuple[Matrix64, Matrix64]:
-        """Return the weights, and ``(G + penalty I)^-1``; generalised cross-validation finds the penalty."""
+        """Return the weights, (m, k), and ``(X.T @ X + penalty I)^-1``, (m, m).
+
+        The penalty is the one of `PENALTIES` that generalised cross-validation [1]_ prefers.
+
+        References
+        ----------
+        .. [1] Golub, Heath and Wahba, Technometrics 21 (1979) 215-223, doi:10.1080/00401706.1979.10489751.
+        """
         values, vectors = np.linalg.eigh(self.gram)
         values = values.clip(0)
         turned = vectors.T @ self.cross
@@ -72,125 +85,126 @@ class _Ridge:
         inverse = (vectors / (values + chosen)) @ vectors.T
         return inverse @ self.cross, inverse
 
-    def energy(self, weights: Matrix64) -> float:
-        """Return the sum of squares of the scores that weights give."""
-        return float(np.sum(weights * (self.gram @ weights)))
 
-    def kept(self, weights: Matrix64, others: Matrix64) -> float:
-        """Return R^2 of the scores of other weights for those of the weights."""
-        energy = self.energy(weights)
-        return 1.0 if energy == 0 else 1 - self.energy(weights - others) / energy
+@dataclass(frozen=True, repr=False)
+class OwnScore:
+    """A party's own score of its rows, ``X w``, by a ridge regression of the classes.
 
+    Attributes
+    ----------
+    rows : (n, r) ndarray
+        The centred rows, in the coordinates of ``frame``.
+    frame : (m, r) ndarray, optional
+        An orthonormal basis of the rows' span, where there are fewer rows than features; otherwise the
+        coordinates are the features.
+    targets : (n, k) ndarray
+        Centred.
+    weights : (r, k) ndarray
+    auc : float
+        As in `Signal`.
+    """
 
-@dataclass(frozen=True)
-class _Score:
-    """A party's own score of its rows: ``X w``, centred."""
-
-    ridge: _Ridge
-    weights: Matrix64
+    rows: Matrix64
+    frame: Matrix64 | None
     targets: Matrix64
+    weights: Matrix64
     auc: float
 
+    def __repr__(self) -> str:
+        return f"<OwnScore of {len(self.rows)} rows>"
 
-def signal_kept(rows: Matrix64, labels: NDArray[Any], basis: Matrix64) -> Signal | None:
-    """Return what the projection on a basis keeps of the party's own score.
+    def directions(self, most: int) -> Matrix64:
+        """Return an orthonormal basis of the directions along which the score changes.
 
-    Measured with the leading principal axes, it also says how much of the score the other institutions are
-    likely to share: what lies along axes of little variance is kept by those alone who ask for it.
+        A basis F_i that contains them keeps the score, whatever the variance of the rows along them.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of directions; the first are those that the score depends on most.
+
+        Returns
+        -------
+        (m, d) ndarray of float64
+            d is one less than the number of classes with enough rows, or ``most``.
+        """
+        directions, sizes, _ = np.linalg.svd(self.weights, full_matrices=False)
+        count = min(int(np.sum(sizes > 1e-6 * sizes[0])), most)
+        return self._in_features(directions[:, :count])
+
+    def along(self, axes: Matrix64) -> Signal:
+        """Return how much of the score lies along some axes: orthonormal columns, (m, l)."""
+        inside = self._in_frame(axes)
+        coordinates = self.rows @ inside
+        fitted = _regression(coordinates, self.targets).solve()
+        whole = self.rows @ self.weights
+        lost = whole - coordinates @ (axes.T @ self._in_features(self.weights))
+        return Signal(
+            1 - float(np.sum(lost**2) / np.sum(whole**2)),
+            self.auc,
+            _mean_auc(coordinates, self.targets, *fitted),
+        )
+
+    def dimensions(self, axes: Matrix64, least: float) -> int:
+        """Return how many of the first axes, orthonormal columns (m, m), keep ``least`` of the score."""
+        coordinates = self.rows @ self._in_frame(axes)
+        shares = axes.T @ self._in_features(self.weights)
+        # the score is the sum over the axes of their shares in it; [j, k] is the product of two of these sums
+        products = (coordinates.T @ coordinates) * (shares @ shares.T)
+        lost = products[::-1, ::-1].cumsum(axis=0).cumsum(axis=1).diagonal()[::-1]  # without the first j axes
+        enough = lost[1:] <= (1 - least) * lost[0]
+        return int(enough.argmax()) + 1 if enough.any() else axes.shape[1]
+
+    def _in_frame(self, columns: Matrix64) -> Matrix64:
+        return columns if self.frame is None else self.frame.T @ columns
+
+    def _in_features(self, columns: Matrix64) -> Matrix64:
+        return columns if self.frame is None else self.frame @ columns
+
+
+def own_score(rows: Matrix64, labels: NDArray[Any]) -> OwnScore | None:
+    """Fit a party's own score.
 
     Parameters
     ----------
     rows : (n, m) ndarray of float64
+        Not modified.
     labels : (n,) ndarray of int
-    basis : (m, l) ndarray of float64
-        With orthonormal columns.
 
     Returns
     -------
-    Signal or None
-        None if the rows are of one class, or too few, or say too little about the label.
+    OwnScore or None
+        None if the rows are of one class, or too few, or cannot tell the score from chance.
     """
-    score = _own_score(rows, labels)
-    if score is None:
+    classes, counts = np.unique(labels, return_counts=True)
+    kept = classes[counts >= FEWEST_OF_A_CLASS]
+    if len(kept) < 2:
         return None
-    within = score.ridge.within(basis)
-    projected, inverse = within.solve()
-    return Signal(
-        score.ridge.kept(score.weights, basis @ (basis.T @ score.weights)),
-        score.auc,
-        _mean_auc((rows - rows.mean(axis=0)) @ basis, score.targets, projected, inverse),
-    )
+    targets = (labels[:, None] == kept).astype(np.float64)
+    targets -= targets.mean(axis=0)
+    rows = rows - rows.mean(axis=0)
+    frame = None
+    if len(rows) < rows.shape[1]:
+        frame = np.linalg.svd(rows, full_matrices=False)[2].T
+        rows = rows @ frame
+    weights, inverse = _regression(rows, targets).solve()
+    auc = _mean_auc(rows, targets, weights, inverse)
+    return None if auc < FAINT_AUC else OwnScore(rows, frame, targets, weights, auc)
 
 
-def dimensions_for(rows: Matrix64, labels: NDArray[Any], least: float) -> int | None:
-    """Return the fewest leading principal axes of the rows that keep ``least`` of the party's own score.
-
-    None if the rows are of one class, or too few, or say too little about the label.
-    """
-    singular_values, axes = principal_axes(rows)
-    axes = axes[:, : int(np.sum(singular_values > 1e-7 * singular_values[0]))] if len(rows) else axes
-    score = _own_score(rows @ axes, labels)
-    if score is None:
-        return None
-    for count in range(1, len(score.weights)):
-        leading = np.where(np.arange(len(score.weights))[:, None] < count, score.weights, 0)
-        if score.ridge.kept(score.weights, leading) >= least:
-            return count
-    return len(score.weights)
-
-
-def dimensions_of_variance(rows: Matrix64, share: float) -> int:
-    """Return the fewest leading principal axes that hold a share of the rows' squares.
+def dimensions_of_variance(singular_values: Matrix64, share: float) -> int:
+    """Return how many of the leading principal axes hold a share of the rows' squares.
 
     For a table that cannot tell what its label needs. Where it can, the label is the better guide: it may
     follow what varies least.
     """
-    energies = principal_axes(rows)[0] ** 2
+    energies = singular_values**2
     held = np.cumsum(energies) / max(float(energies.sum()), np.finfo(np.float64).tiny)
-    return min(int(np.searchsorted(held, share)) + 1, int(rows.shape[1]))
+    return min(int(np.searchsorted(held, share)) + 1, len(held))
 
 
-def score_directions(rows: Matrix64, labels: NDArray[Any], most: int) -> Matrix64:
-    """Return an orthonormal basis of the directions along which the party's own score changes.
-
-    A basis F_i that contains them keeps the score, whatever the variance of the rows along them.
-
-    Parameters
-    ----------
-    most : int
-        Largest number of directions; the first are those that the score depends on most.
-
-    Returns
-    -------
-    (m, d) ndarray of float64
-        d is one less than the number of classes with enough rows, or ``most``; 0 if there is no such score.
-    """
-    score = _own_score(rows, labels)
-    if score is None:
-        return np.zeros((rows.shape[1], 0))
-    directions, sizes, _ = np.linalg.svd(score.weights, full_matrices=False)
-    count = int(np.sum(sizes > 1e-6 * sizes[0]))
-    return np.asarray(directions[:, : min(count, most)])
-
-
-def _own_score(rows: Matrix64, labels: NDArray[Any]) -> _Score | None:
-    """Return the regression of the classes on the rows; None if the rows cannot tell a score from chance."""
-    targets = _targets(labels)
-    if targets is None:
-        return None
-    rows = rows - rows.mean(axis=0)
-    targets -= targets.mean(axis=0)
-    ridge = _Ridge(rows.T @ rows, rows.T @ targets, float(np.square(targets).sum()), len(rows))
-    weights, inverse = ridge.solve()
-    auc = _mean_auc(rows, targets, weights, inverse)
-    return None if auc < FAINT_AUC else _Score(ridge, weights, targets, auc)
-
-
-def _targets(labels: NDArray[Any]) -> Matrix64 | None:
-    """Return one 0/1 column for each class that has enough rows; None if these are not two."""
-    classes, counts = np.unique(labels, return_counts=True)
-    kept = classes[counts >= FEWEST_OF_A_CLASS]
-    return None if len(kept) < 2 else (labels[:, None] == kept).astype(np.float64)
+def _regression(rows: Matrix64, targets: Matrix64) -> Ridge:
+    return Ridge(rows.T @ rows, rows.T @ targets, float(np.square(targets).sum()), len(rows))
 
 
 def _mean_auc(rows: Matrix64, targets: Matrix64, weights: Matrix64, inverse: Matrix64) -> float:
