@@ -81,9 +81,9 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
     yield f"Projections are rounded to {_ROUNDED_TO[terms.rep_dtype]}."
     if terms.least_signal is not None:
         yield (
-            "Before it sends, this institution compares its own score of each row with the one it gets from"
-            f" the projection, and asks a person if less than {_number(terms.least_signal)} of it (R squared)"
-            " is left."
+            "Before it sends, this institution measures how much of its own score of each row lies along the"
+            f" {terms.latent_dim} leading axes of its rows, and asks a person if that is less than"
+            f" {_number(terms.least_signal)} (R squared)."
         )
     if terms.hold_out:
         yield (

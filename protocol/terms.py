@@ -223,8 +223,8 @@ class Terms(Message):
     model: ModelTerms = MlpTerms()
     downlink: Literal["change-of-basis-and-model", "anchor-predictions"] = "change-of-basis-and-model"
     least_signal: float | None = Field(default=None, gt=0, lt=1)
-    """R^2 between an institution's own score on X_i and on X_i F_i F_i^T, below which it is asked before it
-    sends."""
+    """R^2 of an institution's own score X_i w along the first latent_dim principal axes of X_i, for the whole
+    of it: below, the institution is asked before it sends."""
 
     hold_out: float = Field(default=0.0, ge=0, le=0.5)
     """Share of its rows that each institution does not send, to evaluate the collaboration on."""

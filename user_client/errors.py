@@ -107,16 +107,17 @@ class ConfirmationNeededError(InputError):
 
 
 class SignalLossError(InputError):
-    """The projection loses more of what the rows say about the label than the terms allow."""
+    """Less of what the rows say about the label lies along their leading axes than the terms ask for."""
 
     code = "signal-loss"
-    title = "The projection loses too much"
+    title = "The leading axes say too little"
     hint = "ask the lead for terms with a larger latent_dim, or send anyway with --accept-signal-loss"
 
     def __init__(self, kept: float, least: float) -> None:
         super().__init__(
-            f"the projection keeps {kept:.2f} of what our rows say about the label (R squared), and the terms"
-            f" ask for {least:g}: the collaboration may predict worse than a model of our own"
+            f"the leading axes hold {kept:.2f} of what our rows say about the label (R squared), and the"
+            f" terms ask for {least:g}. The rest is in our projection, but the other institutions may not"
+            " share its directions: the collaboration may predict worse than a model of our own"
         )
 
 

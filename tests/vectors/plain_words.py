@@ -52,8 +52,8 @@ TERMS_2_TEXT = (
     .replace(
         "(about seven digits).\n",
         "(about seven digits).\n"
-        "Before it sends, this institution compares its own score of each row with the one it gets from the"
-        " projection, and asks a person if less than 0.95 of it (R squared) is left.\n"
+        "Before it sends, this institution measures how much of its own score of each row lies along the 5"
+        " leading axes of its rows, and asks a person if that is less than 0.95 (R squared).\n"
         "This institution keeps 0.2 of its rows back, chosen at random. It evaluates the model on them,"
         " beside a model of its own rows alone.\n"
         "It may send the result back: the two scores, the interval of their difference and the number of"

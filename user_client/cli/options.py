@@ -87,17 +87,20 @@ def show(as_json: bool, value: Mapping[str, object], people: Callable[[], str]) 
     typer.echo(shown(value, as_json=as_json, people=lambda _: people()))
 
 
-def signal_in_words(signal: Signal | None) -> str:
-    """Return what a projection keeps of a table's own score, for people."""
+def signal_in_words(signal: Signal | None, least: float | None) -> str:
+    """Return how much of a table's own score lies along its leading axes, and whether that is enough."""
     if signal is None:
         return (
-            "these rows cannot tell what the projection keeps: they have too few of two classes, or say too"
-            " little about the label"
+            "these rows cannot tell how many dimensions their label needs: they have too few of two classes,"
+            " or say too little about it"
         )
-    return (
-        f"your own score of these rows has a ROC-AUC of {signal.auc:.1%}, through this projection"
-        f" {signal.projected_auc:.1%}; the projection keeps {signal.kept:.2f} of it (R squared)"
+    words = (
+        f"your own score of these rows has a ROC-AUC of {signal.auc:.1%}; as many leading axes as latent"
+        f" dimensions hold {signal.kept:.2f} of it (R squared) and alone give {signal.projected_auc:.1%}"
     )
+    if least is not None and signal.kept < least:
+        words += f"\nthe terms ask for {least:g}: ask the lead for terms with a larger latent_dim"
+    return words
 
 
 def local_fit_in_words(fit: LocalFit) -> str:

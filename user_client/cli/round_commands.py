@@ -147,7 +147,8 @@ def contribute(
     accept_signal_loss: Annotated[
         bool,
         typer.Option(
-            "--accept-signal-loss", help="send even if the projection loses more than the terms allow"
+            "--accept-signal-loss",
+            help="send even if the leading axes hold less of our own score than the terms ask for",
         ),
     ] = False,
     collaboration: CollaborationOption = None,
@@ -344,7 +345,7 @@ def _prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
     )
     lines += _treatment(prepared) + _risk(prepared)
     if prepared.rows:
-        lines.append(signal_in_words(prepared.signal))
+        lines.append(signal_in_words(prepared.signal, prepared.least_signal))
     if 0 < prepared.rows < prepared.latent_dim:
         lines.append(
             f"there are fewer rows than the {prepared.latent_dim} latent dimensions: the directions without"

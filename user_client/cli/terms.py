@@ -117,7 +117,7 @@ def _drafted_text(out: Path, drafted: DraftedTerms) -> str:
         f"terms with {drafted.features} encoded features and latent_dim {drafted.latent_dim} written to {out}"
     ]
     if drafted.signal:
-        lines.append(signal_in_words(drafted.signal))
+        lines.append(signal_in_words(drafted.signal, None))
     lines += [f"look at {remark}" for remark in drafted.remarks]
     lines += [
         "check the file line by line: every member will see the classes, levels, quantiles and shares in it",
@@ -153,7 +153,7 @@ def check(
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check our table against the terms, signed or not: what does not fit, and what the projection keeps."""
+    """Check our table against the terms, signed or not: what does not fit; is latent_dim large enough."""
     with open_session(context) as session:
         terms = session.round(collaboration).fetch_terms(keep=False)
     found = check_table(terms, table)
@@ -173,9 +173,7 @@ def _check_text(terms: Terms, found: CheckedTable) -> str:
         return "\n".join(error.detail for error in found.misfits)
     lines = [f"the table fits: {found.rows:,} rows of {terms.table_schema.width:,} encoded features"]
     if found.rows:
-        lines.append(signal_in_words(found.signal))
-    if found.signal and terms.least_signal and found.signal.kept < terms.least_signal:
-        lines.append(f"the terms ask for {terms.least_signal:g}: ask the lead for a larger latent_dim")
+        lines.append(signal_in_words(found.signal, terms.least_signal))
     return "\n".join(lines)
 
 

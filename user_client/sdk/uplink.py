@@ -43,7 +43,7 @@ from user_client.sdk.hold_out import (
 from user_client.sdk.privacy import PrivacyOptions, Treated, non_readily_identifiable, treat
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
-from user_client.secret.signal import Signal, signal_kept
+from user_client.secret.signal import Signal
 from user_client.tables import encode_labels, encode_rows, table_from
 from user_client.transport.upload import Progress, send_uplink
 
@@ -78,7 +78,7 @@ class Prepared:
     """With noise: quantiles of ``||x - x^|| / ||x||``, x^ being the row as the two could rebuild it."""
     threshold: ThresholdRisk | None
     signal: Signal | None
-    """What the projection keeps of the rows' own score; None if the rows cannot tell."""
+    """How much of the rows' own score lies along their leading axes; None if the rows cannot tell."""
     singular_values: list[float] = field(repr=False)
     """Of the rows the basis was drawn from, in decreasing order."""
     noise_sigma: float | None
@@ -94,6 +94,8 @@ class Prepared:
     """The model of our own rows alone; None if these are of fewer than two classes."""
     model: str = ""
     """The kind of the collaboration's model."""
+    least_signal: float | None = None
+    """What the terms ask for of ``signal.kept``."""
 
     def to_json(self) -> dict[str, Any]:
         """Return this as `odc prepare` stores and prints it."""
@@ -240,7 +242,8 @@ def _summary(
             None if options.sigma is None else reduction_risk(treated.original, basis, seen=rows)
         ),
         threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
-        signal=signal_kept(rows, treated.labels, treated.axes[:, : terms.latent_dim]),
+        signal=treated.signal,
+        least_signal=terms.least_signal,
         singular_values=treated.singular_values.tolist(),
         noise_sigma=options.sigma,
         privacy=manifest.privacy,
@@ -293,7 +296,7 @@ def _is_whole(directory: RoundDirectory) -> bool:
 
 
 def _check_signal(directory: RoundDirectory) -> None:
-    """Raise `SignalLossError` if the projection loses more of the label than the terms allow."""
+    """Raise `SignalLossError` if the leading axes hold less of the own score than the terms ask for."""
     least, prepared = accepted_terms(directory).least_signal, prepared_before(directory)
     if least is None or prepared is None or prepared.signal is None:
         return

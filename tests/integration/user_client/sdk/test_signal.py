@@ -1,4 +1,4 @@
-"""What a member is told and asked where the projection loses what its rows say about the label."""
+"""What a member is told and asked where the leading axes of its rows say little about the label."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def asked(consortium: Consortium) -> Consortium:
     return consortium.until_anchored(latent_dim=1, least_signal=0.6)
 
 
-def test_a_projection_that_loses_the_label_is_not_sent_unasked(asked: Consortium) -> None:
+def test_rows_whose_leading_axes_say_little_about_the_label_are_not_sent_unasked(asked: Consortium) -> None:
     prepared = asked.hospital_round.prepare(asked.table(1, **faint(1)))
     assert prepared.signal is not None
     assert prepared.signal.kept < 0.3
-    with pytest.raises(SignalLossError, match=r"keeps 0\.\d\d of what our rows say") as caught:
+    with pytest.raises(SignalLossError, match=r"hold 0\.\d\d of what our rows say") as caught:
         asked.hospital_round.contribute()
     assert "--accept-signal-loss" in caught.value.hint
     assert not (asked.directory_of(asked.hospital) / RECEIPT_FILE).exists()
