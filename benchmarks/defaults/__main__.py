@@ -17,7 +17,8 @@ from benchmarks.defaults.experiment import Outcome, Setup, run_job
 from benchmarks.parallel import cores, run_all
 from benchmarks.report import Options, Report, main
 
-SEEDS: Final = 3
+SEEDS: Final = range(100, 103)
+"""Smaller seeds were looked at while the rules of drafting were chosen."""
 SMALL: Final = ("wine", "diabetes")
 """Tables of too few rows for ten parties."""
 SITES: Final = ("heart", "stroke", "tcga")
@@ -47,14 +48,14 @@ def measure(options: Options) -> Report:
     jobs = [
         (setup, seed)
         for setup in setups(full=options.full, real_data=options.data is not None)
-        for seed in range(SEEDS)
+        for seed in SEEDS
     ]
     report = Report("defaults")
     add_claims(report, gather(_shown(run_all(partial(run_job, folder=options.data), jobs), len(jobs))))
     report.conditions |= {
         "data": "real and bundled" if options.data else "bundled and made up",
         "score": "ROC-AUC in percent (one class against the rest) on rows kept back, the mean over parties",
-        "seeds": SEEDS,
+        "seeds": list(SEEDS),
         "processes": cores(),
         "seconds": round(time.monotonic() - begin),
     }

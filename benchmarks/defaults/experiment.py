@@ -14,18 +14,16 @@ from pydantic import TypeAdapter
 from sklearn.metrics import roc_auc_score
 
 from analyst_server.compute.model_registry import model_of
-from analyst_server.compute.sequence import PartyArrays, RoundResult, RoundSpec, StoredArray, compute_round
-from analyst_server.store import MemoryBlobs
+from analyst_server.compute.sequence import RoundResult
 from analyst_server.training.models import Model, fit
 from benchmarks.data import Labels, Matrix
 from benchmarks.defaults import rivals
+from benchmarks.defaults.collaboration import Encoded, Round, one_span
 from benchmarks.defaults.tables import LABEL, Source, bundled, real
-from protocol.arrays import little_endian, raw_bytes
 from protocol.table_schema import LevelsColumn, Schema
-from protocol.terms import AlignmentTerms, ModelTerms
+from protocol.terms import ModelTerms
 from user_client.custody.keystream import KeyStream
 from user_client.sdk import Signal, draft_terms
-from user_client.sdk.downlink import run_model
 from user_client.sdk.privacy import draw_basis
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import expand_anchor
@@ -60,16 +58,6 @@ class Party:
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """The same after encoding by the terms."""
-
-    rows: Matrix
-    labels: Labels
-    test: Matrix
-    test_labels: Labels
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What one setup came to for one seed.
 
@@ -77,6 +65,8 @@ class Outcome:
     ----------
     scores : dict of str to float
         ROC-AUC in percent, the mean over the scored parties.
+    headline : float, optional
+        ROC-AUC in percent that the analyst's report gives, if it gives one.
     warnings : int
         How many parties were told before sending that the collaboration may predict worse: the signal is
         below the threshold of the terms, or cannot be told.
@@ -89,8 +79,8 @@ class Outcome:
     parties: int
     rows: int
     scores: dict[str, float]
+    headline: float | None
     warnings: int
-    results: dict[str, Any]
 
 
 def run_job(job: tuple[Setup, int], *, folder: Path | None) -> Outcome:
@@ -112,19 +102,19 @@ def run(setup: Setup, seed: int, folder: Path | None) -> Outcome:
     classes = len(schema.label_column.classes)
     streams = KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
     latent_dim = min(drafted.latent_dim, schema.width)
-    bases, signals = [], []
+    bases, signals, of_axes = [], [], []
     for party in encoded:
         score, (_, axes) = own_score(party.rows, party.labels), principal_axes(party.rows)
         bases.append(draw_basis(party.rows, score, latent_dim, streams.read, axes=axes))
+        of_axes.append(draw_basis(party.rows, None, latent_dim, streams.read, axes=axes))
         signals.append(score.along(axes[:, :latent_dim]) if score else None)
-    result, maps, onnx_file = _round(encoded, bases, streams, terms, classes)
-    own_tests = setup.split == "sites"
-    scored = _scored(encoded, own_tests=own_tests, classes=classes)
-
-    def together(index: int, test: Matrix) -> NDArray[Any]:
-        return run_model(onnx_file, (test @ maps[index]).astype(np.float32))
-
-    scores = {"together": _mean_score(scored, classes, together)}
+    anchor = expand_anchor("haar", streams.read, rows=schema.width, features=schema.width)
+    scored = _scored(encoded, own_tests=setup.split == "sites", classes=classes)
+    result, predict = Round(encoded, bases, anchor, terms, classes).play()
+    scores = {"together": _mean_score(scored, classes, predict)}
+    for name, others in {"axes alone": of_axes, "one span": one_span(bases, streams.read)}.items():
+        predict = Round(encoded, others, anchor, terms, classes).play_unjudged()
+        scores[name] = _mean_score(scored, classes, predict)
     scores |= _baselines(encoded, scored, model_of(terms), classes, seed)
     return Outcome(
         setup,
@@ -134,8 +124,8 @@ def run(setup: Setup, seed: int, folder: Path | None) -> Outcome:
         len(parties),
         sum(len(party.rows) for party in encoded),
         scores,
+        _headline(result),
         sum(_warns(signal, drafted.content["least_signal"]) for signal in signals),
-        result.as_json(),
     )
 
 
@@ -200,35 +190,6 @@ def _encode(party: Party, schema: Schema) -> Encoded:
         encode_rows(party.kept_back, schema),
         encode_labels(party.kept_back, schema).astype(np.int64),
     )
-
-
-def _round(
-    encoded: Sequence[Encoded], bases: Sequence[Matrix], streams: KeyStream, terms: Any, classes: int
-) -> tuple[RoundResult, list[Matrix], bytes]:
-    """Play the analyst's part; return the result, every ``F_i G_i`` and the model."""
-    features = bases[0].shape[0]
-    anchor = expand_anchor("haar", streams.read, rows=features, features=features)
-    blobs = MemoryBlobs()
-
-    def stored(key: str, array: NDArray[Any], dtype: Any) -> StoredArray:
-        blobs.append(key, 0, raw_bytes(little_endian(array, dtype)))
-        blobs.commit(key)
-        return StoredArray(key, 0, dtype, array.shape)
-
-    parties = tuple(
-        PartyArrays(
-            f"party-{index}",
-            stored(f"{index}/rep", party.rows @ basis, "f4"),
-            stored(f"{index}/anchor_rep", anchor @ basis, "f4"),
-            stored(f"{index}/labels", party.labels, "u1"),
-        )
-        for index, (party, basis) in enumerate(zip(encoded, bases, strict=True))
-    )
-    spec = RoundSpec(parties, classes, AlignmentTerms(), terms, anchor_is_isotropic=True, folder="result")
-    result = compute_round(spec, blobs)
-    changes = result.alignment.changes_of_basis.open(blobs)
-    maps = [basis @ change for basis, change in zip(bases, changes, strict=True)]
-    return result, maps, result.model.onnx_file.open(blobs).tobytes()
 
 
 def _scored(encoded: Sequence[Encoded], *, own_tests: bool, classes: int) -> list[tuple[int, Matrix, Labels]]:
@@ -310,6 +271,11 @@ def _score(labels: Labels, probabilities: NDArray[Any], classes: int) -> float:
         return 100 * float(roc_auc_score(labels, probabilities[:, 1]))
     one_against_rest = [roc_auc_score(labels == name, probabilities[:, name]) for name in range(classes)]
     return 100 * float(np.mean(one_against_rest))
+
+
+def _headline(result: RoundResult) -> float | None:
+    headline = result.model.judgement["headline"]
+    return 100 * headline["roc_auc"]["mean"] if headline else None
 
 
 def _warns(signal: Signal | None, least: float) -> bool:
