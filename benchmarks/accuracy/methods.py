@@ -105,8 +105,12 @@ METHODS: Final[Mapping[str, Callable[[Reps, np.random.Generator], list[Matrix]]]
 
 OURS: Final = Way("isotropic", "haar")
 PAPERS_ODC: Final = Way("odc")
-SEEDS: Final = tuple(Way(method) for method in ("imakura", "kawakami", "procrustes", "odc", "gopp", "rdp"))
+PAPERS_WAYS: Final = tuple(
+    Way(method) for method in ("imakura", "kawakami", "procrustes", "odc", "gopp", "rdp")
+)
 """The methods of the papers, with the anchor of the papers."""
+ON_HAAR_ANCHOR: Final = tuple(Way(method, "haar") for method in ("imakura", "odc", "gopp"))
+"""The same with our anchor: what the alignment alone is worth."""
 GRID: Final = tuple(
     Way(method, anchor, centred)
     for anchor in ("uniform", "gaussian", "haar")

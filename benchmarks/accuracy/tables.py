@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from benchmarks.accuracy.bases import CONDITIONS
 from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Setup, Split
-from benchmarks.accuracy.methods import GRID, OURS, PAPERS_ODC, SEEDS, Way
+from benchmarks.accuracy.methods import GRID, ON_HAAR_ANCHOR, OURS, PAPERS_ODC, PAPERS_WAYS, Way
 from benchmarks.data import MOLECULES
 
 HETEROGENEOUS: tuple[Split, ...] = tuple(CLASSES_PER_PARTY)
@@ -46,7 +46,7 @@ def _images(name: str, full: bool) -> list[Setup]:
         latent_dim=100 if full else 50,
         anchor_rows=1000,
         conditions=CONDITIONS,
-        ways=(*SEEDS, OURS),
+        ways=(*PAPERS_WAYS, *ON_HAAR_ANCHOR, OURS),
         models=("svm", "mlp"),
         metrics=("accuracy",),
         epochs=200 if full else 40,
@@ -91,7 +91,7 @@ def _molecules(name: str, full: bool) -> list[Setup]:
         latent_dim=200,
         anchor_rows=3000,
         conditions=CONDITIONS,
-        ways=(*SEEDS, OURS),
+        ways=(*PAPERS_WAYS, *ON_HAAR_ANCHOR, OURS),
         models=("mlp",),
         metrics=("roc_auc", "pr_auc"),
         epochs=20,
