@@ -195,7 +195,7 @@ def plan(
     rounds: Annotated[
         int | None, typer.Option(help="federated rounds to compare with, R (default: twice the break-even)")
     ] = None,
-    rep_dtype: Annotated[str, typer.Option(help="number type in our terms: f2, f4, f8 or i1")] = "f4",
+    rep_dtype: Annotated[str, typer.Option(help="number type in our terms: f2, f4, f8 or i1")] = "i1",
     anchor_kind: Annotated[str, typer.Option(help=f"anchor in our terms: {', '.join(ANCHORS)}")] = "haar",
     classes: Annotated[int, typer.Option(help="number of classes of the label")] = 2,
     html: HtmlFile = None,

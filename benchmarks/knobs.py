@@ -76,7 +76,7 @@ def play(data: Dataset, knobs: PrivacyOptions, seed: int) -> dict[str, float]:
     right = [
         score(data.test_labels, model.pipeline.predict_proba(test @ whole))["accuracy"] for whole in maps
     ]
-    errors = [hidden_share(one.original, one.secret_basis, seen=one.rows) for one in treated]
+    errors = [hidden_share(one.original, one.secret_basis, rep=one.rep) for one in treated]
     return {
         "accuracy": float(np.mean(right)),
         "rows_left": len(left) / (PARTIES * ROWS),

@@ -30,6 +30,21 @@ _ROUNDED_TO: Final = {
     "f8": "64-bit floats (about sixteen digits)",
     "i1": "8-bit integers (to within 1/254 of the largest value of the same dimension)",
 }
+_SHARED: Final = {
+    1: (
+        "shared representation: the analyst brings the rows of all institutions into one common"
+        " representation. The analyst and one member together could rebuild what the projection keeps of your"
+        " rows; `odc prepare` measures how much that is. An analyst that has other rows of the same"
+        " population could estimate it alone."  # too weak, but signed: this text cannot change
+    ),
+    2: (
+        "shared representation: the analyst brings the rows of all institutions into one common"
+        " representation. The analyst and one member together know the secret basis. With it they can rebuild"
+        " values of your rows, and whole rows where columns have few values. The analyst alone can recover"
+        " some columns, recognise rows that it knows from elsewhere, and find the same person at two"
+        " institutions. `odc prepare` tries this on your rows. Treat the projections as personal data."
+    ),
+}
 _OUTSIDE: Final = {"refuse": "is refused", "clip": "is moved to the nearer end"}
 
 
@@ -79,6 +94,11 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
     )
     yield "- the label of each row, unchanged, and with it the number of rows."
     yield f"Projections are rounded to {_ROUNDED_TO[terms.rep_dtype]}."
+    if terms.dither:
+        yield (
+            "Before that, noise is added to the projections of the rows: along every direction, its standard"
+            f" deviation is at least {_number(terms.dither)} times that of the projections."
+        )
     if terms.least_signal is not None:
         yield (
             "Before it sends, this institution measures how much of its own score of each row lies along the"
@@ -133,13 +153,12 @@ def _warnings(terms: Terms) -> Iterator[str]:
             " every other institution can rebuild what the projection keeps of these rows, including yours."
             " Signing these terms needs a separate consent."
         )
-    yield (
-        "shared representation: the analyst brings the rows of all institutions into one common"
-        " representation. The analyst and one member together could rebuild what the projection keeps of your"
-        " rows; `odc prepare` measures how much that is. An analyst that has other rows of the same"
-        " population could estimate it alone."
+    yield _SHARED[terms.terms_schema]
+    yield "no differential privacy: " + (
+        "the noise makes attacks harder and guarantees nothing about a row."
+        if terms.dither
+        else "these terms do not require noise to be added to anything that is sent."
     )
-    yield "no differential privacy: these terms do not require noise to be added to anything that is sent."
     if terms.anchor.traits.warning:
         yield terms.anchor.traits.warning
     if any(isinstance(column, CENTRED_COLUMNS) for column in terms.table_schema.columns):

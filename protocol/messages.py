@@ -6,12 +6,12 @@ Layout and rules of every message stand in docs/protocol.md. Times are whole sec
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import FailFast, Field, model_validator
+from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
-from protocol.errors import DtypeMismatchError, ShapeMismatchError
+from protocol.errors import DtypeMismatchError, ShapeMismatchError, TermsMismatchError
 from protocol.limits import (
     DEFAULT_CHUNK_BYTES,
     MAX_ARRAY_BYTES,
@@ -154,6 +154,15 @@ class PrivacyRecord(Message):
     """Rows of which the projection hides less than this share were left out. Their number is not stated."""
     permute_rows: bool = False
     perturb_basis: float | None = Field(default=None, gt=0, lt=1)
+    dither: float | None = Field(default=None, gt=0, le=100)
+    """Noise was added to X_i F_i, as in the terms. Records without it have no such field on the wire."""
+
+    @model_serializer(mode="wrap")
+    def _without_an_absent_dither(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        if self.dither is None:
+            del content["dither"]
+        return content
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -331,12 +340,14 @@ class MemberScore(Message):
 
 
 def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
-    """Raise unless the manifest's arrays are what the signed terms promise.
+    """Raise unless the manifest's arrays are what the signed terms promise, and its dither at least that.
 
     Raises
     ------
-    ShapeMismatchError, DtypeMismatchError
+    ShapeMismatchError, DtypeMismatchError, TermsMismatchError
     """
+    if (dither := manifest.privacy.dither or 0) < terms.dither:
+        raise TermsMismatchError(f"an uplink with a dither of {dither:g}, not {terms.dither:g} or more")
     rep, anchor_rep, labels = manifest.arrays[: len(UPLINK_ARRAYS)]
     if rep.shape[1] != terms.latent_dim:
         raise ShapeMismatchError("representation", ("rows", terms.latent_dim), rep.shape)

@@ -205,7 +205,7 @@ class Terms(Message):
 
     signing_label: ClassVar[str] = "odc/v1/terms"
 
-    added_in_2: ClassVar = ("least_signal", "hold_out", "returns_scores")
+    added_in_2: ClassVar = ("dither", "least_signal", "hold_out", "returns_scores")
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
     terms_schema: Literal[1, 2] = 2
@@ -222,6 +222,10 @@ class Terms(Message):
     alignment: AlignmentTerms = AlignmentTerms()
     model: ModelTerms = MlpTerms()
     downlink: Literal["change-of-basis-and-model", "anchor-predictions"] = "change-of-basis-and-model"
+    dither: float = Field(default=0.0, ge=0, le=100)
+    """Noise that each institution adds to X_i F_i: its standard deviation along every direction is at least
+    this times that of the projected rows."""
+
     least_signal: float | None = Field(default=None, gt=0, lt=1)
     """R^2 of an institution's own score X_i w along the first latent_dim principal axes of X_i, for the whole
     of it: below, the institution is asked before it sends."""

@@ -82,6 +82,8 @@ def privacy_in_words(record: PrivacyRecord) -> list[str]:
         words.append("rows permuted")
     if record.perturb_basis is not None:
         words.append(f"basis perturbed by {record.perturb_basis:g}")
+    if record.dither is not None:
+        words.append(f"noise of {record.dither:g} standard deviations on the projected rows")
     return words
 
 

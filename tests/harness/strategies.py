@@ -223,6 +223,7 @@ def privacy_records(draw: st.DrawFn) -> PrivacyRecord:
         drop_below=draw(st.none() | below_one),
         permute_rows=draw(st.booleans()),
         perturb_basis=draw(st.none() | below_one),
+        dither=draw(st.none() | st.floats(0, 100, exclude_min=True)),
     )
 
 

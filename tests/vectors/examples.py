@@ -116,6 +116,7 @@ TERMS_2: dict[str, Any] = {
         "weight_penalty": 1.0,
         "seed": 0,
     },
+    "dither": 0.5,
     "least_signal": 0.95,
     "hold_out": 0.2,
     "returns_scores": True,
@@ -228,6 +229,7 @@ PRIVATE_UPLINK = {
         "perturb_basis": 0.05,
     },
 }
+DITHERED_UPLINK = {**UPLINK, "privacy": {**PRIVACY, "dither": 0.5}}
 CONSUMER_UPLINK = {
     **UPLINK,
     "arrays": [

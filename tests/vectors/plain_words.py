@@ -44,14 +44,28 @@ UNIFORM_WARNING = (
 )
 
 
+SHARED = next(line for line in SHOWN.splitlines() if "shared representation" in line)
+SHARED_IN_2 = (
+    "Warning: shared representation: the analyst brings the rows of all institutions into one common"
+    " representation. The analyst and one member together know the secret basis. With it they can rebuild"
+    " values of your rows, and whole rows where columns have few values. The analyst alone can recover some"
+    " columns, recognise rows that it knows from elsewhere, and find the same person at two institutions."
+    " `odc prepare` tries this on your rows. Treat the projections as personal data."
+)
+SHOWN_IN_2 = SHOWN.replace("version 2", "version 3").replace(SHARED, SHARED_IN_2)
 TERMS_2_TEXT = (
-    SHOWN.replace("version 2", "version 3")
+    SHOWN_IN_2.replace(
+        "these terms do not require noise to be added to anything that is sent",
+        "the noise makes attacks harder and guarantees nothing about a row",
+    )
     .replace("2 numbers (8 bytes) in place of its 3", "5 numbers (20 bytes) in place of its 5")
     .replace("(24 bytes)", "(100 bytes)")
     .replace("(mlp)", "(averaged)")
     .replace(
         "(about seven digits).\n",
         "(about seven digits).\n"
+        "Before that, noise is added to the projections of the rows: along every direction, its standard"
+        " deviation is at least 0.5 times that of the projections.\n"
         "Before it sends, this institution measures how much of its own score of each row lies along the 5"
         " leading axes of its rows, and asks a person if that is less than 0.95 (R squared).\n"
         "This institution keeps 0.2 of its rows back, chosen at random. It evaluates the model on them,"
@@ -120,8 +134,15 @@ def shown_texts() -> Iterator[Case]:
         ("terms of schema 2", TERMS_2, TERMS_2_TEXT),
         (
             "terms of schema 2 with nothing that is new in it",
-            {**TERMS, "terms_schema": 2, "least_signal": None, "hold_out": 0.0, "returns_scores": False},
-            SHOWN.replace("version 2", "version 3"),
+            {
+                **TERMS,
+                "terms_schema": 2,
+                "dither": 0.0,
+                "least_signal": None,
+                "hold_out": 0.0,
+                "returns_scores": False,
+            },
+            SHOWN_IN_2,
         ),
     ]:  # fmt: skip
         yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}

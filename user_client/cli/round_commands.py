@@ -48,6 +48,7 @@ _HELP = {
     "drop_below": "leave out rows (and labels) that keep less than this share hidden (epsilon-DR), e.g. 0.3",
     "permute_rows": "send the rows in a random order that is not stored",
     "hold_out": "keep back this share of the rows to evaluate on, 0 for none; by default that of the terms",
+    "dither": "noise on the projected rows, in their own standard deviations; by default that of the terms",
     "perturb_basis": "draw the basis from the rows plus this times uniform noise, e.g. 0.05",
 }
 

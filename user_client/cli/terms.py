@@ -24,7 +24,7 @@ from user_client.cli.options import (
     signal_in_words,
 )
 from user_client.errors import TableError
-from user_client.sdk import CheckedTable, DraftedTerms, check_table, draft_terms, plain_words
+from user_client.sdk import DITHER, CheckedTable, DraftedTerms, check_table, draft_terms, plain_words
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
 
@@ -34,7 +34,11 @@ LatentDim = Annotated[
     typer.Option(help="how many numbers a row becomes (default: as many as this table's label needs)"),
 ]
 RepDtype = Annotated[
-    str, typer.Option(help="number type of what leaves: f2, f4, f8, or i1 for scaled 8-bit integers")
+    str, typer.Option(help="number type of what leaves: i1 for scaled 8-bit integers, f2, or f4")
+]
+Dither = Annotated[
+    float,
+    typer.Option(help="noise on the projected rows, in their own standard deviations; 0 for none"),
 ]
 Encoding = Annotated[
     str,
@@ -68,7 +72,8 @@ def draft(
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
     title: Annotated[str, typer.Option(help="title of the collaboration")] = "Untitled collaboration",
     latent_dim: LatentDim = None,
-    rep_dtype: RepDtype = "f4",
+    rep_dtype: RepDtype = "i1",
+    dither: Dither = DITHER,
     encoding: Encoding = "ranks",
     category: Categories = None,
     class_: Classes = None,
@@ -91,6 +96,7 @@ def draft(
         title=title,
         latent_dim=latent_dim,
         rep_dtype=rep_dtype,
+        dither=dither,
         encoding=encoding,
         exclude=exclude or (),
         categories=category or (),

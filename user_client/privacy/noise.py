@@ -1,4 +1,4 @@
-"""Gaussian noise on a party's rows, calibrated to give exactly the stated (epsilon, delta)."""
+"""Gaussian noise: on a party's rows, to give exactly the stated (epsilon, delta), and on their projection."""
 
 from __future__ import annotations
 
@@ -129,3 +129,36 @@ def add_noise(rows: Matrix64, sigma: float, standard_normal: Callable[[int], Mat
         part = flat[start : start + NUMBERS_AT_ONCE]
         part += sigma * standard_normal(part.size)
     return noisy
+
+
+def add_dither(rep: Matrix64, strength: float, standard_normal: Callable[[int], Matrix64]) -> Matrix64:
+    """Return projected rows with noise that has their own shape.
+
+    The noise has ``strength**2`` times their second moments. What a row that leaves tells of its row is then
+    at most ``l / 2 log2(1 + 1 / strength**2)`` bits: the capacity of l Gaussian channels [1]_.
+
+    Parameters
+    ----------
+    rep : (n, l) ndarray of float64
+        Not modified.
+    strength : float
+        The noise's standard deviation along every direction, for that of the projected rows.
+    standard_normal : callable
+        As for `add_noise`.
+
+    References
+    ----------
+    .. [1] Cover and Thomas, Elements of Information Theory, 2nd edition, Theorem 9.4.1.
+    """
+    dithered = np.array(rep, dtype=np.float64, order="C")
+    count, latent_dim = rep.shape
+    if count == 0:
+        return dithered
+    squares, axes = np.linalg.eigh(rep.T @ rep / count)
+    squares[squares < np.finfo(np.float64).eps * latent_dim * squares[-1]] = 0  # of fewer rows than columns
+    shape = strength * np.sqrt(squares)[:, None] * axes.T
+    at_once = max(1, NUMBERS_AT_ONCE // latent_dim)
+    for start in range(0, count, at_once):
+        part = dithered[start : start + at_once]
+        part += standard_normal(part.size).reshape(part.shape) @ shape
+    return dithered

@@ -34,19 +34,20 @@ class ThresholdRisk:
     """The same for 99 of 100 rows."""
 
 
-def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, seen: Matrix64 | None = None) -> Matrix64:
+def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None = None) -> Matrix64:
     """Return ``||x - x F F^+|| / ||x||`` for each row: the epsilon of epsilon-DR privacy.
 
-    The analyst and one member together know ``F_i = A^+ A_i``, and with it ``x F F^+`` [1]_, but nothing
-    of the rest of the row.
+    The analyst and one member together know ``F_i = A^+ A_i``, and with it ``x F F^+`` [1]_. The rest
+    is not safe from them: columns have few values, and often one row alone has this projection.
 
     Parameters
     ----------
     rows : (n, m) ndarray of float64
     secret_basis : (m, l) ndarray of float64
         With orthonormal columns, so that ``F^+ = F.T``.
-    seen : (n, m) ndarray of float64, optional
-        The rows y that were projected, if noise changed them. The share is then ``||x - y F F^+|| / ||x||``.
+    rep : (n, l) ndarray of float64, optional
+        The projected rows x~ as they leave, if there is noise in them. The share is then
+        ``||x - x~ F^+|| / ||x||``.
 
     Returns
     -------
@@ -58,18 +59,18 @@ def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, seen: Matrix64 | Non
     .. [1] Nosaka and Yoshise, Data Collaboration Analysis Over Matrix Manifolds, Definition 2.6.
     """
     lengths = np.linalg.norm(rows, axis=1)
-    projected = (rows if seen is None else seen) @ secret_basis
+    projected = rows @ secret_basis if rep is None else rep
     lost = np.linalg.norm(rows - projected @ secret_basis.T, axis=1)
     return np.asarray(np.divide(lost, lengths, out=np.zeros_like(lengths), where=lengths > 0))
 
 
 def reduction_risk(
-    rows: Matrix64, secret_basis: Matrix64, *, seen: Matrix64 | None = None
+    rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None = None
 ) -> ReductionRisk | None:
     """Return the quantiles of `hidden_share`, or None if there are no rows."""
     if len(rows) == 0:
         return None
-    shares = hidden_share(rows, secret_basis, seen=seen)
+    shares = hidden_share(rows, secret_basis, rep=rep)
     low, middle = np.quantile(shares, [0.01, 0.5])
     return ReductionRisk(float(shares.min()), float(low), float(middle))
 

@@ -47,11 +47,12 @@ from user_client.sdk.own_certificate import (
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
-from user_client.sdk.terms import CheckedTable, DraftedTerms, check_table, draft_terms
+from user_client.sdk.terms import DITHER, CheckedTable, DraftedTerms, check_table, draft_terms
 from user_client.sdk.uplink import Prepared
 from user_client.secret.signal import Signal
 
 __all__ = [
+    "DITHER",
     "Approval",
     "Approved",
     "CheckedLedger",

@@ -15,7 +15,7 @@ from protocol.errors import InputError
 from protocol.messages import PrivacyRecord
 from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
-from user_client.privacy.noise import add_noise, clip_rows, gaussian_sigma
+from user_client.privacy.noise import add_dither, add_noise, clip_rows, gaussian_sigma
 from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
@@ -46,6 +46,9 @@ class PrivacyOptions:
         Send the rows in a random order that is not stored.
     perturb_basis : float
         Draw the basis from the rows plus this times uniform noise.
+    dither : float
+        Add noise to the projected rows, this times their own standard deviation along every direction; at
+        least that of the terms, which is the default.
     hold_out : float
         Keep back this share of the rows to evaluate on, 0 for none; unless it is given, the share of the
         terms. The manifest does not state it.
@@ -62,6 +65,7 @@ class PrivacyOptions:
     drop_below: float | None = None
     permute_rows: bool = False
     perturb_basis: float | None = None
+    dither: float | None = None
     hold_out: float | None = None
 
     def __post_init__(self) -> None:
@@ -92,12 +96,31 @@ def non_readily_identifiable(options: PrivacyOptions) -> PrivacyOptions:
     return replace(options, permute_rows=True, perturb_basis=options.perturb_basis or NRI_PERTURBATION)
 
 
+def dithered(options: PrivacyOptions, least: float) -> PrivacyOptions:
+    """Return the options with the dither of the terms, if they do not ask for a stronger one.
+
+    Raises
+    ------
+    InputError
+        If they ask for a weaker one.
+    """
+    if options.dither is None:
+        return replace(options, dither=least or None)
+    if options.dither < least:
+        error = InputError(f"the terms ask for a dither of at least {least:g}, got {options.dither:g}")
+        error.hint = "leave out --dither, or ask the lead for other terms"
+        raise error
+    return options
+
+
 @dataclass(frozen=True, repr=False)
 class Treated:
     """A party's rows as they are projected, with the basis that projects them. All of it is secret."""
 
     rows: Matrix64
-    """The rows that leave, in the order in which they leave."""
+    """The rows that are projected, in the order in which they leave."""
+    rep: Matrix64
+    """Their projection with its dither, before it is rounded."""
     labels: Labels
     secret_basis: Matrix64
     axes: Matrix64
@@ -115,6 +138,13 @@ def with_noise(rows: Matrix64, options: PrivacyOptions) -> Matrix64:
         return rows
     normal = partial(gaussian, _secret("row-noise"))
     return add_noise(clip_rows(rows, options.clip), options.sigma, normal)
+
+
+def with_dither(rep: Matrix64, options: PrivacyOptions) -> Matrix64:
+    """Return the projected rows with noise, or unchanged if the options have no dither."""
+    if options.dither is None:
+        return rep
+    return add_dither(rep, options.dither, partial(gaussian, _secret("dither")))
 
 
 def draw_basis(
@@ -157,7 +187,10 @@ def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptio
         raise error
     if options.permute_rows:
         chosen = chosen[permutation(_secret("row-order"), len(chosen))]
-    return Treated(noisy[chosen], labels[chosen], basis, axes, singular_values, signal, rows[chosen])
+    projected = with_dither(noisy[chosen] @ basis, options)
+    return Treated(
+        noisy[chosen], projected, labels[chosen], basis, axes, singular_values, signal, rows[chosen]
+    )
 
 
 def picture(
@@ -200,7 +233,7 @@ def picture(
     if not len(leaves):
         raise InputError("there is no row to draw")
     chosen = leaves[_one_of_each_class_first(labels[leaves])[:count]]
-    rep = seen[chosen] @ secret_basis
+    rep = with_dither(seen @ secret_basis, options)[chosen]
     return png(side_by_side(rows[chosen], rep, rep @ secret_basis.T, shape))
 
 

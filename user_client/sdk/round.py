@@ -194,7 +194,8 @@ class Round:
         if prepared is None or basis is None:
             raise NotPreparedError("a picture needs a prepared table and its secret basis; one is missing")
         kept = hold_out.kept_back(self.directory)
-        return privacy.picture(data, schema, shape, basis, prepared.options, count=count, kept_back=kept)
+        options = privacy.dithered(prepared.options, self.terms.dither)
+        return privacy.picture(data, schema, shape, basis, options, count=count, kept_back=kept)
 
     def contribute(
         self, *, accept_signal_loss: bool = False, progress: Progress = lambda _done, _all: None

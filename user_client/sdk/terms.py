@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import tomli_w
 
@@ -17,7 +17,7 @@ from protocol.errors import ConsentMissingError, InputError, NotPermittedError, 
 from protocol.messages import Acceptance
 from protocol.operations import ACCEPT_TERMS, FETCH_TERMS
 from protocol.table_schema import Schema
-from protocol.terms import WELL_PREDICTED_ROWS, RowType, Terms
+from protocol.terms import WELL_PREDICTED_ROWS, Terms
 from user_client.custody.round_directory import SEALING_KEY_FILE, TERMS_FILE, RoundDirectory
 from user_client.errors import TableError
 from user_client.sdk.session import Session
@@ -40,6 +40,10 @@ KEPT_BY_DRAFT: Final = 0.98
 """R^2 of the drafting party's own score that as many leading axes as drafted keep."""
 LEAST_SIGNAL: Final = 0.6
 """The threshold in drafted terms below which every institution is asked (docs/defaults.md)."""
+DraftedType = Literal["i1", "f2", "f4"]
+MAX_DITHER: Final = 100
+DITHER: Final = 0.5
+"""Of drafted terms (docs/privacy.md): a row then carries at most 1.16 bits for each latent dimension."""
 HOLD_OUT: Final = 0.2
 """Share of its rows that drafted terms ask each institution to keep back."""
 WITHOUT_EVIDENCE: Final = 0.99
@@ -72,7 +76,8 @@ def draft_terms(
     parties: Sequence[str],
     title: str,
     latent_dim: int | None = None,
-    rep_dtype: str = "f4",
+    rep_dtype: str = "i1",
+    dither: float = DITHER,
     encoding: str = "ranks",
     exclude: Sequence[str] = (),
     categories: Sequence[str] = (),
@@ -93,8 +98,11 @@ def draft_terms(
     latent_dim : int, optional
         How many numbers a row becomes. Unless it is given, as few as keep `KEPT_BY_DRAFT` of what the
         table's rows say about the label.
-    rep_dtype : {"f2", "f4", "f8", "i1"}
-        Number type of the representations.
+    rep_dtype : {"i1", "f2", "f4"}
+        Number type of the representations. Digits that no model needs help those who attack them, so 64-bit
+        floats are not drafted.
+    dither : float
+        Noise on the projected rows, in their own standard deviations; 0 for none.
     encoding : {"ranks", "ranges", "plain"}
         How numbers and categories become features: see `tables.draft.draft_schema`.
     exclude, categories : sequence of str
@@ -111,9 +119,11 @@ def draft_terms(
     InputError, TableError
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
-    for name, value, allowed in (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, RowType)):
+    for name, value, allowed in (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType)):
         if value not in get_args(allowed):
             raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
+    if not 0 <= dither <= MAX_DITHER:
+        raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {dither:g}")
     rows = table_from(data)
     drafted = draft_schema(
         rows,
@@ -147,6 +157,7 @@ def draft_terms(
         "lead": parties[0],
         "latent_dim": latent_dim,
         "rep_dtype": rep_dtype,
+        "dither": dither,
         "least_signal": LEAST_SIGNAL,
         "hold_out": HOLD_OUT,
         "returns_scores": True,

@@ -40,7 +40,7 @@ from user_client.sdk.hold_out import (
     store_hold_out,
     store_local_model,
 )
-from user_client.sdk.privacy import PrivacyOptions, Treated, non_readily_identifiable, treat
+from user_client.sdk.privacy import PrivacyOptions, Treated, dithered, non_readily_identifiable, treat
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.signal import Signal
@@ -166,9 +166,10 @@ def _prepare_anew(
     share = terms.hold_out if options.hold_out is None else options.hold_out
     kept = keep_back(directory, rows, labels, share)
     applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
+    applied = dithered(applied, terms.dither)
     treated = treat(kept.leaving(rows), kept.leaving(labels), terms.latent_dim, applied)
     basis = treated.secret_basis
-    arrays = _on_the_wire(terms, treated.rows @ basis, anchor @ basis, treated.labels)
+    arrays = _on_the_wire(terms, treated.rep, anchor @ basis, treated.labels)
     manifest = UplinkManifest(
         collaboration_id=directory.collaboration_id,
         terms_digest=digest(terms),
@@ -224,6 +225,7 @@ def _summary(
 ) -> Prepared:
     """Measure the rows that leave, exactly as they leave, and describe the uplink; none of it is sent."""
     rows, basis = treated.rows, treated.secret_basis
+    noisy = options.sigma is not None or manifest.privacy.dither is not None
     formula = uplink_formula(
         rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
     )
@@ -238,9 +240,7 @@ def _summary(
             PreparedArray(spec.name, spec.dtype, spec.shape, spec.payload_bytes) for spec in manifest.arrays
         ),
         hidden_share=reduction_risk(rows, basis),
-        collusion_error=(
-            None if options.sigma is None else reduction_risk(treated.original, basis, seen=rows)
-        ),
+        collusion_error=(reduction_risk(treated.original, basis, rep=treated.rep) if noisy else None),
         threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
         signal=treated.signal,
         least_signal=terms.least_signal,

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from protocol.codec import Message, decode
-from protocol.errors import DtypeMismatchError, ShapeMismatchError
+from protocol.errors import DtypeMismatchError, ShapeMismatchError, TermsMismatchError
 from protocol.limits import MAX_ARRAY_BYTES
 from protocol.messages import (
     DTYPE_BYTES,
@@ -73,6 +73,22 @@ def test_a_wrong_shape_is_said_with_both_shapes() -> None:
 def test_a_wrong_number_type_is_said_with_both_types(position: int) -> None:
     with pytest.raises(DtypeMismatchError, match=r"expected .., got i8"):
         check_uplink(uplink("arrays", position, "dtype", to="i8"), TERMS)
+
+
+@pytest.mark.parametrize(("stated", "asked"), [(None, 0.0), (0.5, 0.0), (0.5, 0.5), (0.75, 0.5)])
+def test_as_much_dither_as_the_terms_ask_for_is_taken(stated: float | None, asked: float) -> None:
+    manifest = decode(UplinkManifest, pack(examples.UPLINK if stated is None else examples.DITHERED_UPLINK))
+    privacy = manifest.privacy.model_copy(update={"dither": stated})
+    terms = TERMS.model_copy(update={"terms_schema": 2, "dither": asked})
+    check_uplink(manifest.model_copy(update={"privacy": privacy}), terms)
+
+
+@pytest.mark.parametrize("stated", [None, 0.25])
+def test_less_dither_than_the_terms_ask_for_is_refused(stated: float | None) -> None:
+    privacy = uplink("chunk_bytes", to=65536).privacy.model_copy(update={"dither": stated})
+    manifest = uplink("chunk_bytes", to=65536).model_copy(update={"privacy": privacy})
+    with pytest.raises(TermsMismatchError, match=r"a dither of 0(\.25)?, not 0\.5 or more"):
+        check_uplink(manifest, TERMS.model_copy(update={"terms_schema": 2, "dither": 0.5}))
 
 
 def test_every_kind_of_message_is_signed_under_a_label_of_its_own() -> None:

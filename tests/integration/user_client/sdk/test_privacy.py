@@ -18,7 +18,7 @@ from user_client.privacy.noise import clip_rows, gaussian_sigma
 from user_client.privacy.reduction import hidden_share
 from user_client.sdk import PrivacyOptions
 from user_client.sdk import privacy as desk
-from user_client.sdk.privacy import non_readily_identifiable, treat
+from user_client.sdk.privacy import dithered, non_readily_identifiable, treat
 
 NOISE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "clip": 0.5}
 ALL = PrivacyOptions(**NOISE, drop_below=0.01, permute_rows=True, perturb_basis=0.05)
@@ -114,6 +114,36 @@ def test_what_leaves_depends_on_the_noisy_rows_alone(perturb_basis: float | None
     assert not np.array_equal(one.original, other.original)
     for name in ("rows", "labels", "secret_basis"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_dither_is_on_what_leaves_and_comes_anew_every_time() -> None:
+    matrix, labels = data(0, count=2000)
+    one, other = (treat(matrix, labels, 3, PrivacyOptions(dither=0.5)) for _ in range(2))
+    np.testing.assert_array_equal(one.rows, matrix)
+    noise = one.rep - one.rows @ one.secret_basis
+    clean = one.rows @ one.secret_basis
+    np.testing.assert_allclose(noise.T @ noise, 0.25 * clean.T @ clean, atol=0.1 * np.trace(clean.T @ clean))
+    rebuilt = [treated.rep @ treated.secret_basis.T for treated in (one, other)]
+    assert np.abs(rebuilt[0] - rebuilt[1]).max() > 0.1
+
+
+def test_the_dither_of_the_terms_is_the_least() -> None:
+    assert dithered(PrivacyOptions(), 0.5).dither == 0.5
+    assert dithered(PrivacyOptions(), 0.0).dither is None
+    assert dithered(PrivacyOptions(dither=0.75), 0.5).dither == 0.75
+    with pytest.raises(InputError, match=r"a dither of at least 0\.5, got 0\.25") as caught:
+        dithered(PrivacyOptions(dither=0.25), 0.5)
+    assert "--dither" in caught.value.hint
+
+
+def test_an_uplink_under_terms_with_dither_says_so_and_has_it(consortium: Consortium) -> None:
+    consortium.until_anchored(dither=0.5)
+    prepared = ready(consortium, PrivacyOptions())
+    assert manifest_of(consortium).privacy == PrivacyRecord(dither=0.5)
+    assert prepared.collusion_error is not None
+    assert prepared.hidden_share is not None
+    assert prepared.collusion_error.median > prepared.hidden_share.median
+    consortium.hospital_round.contribute()
 
 
 def test_rows_that_keep_too_little_hidden_stay_with_their_labels() -> None:

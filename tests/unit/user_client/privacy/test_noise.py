@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 from tests.harness.problems import stream
-from user_client.privacy.noise import add_noise, clip_rows, erfcx, gaussian_delta, gaussian_sigma
+from user_client.privacy import noise as noise_module
+from user_client.privacy.noise import add_dither, add_noise, clip_rows, erfcx, gaussian_delta, gaussian_sigma
 from user_client.secret.expansion import gaussian
 
 PAIRS = [(0.1, 1e-6), (0.5, 1e-5), (1.0, 1e-5), (1.0, 0.05), (4.0, 1e-6), (10.0, 1e-8)]
@@ -166,3 +167,38 @@ def test_a_long_row_keeps_its_direction_and_a_short_one_stays() -> None:
 def test_a_norm_that_is_not_positive_and_finite_is_refused(norm: float) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         clip_rows(np.ones((1, 2)), norm)
+
+
+def test_dither_has_the_shape_of_what_it_is_added_to() -> None:
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    rep = rng.standard_normal((40_000, 3)) * [5.0, 1.0, 0.1] @ turn
+    noise = add_dither(rep, 0.5, rng.standard_normal) - rep
+    shares = turn @ (noise.T @ noise) @ turn.T / np.outer([5.0, 1.0, 0.1], [5.0, 1.0, 0.1]) / 40_000
+    np.testing.assert_allclose(shares, 0.25 * np.eye(3), atol=0.01)
+    assert abs(np.corrcoef(noise[:, 0], rep[:, 0])[0, 1]) < 0.03
+
+
+def test_rows_with_dither_are_told_no_better_than_the_stated_bits() -> None:
+    """The best linear guess of a whitened row misses what a channel of that capacity must miss."""
+    rng = np.random.default_rng(1)
+    rep = rng.standard_normal((20_000, 2))
+    for strength in (0.25, 0.5, 1.0):
+        seen = add_dither(rep, strength, rng.standard_normal)
+        missed = np.mean((rep - seen @ np.linalg.lstsq(seen, rep, rcond=None)[0]) ** 2)
+        assert -np.log2(missed) / 2 == pytest.approx(np.log2(1 + strength**-2) / 2, abs=0.02)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_few_rows_are_dithered_along_themselves(count: int) -> None:
+    rep = np.random.default_rng(2).standard_normal((count, 4))
+    noise = add_dither(rep, 0.5, np.random.default_rng(3).standard_normal) - rep
+    assert noise.shape == rep.shape
+    assert np.linalg.matrix_rank(np.vstack([rep, noise]), tol=1e-6) <= count
+
+
+def test_dithering_in_blocks_gives_what_dithering_at_once_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    rep = np.random.default_rng(4).standard_normal((50, 3))
+    whole = add_dither(rep, 0.5, np.random.default_rng(5).standard_normal)
+    monkeypatch.setattr(noise_module, "NUMBERS_AT_ONCE", 20)
+    np.testing.assert_allclose(add_dither(rep, 0.5, np.random.default_rng(5).standard_normal), whole)

@@ -61,7 +61,7 @@ def test_with_noise_the_share_is_the_error_of_what_can_be_rebuilt(seed: int) -> 
     seen = rows + np.random.default_rng(seed).standard_normal(rows.shape)
     rebuilt = seen @ basis @ np.linalg.pinv(basis)
     expected = np.linalg.norm(rows - rebuilt, axis=1) / np.linalg.norm(rows, axis=1)
-    np.testing.assert_allclose(hidden_share(rows, basis, seen=seen), expected, rtol=1e-9)
+    np.testing.assert_allclose(hidden_share(rows, basis, rep=seen @ basis), expected, rtol=1e-9)
 
 
 # every latent dimension at once
