@@ -19,7 +19,7 @@ from protocol.errors import InputError
 from runtime.files import read_text, write_whole
 from runtime.terminal import shown
 from user_client.errors import PassphraseNeededError
-from user_client.sdk import LocalFit, Session, Signal, renew_in_time
+from user_client.sdk import Information, LocalFit, Session, Signal, renew_in_time
 from user_client.transport import ATTEMPTS
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
@@ -101,6 +101,16 @@ def signal_in_words(signal: Signal | None, least: float | None) -> str:
     if least is not None and signal.kept < least:
         words += f"\nthe terms ask for {least:g}: ask the lead for terms with a larger latent_dim"
     return words
+
+
+def information_in_words(found: Information) -> str:
+    """Return how much of a row can leave, for people."""
+    if found.is_enough:
+        return (
+            f"a row holds {found.row_bits:.0f} bits and what leaves of it can carry {found.sent_bits:.0f}:"
+            " who knows the secret basis, the analyst with any member, can in principle rebuild every value"
+        )
+    return f"what leaves of a row carries at most {found.sent_bits:.0f} of its {found.row_bits:.0f} bits"
 
 
 def local_fit_in_words(fit: LocalFit) -> str:

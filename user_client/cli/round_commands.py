@@ -27,6 +27,7 @@ from user_client.cli.options import (
     Force,
     TableArgument,
     busy,
+    information_in_words,
     local_fit_in_words,
     open_session,
     refuse_to_overwrite,
@@ -345,6 +346,8 @@ def _prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
         f"  in all {prepared.payload_bytes:,} bytes; the paper's formula (3) {prepared.formula_bytes:,.0f}"
     )
     lines += _treatment(prepared) + _risk(prepared)
+    if prepared.information:
+        lines.append(information_in_words(prepared.information))
     if prepared.rows:
         lines.append(signal_in_words(prepared.signal, prepared.least_signal))
     if 0 < prepared.rows < prepared.latent_dim:
@@ -390,19 +393,18 @@ def _risk(prepared: Prepared) -> list[str]:
         return []
     row = "row" if prepared.collusion_error is None else "noisy row"
     lines = [
-        f"if the analyst and a member collude, a {row} keeps hidden (epsilon-DR):"
-        f" at least {hidden.minimum:.1%}, median {hidden.median:.1%}"
+        f"along the axes that are projected away (epsilon-DR) lies of a {row}:"
+        f" {hidden.minimum:.1%} or more, median {hidden.median:.1%}"
     ]
     if (error := prepared.collusion_error) is not None:
         lines.append(
-            f"  what they rebuild differs from the row without noise by at least {error.minimum:.1%},"
-            f" median {error.median:.1%}"
+            "  if the analyst and a member collude, what the basis alone gives them differs from the row"
+            f" by {error.minimum:.1%} or more, median {error.median:.1%}"
         )
     if (found := prepared.threshold) is not None:
         lines += [
-            f"  {found.rows_below} rows keep less than {found.threshold:.3g} hidden;"
-            " a smaller latent dimension hides more:",
-            f"  {_at_most(found.largest_latent_dim)} would do for all rows,"
+            f"  of {found.rows_below} rows it is less than {found.threshold:.3g};"
+            f" a latent dimension of {_at_most(found.largest_latent_dim)} would do for all rows,"
             f" {_at_most(found.largest_latent_dim_for_99_percent)} for 99 % of them",
         ]
     values = np.array(prepared.singular_values)

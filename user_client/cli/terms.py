@@ -18,6 +18,7 @@ from user_client.cli.options import (
     CollaborationOption,
     Force,
     TableArgument,
+    information_in_words,
     open_session,
     refuse_to_overwrite,
     show,
@@ -112,6 +113,7 @@ def draft(
             "features": drafted.features,
             "latent_dim": drafted.latent_dim,
             "signal": asdict(drafted.signal) if drafted.signal else None,
+            "information": asdict(drafted.information) if drafted.information else None,
             "remarks": drafted.remarks,
         },
         lambda: _drafted_text(out, drafted),
@@ -124,6 +126,8 @@ def _drafted_text(out: Path, drafted: DraftedTerms) -> str:
     ]
     if drafted.signal:
         lines.append(signal_in_words(drafted.signal, None))
+    if drafted.information:
+        lines.append(information_in_words(drafted.information))
     lines += [f"look at {remark}" for remark in drafted.remarks]
     lines += [
         "check the file line by line: every member will see the classes, levels, quantiles and shares in it",
@@ -168,6 +172,7 @@ def check(
         "features": terms.table_schema.width,
         "misfits": [{"code": error.code, "detail": error.detail} for error in found.misfits],
         "signal": asdict(found.signal) if found.signal else None,
+        "information": asdict(found.information) if found.information else None,
     }
     show(as_json, value, lambda: _check_text(terms, found))
     if found.misfits:
@@ -180,6 +185,8 @@ def _check_text(terms: Terms, found: CheckedTable) -> str:
     lines = [f"the table fits: {found.rows:,} rows of {terms.table_schema.width:,} encoded features"]
     if found.rows:
         lines.append(signal_in_words(found.signal, terms.least_signal))
+    if found.information:
+        lines.append(information_in_words(found.information))
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ False
 
 from protocol.consent import plain_words
 from protocol.own_pki import NameMapping
+from user_client.privacy.information import Information
 from user_client.sdk.approval import Approval, Approved, approve_pending, approve_request
 from user_client.sdk.certificate_requests import Waiting, check_request
 from user_client.sdk.consortium import (
@@ -60,6 +61,7 @@ __all__ = [
     "DraftedTerms",
     "Evaluation",
     "Examined",
+    "Information",
     "LocalFit",
     "Member",
     "NameMapping",

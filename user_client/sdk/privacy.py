@@ -15,6 +15,7 @@ from protocol.errors import InputError
 from protocol.messages import PrivacyRecord
 from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
+from user_client.privacy.information import Information, information
 from user_client.privacy.noise import add_dither, add_noise, clip_rows, gaussian_sigma
 from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
@@ -157,6 +158,14 @@ def draw_basis(
     """
     directions = score.directions(latent_dim) if score else None
     return draw_secret_basis(rows, latent_dim, source, axes=axes, include=directions)
+
+
+def bits_of(
+    schema: Schema, rows: Matrix64, projected: Matrix64, *, number_type: str, dither: float
+) -> Information | None:
+    """Return how many bits an encoded row holds, and how many of them leave."""
+    widths = [column.width for column in schema.columns]
+    return information(rows, widths, projected, number_type=number_type, dither=dither)
 
 
 def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptions) -> Treated:

@@ -20,6 +20,8 @@ from protocol.table_schema import Schema
 from protocol.terms import WELL_PREDICTED_ROWS, Terms
 from user_client.custody.round_directory import SEALING_KEY_FILE, TERMS_FILE, RoundDirectory
 from user_client.errors import TableError
+from user_client.privacy.information import Information
+from user_client.sdk.privacy import bits_of
 from user_client.sdk.session import Session
 from user_client.secret.basis import principal_axes
 from user_client.secret.signal import Signal, dimensions_of_variance, own_score
@@ -61,6 +63,8 @@ class DraftedTerms:
     latent_dim: int
     signal: Signal | None
     """How much of the table's own score lies along its leading axes; None if the table cannot tell."""
+    information: Information | None
+    """How many bits a row holds, and how many of them can leave."""
     remarks: list[str]
     """What a person should look at, one sentence each."""
 
@@ -147,7 +151,9 @@ def draft_terms(
             if score
             else dimensions_of_variance(singular_values, WITHOUT_EVIDENCE)
         )
-    signal = score.along(axes[:, :latent_dim]) if score else None
+    axes = axes[:, :latent_dim]
+    signal = score.along(axes) if score else None
+    bits = bits_of(schema, encoded, encoded @ axes, number_type=rep_dtype, dither=dither)
     remarks += _remarks_on_dimension(signal, latent_dim, features, len(encoded))
     content = {
         "terms_schema": 2,
@@ -166,7 +172,7 @@ def draft_terms(
         "model": {"kind": "averaged"},
         "table_schema": drafted.content,
     }
-    return DraftedTerms(content, features, latent_dim, signal, remarks)
+    return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
 
 
 def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int, rows: int) -> Iterator[str]:
@@ -203,11 +209,14 @@ class CheckedTable:
     signal : Signal, optional
         How much of the table's own score lies along its leading axes; None if the table does not fit or
         cannot tell.
+    information : Information, optional
+        How many bits a row holds, and how many of them can leave; None if the table does not fit.
     """
 
     rows: int
     misfits: list[TableError]
     signal: Signal | None
+    information: Information | None
 
 
 def check_table(terms: Terms, data: Any) -> CheckedTable:
@@ -215,11 +224,12 @@ def check_table(terms: Terms, data: Any) -> CheckedTable:
     table = table_from(data)
     found = misfits(table, terms.table_schema)
     if found or table.num_rows == 0:
-        return CheckedTable(table.num_rows, found, None)
+        return CheckedTable(table.num_rows, found, None, None)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
-    score = own_score(rows, labels)
-    signal = score.along(principal_axes(rows)[1][:, : terms.latent_dim]) if score else None
-    return CheckedTable(table.num_rows, [], signal)
+    score, axes = own_score(rows, labels), principal_axes(rows)[1][:, : terms.latent_dim]
+    signal = score.along(axes) if score else None
+    bits = bits_of(terms.table_schema, rows, rows @ axes, number_type=terms.rep_dtype, dither=terms.dither)
+    return CheckedTable(table.num_rows, [], signal, bits)
 
 
 def _nri_terms(features: int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from user_client.custody.round_directory import (
     RoundDirectory,
 )
 from user_client.errors import NotPreparedError, SignalLossError
+from user_client.privacy.information import Information
 from user_client.privacy.reduction import ReductionRisk, ThresholdRisk, reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.forgetting import forget_if_required, is_uplink
@@ -40,7 +41,14 @@ from user_client.sdk.hold_out import (
     store_hold_out,
     store_local_model,
 )
-from user_client.sdk.privacy import PrivacyOptions, Treated, dithered, non_readily_identifiable, treat
+from user_client.sdk.privacy import (
+    PrivacyOptions,
+    Treated,
+    bits_of,
+    dithered,
+    non_readily_identifiable,
+    treat,
+)
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.signal import Signal
@@ -94,6 +102,8 @@ class Prepared:
     """The model of our own rows alone; None if these are of fewer than two classes."""
     model: str = ""
     """The kind of the collaboration's model."""
+    information: Information | None = None
+    """How many bits a row holds, and how many of them can leave; None if there are no rows."""
     least_signal: float | None = None
     """What the terms ask for of ``signal.kept``."""
 
@@ -119,6 +129,7 @@ class Prepared:
                 ("collusion_error", ReductionRisk),
                 ("threshold", ThresholdRisk),
                 ("signal", Signal),
+                ("information", Information),
                 ("alone", LocalFit),
             )
         }
@@ -243,6 +254,13 @@ def _summary(
         collusion_error=(reduction_risk(treated.original, basis, rep=treated.rep) if noisy else None),
         threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
         signal=treated.signal,
+        information=bits_of(
+            terms.table_schema,
+            treated.original,
+            rows @ basis,
+            number_type=terms.rep_dtype,
+            dither=manifest.privacy.dither or 0,
+        ),
         least_signal=terms.least_signal,
         singular_values=treated.singular_values.tolist(),
         noise_sigma=options.sigma,

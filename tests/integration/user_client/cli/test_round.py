@@ -30,7 +30,8 @@ def test_preparing_says_what_would_leave(odc: Odc) -> None:
     odc.consortium.until_anchored(latent_dim=2)
     result = odc("prepare", odc.consortium.table(1))
     assert "40 rows of 3 encoded features become 2 numbers each" in result.out
-    assert "a row keeps hidden (epsilon-DR)" in result.out
+    assert "projected away (epsilon-DR) lies of a row" in result.out
+    assert "a row holds 16 bits and what leaves of it can carry" in result.out
     assert "nothing was sent" in result.out
 
 
@@ -56,9 +57,9 @@ def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) 
     said = odc("prepare", table, *NOISE, "--drop-below", "0.2", "--threshold", "0.4").out
     assert "epsilon 2 and delta 1e-05 for each row, clipped to length 0.5" in said
     assert f"{40 - found['rows']} of 40 rows stay here" in said
-    assert f"{found['threshold']['rows_below']} rows keep less than 0.4 hidden" in said
-    assert "a noisy row keeps hidden" in said
-    assert "what they rebuild differs from the row without noise by at least" in said
+    assert f"of {found['threshold']['rows_below']} rows it is less than 0.4" in said
+    assert "projected away (epsilon-DR) lies of a noisy row" in said
+    assert "what the basis alone gives them differs from the row by" in said
     assert re.search(r"singular values [\d. ]+; 50 %, 90 % and 99 % of .* in the first \d, \d and \d", said)
 
 
