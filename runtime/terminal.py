@@ -77,7 +77,7 @@ def privacy_in_words(record: PrivacyRecord) -> list[str]:
             f" clipped to length {record.clip:g}"
         )
     if record.drop_below is not None:
-        words.append(f"rows that keep less than {record.drop_below:.3g} hidden left out")
+        words.append(f"rows of which the projection drops less than {record.drop_below:.3g} left out")
     if record.permute_rows:
         words.append("rows permuted")
     if record.perturb_basis is not None:

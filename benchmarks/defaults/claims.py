@@ -46,7 +46,9 @@ def add_claims(report: Report, outcomes: Outcomes) -> None:
     tails = [found for setup, found in outcomes.items() if setup.table == "lognormal_3"]
     to_pooled = [-mean_gain(found, "central") for found in tails]
     report.claim("heavy_tails_gap_to_pooled", max(to_pooled, default=np.nan), "points", "<=", 2.0)
-    for rival in ("central", "central boosting", "axes alone", "one span"):
+    cost = float(np.mean([-mean_gain(found, "undefended") for found in outcomes.values()]))
+    report.claim("default_accuracy_cost", cost, "points of ROC-AUC", "<=", 1.0)
+    for rival in ("central", "central boosting", "axes alone", "one span", "undefended"):
         gaps = [-mean_gain(found, rival) for found in outcomes.values()]
         name = f"default_mean_gap_to_{rival.replace(' ', '_')}"
         report.conditions[name] = round(float(np.mean(gaps)), 2)

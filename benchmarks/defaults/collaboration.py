@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from analyst_server.compute.sequence import (
 from analyst_server.store import MemoryBlobs
 from analyst_server.training.models import fit
 from benchmarks.data import Labels, Matrix
-from protocol.arrays import little_endian, raw_bytes
+from protocol.arrays import dequantise, little_endian, quantise, raw_bytes
+from protocol.messages import Dtype
 from protocol.terms import AlignmentTerms
+from user_client.privacy.noise import add_dither
 from user_client.sdk.downlink import run_model
 from user_client.secret.expansion import ByteSource, haar
 
@@ -41,14 +43,28 @@ class Encoded:
 
 
 @dataclass(frozen=True)
+class Agreed:
+    """The terms of a round as far as they matter here.
+
+    ``dither`` 0 sends the projections as they are.
+    """
+
+    model: Any
+    classes: int
+    rep_dtype: Dtype
+    dither: float
+
+
+@dataclass(frozen=True)
 class Round:
-    """What the members send, and the terms that matter to the analyst."""
+    """What the members of a round send: their projections under these bases."""
 
     parties: Sequence[Encoded]
     bases: Sequence[Matrix]
     anchor: Matrix
-    model: Any
-    classes: int
+    agreed: Agreed
+    seed: int
+    """Of the dither: rounds with the same seed have the same noise."""
 
     def play(self) -> tuple[RoundResult, Predict]:
         """Compute the round as the product does; return the result, and how members predict."""
@@ -61,31 +77,46 @@ class Round:
     def play_unjudged(self) -> Predict:
         """Compute the round without the analyst's judgement, which takes most of the time."""
         spec, blobs = self._sent()
-        maps = self._maps(align_parties(spec, blobs).changes_of_basis.open(blobs))
-        aligned = np.vstack([party.rows @ whole for party, whole in zip(self.parties, maps, strict=True)])
+        changes = align_parties(spec, blobs).changes_of_basis.open(blobs)
+        aligned = [
+            _decoded(blobs, party.rep, party.rep_scale) @ change
+            for party, change in zip(spec.parties, changes, strict=True)
+        ]
         labels = np.concatenate([party.labels for party in self.parties])
-        pipeline = fit(model_of(self.model), aligned, labels, self.classes).pipeline
+        model = model_of(self.agreed.model)
+        pipeline = fit(model, np.vstack(aligned), labels, self.agreed.classes).pipeline
+        maps = self._maps(changes)
         return lambda index, rows: np.asarray(pipeline.predict_proba(rows @ maps[index]))
 
     def _sent(self) -> tuple[RoundSpec, MemoryBlobs]:
-        blobs = MemoryBlobs()
+        blobs, normal = MemoryBlobs(), np.random.default_rng([self.seed, 2]).standard_normal
 
-        def stored(key: str, array: NDArray[Any], dtype: Any) -> StoredArray:
-            blobs.append(key, 0, raw_bytes(little_endian(array, dtype)))
+        def stored(key: str, array: NDArray[Any], dtype: str) -> StoredArray:
+            blobs.append(key, 0, raw_bytes(little_endian(array, cast("Dtype", dtype))))
             blobs.commit(key)
             return StoredArray(key, 0, dtype, array.shape)
 
-        arrays = tuple(
-            PartyArrays(
-                f"party-{index}",
-                stored(f"{index}/rep", party.rows @ basis, "f4"),
-                stored(f"{index}/anchor_rep", self.anchor @ basis, "f4"),
-                stored(f"{index}/labels", party.labels, "u1"),
+        def rounded(key: str, matrix: Matrix) -> tuple[StoredArray, StoredArray | None]:
+            if self.agreed.rep_dtype != "i1":
+                return stored(key, matrix, self.agreed.rep_dtype), None
+            values, scale = quantise(matrix)
+            return stored(key, values, "i1"), stored(f"{key}/scale", scale, "f4")
+
+        arrays = []
+        for index, (party, basis) in enumerate(zip(self.parties, self.bases, strict=True)):
+            rep, rep_scale = rounded(
+                f"{index}/rep", add_dither(party.rows @ basis, self.agreed.dither, normal)
             )
-            for index, (party, basis) in enumerate(zip(self.parties, self.bases, strict=True))
-        )
+            anchor_rep, anchor_rep_scale = rounded(f"{index}/anchor_rep", self.anchor @ basis)
+            labels = stored(f"{index}/labels", party.labels, "u1")
+            arrays.append(PartyArrays(f"party-{index}", rep, anchor_rep, labels, rep_scale, anchor_rep_scale))
         spec = RoundSpec(
-            arrays, self.classes, AlignmentTerms(), self.model, anchor_is_isotropic=True, folder="result"
+            tuple(arrays),
+            self.agreed.classes,
+            AlignmentTerms(),
+            self.agreed.model,
+            anchor_is_isotropic=True,
+            folder="result",
         )
         return spec, blobs
 
@@ -101,3 +132,8 @@ def one_span(bases: Sequence[Matrix], source: ByteSource) -> list[Matrix]:
     """
     shared = np.linalg.svd(np.hstack(bases), full_matrices=False)[0][:, : bases[0].shape[1]]
     return [shared @ haar(source, shared.shape[1]) for _ in bases]
+
+
+def _decoded(blobs: MemoryBlobs, stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
+    array = stored.open(blobs)
+    return array if scale is None else dequantise(array, scale.open(blobs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,7 +18,7 @@ from analyst_server.compute.sequence import RoundResult
 from analyst_server.training.models import Model, fit
 from benchmarks.data import Labels, Matrix
 from benchmarks.defaults import rivals
-from benchmarks.defaults.collaboration import Encoded, Round, one_span
+from benchmarks.defaults.collaboration import Agreed, Encoded, Round, one_span
 from benchmarks.defaults.tables import LABEL, Source, bundled, real
 from protocol.table_schema import LevelsColumn, Schema
 from protocol.terms import ModelTerms
@@ -66,7 +66,7 @@ class Outcome:
     scores : dict of str to float
         ROC-AUC in percent, the mean over the scored parties.
     headline : float, optional
-        ROC-AUC in percent that the analyst's report gives, if it gives one.
+        ROC-AUC in percent that the analyst's report gives, if it judged and gives one.
     warnings : int
         How many parties were told before sending that the collaboration may predict worse: the signal is
         below the threshold of the terms, or cannot be told.
@@ -83,12 +83,13 @@ class Outcome:
     warnings: int
 
 
-def run_job(job: tuple[Setup, int], *, folder: Path | None) -> Outcome:
-    """Run a setup with a seed."""
-    return run(*job, folder)
+def run_job(job: tuple[Setup, int, bool], *, folder: Path | None) -> Outcome:
+    """Run a setup with a seed; the bool is whether the analyst judges the model."""
+    setup, seed, judged = job
+    return run(setup, seed, folder, judged=judged)
 
 
-def run(setup: Setup, seed: int, folder: Path | None) -> Outcome:
+def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcome:
     """Hold the collaboration of a setup, and score it beside its rivals."""
     source = {**bundled(), **(real(folder) if folder else {})}[setup.table]()
     rng = np.random.default_rng([seed, setup.parties])
@@ -110,11 +111,22 @@ def run(setup: Setup, seed: int, folder: Path | None) -> Outcome:
         signals.append(score.along(axes[:, :latent_dim]) if score else None)
     anchor = expand_anchor("haar", streams.read, rows=schema.width, features=schema.width)
     scored = _scored(encoded, own_tests=setup.split == "sites", classes=classes)
-    result, predict = Round(encoded, bases, anchor, terms, classes).play()
-    scores = {"together": _mean_score(scored, classes, predict)}
-    for name, others in {"axes alone": of_axes, "one span": one_span(bases, streams.read)}.items():
-        predict = Round(encoded, others, anchor, terms, classes).play_unjudged()
-        scores[name] = _mean_score(scored, classes, predict)
+    agreed = Agreed(terms, classes, drafted.content["rep_dtype"], drafted.content["dither"])
+    drafted_round = Round(encoded, bases, anchor, agreed, seed)
+    headline = None
+    if judged:
+        result, together = drafted_round.play()
+        headline = _headline(result)
+    else:
+        together = drafted_round.play_unjudged()
+    scores = {"together": _mean_score(scored, classes, together)}
+    others = {
+        "axes alone": replace(drafted_round, bases=of_axes),
+        "one span": replace(drafted_round, bases=one_span(bases, streams.read)),
+        "undefended": replace(drafted_round, agreed=replace(agreed, rep_dtype="f4", dither=0.0)),
+    }
+    for name, other in others.items():
+        scores[name] = _mean_score(scored, classes, other.play_unjudged())
     scores |= _baselines(encoded, scored, model_of(terms), classes, seed)
     return Outcome(
         setup,
@@ -124,7 +136,7 @@ def run(setup: Setup, seed: int, folder: Path | None) -> Outcome:
         len(parties),
         sum(len(party.rows) for party in encoded),
         scores,
-        _headline(result),
+        headline,
         sum(_warns(signal, drafted.content["least_signal"]) for signal in signals),
     )
 

@@ -21,7 +21,8 @@ def test_every_row_has_one_owner(split: str) -> None:
 
 
 def test_a_collaboration_is_scored_beside_its_rivals() -> None:
-    outcome = run(Setup("wine", "iid", 4), 0, None)
+    outcome = run(Setup("wine", "iid", 4), 0, None, judged=True)
+    assert outcome.headline is None or 50 <= outcome.headline <= 100
     assert set(outcome.scores) >= {"together", "alone", "axes alone", "one span", "central", "closed form"}
     assert all(50 <= score <= 100 for score in outcome.scores.values())
     assert outcome.scores["together"] > 95
@@ -39,7 +40,7 @@ def test_one_span_is_that_of_all_bases() -> None:
 
 def outcome(together: float, *, warnings: int = 0, headline: float | None = None) -> Outcome:
     rivals = dict.fromkeys(
-        ("alone", "closed form", "central", "central boosting", "axes alone", "one span"), 80.0
+        ("alone", "closed form", "central", "central boosting", "axes alone", "one span", "undefended"), 80.0
     )
     setup = Setup("lognormal_3", "iid", 4)
     return Outcome(setup, 0, 3, 2, 4, 100, {"together": together, **rivals}, headline, warnings)

@@ -46,7 +46,7 @@ _HELP = {
     "epsilon": "add Gaussian noise: every row becomes (epsilon, delta)-private; needs --delta and --clip",
     "delta": "delta of the noise, far below 1 / rows, e.g. 1e-6",
     "clip": "shorten rows to this length before the noise; a row of m features has at most length sqrt(m)",
-    "drop_below": "leave out rows (and labels) that keep less than this share hidden (epsilon-DR), e.g. 0.3",
+    "drop_below": "leave out rows (and labels) of which the projection drops less than this share, e.g. 0.3",
     "permute_rows": "send the rows in a random order that is not stored",
     "hold_out": "keep back this share of the rows to evaluate on, 0 for none; by default that of the terms",
     "dither": "noise on the projected rows, in their own standard deviations; by default that of the terms",
@@ -113,7 +113,8 @@ def prepare(
     table: TableArgument,
     options: PrivacyOptions,
     threshold: Annotated[
-        float | None, typer.Option(help="report how many rows keep less than this share hidden, e.g. 0.3")
+        float | None,
+        typer.Option(help="report of how many rows the projection drops less than this share, e.g. 0.3"),
     ] = None,
     picture: Annotated[
         Path | None,

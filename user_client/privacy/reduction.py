@@ -1,4 +1,8 @@
-"""How much of each row the projection hides: the risk if the analyst and one member collude."""
+"""How much of each row lies along the axes that are projected away (epsilon-DR).
+
+It says how large the difference is between a row and what a colluding analyst and member get from the basis
+alone. It does not bound what they find out: `information` does, and attacks on one's own rows show it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class ReductionRisk:
-    """Quantiles, over the rows, of the share of a row that the projection hides (0: nothing is hidden)."""
+    """Quantiles, over the rows, of the share of a row that the projection drops (0: nothing)."""
 
     minimum: float
     first_percent: float
@@ -22,14 +26,14 @@ class ReductionRisk:
 
 @dataclass(frozen=True)
 class ThresholdRisk:
-    """Rows of which less than a chosen share is hidden, and the latent dimensions that would hide it."""
+    """Rows of which less than a chosen share is dropped, and the latent dimensions that would drop it."""
 
     threshold: float
     rows_below: int
-    """Number of rows of which the present basis hides less than the threshold."""
+    """Number of rows of which the present basis drops less than the threshold."""
     largest_latent_dim: int
-    """Largest latent dimension that hides at least the threshold of every row; 0 if there is none. Every
-    smaller dimension hides more."""
+    """Largest latent dimension at which at least the threshold of every row lies along the axes that are
+    projected away; 0 if there is none."""
     largest_latent_dim_for_99_percent: int
     """The same for 99 of 100 rows."""
 
@@ -52,7 +56,7 @@ def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None
     Returns
     -------
     (n,) ndarray of float64
-        Between 0 and 1, or above 1 with noise. It is 0 for a zero row, of which nothing can be hidden.
+        Between 0 and 1, or above 1 with noise. It is 0 for a zero row, of which nothing can be dropped.
 
     References
     ----------
@@ -76,9 +80,9 @@ def reduction_risk(
 
 
 def rows_below(rows: Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.int64]:
-    """Return, for each latent dimension 1 to m, of how many rows less than ``threshold`` is hidden.
+    """Return, for each latent dimension 1 to m, of how many rows less than ``threshold`` is dropped.
 
-    A basis spans the first l axes, so it hides a row's components along all other axes. One product with
+    A basis spans the first l axes, so it drops a row's components along all other axes. One product with
     the axes and a cumulative sum from the last one give every l at once, in ``2 n m**2`` flops.
 
     Parameters
@@ -92,16 +96,16 @@ def rows_below(rows: Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.i
     Returns
     -------
     (m,) ndarray of int64
-        Never decreasing: every further dimension hides less.
+        Never decreasing.
     """
     counts = np.zeros(len(axes), dtype=np.int64)
     for start in range(0, len(rows), ROWS_AT_ONCE):
         energy = np.square(rows[start : start + ROWS_AT_ONCE] @ axes)
         left = np.cumsum(energy[:, ::-1], axis=1)[:, ::-1]  # column k: energy along axis k and all later ones
-        hidden = np.concatenate([left[:, 1:], np.zeros((len(left), 1))], axis=1)
-        counts += (hidden < threshold**2 * left[:, :1]).sum(axis=0)
+        dropped = np.concatenate([left[:, 1:], np.zeros((len(left), 1))], axis=1)
+        counts += (dropped < threshold**2 * left[:, :1]).sum(axis=0)
         if threshold > 0:
-            counts += (left[:, 0] == 0).sum()  # a zero row hides nothing
+            counts += (left[:, 0] == 0).sum()  # of a zero row nothing is dropped
     return counts
 
 

@@ -42,7 +42,7 @@ class PrivacyOptions:
         Gaussian noise on every row, after clipping it to the length ``clip``: (epsilon, delta)-differential
         privacy of each row. All three must be given, or none.
     drop_below : float
-        Leave out rows of which the projection hides less than this share (epsilon-DR).
+        Leave out rows of which the projection drops less than this share (epsilon-DR).
     permute_rows : bool
         Send the rows in a random order that is not stored.
     perturb_basis : float
@@ -191,7 +191,7 @@ def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptio
     if options.drop_below is not None:
         chosen = chosen[hidden_share(noisy, basis) >= options.drop_below]
     if len(rows) and not len(chosen):
-        error = InputError(f"no row keeps {options.drop_below:.1%} of itself hidden, so none would leave")
+        error = InputError(f"of no row the projection drops {options.drop_below:.1%}, so none would leave")
         error.hint = "lower --drop-below, or ask for terms with a smaller latent dimension"
         raise error
     if options.permute_rows:

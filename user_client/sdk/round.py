@@ -156,8 +156,8 @@ class Round:
         options : PrivacyOptions
             What to do to the rows before they leave.
         threshold : float, optional
-            Also report how many rows keep less than this share hidden, and which latent dimensions would
-            hide it for all rows.
+            Also report of how many rows the projection drops less than this share, and which latent
+            dimensions would drop it of all rows.
 
         Raises
         ------

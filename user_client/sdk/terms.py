@@ -189,7 +189,7 @@ def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int,
     if latent_dim == features:
         yield (
             f"latent_dim {latent_dim}: as many as there are features, so nothing of a row is projected away;"
-            " a smaller one hides more and may cost accuracy"
+            " a smaller one sends fewer bits of a row and may cost accuracy"
         )
     if rows < latent_dim:
         yield (

@@ -81,7 +81,7 @@ class Prepared:
     formula_bytes: float
     arrays: tuple[PreparedArray, ...]
     hidden_share: ReductionRisk | None
-    """Quantiles of what the projection hides of a row if the analyst and a member collude."""
+    """Quantiles of the share of a row along the axes that are projected away."""
     collusion_error: ReductionRisk | None
     """With noise: quantiles of ``||x - x^|| / ||x||``, x^ being the row as the two could rebuild it."""
     threshold: ThresholdRisk | None

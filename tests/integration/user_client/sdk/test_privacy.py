@@ -157,7 +157,7 @@ def test_rows_that_keep_too_little_hidden_stay_with_their_labels() -> None:
 
 
 def test_options_that_leave_no_row_are_refused() -> None:
-    with pytest.raises(InputError, match=r"no row keeps 99\.0% of itself hidden") as caught:
+    with pytest.raises(InputError, match=r"of no row the projection drops 99\.0%") as caught:
         treat(*data(0), 5, PrivacyOptions(drop_below=0.99))
     assert "--drop-below" in caught.value.hint
 

@@ -147,7 +147,7 @@ def test_a_title_is_text_and_never_markup() -> None:
 
 
 def test_the_report_says_what_a_party_did_to_its_rows() -> None:
-    words = "rows that keep less than 0.25 hidden left out; rows permuted"
+    words = "rows of which the projection drops less than 0.25 left out; rows permuted"
     assert f"hospital-a: {words}" in report_text(report())
     assert f"hospital-a says of its rows: {words}." in Reader(report_page(report())).texts
 
