@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from protocol.messages import ForgettingStatement
+from protocol.messages import ForgettingStatement, PrivacyRecord
 from runtime.files import read_bytes
-from runtime.terminal import second
+from runtime.terminal import minute, privacy_in_words, second
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -22,7 +23,7 @@ from user_client.cli.options import (
 )
 from user_client.custody.round_directory import ANCHOR_FILES, BASIS_FILES, STATEMENT_FILE
 from user_client.errors import NotForgottenError
-from user_client.sdk import CheckedLedger, Examined
+from user_client.sdk import CheckedLedger, Examined, Release, list_releases
 
 ledger = typer.Typer(no_args_is_help=True, help="Every step of a collaboration, signed by the analyst.")
 
@@ -196,5 +197,23 @@ def _ledger_text(value: dict[str, Any], checked: CheckedLedger) -> str:
     return "\n".join(lines)
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (forget,)
+def releases(context: typer.Context, as_json: AsJson = False) -> None:
+    """List what we have sent, over all rounds. Works offline."""
+    with open_session(context) as session:
+        found = list(list_releases(session.home))
+    show(as_json, {"releases": [asdict(release) for release in found]}, lambda: _releases_text(found))
+
+
+def _releases_text(found: list[Release]) -> str:
+    lines = []
+    for release in found:
+        lines.append(
+            f"{minute(release.received_at)}  {release.collaboration_id}  {release.title}:"
+            f" {release.rows:,} rows, {release.latent_dim} numbers each"
+        )
+        lines += [f"  {words}" for words in privacy_in_words(PrivacyRecord(**release.privacy))]
+    return "\n".join(lines or ["nothing was sent yet"])
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (forget, releases)
 """The commands of this module that stand directly behind `odc`."""

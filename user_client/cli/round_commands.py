@@ -20,7 +20,7 @@ from metering.explanation import RoundBytes, RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
 from protocol.errors import InputError
 from protocol.operations import Status
-from runtime.terminal import privacy_in_words
+from runtime.terminal import minute, privacy_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -358,13 +358,25 @@ def _prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
         )
     if prepared.table_rows == 0:
         lines.append("there are no rows: this institution would receive the model without contributing to it")
-    lines += _alone(prepared)
+    lines += _alone(prepared) + _sent_before(prepared)
     if picture is not None:
         lines.append(
             f"a few rows, what leaves of them, what collusion could rebuild: {picture}; do not share it"
         )
     lines.append("nothing was sent\nnext: odc contribute")
     return "\n".join(lines)
+
+
+def _sent_before(prepared: Prepared) -> list[str]:
+    """Name the earlier rounds that have the same rows: two uplinks of a row are easier to attack than one."""
+    lines = []
+    for overlap in prepared.overlaps:
+        release = overlap.release
+        lines.append(
+            f"{overlap.rows} of these rows were sent before: {minute(release.received_at)}, in"
+            f" {release.title} ({release.collaboration_id}); two uplinks tell more than one, and epsilons add up"
+        )
+    return lines
 
 
 def _alone(prepared: Prepared) -> list[str]:

@@ -13,6 +13,7 @@
     collaborations/ID/                                      one round (`round_directory`)
     analyst.json                                            wire versions of the analyst, for a day
     traffic.jsonl                                           bytes on the wire, by kind: counts only
+    policy.toml                                             what attacks on our own rows may find at most
     storage.locked                                          if a passphrase protects this directory
 
 In a protected directory the files that `SECRETS` names are sealed (`vault`), except for ``key.pem``, which is
@@ -57,6 +58,7 @@ SECRETS: Final = (
     "collaborations/*/prepared.json",
     "collaborations/*/hold_out.json",
     "collaborations/*/local_model.npz",
+    "collaborations/*/release.json",
 )
 """Every file that contains a secret. `Home.write_secret` writes no other, so this list is complete."""
 
@@ -170,6 +172,10 @@ class Home:
     @property
     def traffic_path(self) -> Path:
         return self.path / "traffic.jsonl"
+
+    @property
+    def policy_path(self) -> Path:
+        return self.path / "policy.toml"
 
     def collaboration(self, collaboration_id: str) -> Path:
         """Return the directory of one round; raises `InputError` if the id is malformed.

@@ -46,6 +46,7 @@ from user_client.sdk.own_certificate import (
     read_own_key,
 )
 from user_client.sdk.privacy import PrivacyOptions
+from user_client.sdk.releases import Release, list_releases
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
 from user_client.sdk.terms import DITHER, CheckedTable, DraftedTerms, check_table, draft_terms
@@ -70,6 +71,7 @@ __all__ = [
     "Predictions",
     "Prepared",
     "PrivacyOptions",
+    "Release",
     "Revoked",
     "Round",
     "Session",
@@ -85,6 +87,7 @@ __all__ = [
     "invitations",
     "invite",
     "join",
+    "list_releases",
     "list_tokens",
     "members",
     "plain_words",

@@ -49,6 +49,7 @@ from user_client.sdk.privacy import (
     non_readily_identifiable,
     treat,
 )
+from user_client.sdk.releases import Overlap, Release, overlaps, record_rows
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.signal import Signal
@@ -104,6 +105,8 @@ class Prepared:
     """The kind of the collaboration's model."""
     information: Information | None = None
     """How many bits a row holds, and how many of them can leave; None if there are no rows."""
+    overlaps: tuple[Overlap, ...] = ()
+    """Earlier rounds to which rows of the table were sent."""
     least_signal: float | None = None
     """What the terms ask for of ``signal.kept``."""
 
@@ -133,8 +136,18 @@ class Prepared:
                 ("alone", LocalFit),
             )
         }
+        earlier = tuple(Overlap(Release(**one["release"]), one["rows"]) for one in value.get("overlaps", ()))
         privacy, options = PrivacyRecord(**value["privacy"]), PrivacyOptions(**value["options"])
-        return cls(**{**value, **risks, "arrays": tuple(arrays), "privacy": privacy, "options": options})
+        return cls(
+            **{
+                **value,
+                **risks,
+                "arrays": tuple(arrays),
+                "overlaps": earlier,
+                "privacy": privacy,
+                "options": options,
+            }
+        )
 
 
 def prepare(
@@ -191,11 +204,17 @@ def _prepare_anew(
     )
     summary = _summary(terms, manifest, treated, options, threshold, table_rows=len(rows), source=source)
     alone = fit_alone(terms, treated.original, treated.labels)
-    prepared = replace(summary, held_out_rows=len(kept.rows), alone=described(terms, alone))
+    prepared = replace(
+        summary,
+        held_out_rows=len(kept.rows),
+        alone=described(terms, alone),
+        overlaps=tuple(overlaps(directory.home, table, apart_from=directory.collaboration_id)),
+    )
     # the summary is written last: without it, the other files count as unfinished
     directory.remove(PREPARED_FILE, MANIFEST_FILE)
     store_hold_out(directory, kept)
     store_local_model(directory, alone)
+    record_rows(directory, table, kept.leaving(np.arange(len(rows))))
     directory.write(PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
     directory.write_secret(BASIS_FILE, _npy(basis))
     directory.write(UplinkManifest, session.sign(manifest))

@@ -1,0 +1,54 @@
+"""What an institution has sent is remembered, and rows that are sent again are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tests.harness.in_process import Consortium, rows
+from user_client.custody.round_directory import RELEASE_FILE
+from user_client.sdk import PrivacyOptions, list_releases
+from user_client.sdk.releases import overlaps
+from user_client.tables import read_table
+
+
+def test_a_release_is_listed_once_the_analyst_has_it(consortium: Consortium) -> None:
+    consortium.until_anchored(dither=0.5)
+    consortium.hospital_round.prepare(consortium.table(1), PrivacyOptions())
+    assert list(list_releases(consortium.hospital.home)) == []
+    consortium.hospital_round.contribute()
+    (release,) = list_releases(consortium.hospital.home)
+    assert (release.rows, release.latent_dim, release.title) == (40, 3, "Readmission")
+    assert release.privacy == {**PrivacyOptions().record().model_dump(), "dither": 0.5}
+    assert release.analyst.startswith("https://")
+    assert release.found["information"]["row_bits"] > 10
+
+
+def test_rows_that_were_sent_are_known_again_in_any_order_of_rows_and_columns(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    path = consortium.table(1)
+    consortium.hospital_round.prepare(path)
+    home = consortium.hospital.home
+    table = read_table(Path(path))
+    assert overlaps(home, table, apart_from="") == []  # nothing was sent yet
+    consortium.hospital_round.contribute()
+    assert overlaps(home, table, apart_from=consortium.hospital_round.id) == []
+    half = table.take(np.arange(0, 40, 2)[::-1]).select(table.column_names[::-1])
+    other = pa.table({name: list(map(str, values)) for name, values in rows(7, 30).items()})
+    (found,) = overlaps(home, pa.concat_tables([half, other.select(half.column_names)]), apart_from="")
+    assert found.rows == 20
+    assert overlaps(home, other, apart_from="") == []
+    assert overlaps(home, table.append_column("more", table["y"]), apart_from="") == []
+
+
+def test_what_is_kept_of_the_rows_does_not_tell_them(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    consortium.hospital_round.prepare(consortium.table(1))
+    stored = json.loads((consortium.directory_of(consortium.hospital) / RELEASE_FILE).read_bytes())
+    assert stored["fingerprints"] == sorted(stored["fingerprints"])
+    consortium.hospital_round.prepare(consortium.table(1, x0=[0.5] * 40))
+    again = json.loads((consortium.directory_of(consortium.hospital) / RELEASE_FILE).read_bytes())
+    assert again["key"] != stored["key"]
