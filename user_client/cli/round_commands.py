@@ -374,7 +374,8 @@ def _sent_before(prepared: Prepared) -> list[str]:
         release = overlap.release
         lines.append(
             f"{overlap.rows} of these rows were sent before: {minute(release.received_at)}, in"
-            f" {release.title} ({release.collaboration_id}); two uplinks tell more than one, and epsilons add up"
+            f" {release.title} ({release.collaboration_id}); two uplinks tell more than one, and epsilons"
+            " add up"
         )
     return lines
 
