@@ -14,6 +14,7 @@
      +- ChoiceNeededError
      +- ConfirmationNeededError
      +- SignalLossError            the projection loses too much of the label
+     +- PolicyError                our own policy does not allow it
      +- NothingKeptBackError       no rows to evaluate on
      +- PassphraseError
      +- PassphraseNeededError
@@ -26,6 +27,8 @@
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from protocol.errors import InputError, OdcError
 from runtime.terminal import LocalError
@@ -119,6 +122,19 @@ class SignalLossError(InputError):
             f" terms ask for {least:g}. The rest is in our projection, but the other institutions may not"
             " share its directions: the collaboration may predict worse than a model of our own"
         )
+
+
+class PolicyError(InputError):
+    """Terms or an uplink that this institution's own policy does not allow."""
+
+    code = "policy"
+    title = "Our policy does not allow it"
+    hint = "ask the lead for other terms, or change the policy: `odc policy`"
+
+    def __init__(self, violations: Sequence[str], would_pass: str | None = None) -> None:
+        super().__init__("; ".join(violations))
+        if would_pass:
+            self.hint = f"ask the lead for {would_pass}, or change the policy: `odc policy`"
 
 
 class NothingKeptBackError(InputError):

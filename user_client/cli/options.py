@@ -19,7 +19,7 @@ from protocol.errors import InputError
 from runtime.files import read_text, write_whole
 from runtime.terminal import shown
 from user_client.errors import PassphraseNeededError
-from user_client.sdk import Information, LocalFit, Session, Signal, renew_in_time
+from user_client.sdk import LocalFit, Session, renew_in_time
 from user_client.transport import ATTEMPTS
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
@@ -85,32 +85,6 @@ def open_session(context: typer.Context, *, attempts: int = ATTEMPTS) -> Iterato
 def show(as_json: bool, value: Mapping[str, object], people: Callable[[], str]) -> None:
     """Print JSON for machines or a text for people."""
     typer.echo(shown(value, as_json=as_json, people=lambda _: people()))
-
-
-def signal_in_words(signal: Signal | None, least: float | None) -> str:
-    """Return how much of a table's own score lies along its leading axes, and whether that is enough."""
-    if signal is None:
-        return (
-            "these rows cannot tell how many dimensions their label needs: they have too few of two classes,"
-            " or say too little about it"
-        )
-    words = (
-        f"your own score of these rows has a ROC-AUC of {signal.auc:.1%}; as many leading axes as latent"
-        f" dimensions hold {signal.kept:.2f} of it (R squared) and alone give {signal.projected_auc:.1%}"
-    )
-    if least is not None and signal.kept < least:
-        words += f"\nthe terms ask for {least:g}: ask the lead for terms with a larger latent_dim"
-    return words
-
-
-def information_in_words(found: Information) -> str:
-    """Return how much of a row can leave, for people."""
-    if found.is_enough:
-        return (
-            f"a row holds {found.row_bits:.0f} bits and what leaves of it can carry {found.sent_bits:.0f}:"
-            " who knows the secret basis, the analyst with any member, can in principle rebuild every value"
-        )
-    return f"what leaves of a row carries at most {found.sent_bits:.0f} of its {found.row_bits:.0f} bits"
 
 
 def local_fit_in_words(fit: LocalFit) -> str:

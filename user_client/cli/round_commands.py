@@ -10,7 +10,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import typer
@@ -20,19 +19,16 @@ from metering.explanation import RoundBytes, RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
 from protocol.errors import InputError
 from protocol.operations import Status
-from runtime.terminal import minute, privacy_in_words
+from user_client.cli.desk import prepared_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
     Force,
     TableArgument,
     busy,
-    information_in_words,
-    local_fit_in_words,
     open_session,
     refuse_to_overwrite,
     show,
-    signal_in_words,
     upload_progress,
     write_output,
     write_private,
@@ -123,6 +119,9 @@ def prepare(
     shape: Annotated[
         str | None, typer.Option(help="height and width of a row as a picture, e.g. 28x28")
     ] = None,
+    attacks: Annotated[
+        bool, typer.Option(help="try on our own rows what others could find in the uplink, a few seconds")
+    ] = True,
     force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
@@ -133,11 +132,13 @@ def prepare(
         refuse_to_overwrite(picture, force=force, option="--picture")
     with open_session(context) as session:
         chosen = session.round(collaboration)
-        prepared = chosen.prepare(table, options, threshold=threshold)
+        with busy(as_json, "attacking our own rows"):
+            prepared = chosen.prepare(table, options, threshold=threshold, attack_it=attacks)
+        refused = chosen.policy_violations()
         if picture is not None:
             write_private(picture, chosen.draw_picture(table, size))
-    value = {**prepared.to_json(), "picture": str(picture) if picture else None}
-    show(as_json, value, lambda: _prepared_text(prepared, picture))
+    value = {**prepared.to_json(), "refused": refused, "picture": str(picture) if picture else None}
+    show(as_json, value, lambda: prepared_in_words(prepared, refused, picture))
 
 
 @_takes_privacy_options
@@ -332,109 +333,6 @@ def _picture_shape(picture: Path | None, shape: str | None, table: Path) -> tupl
     if found is None:
         raise InputError("--shape must be HEIGHTxWIDTH, such as 28x28")
     return int(found[1]), int(found[2])
-
-
-def _prepared_text(prepared: Prepared, picture: Path | None = None) -> str:
-    """Return what would leave and its risk, for people."""
-    lines = [
-        f"{prepared.rows} rows of {prepared.features} encoded features become"
-        f" {prepared.latent_dim} numbers each; this would leave, once:"
-    ]
-    for array in prepared.arrays:
-        shape = " x ".join(map(str, array.shape))
-        lines.append(f"  {array.name:<12} {shape:>14} {array.dtype}  {array.payload_bytes:>12,} bytes")
-    lines.append(
-        f"  in all {prepared.payload_bytes:,} bytes; the paper's formula (3) {prepared.formula_bytes:,.0f}"
-    )
-    lines += _treatment(prepared) + _risk(prepared)
-    if prepared.information:
-        lines.append(information_in_words(prepared.information))
-    if prepared.rows:
-        lines.append(signal_in_words(prepared.signal, prepared.least_signal))
-    if 0 < prepared.rows < prepared.latent_dim:
-        lines.append(
-            f"there are fewer rows than the {prepared.latent_dim} latent dimensions: the directions without"
-            " rows mean nothing"
-        )
-    if prepared.table_rows == 0:
-        lines.append("there are no rows: this institution would receive the model without contributing to it")
-    lines += _alone(prepared) + _sent_before(prepared)
-    if picture is not None:
-        lines.append(
-            f"a few rows, what leaves of them, what collusion could rebuild: {picture}; do not share it"
-        )
-    lines.append("nothing was sent\nnext: odc contribute")
-    return "\n".join(lines)
-
-
-def _sent_before(prepared: Prepared) -> list[str]:
-    """Name the earlier rounds that have the same rows: two uplinks of a row are easier to attack than one."""
-    lines = []
-    for overlap in prepared.overlaps:
-        release = overlap.release
-        lines.append(
-            f"{overlap.rows} of these rows were sent before: {minute(release.received_at)}, in"
-            f" {release.title} ({release.collaboration_id}); two uplinks tell more than one, and epsilons"
-            " add up"
-        )
-    return lines
-
-
-def _alone(prepared: Prepared) -> list[str]:
-    if (fit := prepared.alone) is None:
-        return []
-    lines = [f"to compare with later, a {local_fit_in_words(fit)} is ready"]
-    if fit.rows < prepared.rows:
-        lines.append("  it is fitted on no more rows than that, which were chosen at random")
-    return lines
-
-
-def _treatment(prepared: Prepared) -> list[str]:
-    lines = [f"the manifest states: {words}" for words in privacy_in_words(prepared.privacy)]
-    if prepared.noise_sigma is not None:
-        lines.append(
-            f"the noise on each encoded feature has a standard deviation of {prepared.noise_sigma:.3g}"
-        )
-    if prepared.rows < prepared.table_rows:
-        lines.append(f"{prepared.table_rows - prepared.rows} of {prepared.table_rows} rows stay here")
-    if prepared.held_out_rows:
-        lines.append(f"  {prepared.held_out_rows} of them are kept back, for `odc evaluate` after the round")
-    return lines
-
-
-def _risk(prepared: Prepared) -> list[str]:
-    if (hidden := prepared.hidden_share) is None:
-        return []
-    row = "row" if prepared.collusion_error is None else "noisy row"
-    lines = [
-        f"along the axes that are projected away (epsilon-DR) lies of a {row}:"
-        f" {hidden.minimum:.1%} or more, median {hidden.median:.1%}"
-    ]
-    if (error := prepared.collusion_error) is not None:
-        lines.append(
-            "  if the analyst and a member collude, what the basis alone gives them differs from the row"
-            f" by {error.minimum:.1%} or more, median {error.median:.1%}"
-        )
-    if (found := prepared.threshold) is not None:
-        lines += [
-            f"  of {found.rows_below} rows it is less than {found.threshold:.3g};"
-            f" a latent dimension of {_at_most(found.largest_latent_dim)} would do for all rows,"
-            f" {_at_most(found.largest_latent_dim_for_99_percent)} for 99 % of them",
-        ]
-    values = np.array(prepared.singular_values)
-    if energy := float(np.square(values).sum()):
-        shares = np.cumsum(np.square(values)) / energy
-        first = [str(1 + int((shares < share).sum())) for share in (0.5, 0.9, 0.99)]
-        shown = " ".join(f"{value:.3g}" for value in values[:6])
-        lines.append(
-            f"singular values {shown}{' ...' if len(values) > 6 else ''};"
-            f" 50 %, 90 % and 99 % of their squares are in the first {first[0]}, {first[1]} and {first[2]}"
-        )
-    return lines
-
-
-def _at_most(latent_dim: float) -> str:
-    return f"{latent_dim:g} or less" if latent_dim else "none"
 
 
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (

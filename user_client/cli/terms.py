@@ -13,16 +13,15 @@ from protocol.consent import plain_words_digest
 from protocol.errors import InputError
 from protocol.terms import Terms
 from runtime.files import write_whole
+from user_client.cli.desk import information_in_words, signal_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
     Force,
     TableArgument,
-    information_in_words,
     open_session,
     refuse_to_overwrite,
     show,
-    signal_in_words,
 )
 from user_client.errors import TableError
 from user_client.sdk import DITHER, CheckedTable, DraftedTerms, check_table, draft_terms, plain_words

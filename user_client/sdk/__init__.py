@@ -24,6 +24,7 @@ from user_client.sdk.consortium import (
     renew_own,
     revoke,
 )
+from user_client.sdk.desk import Attack
 from user_client.sdk.downlink import Predictions
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.forgetting import Examined
@@ -45,18 +46,20 @@ from user_client.sdk.own_certificate import (
     read_own_certificate,
     read_own_key,
 )
+from user_client.sdk.policy import Policy
+from user_client.sdk.prepared import Prepared
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.releases import Release, list_releases
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
 from user_client.sdk.terms import DITHER, CheckedTable, DraftedTerms, check_table, draft_terms
-from user_client.sdk.uplink import Prepared
 from user_client.secret.signal import Signal
 
 __all__ = [
     "DITHER",
     "Approval",
     "Approved",
+    "Attack",
     "CheckedLedger",
     "CheckedTable",
     "DraftedTerms",
@@ -68,6 +71,7 @@ __all__ = [
     "NameMapping",
     "NewToken",
     "OwnCertificate",
+    "Policy",
     "Predictions",
     "Prepared",
     "PrivacyOptions",

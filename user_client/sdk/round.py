@@ -36,9 +36,10 @@ from user_client.sdk.downlink import Predictions
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.ledger_check import CheckedLedger
+from user_client.sdk.policy import Policy
+from user_client.sdk.prepared import Prepared, prepared_before
 from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
 from user_client.sdk.session import Session
-from user_client.sdk.uplink import Prepared
 from user_client.secret.own_model import OwnModel
 from user_client.transport.upload import Progress
 
@@ -142,6 +143,7 @@ class Round:
         options: PrivacyOptions = PrivacyOptions(),  # noqa: B008  # frozen
         *,
         threshold: float | None = None,
+        attack_it: bool = False,
     ) -> Prepared:
         """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory.
 
@@ -158,6 +160,9 @@ class Round:
         threshold : float, optional
             Also report of how many rows the projection drops less than this share, and which latent
             dimensions would drop it of all rows.
+        attack_it : bool
+            Try on our own rows what others could find in the uplink, a few seconds. It is tried in any case
+            if our policy limits what may be found.
 
         Raises
         ------
@@ -170,12 +175,21 @@ class Round:
         BusyError
             If another process works on this round.
         """
-        return uplink.prepare(self._session, self.directory, data, options, threshold=threshold)
+        return uplink.prepare(
+            self._session, self.directory, data, options, threshold=threshold, attack_it=attack_it
+        )
 
     @property
     def prepared(self) -> Prepared | None:
         """What was prepared last, or None."""
-        return uplink.prepared_before(self.directory)
+        return prepared_before(self.directory)
+
+    def policy_violations(self) -> list[str]:
+        """Return a phrase for every limit of our policy that the prepared uplink breaks."""
+        policy, prepared = Policy.of(self.directory.home), self.prepared
+        if policy is None or prepared is None:
+            return []
+        return list(policy.violations(self.terms.table_schema, prepared))
 
     def draw_picture(self, data: Any, shape: tuple[int, int], *, count: int = PICTURE_ROWS) -> bytes:
         """Return a PNG of a few rows of the prepared table: original, projected, rebuilt under collusion.
@@ -213,6 +227,8 @@ class Round:
         ------
         SignalLossError
             If it does, and that is not accepted.
+        PolicyError
+            If our policy does not allow it.
         NotPreparedError
             If nothing is prepared, or it was changed since.
         BusyError

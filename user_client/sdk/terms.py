@@ -21,6 +21,7 @@ from protocol.terms import WELL_PREDICTED_ROWS, Terms
 from user_client.custody.round_directory import SEALING_KEY_FILE, TERMS_FILE, RoundDirectory
 from user_client.errors import TableError
 from user_client.privacy.information import Information
+from user_client.sdk.policy import Policy
 from user_client.sdk.privacy import bits_of
 from user_client.sdk.session import Session
 from user_client.secret.basis import principal_axes
@@ -283,6 +284,8 @@ def accept_terms(session: Session, directory: RoundDirectory, *, accept_row_reve
     if not directory.holds(Terms):
         fetch_terms(session, directory, keep=True)
     terms = directory.load(Terms)
+    if (policy := Policy.of(directory.home)) is not None:
+        policy.check_schema(terms.table_schema)
     if terms.is_row_revealing and not accept_row_revealing_model:
         raise ConsentMissingError("these terms let members map rows of other members back")
     with directory.exclusive():

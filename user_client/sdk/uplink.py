@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from metering.formulas import FORMULA_BITS
@@ -18,7 +19,7 @@ from protocol.arrays import little_endian, quantise, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, InputError, NotFoundError, NotPermittedError
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import ArraySpec, Dtype, PrivacyRecord, Receipt, UplinkManifest
+from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
 from protocol.operations import FETCH_RECEIPT
 from protocol.terms import Terms
 from user_client.custody.round_directory import (
@@ -28,19 +29,20 @@ from user_client.custody.round_directory import (
     PREPARED_FILE,
     RoundDirectory,
 )
-from user_client.errors import NotPreparedError, SignalLossError
-from user_client.privacy.information import Information
-from user_client.privacy.reduction import ReductionRisk, ThresholdRisk, reduction_risk, threshold_risk
+from user_client.errors import NotPreparedError, PolicyError, SignalLossError
+from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
+from user_client.sdk.desk import Exposed, attack, decoded
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import (
-    LocalFit,
     described,
     fit_alone,
     keep_back,
     store_hold_out,
     store_local_model,
 )
+from user_client.sdk.policy import DITHERS, Policy
+from user_client.sdk.prepared import Prepared, PreparedArray, prepared_before
 from user_client.sdk.privacy import (
     PrivacyOptions,
     Treated,
@@ -49,105 +51,13 @@ from user_client.sdk.privacy import (
     non_readily_identifiable,
     treat,
 )
-from user_client.sdk.releases import Overlap, Release, overlaps, record_rows
+from user_client.sdk.releases import overlaps, record_rows
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
-from user_client.secret.signal import Signal
 from user_client.tables import encode_labels, encode_rows, table_from
 from user_client.transport.upload import Progress, send_uplink
 
 AnyArray = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class PreparedArray:
-    """One array of the uplink."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    payload_bytes: int
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What would leave, and the risk of sending it. This stays here: the analyst may not know all of it."""
-
-    rows: int
-    table_rows: int
-    """Rows of the table; those that do not leave are kept back, or were left out by ``drop_below``."""
-    features: int
-    latent_dim: int
-    payload_bytes: int
-    formula_bytes: float
-    arrays: tuple[PreparedArray, ...]
-    hidden_share: ReductionRisk | None
-    """Quantiles of the share of a row along the axes that are projected away."""
-    collusion_error: ReductionRisk | None
-    """With noise: quantiles of ``||x - x^|| / ||x||``, x^ being the row as the two could rebuild it."""
-    threshold: ThresholdRisk | None
-    signal: Signal | None
-    """How much of the rows' own score lies along their leading axes; None if the rows cannot tell."""
-    singular_values: list[float] = field(repr=False)
-    """Of the rows the basis was drawn from, in decreasing order."""
-    noise_sigma: float | None
-    privacy: PrivacyRecord
-    """What the manifest states was done to the rows."""
-    options: PrivacyOptions
-    """The options that were asked for. With ``source`` they tell whether the same is prepared again."""
-    source: str
-    """Digest of the table file."""
-    held_out_rows: int = 0
-    """Rows that are kept back to evaluate on."""
-    alone: LocalFit | None = None
-    """The model of our own rows alone; None if these are of fewer than two classes."""
-    model: str = ""
-    """The kind of the collaboration's model."""
-    information: Information | None = None
-    """How many bits a row holds, and how many of them can leave; None if there are no rows."""
-    overlaps: tuple[Overlap, ...] = ()
-    """Earlier rounds to which rows of the table were sent."""
-    least_signal: float | None = None
-    """What the terms ask for of ``signal.kept``."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return this as `odc prepare` stores and prints it."""
-        arrays = [
-            {"name": one.name, "dtype": one.dtype, "shape": list(one.shape), "bytes": one.payload_bytes}
-            for one in self.arrays
-        ]
-        return {**asdict(self), "arrays": arrays, "privacy": self.privacy.model_dump()}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Prepared:
-        """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
-        arrays = (
-            PreparedArray(one["name"], one["dtype"], tuple(one["shape"]), one["bytes"])
-            for one in value["arrays"]
-        )
-        risks = {
-            name: kind(**value[name]) if value.get(name) else None
-            for name, kind in (
-                ("hidden_share", ReductionRisk),
-                ("collusion_error", ReductionRisk),
-                ("threshold", ThresholdRisk),
-                ("signal", Signal),
-                ("information", Information),
-                ("alone", LocalFit),
-            )
-        }
-        earlier = tuple(Overlap(Release(**one["release"]), one["rows"]) for one in value.get("overlaps", ()))
-        privacy, options = PrivacyRecord(**value["privacy"]), PrivacyOptions(**value["options"])
-        return cls(
-            **{
-                **value,
-                **risks,
-                "arrays": tuple(arrays),
-                "overlaps": earlier,
-                "privacy": privacy,
-                "options": options,
-            }
-        )
 
 
 def prepare(
@@ -157,22 +67,25 @@ def prepare(
     options: PrivacyOptions,
     *,
     threshold: float | None,
+    attack_it: bool,
 ) -> Prepared:
     """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory."""
     if threshold is not None and not 0 < threshold <= 1:
         raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold:g}")
     with directory.exclusive():
         terms, source = accepted_terms(directory), _source_digest(data)
+        policy = Policy.of(directory.home)
+        attack_it = attack_it or bool(policy and policy.needs_attacks)
         earlier = prepared_before(directory)
         if earlier is not None and not _is_the_same(earlier, source, options):
             earlier = None
-        if earlier is not None and _measures(earlier, threshold) and _is_whole(directory):
+        if earlier is not None and _measures(earlier, threshold, attack_it) and _is_whole(directory):
             return earlier
         if _was_received(session, directory):
             if earlier is None:
                 raise DifferentUplinkError(session.membership.party)
             return earlier
-        return _prepare_anew(session, directory, terms, data, source, options, threshold)
+        return _prepare_anew(session, directory, terms, data, source, options, threshold, attack_it)
 
 
 def _prepare_anew(
@@ -183,6 +96,7 @@ def _prepare_anew(
     source: str,
     options: PrivacyOptions,
     threshold: float | None,
+    attack_it: bool,
 ) -> Prepared:
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
@@ -210,6 +124,8 @@ def _prepare_anew(
         alone=described(terms, alone),
         overlaps=tuple(overlaps(directory.home, table, apart_from=directory.collaboration_id)),
     )
+    if len(treated.rows):
+        prepared = _held_to_policy(directory, terms, table, treated, arrays, prepared, attack_it=attack_it)
     # the summary is written last: without it, the other files count as unfinished
     directory.remove(PREPARED_FILE, MANIFEST_FILE)
     store_hold_out(directory, kept)
@@ -241,6 +157,35 @@ def _on_the_wire(
     ]
     converted = [(name, little_endian(array, dtype), dtype) for name, array, dtype in named]
     return [(specify(name, array, dtype, DEFAULT_CHUNK_BYTES), array) for name, array, dtype in converted]
+
+
+def _held_to_policy(
+    directory: RoundDirectory,
+    terms: Terms,
+    table: pa.Table,
+    treated: Treated,
+    arrays: list[tuple[ArraySpec, AnyArray]],
+    prepared: Prepared,
+    *,
+    attack_it: bool,
+) -> Prepared:
+    """Attack the uplink if asked to; if our policy does not allow it, look for terms that it would allow."""
+    values = {spec.name: array for spec, array in arrays}
+    exposed = Exposed(
+        table,
+        terms.table_schema,
+        treated.original,
+        decoded(values["rep"], values.get("rep_scale")),
+        treated.secret_basis,
+        treated.labels.astype(np.int64),
+    )
+    if attack_it:
+        prepared = replace(prepared, attacks=attack(exposed))
+    policy = Policy.of(directory.home)
+    if policy is None or not any(policy.violations(terms.table_schema, prepared)):
+        return prepared
+    dithers = [dither for dither in DITHERS if dither > (prepared.privacy.dither or 0)]
+    return replace(prepared, would_pass=policy.terms_that_pass(exposed, prepared, dithers))
 
 
 def _summary(
@@ -296,6 +241,7 @@ def contribute(
     with directory.exclusive():
         manifest, signed = directory.load_signed(UplinkManifest)
         if not directory.holds(Receipt):
+            _check_policy(directory)
             if not accept_signal_loss:
                 _check_signal(directory)
             if not _is_whole(directory):
@@ -341,6 +287,15 @@ def _check_signal(directory: RoundDirectory) -> None:
         raise SignalLossError(prepared.signal.kept, least)
 
 
+def _check_policy(directory: RoundDirectory) -> None:
+    """Raise `PolicyError` if our policy does not allow what was prepared."""
+    policy, prepared = Policy.of(directory.home), prepared_before(directory)
+    if policy is None or prepared is None:
+        return
+    if found := list(policy.violations(accepted_terms(directory).table_schema, prepared)):
+        raise PolicyError(found, prepared.would_pass)
+
+
 def _was_received(session: Session, directory: RoundDirectory) -> bool:
     """Return whether the analyst has our uplink, even if its receipt did not reach us.
 
@@ -371,17 +326,6 @@ def check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:
         raise NotPermittedError("the receipt is for other bytes than we sent")
 
 
-def prepared_before(directory: RoundDirectory) -> Prepared | None:
-    """Return what was prepared last, or None if nothing was."""
-    if not directory.holds(PREPARED_FILE):
-        return None
-    data = directory.read_secret(PREPARED_FILE)
-    try:
-        return Prepared.from_json(json.loads(data))
-    except (ValueError, TypeError, KeyError, InputError):  # written by another version: prepared again
-        return None
-
-
 def stored_basis(directory: RoundDirectory) -> NDArray[np.float64] | None:
     """Return the secret basis (m, l), or None if it is not on this machine any more."""
     if not directory.holds(BASIS_FILE):
@@ -393,12 +337,16 @@ def _is_the_same(earlier: Prepared, source: str, options: PrivacyOptions) -> boo
     return bool(source) and (earlier.source, earlier.options) == (source, options)
 
 
-def _measures(earlier: Prepared, threshold: float | None) -> bool:
-    """Return whether the threshold asked for was measured already.
+def _measures(earlier: Prepared, threshold: float | None, attack_it: bool) -> bool:
+    """Return whether what is asked for was measured already.
 
     It cannot be measured later: neither the noise nor the noisy rows are stored.
     """
-    if threshold is None or earlier.rows == 0:
+    if earlier.rows == 0:
+        return True
+    if attack_it and not earlier.attacks:
+        return False
+    if threshold is None:
         return True
     return earlier.threshold is not None and earlier.threshold.threshold == threshold
 

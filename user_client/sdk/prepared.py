@@ -1,0 +1,105 @@
+"""What would leave and what that risks, as `odc prepare` prints it and the state directory keeps it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from protocol.errors import InputError
+from protocol.messages import PrivacyRecord
+from user_client.custody.round_directory import PREPARED_FILE, RoundDirectory
+from user_client.privacy.information import Information
+from user_client.privacy.reduction import ReductionRisk, ThresholdRisk
+from user_client.sdk.desk import Attack
+from user_client.sdk.hold_out import LocalFit
+from user_client.sdk.privacy import PrivacyOptions
+from user_client.sdk.releases import Overlap
+from user_client.secret.signal import Signal
+
+
+@dataclass(frozen=True)
+class PreparedArray:
+    """One array of the uplink."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    payload_bytes: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What would leave, and the risk of sending it. This stays here: the analyst may not know all of it."""
+
+    rows: int
+    table_rows: int
+    """Rows of the table; those that do not leave are kept back, or were left out by ``drop_below``."""
+    features: int
+    latent_dim: int
+    payload_bytes: int
+    formula_bytes: float
+    arrays: tuple[PreparedArray, ...]
+    hidden_share: ReductionRisk | None
+    """Quantiles of the share of a row along the axes that are projected away."""
+    collusion_error: ReductionRisk | None
+    """With noise: quantiles of ``||x - x^|| / ||x||``, x^ being the row as the two could rebuild it."""
+    threshold: ThresholdRisk | None
+    signal: Signal | None
+    """How much of the rows' own score lies along their leading axes; None if the rows cannot tell."""
+    singular_values: list[float] = field(repr=False)
+    """Of the rows the basis was drawn from, in decreasing order."""
+    noise_sigma: float | None
+    privacy: PrivacyRecord
+    """What the manifest states was done to the rows."""
+    options: PrivacyOptions
+    """The options that were asked for. With ``source`` they tell whether the same is prepared again."""
+    source: str
+    """Digest of the table file."""
+    held_out_rows: int = 0
+    """Rows that are kept back to evaluate on."""
+    alone: LocalFit | None = None
+    """The model of our own rows alone; None if these are of fewer than two classes."""
+    model: str = ""
+    """The kind of the collaboration's model."""
+    information: Information | None = None
+    """How many bits a row holds, and how many of them can leave; None if there are no rows."""
+    overlaps: tuple[Overlap, ...] = ()
+    """Earlier rounds to which rows of the table were sent."""
+    attacks: tuple[Attack, ...] = ()
+    """What the desk's attacks have found; empty if they were not asked for."""
+    would_pass: str | None = None
+    """Terms under which our policy would allow the same rows, if it does not and there are some."""
+    least_signal: float | None = None
+    """What the terms ask for of ``signal.kept``."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return this as `odc prepare` stores and prints it."""
+        content: dict[str, Any] = _STORED.dump_python(self, mode="json")
+        for array in content["arrays"]:
+            array["bytes"] = array.pop("payload_bytes")
+        return content
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Prepared:
+        """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
+        arrays = [{**array, "payload_bytes": array["bytes"]} for array in value["arrays"]]
+        for array in arrays:
+            del array["bytes"]
+        return _STORED.validate_python({**value, "arrays": arrays})
+
+
+_STORED: Final = TypeAdapter(Prepared)
+
+
+def prepared_before(directory: RoundDirectory) -> Prepared | None:
+    """Return what was prepared last, or None if nothing was."""
+    if not directory.holds(PREPARED_FILE):
+        return None
+    data = directory.read_secret(PREPARED_FILE)
+    try:
+        return Prepared.from_json(json.loads(data))
+    except (ValueError, TypeError, KeyError, InputError):  # written by another version: prepared again
+        return None
