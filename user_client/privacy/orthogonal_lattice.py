@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -99,12 +99,12 @@ def orthogonal_lattice(
     Returns
     -------
     OrthogonalLattice or None
-        The best of several tries. None if fpylll is not installed, or if a block of `LARGEST_BLOCK` rows, or
+        The best of several tries, as if the attacker knew which that is. None if fpylll is not installed, or if a block of `LARGEST_BLOCK` rows, or
         the table, has too few rows for relations between so many integers.
     """
     start = time.perf_counter()
     grid = grid_of(states)
-    largest = min(LARGEST_BLOCK, len(rows))
+    largest, reals = min(LARGEST_BLOCK, len(rows)), len(grid.directions)
     if not lattices.available() or largest < grid.integers + 2:
         return None
     order, best = np.random.default_rng(seed).permutation(len(rows)), None
@@ -113,10 +113,16 @@ def orthogonal_lattice(
             break
         chosen = order[: min(grid.integers + more, largest)]
         integers = grid.to_coordinates(rows[chosen])[:, : grid.integers].astype(np.int64)
-        tried = _Try(rows[chosen], integers, _short_vectors(rep[chosen], scale / noise))
+        tried = _Try(rows[chosen], integers, reals, *_short_vectors(rep[chosen], scale / noise))
         if best is None or tried.share > best.share:
             best = tried
-    return best.judged(start, start + seconds) if best else None
+    if best is None:
+        return None
+    found = best.judged(start, start + seconds)
+    if found.told_apart:
+        return found
+    again = best.by_integers_alone().judged(start, start + seconds)
+    return max(found, again, key=lambda one: (one.recovered, one.held))
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,7 +131,9 @@ class _Try:
 
     rows: Matrix64
     integers: Integers
+    reals: int
     vectors: Integers
+    lengths: Matrix64
 
     @property
     def relations(self) -> int:
@@ -143,13 +151,18 @@ class _Try:
     def cut(self) -> int:
         """How many vectors the attacker takes for relations.
 
-        The terms tell how many integers a row has, and so how many relations there are at least; the vectors
+        The terms tell how many numbers make a row, and so how many relations there are at least; the vectors
         after the last one are longer by the largest factor.
         """
-        lengths = np.linalg.norm(self.vectors, axis=1)
-        least = len(self.vectors) - self.integers.shape[1] - 1
-        ratios = lengths[1:] / lengths[:-1]
+        least = max(len(self.vectors) - self.integers.shape[1] - self.reals, 1)
+        ratios = self.lengths[1:] / self.lengths[:-1]
         return int(least + np.argmax(ratios[least - 1 :]))
+
+    def by_integers_alone(self) -> _Try:
+        """Return the vectors in the order of u: with much noise, it tells relations of some columns better."""
+        lengths = np.linalg.norm(self.vectors.astype(np.float64), axis=1)
+        order = np.argsort(lengths, kind="stable")
+        return replace(self, vectors=self.vectors[order], lengths=lengths[order])
 
     def judged(self, start: float, deadline: float) -> OrthogonalLattice:
         """Go on from the short vectors as the attacker would, and compare with the truth."""
@@ -185,13 +198,18 @@ def _relations(vectors: Integers, integers: Integers) -> int:
     return int((~(vectors @ whole).any(axis=1)).sum())
 
 
-def _short_vectors(rep: Matrix64, scale: float) -> Integers:
-    """Return a basis of Z^n, (n, n), that begins with short u whose sum and ``scale u X~`` are small."""
+def _short_vectors(rep: Matrix64, scale: float) -> tuple[Integers, Matrix64]:
+    """Return a basis of all integers u that sum to zero, the best first, and their lengths, (n - 1,).
+
+    Of u counts how long it is together with ``scale u X~``, which is short for a relation.
+    """
     count = len(rep)
     rows = np.hstack([np.eye(count), np.rint(rep * scale), np.full((count, 1), _SUM)])
     found, _ = lattices.reduced(rows.astype(np.int64))
-    found = found[:, :count]
-    return found[np.argsort(np.linalg.norm(found, axis=1), kind="stable")]
+    found = found[found[:, -1] == 0]
+    lengths = np.linalg.norm(found.astype(np.float64), axis=1)
+    order = np.argsort(lengths, kind="stable")
+    return found[order, :count], lengths[order]
 
 
 def _orthogonal(relations: Integers) -> Integers:
