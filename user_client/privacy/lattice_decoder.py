@@ -48,7 +48,7 @@ class LatticeDecoder:
         rows = np.hstack([self._prior, (self._step_rep + self._slope @ self._real_rep) @ whiten])
         self._transform = np.zeros((0, 0))
         if count:
-            _, transform = lattices.reduced(np.rint(rows * _PRECISION).astype(np.int64))
+            transform = lattices.reducing(np.rint(rows * _PRECISION).astype(np.int64))
             self._transform = transform.astype(np.float64)
         self._orthogonal, self._triangle = np.linalg.qr((self._transform @ rows).T)
 

@@ -27,7 +27,7 @@ Integers = NDArray[np.int64]
 TRIES: Final = ((60, 0.3), (25, 0.3), (25, 1.0), (60, 0.1))
 """Rows of a block beyond the integers that tell rows apart, and steps of the lattice's integers for one
 standard deviation of the noise, in the order they are tried."""
-LARGEST_BLOCK: Final = 130
+LARGEST_BLOCK: Final = 110
 """Most rows at once: a lattice of twice the dimensions takes tens of times longer."""
 MOST_CANDIDATES: Final = 5000
 _SUM: Final = 10**6
@@ -99,8 +99,9 @@ def orthogonal_lattice(
     Returns
     -------
     OrthogonalLattice or None
-        The best of several tries, as if the attacker knew which that is. None if fpylll is not installed, or if a block of `LARGEST_BLOCK` rows, or
-        the table, has too few rows for relations between so many integers.
+        The best of several tries, as if the attacker knew which that is. None if fpylll is not installed,
+        or if a block of `LARGEST_BLOCK` rows, or the table, has too few rows for relations between so many
+        integers.
     """
     start = time.perf_counter()
     grid = grid_of(states)
@@ -119,7 +120,7 @@ def orthogonal_lattice(
     if best is None:
         return None
     found = best.judged(start, start + seconds)
-    if found.told_apart:
+    if found.told_apart or time.perf_counter() - start > seconds:
         return found
     again = best.by_integers_alone().judged(start, start + seconds)
     return max(found, again, key=lambda one: (one.recovered, one.held))
@@ -159,7 +160,7 @@ class _Try:
         return int(least + np.argmax(ratios[least - 1 :]))
 
     def by_integers_alone(self) -> _Try:
-        """Return the vectors in the order of u: with much noise, it tells relations of some columns better."""
+        """Return the vectors in the order of u: under noise it tells relations of some columns better."""
         lengths = np.linalg.norm(self.vectors.astype(np.float64), axis=1)
         order = np.argsort(lengths, kind="stable")
         return replace(self, vectors=self.vectors[order], lengths=lengths[order])
@@ -205,7 +206,7 @@ def _short_vectors(rep: Matrix64, scale: float) -> tuple[Integers, Matrix64]:
     """
     count = len(rep)
     rows = np.hstack([np.eye(count), np.rint(rep * scale), np.full((count, 1), _SUM)])
-    found, _ = lattices.reduced(rows.astype(np.int64))
+    found = lattices.reduced(rows.astype(np.int64))
     found = found[found[:, -1] == 0]
     lengths = np.linalg.norm(found.astype(np.float64), axis=1)
     order = np.argsort(lengths, kind="stable")
@@ -216,9 +217,9 @@ def _orthogonal(relations: Integers) -> Integers:
     """Return a reduced basis of all integer vectors that are orthogonal to the relations, (n - r, n)."""
     count = relations.shape[1]
     rows = np.hstack([relations.T * _RELATION, np.eye(count, dtype=np.int64)])
-    found, _ = lattices.reduced(rows)
+    found = lattices.reduced(rows)
     kept = found[~found[:, : len(relations)].any(axis=1), len(relations) :]
-    return lattices.reduced(kept, deep=True)[0] if len(kept) else kept
+    return lattices.reduced(kept, deep=True) if len(kept) else kept
 
 
 def _zero_one(basis: Integers, deadline: float) -> set[bytes]:
