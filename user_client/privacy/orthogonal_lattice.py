@@ -94,7 +94,8 @@ def orthogonal_lattice(
     seed : int
         Which rows are looked at.
     seconds : float
-        When to stop trying; a step that has begun is finished.
+        When to stop trying, in computing time of this thread, so that a busy machine changes no result; a
+        step that has begun is finished.
 
     Returns
     -------
@@ -103,14 +104,14 @@ def orthogonal_lattice(
         or if a block of `LARGEST_BLOCK` rows, or the table, has too few rows for relations between so many
         integers.
     """
-    start = time.perf_counter()
+    start = time.thread_time()
     grid = grid_of(states)
     largest, reals = min(LARGEST_BLOCK, len(rows)), len(grid.directions)
     if not lattices.available() or largest < grid.integers + 2:
         return None
     order, best = np.random.default_rng(seed).permutation(len(rows)), None
     for more, scale in TRIES:
-        if best and (best.is_complete or time.perf_counter() - start > seconds / 4):
+        if best and (best.is_complete or time.thread_time() - start > seconds / 4):
             break
         chosen = order[: min(grid.integers + more, largest)]
         integers = grid.to_coordinates(rows[chosen])[:, : grid.integers].astype(np.int64)
@@ -120,7 +121,7 @@ def orthogonal_lattice(
     if best is None:
         return None
     found = best.judged(start, start + seconds)
-    if found.told_apart or time.perf_counter() - start > seconds:
+    if found.told_apart or time.thread_time() - start > seconds:
         return found
     again = best.by_integers_alone().judged(start, start + seconds)
     return max(found, again, key=lambda one: (one.recovered, one.held))
@@ -171,7 +172,7 @@ class _Try:
         columns = _two_valued(self.rows)
         held = {key for key, column in columns.items() if not (taken @ column).any()}
         candidates: set[bytes] = set()
-        if time.perf_counter() < deadline:
+        if time.thread_time() < deadline:
             candidates = _zero_one(_orthogonal(taken), deadline)
         return OrthogonalLattice(
             rows=len(self.rows),
@@ -183,7 +184,7 @@ class _Try:
             held=len(held),
             recovered=len(candidates & held),
             features=_features(self.rows, candidates),
-            seconds=time.perf_counter() - start,
+            seconds=time.thread_time() - start,
         )
 
 
@@ -245,7 +246,7 @@ def _zero_one(basis: Integers, deadline: float) -> set[bytes]:
         keep(basis[i] + basis[:i])
         keep(basis[i] - basis[:i])
     done = 0
-    while done < len(queue) and len(found) < MOST_CANDIDATES and time.perf_counter() < deadline:
+    while done < len(queue) and len(found) < MOST_CANDIDATES and time.thread_time() < deadline:
         others = np.vstack([basis, np.array(queue[: done + 1])])
         keep(queue[done] + others)
         keep(queue[done] - others)

@@ -53,14 +53,14 @@ class RowPrior:
         sigma : (l,) ndarray
             Standard deviation of the noise on ``rep``.
         deadline : float
-            On `time.perf_counter`.
+            On `time.thread_time`.
         """
         rows, inverse = rows.copy(), np.linalg.inv(self.moments)
         places = self._places()
         for _ in range(_SWEEPS):
             before = rows.copy()
             for column, part, place in zip(self.grid.columns, self.grid.slices, places, strict=True):
-                if not len(column.states) or time.perf_counter() > deadline:
+                if not len(column.states) or time.thread_time() > deadline:
                     continue
                 apart = self.grid.to_coordinates(rows) - self.mean
                 apart[:, place] = 0
