@@ -36,7 +36,7 @@ def test_every_defence_is_attacked_on_every_table() -> None:
     assert len(found) == len(set(found))
     for table in ("heart", "stroke", "pima", "digits", "tcga"):
         assert Case(table, "drafted") in found
-        assert Case(table, "drafted", rep_dtype="i1", dither=0.25) in found
+        assert Case(table, "drafted", rep_dtype="i1", dither=0.5) in found
 
 
 @pytest.mark.skipif(not lattices.available(), reason="fpylll is not installed")

@@ -16,11 +16,12 @@ from benchmarks.report import Options, Report, main
 from benchmarks.uplink.tables import TABLES, Defence, Encoding, cohort, sources
 from user_client.privacy.closest_vector import closest_vector
 from user_client.privacy.orthogonal_lattice import orthogonal_lattice
+from user_client.sdk import DITHER
 from user_client.tables.states import column_states
 
 ROWS: Final = 300
 SECONDS: Final = 5.0
-DITHERS: Final = (0.01, 0.05, 0.1, 0.25)
+DITHERS: Final = (0.01, 0.1, 0.25, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def cases(*, full: bool, real_data: bool) -> Iterator[Case]:
                 yield from (case(rep_dtype=rep_dtype) for rep_dtype in ("f2", "i1"))
                 yield case(nri=True)
                 yield from (case(dither=dither) for dither in DITHERS)
-                yield case(rep_dtype="i1", dither=0.25)
+                yield case(rep_dtype="i1", dither=DITHER)
 
 
 def run(case: Case, folder: Path | None) -> dict[str, Any]:

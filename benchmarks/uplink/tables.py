@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -16,6 +17,7 @@ from benchmarks.defaults.tables import LABEL, Source, bundled, real
 from protocol.arrays import dequantise, quantise
 from protocol.table_schema import LevelsColumn, NumericColumn, Schema
 from user_client.custody.keystream import KeyStream
+from user_client.privacy.noise import add_dither
 from user_client.sdk import draft_terms
 from user_client.sdk.privacy import NRI_PERTURBATION, draw_basis
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
@@ -36,8 +38,7 @@ class Defence:
     Attributes
     ----------
     dither : float
-        Standard deviation of fresh Gaussian noise on X~_i before it is rounded, as a multiple of the standard
-        deviation of the column of X~_i.
+        Of fresh noise on X~_i before it is rounded, as in the terms.
     nri : bool
         The basis is perturbed and the rows are permuted, as under NRI-DC.
     """
@@ -211,7 +212,5 @@ def _member(
     if defence.nri:
         order = permutation(stream, len(rows))
         table, rows, labels = table.take(pa.array(order)), rows[order], labels[order]
-    rep = rows @ basis
-    noise = gaussian(stream, rep.size).reshape(rep.shape) * rep.std(axis=0)
-    rep = decoded(rep + defence.dither * noise, rep_dtype)
+    rep = decoded(add_dither(rows @ basis, defence.dither, partial(gaussian, stream)), rep_dtype)
     return Member(table, rows, labels, basis, rep, decoded(anchor @ basis, rep_dtype))
