@@ -68,6 +68,9 @@ MAX_STEPS_OF_A_PARTY: Final = 1000
 MAX_LEDGER_BYTES: Final = 2**28
 """A ledger as a file. With the largest number of parties and four steps of each it has 15 MiB."""
 
+MAX_EVIDENCE_FILES: Final = 100
+"""Files of an archive of evidence; ours have at most thirteen."""
+
 MAX_TOKENS_OF_A_PARTY: Final = 1000
 """API tokens of one party that have not expired, including revoked ones."""
 

@@ -18,6 +18,7 @@ from protocol.limits import (
     MAX_CHAIN_CERTIFICATE_BYTES,
     MAX_CHAIN_CERTIFICATES,
     MAX_CHUNK_BYTES,
+    MAX_EVIDENCE_FILES,
     MAX_ROWS,
     MIN_CHUNK_BYTES,
 )
@@ -309,6 +310,42 @@ class ForgettingStatement(Message):
     uplink_digest: Digest | None
     """Digest of the uplink that the analyst acknowledged; None if nothing was sent."""
     erased: Annotated[tuple[ErasedFile, ...], FailFast()] = Field(min_length=1, max_length=1000)
+
+
+class EvidenceFile(Message):
+    """One file of an archive of evidence."""
+
+    name: Name
+    size_bytes: Count
+    digest: Digest
+    """SHA-256 of its content."""
+
+
+class EvidenceIndex(Message):
+    """What an institution shows an auditor of one collaboration, signed by it (`odc evidence`)."""
+
+    signing_label: ClassVar[str] = "odc/v1/evidence-index"
+
+    consortium_id: Identifier
+    collaboration_id: Identifier
+    terms_digest: Digest
+    party: PartyName
+    made_at: UnixTime
+    files: Annotated[tuple[EvidenceFile, ...], FailFast()] = Field(
+        min_length=1, max_length=MAX_EVIDENCE_FILES
+    )
+    """Every file of the archive but the index itself, by name."""
+    absent: Annotated[tuple[Name, ...], FailFast()] = Field(max_length=MAX_EVIDENCE_FILES)
+    """The files, by name, of steps that have not happened or of which nothing is stored."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [file.name for file in self.files]
+        if names != sorted(set(names)) or list(self.absent) != sorted(set(self.absent)):
+            raise ValueError("files and absent name each file once, in ascending order")
+        if set(names) & set(self.absent):
+            raise ValueError("a file is there or absent, not both")
+        return self
 
 
 class MemberScore(Message):

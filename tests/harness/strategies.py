@@ -16,6 +16,8 @@ from protocol.messages import (
     DownlinkManifest,
     Enrolment,
     ErasedFile,
+    EvidenceFile,
+    EvidenceIndex,
     ForgettingStatement,
     InvitationTicket,
     MemberScore,
@@ -290,6 +292,23 @@ def member_scores(draw: st.DrawFn) -> MemberScore:
     )
 
 
+@st.composite
+def evidence_indexes(draw: st.DrawFn) -> EvidenceIndex:
+    found = sorted(draw(st.sets(names, min_size=1, max_size=5)))
+    there = draw(st.integers(1, len(found)))
+    return EvidenceIndex(
+        consortium_id=draw(identifiers),
+        collaboration_id=draw(identifiers),
+        terms_digest=draw(digests),
+        party=draw(party_names),
+        made_at=draw(times),
+        files=tuple(
+            EvidenceFile(name=name, size_bytes=draw(counts), digest=draw(digests)) for name in found[:there]
+        ),
+        absent=tuple(found[there:]),
+    )
+
+
 messages: dict[type[Message], st.SearchStrategy[Message]] = {
     Terms: terms(),
     UplinkManifest: uplink_manifests(),
@@ -347,6 +366,7 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
             st.builds(ErasedFile, name=names, size_bytes=counts, erased_at=times), min_size=1, max_size=3
         ).map(tuple),
     ),
+    EvidenceIndex: evidence_indexes(),
     MemberScore: member_scores(),
     Signed: st.builds(
         Signed, kind=texts, payload=st.binary(max_size=200), certificate=blobs, signature=blobs

@@ -344,6 +344,18 @@ FORGETTING: dict[str, Any] = {
     "uplink_digest": UPLINK_DIGEST,
     "erased": [{"name": "basis.npy", "size_bytes": 176, "erased_at": 1_800_000_100}],
 }
+EVIDENCE: dict[str, Any] = {
+    "consortium_id": CONSORTIUM,
+    "collaboration_id": COLLABORATION,
+    "terms_digest": TERMS_DIGEST,
+    "party": "hospital-b",
+    "made_at": 1_800_000_200,
+    "files": [
+        {"name": name, "size_bytes": len(content), "digest": hashlib.sha256(content).digest()}
+        for name, content in (("acceptance.odc", b"signed acceptance"), ("terms.odc", b"signed terms"))
+    ],
+    "absent": ["downlink.odc", "receipt.odc"],
+}
 SIGNED: dict[str, Any] = {
     "kind": "odc/v1/receipt",
     "payload": pack(RECEIPT),

@@ -15,6 +15,7 @@ from tests.vectors.examples import (
     DITHERED_UPLINK,
     DOWNLINK,
     ENROLMENT,
+    EVIDENCE,
     FORGETTING,
     LEDGER,
     LEDGER_HEAD,
@@ -98,6 +99,8 @@ def valid_messages() -> Iterator[Case]:
         ("forgetting statement", "ForgettingStatement", FORGETTING),
         ("forgetting statement before anything was sent", "ForgettingStatement",
             {**FORGETTING, "uplink_digest": None}),
+        ("evidence index", "EvidenceIndex", EVIDENCE),
+        ("evidence index of a whole round", "EvidenceIndex", {**EVIDENCE, "absent": []}),
         ("signed, as a message alone", "Signed", SIGNED),
     ]:  # fmt: skip
         packed = pack(value)
@@ -345,6 +348,12 @@ def _broken_values() -> Iterator[Case]:
             {**TERMS, "anchor": {"kind": "public", "rows": 2**28 // 12 + 1}}),
         ("an unknown downlink", "Terms", {**TERMS, "downlink": "model"}),
         ("a forgetting statement of nothing", "ForgettingStatement", {**FORGETTING, "erased": []}),
+        ("an evidence index of nothing", "EvidenceIndex", {**EVIDENCE, "files": []}),
+        ("files of evidence in another order", "EvidenceIndex",
+            {**EVIDENCE, "files": EVIDENCE["files"][::-1]}),
+        ("a file of evidence twice", "EvidenceIndex", {**EVIDENCE, "files": EVIDENCE["files"][:1] * 2}),
+        ("absent files in another order", "EvidenceIndex", {**EVIDENCE, "absent": ["b", "a"]}),
+        ("a file that is there and absent", "EvidenceIndex", {**EVIDENCE, "absent": ["terms.odc"]}),
         ("a label over its limit", "Signed", {**SIGNED, "kind": "a" * 101}),
         ("an empty signature", "Signed", {**SIGNED, "signature": b""}),
     ]  # fmt: skip

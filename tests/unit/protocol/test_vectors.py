@@ -41,6 +41,7 @@ KINDS: dict[str, type[Message]] = {
     "LedgerPage": ledger.LedgerPage,
     "DownlinkManifest": messages.DownlinkManifest,
     "ForgettingStatement": messages.ForgettingStatement,
+    "EvidenceIndex": messages.EvidenceIndex,
     "MemberScore": messages.MemberScore,
     "Signed": envelope.Signed,
 }
