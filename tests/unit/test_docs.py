@@ -115,6 +115,21 @@ def test_readme_links_lead_somewhere(target: str) -> None:
     assert (DOCS.parent / target).exists()
 
 
+def headings(document: str) -> set[str]:
+    found = re.findall(r"^#+ (.+)$", document, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in found}
+
+
+def test_the_officer_is_sent_to_places_that_exist() -> None:
+    text = (DOCS / "dpia.md").read_text()
+    targets = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if not target.startswith("http")]
+    assert len(targets) > 10
+    for target in targets:
+        name, _, heading = target.partition("#")
+        found = (DOCS / name).read_text() if name else text
+        assert not heading or heading in headings(found), target
+
+
 TOO_STRONG = (
     "keeps hidden at least",
     "keeps hidden (epsilon-DR)",

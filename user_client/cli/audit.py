@@ -9,9 +9,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from protocol.errors import InputError
 from protocol.messages import ForgettingStatement, PrivacyRecord
 from runtime.files import read_bytes
 from runtime.terminal import minute, privacy_in_words, second
+from user_client import evidence_verifier
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -20,10 +22,11 @@ from user_client.cli.options import (
     refuse_to_overwrite,
     show,
     write_output,
+    write_private,
 )
 from user_client.custody.round_directory import ANCHOR_FILES, BASIS_FILES, STATEMENT_FILE
 from user_client.errors import NotForgottenError
-from user_client.sdk import CheckedLedger, Examined, Release, list_releases
+from user_client.sdk import CheckedLedger, Evidence, Examined, Release, list_releases
 
 ledger = typer.Typer(no_args_is_help=True, help="Every step of a collaboration, signed by the analyst.")
 
@@ -215,5 +218,56 @@ def _releases_text(found: list[Release]) -> str:
     return "\n".join(lines or ["nothing was sent yet"])
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (forget, releases)
+def evidence(
+    context: typer.Context,
+    out: Annotated[Path | None, typer.Option(help="write the archive, a ZIP file, to this file")] = None,
+    verifier: Annotated[
+        bool,
+        typer.Option("--verifier", help="only print the program that verifies an archive"),
+    ] = False,
+    force: Force = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write all that we can show an auditor of a collaboration to one signed archive. Works offline."""
+    if verifier:
+        typer.echo(Path(evidence_verifier.__file__).read_text(), nl=False)
+        return
+    if out is None:
+        raise InputError("name the archive to write: --out FILE.zip")
+    refuse_to_overwrite(out, force=force)
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        made = chosen.evidence()
+    write_private(out, made.archive)
+    value = {
+        "collaboration_id": chosen.id,
+        "out": str(out),
+        "bytes": len(made.archive),
+        "files": made.files,
+        "absent": made.absent,
+        "doubts": made.doubts,
+        "root_fingerprint": made.root_fingerprint,
+    }
+    show(as_json, value, lambda: _evidence_text(made, out))
+
+
+def _evidence_text(made: Evidence, out: Path) -> str:
+    lines = [f"{out}: {len(made.archive):,} bytes, signed by us; no secret and no row is in it"]
+    lines += [f"  {name:<16} {what}" for name, what in made.files.items()]
+    if made.absent:
+        lines += ["not in it, because it has not happened or is not stored here:"]
+        lines += [f"  {name:<16} would come with `{command}`" for name, command in made.absent.items()]
+    lines += ["its verifier says:", *(f"  {fact}" for fact in made.facts)]
+    lines += [f"  DOUBT: {doubt}" for doubt in made.doubts]
+    return "\n".join(
+        [
+            *lines,
+            "an auditor verifies it without our software: odc evidence --verifier > verify_evidence.py, then",
+            f'  python verify_evidence.py {out.name} --root "{made.root_fingerprint}"',
+        ]
+    )
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (forget, releases, evidence)
 """The commands of this module that stand directly behind `odc`."""

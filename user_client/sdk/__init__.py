@@ -27,6 +27,7 @@ from user_client.sdk.consortium import (
 from user_client.sdk.desk import Attack
 from user_client.sdk.downlink import Predictions
 from user_client.sdk.evaluation import Evaluation
+from user_client.sdk.evidence import Evidence
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.hold_out import LocalFit
 from user_client.sdk.ledger_check import CheckedLedger
@@ -64,6 +65,7 @@ __all__ = [
     "CheckedTable",
     "DraftedTerms",
     "Evaluation",
+    "Evidence",
     "Examined",
     "Information",
     "LocalFit",

@@ -25,6 +25,7 @@ from user_client.sdk import (
     anchor,
     downlink,
     evaluation,
+    evidence,
     forgetting,
     hold_out,
     ledger_check,
@@ -34,6 +35,7 @@ from user_client.sdk import (
 )
 from user_client.sdk.downlink import Predictions
 from user_client.sdk.evaluation import Evaluation
+from user_client.sdk.evidence import Evidence
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.ledger_check import CheckedLedger
 from user_client.sdk.policy import Policy
@@ -365,6 +367,20 @@ class Round:
             If it is not a ledger signed by our analyst.
         """
         return ledger_check.verify_ledger(self._session, self.directory, data)
+
+    def evidence(self) -> Evidence:
+        """Return a signed archive of all that we can show an auditor of this round; it works offline.
+
+        Raises
+        ------
+        NotPreparedError
+            If the terms were never fetched.
+        UnreadableFileError
+            If our files do not belong together.
+        BusyError
+            If another process works on this round.
+        """
+        return evidence.make_evidence(self._session, self.directory)
 
     def explain_bytes(self) -> RoundExplanation | None:
         """Return where the bytes of our part of the round went, or None before we have its terms."""
