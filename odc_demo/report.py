@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from analyst_server.compute.model_registry import model_of
-from metering.formulas import whole_round
+from metering.formulas import FORMULA_BITS, whole_round
 from odc_demo import scores
-from protocol.messages import DTYPE_BYTES
 from protocol.operations import Score
 from protocol.table_schema import Schema
 from protocol.terms import ModelTerms
@@ -48,7 +47,7 @@ def assemble(
         The result of `compare`.
     """
     label = terms["table_schema"]["label_column"]
-    sizes = _count_bytes(analyst, members, terms, [answer["payload_bytes"] for answer in received])
+    sizes = _count_bytes(analyst, members, [answer["payload_bytes"] for answer in received])
     return {
         "dataset": dataset,
         "task": f"classify {label['name']} ({len(label['classes'])} classes)",
@@ -91,7 +90,7 @@ def compare(
 
 
 def _count_bytes(
-    report: dict[str, Any], members: list[dict[str, Any]], terms: dict[str, Any], received: list[int]
+    report: dict[str, Any], members: list[dict[str, Any]], received: list[int]
 ) -> dict[str, Any]:
     """Return formulas, payload and wire bytes (the kernel's count, with TLS), in total and by hospital."""
     rows = {party["party"]: party for party in report["parties"]}
@@ -102,7 +101,7 @@ def _count_bytes(
         features=report["features"],
         latent_dim=report["latent_dim"],
         model_parameters=report["results"]["model_parameters"],
-        bits=8 * DTYPE_BYTES[terms["rep_dtype"]],
+        bits=FORMULA_BITS,
     )
     parties = [
         {

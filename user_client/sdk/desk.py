@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 from protocol.arrays import dequantise
 from protocol.table_schema import Schema
-from user_client.privacy.closest_vector import closest_vector
-from user_client.privacy.components import search_blindly, shares_by_class, two_valued
-from user_client.privacy.orthogonal_lattice import orthogonal_lattice
 from user_client.secret.expansion import Matrix64
 from user_client.tables.states import column_states
 
@@ -118,7 +115,12 @@ def found_columns(attacks: Sequence[Attack]) -> list[str]:
     return sorted({name for attack in attacks for name in attack.columns})
 
 
+# The attacks are loaded when they are tried: their libraries take longer to load than all commands together.
+
+
 def _closest_vector(uplink: Exposed, states: Sequence[Matrix64]) -> Attack:
+    from user_client.privacy.closest_vector import closest_vector
+
     found = closest_vector(uplink.rows, uplink.secret_basis, uplink.rep, states, seed=SEED, seconds=BUDGET_S)
     tried = Attack("closest vector", "the analyst with any member", "rows", ran=found is not None)
     if found is None:
@@ -134,6 +136,8 @@ def _closest_vector(uplink: Exposed, states: Sequence[Matrix64]) -> Attack:
 
 
 def _orthogonal_lattice(uplink: Exposed, states: Sequence[Matrix64]) -> Attack:
+    from user_client.privacy.orthogonal_lattice import orthogonal_lattice
+
     noise = float(np.sqrt(np.mean((uplink.rep - uplink.rows @ uplink.secret_basis) ** 2)))
     found = orthogonal_lattice(uplink.rows, uplink.rep, noise, states, seed=SEED, seconds=BUDGET_S)
     tried = Attack("orthogonal lattice", "the analyst", "relations", ran=found is not None)
@@ -143,6 +147,8 @@ def _orthogonal_lattice(uplink: Exposed, states: Sequence[Matrix64]) -> Attack:
 
 
 def _independent_components(uplink: Exposed) -> Attack:
+    from user_client.privacy.components import search_blindly, shares_by_class, two_valued
+
     classes = len(uplink.schema.label_column.classes)
     _, values = two_valued(uplink.rows)
     published = shares_by_class(values, uplink.labels, classes)
