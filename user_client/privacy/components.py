@@ -15,24 +15,27 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
-from user_client.secret.expansion import Matrix64
-
+Matrix64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 RIGHT: Final = 0.99
 """A feature is recovered if more than this share of the rows is told right."""
 RARER_RIGHT: Final = 0.9
 """And so are more than this share of the rows with the rarer value; else a rare one is recovered by no."""
-SEPARATED: Final = 0.8
-"""Share of a projection's variance between its two clusters: 2 / pi if it is Gaussian, 1 if two-valued."""
+ABOVE_CHANCE: Final = 0.02
+"""By how much the separation of a split must exceed the best that the same search finds in normal numbers."""
+CHANCE_ROWS, CHANCE_STARTS = 600, 50
 SAME: Final = 0.9
 """Splits of a larger correlation are one finding."""
 LIKELY: Final = 30.0
 """Largest chi-squared distance between the shares of a split and those of the feature it is named after."""
 MOST_ROWS: Final = 1500
 """More rows make the search slower and hardly better; the splits that it finds are told for all rows."""
-RANDOM_STARTS: Final = 300
+RANDOM_STARTS: Final = 100
+ROWS_PER_DIRECTION: Final = 2
+"""With fewer rows, every direction can be bent until it splits them."""
+UNCLEAR: Final = 30.0
+"""Added to that distance for a split that explains nothing; one that explains all is named before others."""
 DESCENT_STEPS: Final = 60
 REFINEMENTS: Final = 8
 FLAT: Final = 1e-4
@@ -124,12 +127,12 @@ def search_blindly(
         None if scikit-learn is missing, or there are too few rows to tell anything.
     """
     began = time.monotonic()
-    if not can_search() or len(rep) < 2 * rep.shape[1]:
+    if not can_search() or len(rep) < ROWS_PER_DIRECTION * rep.shape[1]:
         return None
     features, truth = two_valued(rows)
-    splits = find_splits(rep, rng=rng, deadline=began + budget_s)
+    splits, separation = find_splits(rep, rng=rng, deadline=began + budget_s)
     agree = _agreement(splits, truth)
-    names = name_splits(splits, labels, published)
+    names = name_splits(splits, separation, labels, published)
     given = [(split, feature) for split, feature in names if agree[split, feature]]
     return BlindFindings(
         len(features),
@@ -140,8 +143,10 @@ def search_blindly(
     )
 
 
-def find_splits(rep: Matrix64, *, rng: np.random.Generator, deadline: float = np.inf) -> Mask:
-    """Return distinct splits of the rows in two clusters, (n, s), the best separated first.
+def find_splits(
+    rep: Matrix64, *, rng: np.random.Generator, deadline: float = np.inf
+) -> tuple[Mask, Matrix64]:
+    """Return distinct splits of the rows in two clusters, (n, s), the best separated first, and separations.
 
     Independent components [1]_ and random directions are moved to where the projection looks most like two
     points: where kurtosis less squared skewness, which is at least 1, is 1 (Pearson's inequality) [2]_. Then
@@ -161,19 +166,15 @@ def find_splits(rep: Matrix64, *, rng: np.random.Generator, deadline: float = np
     """
     white = _whitened(rep)
     chosen = white[rng.permutation(len(white))[:MOST_ROWS]]
+    chance = _best_by_chance(chosen.shape, rng)
     starts = _unit(rng.standard_normal((white.shape[1], RANDOM_STARTS)))
     for fun, algorithm in _ANALYSES:
         if time.monotonic() > deadline:
             break
         starts = np.hstack([starts, _independent(chosen, fun, algorithm, int(rng.integers(2**31)))])
-    directions = np.hstack([starts, _two_pointed(chosen, starts, deadline)])
-    for _ in range(REFINEMENTS):
-        if time.monotonic() > deadline:
-            break
-        splits, _ = best_splits(chosen @ directions)
-        directions = _unit(chosen.T @ (splits - splits.mean(axis=0)))
+    directions = _refined(chosen, np.hstack([starts, _two_pointed(chosen, starts, deadline)]), deadline)
     splits, separation = best_splits(white @ directions)
-    return _distinct(splits, separation)
+    return _distinct(splits, separation, chance + ABOVE_CHANCE)
 
 
 def best_splits(projections: Matrix64) -> tuple[Mask, Matrix64]:
@@ -202,12 +203,16 @@ def best_splits(projections: Matrix64) -> tuple[Mask, Matrix64]:
     return projections > thresholds, between[cut, columns] / np.where(total > 0, total, np.inf)
 
 
-def name_splits(splits: Mask, labels: NDArray[Any], published: Matrix64) -> list[tuple[int, int]]:
+def name_splits(
+    splits: Mask, separation: Matrix64, labels: NDArray[Any], published: Matrix64
+) -> list[tuple[int, int]]:
     """Return pairs of split and feature whose shares in each class agree best, each at most once.
 
     A split does not tell which of its clusters has the larger value, so both are tried. Two features of which
     one is the other's complement are one question; the later is left out.
     """
+    from scipy.optimize import linear_sum_assignment  # comes with scikit-learn
+
     asked = _without_complements(published)
     if not splits.shape[1] or not len(asked):
         return []
@@ -215,17 +220,13 @@ def name_splits(splits: Mask, labels: NDArray[Any], published: Matrix64) -> list
     rows = np.bincount(labels, minlength=classes)[:, None, None]
     expected = published[:, None, asked]
     spread = expected * (1 - expected) / np.maximum(rows, 1)
-    shares = np.stack(
-        [
-            splits[labels == name].mean(axis=0) if (labels == name).any() else 0.5 * np.ones(splits.shape[1])
-            for name in range(classes)
-        ]
-    )[:, :, None]
-    known = rows > 0
+    ones = np.stack([splits[labels == name].sum(axis=0) for name in range(classes)])[:, :, None]
+    shares, known = ones / np.maximum(rows, 1), rows > 0
     distances = np.minimum(
         (known * (shares - expected) ** 2 / spread).sum(axis=0),
         (known * (1 - shares - expected) ** 2 / spread).sum(axis=0),
     )
+    distances += UNCLEAR * (1 - separation[:, None])
     pairs = zip(*linear_sum_assignment(np.minimum(distances, LIKELY)), strict=True)
     return [(int(split), int(asked[place])) for split, place in pairs if distances[split, place] < LIKELY]
 
@@ -285,14 +286,33 @@ def _two_pointed(white: Matrix64, directions: Matrix64, deadline: float) -> Matr
     return directions
 
 
-def _distinct(splits: Mask, separation: Matrix64) -> Mask:
+def _refined(white: Matrix64, directions: Matrix64, deadline: float) -> Matrix64:
+    """Return the directions that least squares fits to their own splits, again and again."""
+    for _ in range(REFINEMENTS):
+        if time.monotonic() > deadline:
+            break
+        splits, _ = best_splits(white @ directions)
+        directions = _unit(white.T @ (splits - splits.mean(axis=0)))
+    return directions
+
+
+def _best_by_chance(shape: tuple[int, int], rng: np.random.Generator) -> float:
+    """Return the best separation that this search finds where there is nothing to find."""
+    white = _whitened(rng.standard_normal((min(shape[0], CHANCE_ROWS), shape[1])))
+    starts = _unit(rng.standard_normal((white.shape[1], CHANCE_STARTS)))
+    directions = _refined(white, _two_pointed(white, starts, np.inf), np.inf)
+    return float(best_splits(white @ directions)[1].max())
+
+
+def _distinct(splits: Mask, separation: Matrix64, least: float) -> tuple[Mask, Matrix64]:
     """Return the well separated splits in descending order, without those much like an earlier one."""
     order = np.argsort(-separation, kind="stable")
-    splits = splits[:, order[separation[order] > SEPARATED]]
+    order = order[separation[order] > least]
+    splits, separation = splits[:, order], separation[order]
     centred = _unit(splits - splits.mean(axis=0))
     alike = np.abs(centred.T @ centred) > SAME
     kept: list[int] = []
     for index in range(splits.shape[1]):
         if not alike[index, kept].any():
             kept.append(index)
-    return np.asarray(splits[:, kept])
+    return np.asarray(splits[:, kept]), separation[kept]
