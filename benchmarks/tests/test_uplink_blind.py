@@ -1,0 +1,96 @@
+"""The attacks without a lattice, on small planted tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.data import Labels, Matrix
+from benchmarks.uplink.dither import Dither, Kind
+from benchmarks.uplink.held import Uplink
+from benchmarks.uplink.linking import find_duplicates, locate
+from benchmarks.uplink.matching import match_population, reidentified
+from benchmarks.uplink.membership import likelihood_ratios
+from user_client.secret.expansion import haar
+
+FEATURES, LATENT, ROWS = 8, 6, 60
+
+
+def population(count: int, rng: np.random.Generator) -> tuple[Matrix, Labels]:
+    """Return skewed rows of two classes with well separated variances."""
+    labels = rng.integers(0, 2, count)
+    spreads = np.geomspace(2, 0.1, FEATURES)
+    rows = (rng.exponential(size=(count, FEATURES)) - 0.5 * labels[:, None]) * spreads
+    return rows, labels
+
+
+def sent(rows: Matrix, labels: Labels, anchor: Matrix, dither: Dither, rng: np.random.Generator) -> Uplink:
+    axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :LATENT]
+    basis = axes @ haar(rng.bytes, LATENT)
+    return Uplink(dither.added_to(rows @ basis, rng), anchor @ basis, labels, dither)
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "shaped"])
+def test_both_kinds_of_noise_have_the_covariance_they_state(kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    rep = rng.standard_normal((200_000, 3)) * [3.0, 1.0, 0.2]
+    noise = Dither(kind, 0.5).added_to(rep, rng) - rep
+    stated = Dither(kind, 0.5).covariance(rep)
+    assert np.allclose(np.cov(noise.T), stated, atol=0.01 * np.trace(stated))
+    if kind == "shaped":
+        assert np.allclose(np.diag(stated), 0.25 * rep.var(axis=0, ddof=1))
+    else:
+        assert np.allclose(stated, np.eye(3) * stated[0, 0])
+
+
+def test_noise_of_strength_zero_changes_nothing() -> None:
+    rep = np.random.default_rng(0).standard_normal((10, 3))
+    assert (Dither().added_to(rep, np.random.default_rng(1)) == rep).all()
+
+
+@pytest.mark.parametrize(("strength", "least", "most"), [(0.0, 0.8, 1.0), (3.0, 0.0, 0.1)])
+def test_a_population_reveals_the_rotation_unless_noise_drowns_it(
+    strength: float, least: float, most: float
+) -> None:
+    rng = np.random.default_rng(0)
+    anchor = haar(rng.bytes, FEATURES)
+    dither = Dither("isotropic", strength)
+    rows, labels = population(2 * ROWS, rng)
+    parts = np.array_split(np.arange(len(rows)), 2)
+    uplinks = [sent(rows[part], labels[part], anchor, dither, rng) for part in parts]
+    public, public_labels = population(400, rng)
+    rotation = match_population(uplinks, public, public_labels, rng=rng)
+    assert least <= reidentified(uplinks, [rows[part] for part in parts], public, rotation) <= most
+
+
+def test_known_rows_are_found_in_any_order() -> None:
+    rng = np.random.default_rng(0)
+    rows, labels = population(ROWS, rng)
+    uplink = sent(rows, labels, haar(rng.bytes, FEATURES), Dither(), rng)
+    chosen = rng.permutation(ROWS)[:6]
+    assert locate(rows[chosen], labels[chosen], uplink).tolist() == chosen.tolist()
+
+
+def test_one_patient_of_two_hospitals_is_found() -> None:
+    rng = np.random.default_rng(0)
+    anchor = haar(rng.bytes, FEATURES)
+    rows, labels = population(2 * ROWS, rng)
+    ours, theirs = rows[:ROWS], np.vstack([rows[ROWS:], rows[:20]])
+    first = sent(ours, labels[:ROWS], anchor, Dither(), rng)
+    second = sent(theirs, np.concatenate([labels[ROWS:], labels[:20]]), anchor, Dither(), rng)
+    assert np.mean(find_duplicates(first, second)[:20] == ROWS + np.arange(20)) >= 0.9
+
+
+def test_shadow_models_tell_rows_whose_confidence_depends_on_them() -> None:
+    rng = np.random.default_rng(0)
+    difficulty = rng.standard_normal(100)
+
+    def confidence(chosen: Labels) -> Matrix:
+        told = difficulty + 0.1 * rng.standard_normal(100)
+        told[chosen] += 1
+        return np.asarray(told)
+
+    took_part = np.arange(100) < 50
+    seen = confidence(np.flatnonzero(took_part))
+    ratios = likelihood_ratios(seen, confidence, 50, 30, np.zeros(100, dtype=np.int64), rng)
+    assert ((ratios > 0) == took_part).all()
