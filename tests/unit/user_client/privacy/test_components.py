@@ -50,6 +50,7 @@ def test_planted_columns_are_found_and_named(seed: int) -> None:
     assert found.recovered == (0, 1, 2, 3, 4)
     assert found.named == (0, 1, 2, 3, 4)
     assert found.misnamed == 0
+    assert found.complete
 
 
 def test_a_little_noise_does_not_hide_them() -> None:
@@ -116,10 +117,18 @@ def test_without_scikit_learn_the_search_does_not_run(monkeypatch: pytest.Monkey
     assert attacked(rep, rows, labels) is None
 
 
-def test_no_step_begins_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_had_no_time_says_so() -> None:
+    rep, rows, labels = planted(0)
+    published = shares_by_class(two_valued(rows)[1], labels, 2)
+    found = search_blindly(rep, rows, labels, published, rng=np.random.default_rng(0), budget_s=0)
+    assert found is not None
+    assert not found.complete
+
+
+def test_no_analysis_begins_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     def unexpected(*_: object) -> None:
         raise AssertionError("an analysis began after the deadline")
 
     monkeypatch.setattr(components, "_independent", unexpected)
     rep, _, _ = planted(0)
-    find_splits(rep, rng=np.random.default_rng(0), deadline=time.monotonic() - 1)
+    find_splits(rep, rng=np.random.default_rng(0), deadline=time.thread_time() - 1)
