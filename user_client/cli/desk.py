@@ -107,7 +107,11 @@ def attacks_in_words(attacks: Sequence[Attack]) -> list[str]:
         if attack.relations is not None:
             found.append(f"{attack.relations} integer relations between rows")
         if attack.finds == "columns":
-            found.append(f"columns found: {', '.join(attack.columns) or 'none'}")
+            found.append(f"columns told for nearly all rows: {', '.join(attack.columns) or 'none'}")
+            if attack.columns:
+                found.append(f"named rightly: {', '.join(attack.named) or 'none'}")
+        if not attack.is_complete:
+            found.append("it had too little time for more")
         lines.append(f"{attack.attacker} could try {attack.name}: {'; '.join(found)}")
     return lines
 

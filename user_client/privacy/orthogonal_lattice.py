@@ -101,13 +101,13 @@ def orthogonal_lattice(
     -------
     OrthogonalLattice or None
         The best of several tries, as if the attacker knew which that is. None if fpylll is not installed,
-        or if a block of `LARGEST_BLOCK` rows, or the table, has too few rows for relations between so many
-        integers.
+        if no column has a common step, or if a block of `LARGEST_BLOCK` rows, or the table, has too few rows
+        for relations between so many integers.
     """
     start = time.thread_time()
     grid = grid_of(states)
     largest, reals = min(LARGEST_BLOCK, len(rows)), len(grid.directions)
-    if not lattices.available() or largest < grid.integers + 2:
+    if not lattices.available() or not 0 < grid.integers <= largest - 2:
         return None
     order, best = np.random.default_rng(seed).permutation(len(rows)), None
     for more, scale in TRIES:

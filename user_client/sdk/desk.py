@@ -46,8 +46,11 @@ class Attack:
     guessed_rows, guessed_values : float, optional
         Both for somebody who guesses the most frequent value of every column.
     columns : tuple of str
-        Columns of the table whose values were found for nearly all rows, without help of the basis: these may
-        be named by figures of the population that anybody can know.
+        Columns of the table of which nearly all rows were told apart, without help of the basis.
+    named : tuple of str
+        Those that were named rightly too, from figures of the population that anybody can know.
+    is_complete : bool
+        Whether the time was enough for all that the attack would try.
     relations : int, optional
         Integer relations between the rows; None if the attack looks for none.
     seconds : float
@@ -62,6 +65,8 @@ class Attack:
     guessed_rows: float | None = None
     guessed_values: float | None = None
     columns: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    is_complete: bool = True
     relations: int | None = None
     seconds: float = 0.0
 
@@ -131,6 +136,7 @@ def _closest_vector(uplink: Exposed, states: Sequence[Matrix64]) -> Attack:
         right_values=found.right_columns,
         guessed_rows=found.guessed_exact_rows,
         guessed_values=found.guessed_columns,
+        is_complete=found.finished,
         seconds=found.seconds,
     )
 
@@ -163,7 +169,13 @@ def _independent_components(uplink: Exposed) -> Attack:
     tried = Attack("independent components", "the analyst", "columns", ran=found is not None)
     if found is None:
         return tried
-    return replace(tried, columns=_columns_of(uplink.schema, found.named), seconds=found.seconds)
+    return replace(
+        tried,
+        columns=_columns_of(uplink.schema, found.recovered),
+        named=_columns_of(uplink.schema, found.named),
+        is_complete=found.complete,
+        seconds=found.seconds,
+    )
 
 
 def _columns_of(schema: Schema, features: Sequence[int]) -> tuple[str, ...]:

@@ -96,7 +96,18 @@ TOLD: Final = (
     "attacks",
 )
 """Fields of ``prepared.json`` of which something goes into the desk report; `desk_report` says what."""
-TOLD_OF_AN_ATTACK: Final = ("name", "attacker", "ran", "exact_rows", "chance", "relations")
+TOLD_OF_AN_ATTACK: Final = (
+    "name",
+    "attacker",
+    "finds",
+    "ran",
+    "is_complete",
+    "exact_rows",
+    "right_values",
+    "guessed_rows",
+    "guessed_values",
+    "relations",
+)
 """Of each attack; of the columns that it found, their number."""
 WITHHELD: Final[Mapping[str, str]] = {
     "singular_values": "they are of the rows, to the last digit",
@@ -223,7 +234,7 @@ def desk_report(prepared: Mapping[str, Any], uplink_digest: str) -> dict[str, An
         report["attacks"] = [
             {
                 **{name: each.get(name) for name in TOLD_OF_AN_ATTACK},
-                "columns": len(each.get("columns", ())),
+                **{name: len(each.get(name, ())) for name in ("columns", "named")},
             }
             for each in report["attacks"]
         ]

@@ -8,7 +8,7 @@ def test_preparing_tries_attacks_and_says_what_they_found(odc: Odc) -> None:
     table = odc.consortium.table(1)
     said = odc("prepare", table).out
     assert "the analyst with any member could try closest vector:" in said
-    assert "the analyst could try independent components: columns found:" in said
+    assert "the analyst could try independent components: columns told for nearly all rows:" in said
     assert odc("prepare", table, "--no-attacks", "--json").json["attacks"]  # what was found is kept
     other = odc.consortium.table(2)
     assert odc("prepare", other, "--no-attacks", "--json").json["attacks"] == []
