@@ -17,6 +17,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "knobs",
     "nri",
     "privacy",
+    "uplink",
     "wire",
 )
 
