@@ -140,7 +140,7 @@ def search_blindly(
     features, truth = two_valued(rows)
     splits, separation = find_splits(rep, rng=rng, deadline=began + budget_s)
     is_complete = time.thread_time() <= began + budget_s
-    agree = _agreement(splits, truth)
+    agree = agreement(splits, truth)
     names = name_splits(splits, separation, labels, published)
     given = [(split, feature) for split, feature in names if agree[split, feature]]
     return BlindFindings(
@@ -250,7 +250,7 @@ def _without_complements(published: Matrix64) -> NDArray[np.intp]:
     return np.array(kept, dtype=np.intp)
 
 
-def _agreement(splits: Mask, truth: Mask) -> Mask:
+def agreement(splits: Mask, truth: Mask) -> Mask:
     """Return which splits recover which features, (s, k); a split and its complement are the same."""
     told, true = splits.astype(np.float64), truth.astype(np.float64)
     count = len(true)
