@@ -143,11 +143,8 @@ def add_claims(report: Report) -> None:
     def worst(name: str, sent: Sent) -> float:
         return max(float(row[name] or 0) for row in report.rows if row["sent"] == sent.name)
 
-    def least(name: str, sent: Sent) -> float:
-        return min(float(row[name] or 0) for row in report.rows if row["sent"] == sent.name)
-
     report.claim("exact_rows_collusion_undefended", worst("exact_rows_collusion", UNDEFENDED), "%", ">=", 95)
-    report.claim("reidentified_undefended", least("reidentified_public_rows", UNDEFENDED), "%", ">=", 40)
+    report.claim("reidentified_undefended", worst("reidentified_public_rows", UNDEFENDED), "%", ">=", 90)
     report.claim("exact_rows_collusion_default", worst("exact_rows_collusion", DEFAULT), "%", "<=", 10)
     report.claim("lattice_relations_default", worst("lattice_relations", DEFAULT), "relations", "==", 0)
     report.claim("ica_named_columns_default", worst("named_alone", DEFAULT), "columns", "<=", 3)
