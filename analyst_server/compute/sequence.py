@@ -77,6 +77,8 @@ class RoundSpec:
         Whether the terms ask for predictions for each party's anchor rows.
     train_on_suspected_rows : bool
         Whether the rows of a party that breaks an assumption train the model.
+    rows_have_noise : bool
+        Whether a party has stated that it added noise to its rows or to their projection.
     """
 
     parties: tuple[PartyArrays, ...]
@@ -87,6 +89,7 @@ class RoundSpec:
     folder: str
     returns_anchor_predictions: bool = False
     train_on_suspected_rows: bool = False
+    rows_have_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -330,6 +333,9 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         if spec.returns_anchor_predictions
         else None
     )
+    judgement = judge(model, aligned_rep, labels, spec.classes, senders, [party.party for party, _ in taken])
+    if spec.rows_have_noise:
+        judgement = judgement.of_rows_with_noise()
     return TrainedModel(
         onnx_file=_store(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
         anchor_predictions=predictions,
@@ -337,9 +343,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         parameters=fitted.parameters,
         converged=fitted.converged,
         parity_gap=gap,
-        judgement=judge(
-            model, aligned_rep, labels, spec.classes, senders, [party.party for party, _ in taken]
-        ).as_json(),
+        judgement=judgement.as_json(),
     )
 
 

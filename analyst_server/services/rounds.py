@@ -143,7 +143,13 @@ def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows:
         folder=f"{collaboration_id}/work-{uuid.uuid4().hex[:12]}",
         returns_anchor_predictions=terms.returns_anchor_predictions,
         train_on_suspected_rows=train_on_suspected_rows,
+        rows_have_noise=any(map(_has_noise, uplinks)),
     )
+
+
+def _has_noise(uplink: Uplink) -> bool:
+    stated = stored_manifest(uplink).privacy
+    return stated.dither is not None or stated.epsilon is not None
 
 
 def begin_training(analyst: Analyst, collaboration_id: str, owner: str) -> None:

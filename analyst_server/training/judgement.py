@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +34,10 @@ NARROW: Final = 0.02
 """An interval of half this width is narrow enough however few the rows; such scores are close to 1."""
 LEAST_DISAGREEMENT: Final = 0.05
 """Smaller differences of the two estimates never withhold a headline."""
+ROWS_WITH_NOISE: Final = (
+    "the rows were sent with noise, and members' own rows, which have none, score higher; the institutions"
+    " measure that themselves (odc evaluate --send)"
+)
 _Z: Final = 1.959964
 """Half the width of a 95 % interval, in standard errors."""
 
@@ -119,6 +123,10 @@ class Judgement:
     headline: Headline | None = None
     why_none: str | None = None
     notes: tuple[str, ...] = field(default=())
+
+    def of_rows_with_noise(self) -> Judgement:
+        """Return this judgement without its headline: a member's own rows have no noise, and score higher."""
+        return replace(self, headline=None, why_none=self.why_none or ROWS_WITH_NOISE)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values; the variances stay here."""

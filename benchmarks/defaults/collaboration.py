@@ -117,6 +117,7 @@ class Round:
             self.agreed.model,
             anchor_is_isotropic=True,
             folder="result",
+            rows_have_noise=self.agreed.dither > 0,
         )
         return spec, blobs
 

@@ -11,13 +11,14 @@ import pytest
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import report
 from analyst_server.training import judging
+from protocol.messages import PrivacyRecord
 from tests.harness.computing import claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_uplink
 
 ROWS = 300
 
 
-def released(world: World, **labels: Any) -> World:
+def released(world: World, privacy: PrivacyRecord | None = None, **labels: Any) -> World:
     """Release a round of two parties; ``lead`` and ``hospital`` replace their labels."""
     world.until_anchored()
     shape = world.terms.anchor.rows, world.terms.latent_dim
@@ -26,7 +27,11 @@ def released(world: World, **labels: Any) -> World:
         arrays = {"anchor_rep": anchor_rep}  # of one basis, so that a party can be judged by the other's rows
         if party.split("-")[0] in labels:
             arrays["labels"] = labels[party.split("-")[0]].astype("<u1")
-        world.send(make_uplink(world.terms, party, rows=ROWS, seed=seed, arrays=arrays))
+        world.send(
+            make_uplink(
+                world.terms, party, rows=ROWS, seed=seed, arrays=arrays, privacy=privacy or PrivacyRecord()
+            )
+        )
     claim(world)
     finish(world)
     return world
@@ -52,6 +57,17 @@ def test_a_headline_with_both_estimates_and_every_party(world: World) -> None:
     }
     assert "a member's new rows score ROC-AUC 9" in report_text(for_analyst)
     assert "Each party&#x27;s own rows" in report_page(for_analyst)
+
+
+@pytest.mark.parametrize(
+    "privacy", [PrivacyRecord(dither=0.5), PrivacyRecord(epsilon=1.0, delta=1e-6, clip=1.0)]
+)
+def test_rows_with_noise_get_estimates_and_no_headline(world: World, privacy: PrivacyRecord) -> None:
+    for found in shown(released(world, privacy)):
+        assert found["results"]["hold_out_scores"] is None
+        assert found["results"]["judgement"]["within"] is not None
+        assert "the rows were sent with noise" in report_text(found)
+        assert "the rows were sent with noise" in report_page(found)
 
 
 def test_a_member_is_shown_the_means_and_no_partys_scores(world: World) -> None:
