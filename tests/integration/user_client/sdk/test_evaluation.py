@@ -87,7 +87,7 @@ def test_a_table_that_cannot_be_sent_leaves_the_choice_of_the_one_before(consort
     ours = consortium.hospital_round
     ours.prepare(consortium.table(1))
     before = (ours.directory.read(HOLD_OUT_FILE), ours.directory.read(LOCAL_MODEL_FILE))
-    with pytest.raises(InputError, match="no row keeps"):
+    with pytest.raises(InputError, match="of no row the projection drops"):
         ours.prepare(consortium.table(2), PrivacyOptions(drop_below=1.0))
     assert (ours.directory.read(HOLD_OUT_FILE), ours.directory.read(LOCAL_MODEL_FILE)) == before
 
