@@ -286,7 +286,7 @@ def test_images_do_not_know_where_they_were_built(demo: Project) -> None:
 
 def wide_table(path: Path) -> Path:
     """One large site, whose uplink is more than a mebibyte and a half, and four small ones."""
-    counts = {"a": 4600, "b": 60, "c": 60, "d": 60, "e": 60}
+    counts = {"a": 5600, "b": 60, "c": 60, "d": 60, "e": 60}
     site = np.repeat(list(counts), list(counts.values()))
     rng = np.random.default_rng(20240304)
     values = rng.integers(0, 100, (len(site), FEATURES))
