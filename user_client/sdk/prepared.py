@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cache
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -77,7 +78,7 @@ class Prepared:
 
     def to_json(self) -> dict[str, Any]:
         """Return this as `odc prepare` stores and prints it."""
-        content: dict[str, Any] = _STORED.dump_python(self, mode="json")
+        content: dict[str, Any] = _stored().dump_python(self, mode="json")
         for array in content["arrays"]:
             array["bytes"] = array.pop("payload_bytes")
         return content
@@ -88,10 +89,13 @@ class Prepared:
         arrays = [{**array, "payload_bytes": array["bytes"]} for array in value["arrays"]]
         for array in arrays:
             del array["bytes"]
-        return _STORED.validate_python({**value, "arrays": arrays})
+        return _stored().validate_python({**value, "arrays": arrays})
 
 
-_STORED: Final = TypeAdapter(Prepared)
+@cache
+def _stored() -> TypeAdapter[Prepared]:
+    """Return what reads and writes it; building that takes longer than most commands have for it."""
+    return TypeAdapter(Prepared)
 
 
 def prepared_before(directory: RoundDirectory) -> Prepared | None:
