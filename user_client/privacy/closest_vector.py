@@ -15,14 +15,12 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from user_client.privacy import lattices
-from user_client.privacy.grid import ColumnGrid, Grid, grid_of
+from user_client.privacy.grid import ColumnGrid, Grid, Matrix64, grid_of
 from user_client.privacy.lattice_decoder import LatticeDecoder
 from user_client.privacy.row_prior import RowPrior, row_prior
 
-Matrix64 = NDArray[np.float64]
 MOST_ROWS: Final = 100
 """Rows that are attacked at once: enough for shares to a few percent."""
 MOST_INTEGERS: Final = 160
@@ -105,13 +103,11 @@ def closest_vector(
     """
     start = time.thread_time()
     grid = grid_of(states)
-    if not lattices.available() or len(rows) < 4:
+    if not lattices.available() or len(rows) < 4 or grid.integers > MOST_INTEGERS:
         return None
     order = np.random.default_rng(seed).permutation(len(rows))
     attacked, known = np.split(order, [min(len(rows) // 2, most_rows)])
     sigma = _noise(rep, rows @ secret_basis)
-    if grid.integers > MOST_INTEGERS:
-        return None
     found, finished = _decode(
         grid, rep[attacked], secret_basis, sigma, known=rows[known], deadline=start + seconds
     )
@@ -142,7 +138,7 @@ def _guessed_columns(grid: Grid, rep: Matrix64, sigma: Matrix64) -> list[int]:
     A column of real numbers uses up one equation for each of its features, and an integer as many bits of
     one as its values differ in. At most `GUESSES` combinations are tried, which may not get there.
     """
-    bits = float(np.log2(rep.std(axis=0) / sigma).mean())
+    bits = float(np.log2(np.maximum(rep.std(axis=0), sigma) / sigma).mean())
     guessed: list[int] = []
     while not _is_enough(rest := _without(grid, guessed), len(sigma), bits):
         finite = [i for i in range(len(grid.columns)) if i not in guessed and len(grid.columns[i].states)]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from user_client.privacy import lattices
-from user_client.privacy.grid import Grid
+from user_client.privacy.grid import Grid, Matrix64
 from user_client.privacy.row_prior import row_prior
 
-Matrix64 = NDArray[np.float64]
 _PRECISION: Final = 2.0**8
 """Steps of the lattice's integers for one standard deviation of the noise."""
 

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from user_client.privacy import lattices
-from user_client.privacy.grid import grid_of
+from user_client.privacy.grid import Matrix64, grid_of
 
-Matrix64 = NDArray[np.float64]
 Integers = NDArray[np.int64]
 TRIES: Final = ((60, 0.3), (25, 0.3), (25, 1.0), (60, 0.1))
 """Rows of a block beyond the integers that tell rows apart, and steps of the lattice's integers for one
@@ -30,6 +29,8 @@ standard deviation of the noise, in the order they are tried."""
 LARGEST_BLOCK: Final = 110
 """Most rows at once: a lattice of twice the dimensions takes tens of times longer."""
 MOST_CANDIDATES: Final = 5000
+SMALLEST_NOISE: Final = 2.0**-30
+"""For the spread of the representations: rows of few values may be rounded to themselves."""
 _SUM: Final = 10**6
 _RELATION: Final = 10**6
 
@@ -101,13 +102,14 @@ def orthogonal_lattice(
     -------
     OrthogonalLattice or None
         The best of several tries, as if the attacker knew which that is. None if fpylll is not installed,
-        if no column has a common step, or if a block of `LARGEST_BLOCK` rows, or the table, has too few rows
-        for relations between so many integers.
+        if no column has a common step, if all rows are alike, or if a block of `LARGEST_BLOCK` rows, or the
+        table, has too few rows for relations between so many integers.
     """
     start = time.thread_time()
     grid = grid_of(states)
     largest, reals = min(LARGEST_BLOCK, len(rows)), len(grid.directions)
-    if not lattices.available() or not 0 < grid.integers <= largest - 2:
+    noise = max(noise, float(rep.std()) * SMALLEST_NOISE)
+    if not lattices.available() or not 0 < grid.integers <= largest - 2 or noise == 0:
         return None
     order, best = np.random.default_rng(seed).permutation(len(rows)), None
     for more, scale in TRIES:

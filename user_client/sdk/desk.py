@@ -21,8 +21,6 @@ from user_client.tables.states import column_states
 
 BUDGET_S: Final = 1.5
 """Of one attack; a step that has begun is finished."""
-RIGHT: Final = 0.99
-"""A column is found if it is right for more than this share of the rows."""
 SEED: Final = 0
 """Which rows are attacked, and where searches start: the same at every run."""
 

@@ -1,0 +1,61 @@
+"""The desk's attacks on tables nobody had in mind: they may find nothing, and never stop `odc prepare`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from protocol.arrays import quantise
+from protocol.table_schema import Schema
+from user_client.sdk import PrivacyOptions, draft_terms
+from user_client.sdk.desk import Exposed, attack, decoded
+from user_client.sdk.privacy import treat
+from user_client.tables import encode_labels, encode_rows
+
+
+def odd_columns(kind: str, count: int) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(0)
+    match kind:
+        case "one":
+            return {"x": rng.integers(0, 5, count).tolist()}
+        case "constant but for one":
+            return {"x": [3] * count, "k": ["a"] * count, "z": rng.integers(0, 5, count).tolist()}
+        case "of many scales":
+            return {f"x{k}": (rng.standard_normal(count) * 10.0 ** (3 * k - 6)).tolist() for k in range(5)}
+        case "of two rows":
+            half, rest = count // 2, count - count // 2
+            return {"x": [1] * half + [2] * rest, "z": [7] * half + [9] * rest}
+        case "mostly empty":
+            empty: list[Any] = [None if value else 1.5 for value in rng.integers(0, 2, count)]
+            return {"x": empty, "z": rng.integers(0, 9, count).tolist()}
+        case _:
+            return {f"c{k}": rng.integers(0, 2, count).tolist() for k in range(12)}
+
+
+@pytest.mark.parametrize("count", [4, 5, 12, 60])
+@pytest.mark.parametrize(
+    "kind", ["one", "constant but for one", "of many scales", "of two rows", "mostly empty", "yes and no"]
+)
+@pytest.mark.parametrize(
+    "options",
+    [PrivacyOptions(), PrivacyOptions(dither=0.5), PrivacyOptions(epsilon=1.0, delta=1e-5, clip=1.0)],
+    ids=["undefended", "dither", "noise"],
+)
+def test_no_table_stops_the_attacks(kind: str, count: int, options: PrivacyOptions) -> None:
+    labels = [["no", "yes"][row % 2] for row in range(count)]
+    table = pa.table({**odd_columns(kind, count), "y": labels})
+    drafted = draft_terms(table, label="y", parties=["a"], title="t", encoding="ranges")
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    rows, classes = encode_rows(table, schema), encode_labels(table, schema)
+    treated = treat(rows, classes, drafted.latent_dim, options)
+    rep = decoded(*quantise(treated.rep))
+    exposed = Exposed(table, schema, treated.original, rep, treated.secret_basis, treated.labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = attack(exposed)
+    assert [tried.finds for tried in found] == ["rows", "relations", "columns"]
+    assert all(0 <= tried.exact_rows <= 1 for tried in found if tried.exact_rows is not None)
