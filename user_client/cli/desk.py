@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import numpy as np
 import typer
@@ -27,7 +26,7 @@ def policy(
         float | None, typer.Option(help="fewest bits of a row that cannot leave, e.g. 8")
     ] = None,
     never: Annotated[
-        list[str] | None, typer.Option(help="column that no terms may name; repeat for more")
+        list[str] | None, typer.Option(help="column that no terms may name; repeat for all of them")
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="begin with a policy that limits nothing")] = False,
     as_json: AsJson = False,
@@ -41,11 +40,11 @@ def policy(
             "min_hidden_bits": min_hidden_bits,
             "never": tuple(never) if never else None,
         }
-        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        chosen = replace(Policy() if clear or before is None else before, **changes)
+        changes = {name: value for name, value in given.items() if value is not None}
+        chosen = (Policy() if clear or before is None else before).changed(**changes)
         if changes or clear:
             chosen.store(session.home)
-    show(as_json, asdict(chosen), lambda: _policy_text(chosen))
+    show(as_json, chosen.model_dump(mode="json"), lambda: _policy_text(chosen))
 
 
 def _policy_text(policy: Policy) -> str:

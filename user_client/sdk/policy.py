@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from protocol.arrays import quantise
+from protocol.codec import explain
 from protocol.errors import InputError, UnreadableFileError
 from protocol.table_schema import Schema
 from runtime.files import read_bytes, write_whole
@@ -21,43 +23,33 @@ from user_client.privacy.noise import add_dither
 from user_client.sdk.desk import Exposed, attack, decoded, found_columns, largest_exact_share
 from user_client.sdk.prepared import Prepared
 from user_client.sdk.privacy import bits_of
-from user_client.secret.expansion import Matrix64, gaussian
+from user_client.secret.expansion import gaussian
 
 DITHERS: Final = (0.25, 0.5, 1.0, 2.0)
 """Among which terms are looked for that a policy allows."""
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(BaseModel):
     """Limits that hold for every round of this institution; None and () limit nothing.
 
     Attributes
     ----------
     max_exact_rows : float
-        Largest share of rows that an attack may rebuild in every column.
+        Largest share of rows that an attack may rebuild in every column, 0 to 1.
     max_found_columns : int
         Largest number of columns that may be found without the basis.
     min_hidden_bits : float
         Fewest bits of a row that cannot leave.
     never : tuple of str
-        Columns that no terms may name.
-
-    Raises
-    ------
-    InputError
-        If a limit is out of its range.
+        Columns that no terms may name, also not as the label, which leaves as it is.
     """
 
-    max_exact_rows: float | None = None
-    max_found_columns: int | None = None
-    min_hidden_bits: float | None = None
-    never: tuple[str, ...] = ()
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    def __post_init__(self) -> None:
-        if self.max_exact_rows is not None and not 0 <= self.max_exact_rows <= 1:
-            raise InputError(f"max_exact_rows is a share from 0 to 1, got {self.max_exact_rows:g}")
-        if self.max_found_columns is not None and self.max_found_columns < 0:
-            raise InputError(f"max_found_columns is 0 or more, got {self.max_found_columns}")
+    max_exact_rows: float | None = Field(default=None, ge=0, le=1)
+    max_found_columns: int | None = Field(default=None, ge=0)
+    min_hidden_bits: float | None = Field(default=None, ge=0)
+    never: tuple[str, ...] = ()
 
     @property
     def needs_attacks(self) -> bool:
@@ -75,11 +67,13 @@ class Policy:
                 f"{self.min_hidden_bits:g} of a row's {row_bits:.0f} bits must stay here, and"
                 f" {sent_bits:.0f} can leave"
             )
-        tried = {attack.finds for attack in prepared.attacks if attack.ran}
-        if self.max_exact_rows is not None and "rows" not in tried:
-            yield "closest vector could not be tried"
-        if self.max_found_columns is not None and "columns" not in tried:
-            yield "independent components could not be tried"
+        if self.needs_attacks and not prepared.attacks:
+            yield "the attacks were not tried: run `odc prepare TABLE` again"
+            return
+        needed = {"rows": self.max_exact_rows, "columns": self.max_found_columns}
+        for tried in prepared.attacks:
+            if not tried.ran and needed.get(tried.finds) is not None:
+                yield f"{tried.name} could not be tried"
         exact, columns = largest_exact_share(prepared.attacks), found_columns(prepared.attacks)
         if self.max_exact_rows is not None and exact > self.max_exact_rows:
             yield f"at most {self.max_exact_rows:.1%} of the rows may be rebuilt, and {exact:.1%} were"
@@ -94,17 +88,27 @@ class Policy:
     def terms_that_pass(self, uplink: Exposed, prepared: Prepared, stronger: Sequence[float]) -> str | None:
         """Return terms under which the same rows would be allowed, or None if none of these is enough.
 
+        No dither makes up for a column that never leaves.
+
         Parameters
         ----------
         stronger : sequence of float
             Dithers to try, in ascending order, with 8-bit integers.
         """
-        projected = uplink.rows @ uplink.secret_basis
+        if any(self._named(uplink.schema)):
+            return None
         for dither in stronger:
-            tried = _under(uplink, prepared, projected, dither)
+            tried = _under(uplink, prepared, dither)
             if not any(self.violations(uplink.schema, tried)):
                 return f"terms with a dither of {dither:g} and 8-bit integers (i1)"
         return None
+
+    def changed(self, **limits: object) -> Self:
+        """Return the policy with other limits; raises `InputError` if one is out of its range."""
+        try:
+            return self.model_validate({**self.model_dump(), **limits})
+        except ValidationError as error:
+            raise InputError(f"policy: {explain(error)}") from None
 
     @classmethod
     def of(cls, home: Home) -> Self | None:
@@ -112,25 +116,25 @@ class Policy:
         if not home.policy_path.exists():
             return None
         try:
-            content: dict[str, Any] = tomllib.loads(read_bytes(home.policy_path).decode())
-            if unknown := set(content) - {field.name for field in fields(cls)}:
-                raise InputError(f"unknown: {', '.join(sorted(unknown))}")
-            return cls(**{**content, "never": tuple(content.get("never", ()))})
-        except (ValueError, TypeError, InputError) as error:
-            raise UnreadableFileError(home.policy_path, f"it is no policy: {error}") from None
+            return cls.model_validate(tomllib.loads(read_bytes(home.policy_path).decode()))
+        except ValidationError as error:
+            raise UnreadableFileError(home.policy_path, f"it is no policy: {explain(error)}") from None
+        except ValueError as error:
+            raise UnreadableFileError(home.policy_path, f"it is no TOML file: {error}") from None
 
     def store(self, home: Home) -> None:
         """Write the policy to the state directory."""
-        content = {name: value for name, value in asdict(self).items() if value not in (None, ())}
-        write_whole(home.policy_path, tomli_w.dumps(content).encode())
+        write_whole(home.policy_path, tomli_w.dumps(self.model_dump(exclude_none=True)).encode())
 
     def _named(self, schema: Schema) -> Iterator[str]:
-        for name in sorted({column.name for column in schema.columns} & set(self.never)):
+        names = {column.name for column in (*schema.columns, schema.label_column)}
+        for name in sorted(names & set(self.never)):
             yield f"the column {name} must never leave"
 
 
-def _under(uplink: Exposed, prepared: Prepared, projected: Matrix64, dither: float) -> Prepared:
+def _under(uplink: Exposed, prepared: Prepared, dither: float) -> Prepared:
     """Return what the desk would find in the same rows with another dither, as 8-bit integers."""
+    projected = uplink.rows @ uplink.secret_basis
     normal = partial(gaussian, KeyStream.fresh("odc/v1/dither").read)
     rep = decoded(*quantise(add_dither(projected, dither, normal)))
     bits = bits_of(uplink.schema, uplink.rows, projected, number_type="i1", dither=dither)

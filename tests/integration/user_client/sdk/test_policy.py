@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol.errors import UnreadableFileError
 from tests.harness.in_process import Consortium
-from user_client.custody.round_directory import RECEIPT_FILE
-from user_client.errors import PolicyError
+from user_client.custody.round_directory import PREPARED_FILE, RECEIPT_FILE
+from user_client.errors import NotPreparedError, PolicyError
 from user_client.sdk import Policy
 
 CATEGORIES: dict[str, Any] = {
@@ -77,9 +78,10 @@ def test_the_terms_that_would_pass_do_pass(consortium: Consortium) -> None:
 
 def test_a_column_that_never_leaves_is_no_part_of_terms_we_sign(consortium: Consortium) -> None:
     consortium.until_joined().publish()
-    Policy(never=("x1", "patient_id")).store(consortium.hospital.home)
-    with pytest.raises(PolicyError, match="the column x1 must never leave"):
-        consortium.hospital_round.accept()
+    for column in ("x1", "y"):  # the label is a column too
+        Policy(never=(column, "patient_id")).store(consortium.hospital.home)
+        with pytest.raises(PolicyError, match=f"the column {column} must never leave"):
+            consortium.hospital_round.accept()
 
 
 def test_attacks_that_could_not_be_tried_are_no_proof(
@@ -91,3 +93,40 @@ def test_attacks_that_could_not_be_tried_are_no_proof(
     undefended.hospital_round.prepare(undefended.table(1, **few_values()))
     with pytest.raises(PolicyError, match="closest vector could not be tried; independent components could"):
         undefended.hospital_round.contribute()
+
+
+def test_a_policy_that_came_later_than_the_uplink_asks_for_the_attacks(undefended: Consortium) -> None:
+    undefended.hospital_round.prepare(undefended.table(1, **few_values()))
+    Policy(max_exact_rows=0.5).store(undefended.hospital.home)
+    with pytest.raises(PolicyError, match="the attacks were not tried: run `odc prepare TABLE` again"):
+        undefended.hospital_round.contribute()
+
+
+def test_without_what_was_prepared_a_policy_allows_nothing(undefended: Consortium) -> None:
+    undefended.hospital_round.prepare(undefended.table(1, **few_values()))
+    Policy(never=("patient_id",)).store(undefended.hospital.home)
+    (undefended.directory_of(undefended.hospital) / PREPARED_FILE).write_text("{}")
+    with pytest.raises(NotPreparedError, match="cannot be read") as caught:
+        undefended.hospital_round.contribute()
+    assert "odc prepare" in caught.value.hint
+    assert not (undefended.directory_of(undefended.hospital) / RECEIPT_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "max_exact_rows = nan",
+        "max_exact_rows = 5",
+        "max_found_columns = -1",
+        "min_hidden_bits = -1",
+        'min_hidden_bits = "many"',
+        'never = "patient_id"',  # would be read as ten columns of one letter
+        "at_most = 1",
+        "never = [",
+    ],
+)
+def test_a_policy_that_means_nothing_is_refused(consortium: Consortium, content: str) -> None:
+    consortium.until_joined()
+    consortium.hospital.home.policy_path.write_text(content)
+    with pytest.raises(UnreadableFileError, match=r"policy\.toml"):
+        Policy.of(consortium.hospital.home)
