@@ -41,6 +41,9 @@ MAX_ARRAY_BYTES: Final = 2**40
 MAX_SCALE: Final = 2**120
 """A scale of 8-bit integers, 2^120: 128 times as much is still a float32."""
 
+MAX_DITHER: Final = 100
+"""Noise of this many standard deviations leaves nothing to learn."""
+
 MAX_MODEL_BYTES: Final = 2**31 - 1
 """A model: the largest size of one ONNX file, which an institution keeps in memory to predict."""
 

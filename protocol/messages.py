@@ -18,6 +18,7 @@ from protocol.limits import (
     MAX_CHAIN_CERTIFICATE_BYTES,
     MAX_CHAIN_CERTIFICATES,
     MAX_CHUNK_BYTES,
+    MAX_DITHER,
     MAX_EVIDENCE_FILES,
     MAX_ROWS,
     MIN_CHUNK_BYTES,
@@ -152,10 +153,10 @@ class PrivacyRecord(Message):
     clip: float | None = Field(default=None, gt=0)
     """Rows were shortened to this length before the noise was added."""
     drop_below: float | None = Field(default=None, gt=0, le=1)
-    """Rows of which the projection hides less than this share were left out. Their number is not stated."""
+    """Rows of which the projection drops less than this share were left out. Their number is not stated."""
     permute_rows: bool = False
     perturb_basis: float | None = Field(default=None, gt=0, lt=1)
-    dither: float | None = Field(default=None, gt=0, le=100)
+    dither: float | None = Field(default=None, gt=0, le=MAX_DITHER)
     """Noise was added to X_i F_i, as in the terms. Records without it have no such field on the wire."""
 
     @model_serializer(mode="wrap")

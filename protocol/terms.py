@@ -15,6 +15,7 @@ from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_seria
 from protocol.codec import Message
 from protocol.limits import (
     MAX_ANCHOR_MATRIX_BYTES,
+    MAX_DITHER,
     MAX_LATENT_DIM,
     MAX_MODEL_BYTES,
     MAX_PARTIES,
@@ -222,7 +223,7 @@ class Terms(Message):
     alignment: AlignmentTerms = AlignmentTerms()
     model: ModelTerms = MlpTerms()
     downlink: Literal["change-of-basis-and-model", "anchor-predictions"] = "change-of-basis-and-model"
-    dither: float = Field(default=0.0, ge=0, le=100)
+    dither: float = Field(default=0.0, ge=0, le=MAX_DITHER)
     """Noise that each institution adds to X_i F_i: its standard deviation along every direction is at least
     this times that of the projected rows."""
 

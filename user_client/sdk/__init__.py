@@ -26,6 +26,7 @@ from user_client.sdk.consortium import (
 )
 from user_client.sdk.desk import Attack
 from user_client.sdk.downlink import Predictions
+from user_client.sdk.drafting import DITHER, DraftedTerms, draft_terms
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
 from user_client.sdk.forgetting import Examined
@@ -53,7 +54,7 @@ from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.releases import Release, list_releases
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
-from user_client.sdk.terms import DITHER, CheckedTable, DraftedTerms, check_table, draft_terms
+from user_client.sdk.terms import CheckedTable, check_table
 from user_client.secret.signal import Signal
 
 __all__ = [

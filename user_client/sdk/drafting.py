@@ -1,0 +1,189 @@
+"""Draft terms from one table, for people to discuss and correct before the analyst publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast, get_args
+
+import tomli_w
+
+from protocol.errors import InputError
+from protocol.limits import MAX_DITHER
+from protocol.table_schema import Schema
+from protocol.terms import WELL_PREDICTED_ROWS
+from user_client.privacy.information import Information
+from user_client.sdk.privacy import bits_of
+from user_client.secret.basis import principal_axes
+from user_client.secret.expansion import Matrix64
+from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score
+from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
+from user_client.tables.draft import Encoding
+
+KEPT_BY_DRAFT: Final = 0.98
+"""R^2 of the drafting party's own score that as many leading axes as drafted keep."""
+LEAST_SIGNAL: Final = 0.6
+"""The threshold in drafted terms below which every institution is asked (docs/defaults.md)."""
+DraftedType = Literal["i1", "f2", "f4"]
+DITHER: Final = 0.5
+"""Of drafted terms (docs/privacy.md): a row then carries at most 1.16 bits for each latent dimension."""
+HOLD_OUT: Final = 0.2
+"""Share of its rows that drafted terms ask each institution to keep back."""
+WITHOUT_EVIDENCE: Final = 0.99
+"""Share of the rows' squares that the drafted latent dimension keeps where the label cannot tell."""
+
+
+@dataclass(frozen=True)
+class DraftedTerms:
+    """A file of terms, and what was measured to write it."""
+
+    content: dict[str, Any]
+    """What the analyst's operator reads from the file; checked when the terms are published."""
+    features: int
+    """Encoded features of a row."""
+    latent_dim: int
+    signal: Signal | None
+    """How much of the table's own score lies along its leading axes; None if the table cannot tell."""
+    information: Information | None
+    """How many bits a row holds, and how many of them can leave."""
+    remarks: list[str]
+    """What a person should look at, one sentence each."""
+
+    def to_toml(self) -> str:
+        """Return the file for people to edit."""
+        return tomli_w.dumps(self.content)
+
+
+def draft_terms(
+    data: Any,
+    *,
+    label: str,
+    parties: Sequence[str],
+    title: str,
+    latent_dim: int | None = None,
+    rep_dtype: str = "i1",
+    dither: float = DITHER,
+    encoding: str = "ranks",
+    exclude: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    classes: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    nri: bool = False,
+) -> DraftedTerms:
+    """Draft terms from one table, whose columns, quantiles, levels and shares become the schema.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or data frame
+        Our own table, or a public one of the same columns.
+    label : str
+        The column to predict.
+    parties : sequence of str
+        The institutions, the lead first.
+    latent_dim : int, optional
+        How many numbers a row becomes. Unless it is given, as few as keep `KEPT_BY_DRAFT` of what the
+        table's rows say about the label.
+    rep_dtype : {"i1", "f2", "f4"}
+        Number type of the representations. Digits that no model needs help those who attack them, so 64-bit
+        floats are not drafted.
+    dither : float
+        Noise on the projected rows, in their own standard deviations; 0 for none.
+    encoding : {"ranks", "ranges", "plain"}
+        How numbers and categories become features: see `tables.draft.draft_schema`.
+    exclude, categories : sequence of str
+        Columns to leave out, and columns of numbers that are names of categories.
+    classes : sequence of str
+        Classes of the label that only other institutions have.
+    missing : sequence of str
+        Further texts that stand for an empty field, for example -999.
+    nri : bool
+        Whether every institution erases its basis (docs/nri.md).
+
+    Raises
+    ------
+    InputError, TableError
+        If an argument is not one of its values, or a column of the table cannot be a feature.
+    """
+    for name, value, allowed in (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType)):
+        if value not in get_args(allowed):
+            raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
+    if not 0 <= dither <= MAX_DITHER:
+        raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {dither:g}")
+    rows = table_from(data)
+    drafted = draft_schema(
+        rows,
+        label,
+        exclude,
+        encoding=cast("Encoding", encoding),
+        categories=categories,
+        classes=classes,
+        missing=missing,
+    )
+    schema = Schema.model_validate(drafted.content, strict=False)
+    features = schema.width
+    if latent_dim is not None and not 1 <= latent_dim <= features:
+        raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
+    labelled = with_labels(rows, schema)
+    encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
+    score, (singular_values, axes) = own_score(encoded, labels), principal_axes(encoded)
+    latent_dim = latent_dim or _fewest_dimensions(score, axes, singular_values)
+    axes = axes[:, :latent_dim]
+    signal = score.along(axes) if score else None
+    bits = bits_of(schema, encoded, encoded @ axes, number_type=rep_dtype, dither=dither)
+    remarks = [*drafted.remarks, *_remarks_on_dimension(signal, latent_dim, features, len(encoded))]
+    content = {
+        "terms_schema": 2,
+        "title": title,
+        "purpose": "",
+        "parties": list(parties),
+        "lead": parties[0],
+        "latent_dim": latent_dim,
+        "rep_dtype": rep_dtype,
+        "dither": dither,
+        "least_signal": LEAST_SIGNAL,
+        "hold_out": HOLD_OUT,
+        "returns_scores": True,
+        **(_nri_terms(features) if nri else {"anchor": {"kind": "haar", "rows": features}}),
+        "alignment": {"method": "isotropic"},
+        "model": {"kind": "averaged"},
+        "table_schema": drafted.content,
+    }
+    return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
+
+
+def _fewest_dimensions(score: OwnScore | None, axes: Matrix64, singular_values: Matrix64) -> int:
+    """Return how many leading axes keep the own score, or the squares where the label cannot tell."""
+    if score is None:
+        return dimensions_of_variance(singular_values, WITHOUT_EVIDENCE)
+    return score.dimensions(axes, KEPT_BY_DRAFT)
+
+
+def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int, rows: int) -> Iterator[str]:
+    if signal is None:
+        yield (
+            f"latent_dim {latent_dim}: this table cannot tell how many dimensions the label needs, because it"
+            " has too few rows of two classes or they say too little; ask a member with more to draft"
+        )
+    elif signal.kept < LEAST_SIGNAL:
+        yield (
+            f"latent_dim {latent_dim}: so many leading axes keep only {signal.kept:.2f} of this table's own"
+            f" score (R squared); without --latent-dim, the draft takes as many as keep {KEPT_BY_DRAFT:g}"
+        )
+    if latent_dim == features:
+        yield (
+            f"latent_dim {latent_dim}: as many as there are features, so nothing of a row is projected away;"
+            " a smaller one sends fewer bits of a row and may cost accuracy"
+        )
+    if rows < latent_dim:
+        yield (
+            f"latent_dim {latent_dim}: more than the {rows} rows of this table; an institution with so few"
+            " rows adds directions that mean nothing"
+        )
+
+
+def _nri_terms(features: int) -> dict[str, Any]:
+    """Return the terms that differ in the NRI-DC mode (docs/nri.md)."""
+    return {
+        "downlink": "anchor-predictions",
+        "anchor": {"kind": "gaussian", "rows": WELL_PREDICTED_ROWS * features},
+    }
