@@ -61,6 +61,7 @@ SECRETS: Final = (
     "collaborations/*/release.json",
 )
 """Every file that contains a secret. `Home.write_secret` writes no other, so this list is complete."""
+_ID: Final = re.compile("[0-9a-f]{32}")
 
 
 @contextmanager
@@ -182,9 +183,14 @@ class Home:
 
         The id comes from a person or from the analyst, and must not lead outside the state directory.
         """
-        if not re.fullmatch("[0-9a-f]{32}", collaboration_id):
+        if not _ID.fullmatch(collaboration_id):
             raise InputError("a collaboration's id is 32 hexadecimal digits; `odc status` shows it")
         return self.path / "collaborations" / collaboration_id
+
+    def collaborations_with(self, file: str) -> list[str]:
+        """Return the ids of the rounds that hold a file. A directory of another name is somebody's copy."""
+        ids = {path.parent.name for path in (self.path / "collaborations").glob(f"*/{file}")}
+        return sorted(name for name in ids if _ID.fullmatch(name))
 
     def make_key(self) -> ec.EllipticCurvePrivateKey:
         """Return the identity key; generate it if there is none. It is never replaced."""

@@ -120,8 +120,10 @@ class Treated:
 
     rows: Matrix64
     """The rows that are projected, in the order in which they leave."""
+    projected: Matrix64
+    """Their projection."""
     rep: Matrix64
-    """Their projection with its dither, before it is rounded."""
+    """The projection with its dither, before it is rounded."""
     labels: Labels
     secret_basis: Matrix64
     axes: Matrix64
@@ -131,6 +133,8 @@ class Treated:
     """How much of the own score of these rows lies along the leading axes; None if they cannot tell."""
     original: Matrix64
     """The same rows before the noise, in the same order."""
+    chosen: NDArray[np.int64]
+    """Their numbers among all rows, from 0 on, in the same order."""
 
 
 def with_noise(rows: Matrix64, options: PrivacyOptions) -> Matrix64:
@@ -196,9 +200,19 @@ def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptio
         raise error
     if options.permute_rows:
         chosen = chosen[permutation(_secret("row-order"), len(chosen))]
-    projected = with_dither(noisy[chosen] @ basis, options)
+    leaving = noisy[chosen]
+    projected = leaving @ basis
     return Treated(
-        noisy[chosen], projected, labels[chosen], basis, axes, singular_values, signal, rows[chosen]
+        rows=leaving,
+        projected=projected,
+        rep=with_dither(projected, options),
+        labels=labels[chosen],
+        secret_basis=basis,
+        axes=axes,
+        singular_values=singular_values,
+        signal=signal,
+        original=rows[chosen],
+        chosen=chosen,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ from protocol.messages import Receipt, UplinkManifest
 from protocol.terms import Terms
 from user_client.custody.home import Home
 from user_client.custody.keystream import KeyStream
-from user_client.custody.round_directory import PREPARED_FILE, RELEASE_FILE, RoundDirectory
+from user_client.custody.round_directory import PREPARED_FILE, RECEIPT_FILE, RELEASE_FILE, RoundDirectory
+from user_client.tables.fields import as_text
 
 Fingerprints = NDArray[np.uint64]
 KEY_BYTES: Final = 32
@@ -65,7 +67,7 @@ class Overlap:
 
 def list_releases(home: Home) -> Iterator[Release]:
     """Yield what was sent, the oldest round first."""
-    found = [_release(directory) for directory in _rounds(home) if directory.holds(Receipt)]
+    found = [_release(directory) for directory in _received(home)]
     yield from sorted(found, key=lambda release: release.received_at)
 
 
@@ -76,10 +78,8 @@ def overlaps(home: Home, table: pa.Table, *, apart_from: str) -> list[Overlap]:
     not known again.
     """
     found = []
-    for directory in _rounds(home):
-        if directory.collaboration_id == apart_from or not directory.holds(Receipt):
-            continue
-        if directory.holds(RELEASE_FILE):
+    for directory in _received(home):
+        if directory.collaboration_id != apart_from and directory.holds(RELEASE_FILE):
             stored = json.loads(directory.read_secret(RELEASE_FILE))
             here = _fingerprints(table, bytes.fromhex(stored["key"]))
             if count := int(np.isin(here, np.array(stored["fingerprints"], np.uint64)).sum()):
@@ -95,10 +95,10 @@ def record_rows(directory: RoundDirectory, table: pa.Table, leaving: NDArray[np.
     directory.write_secret(RELEASE_FILE, json.dumps(content).encode())
 
 
-def _rounds(home: Home) -> Iterator[RoundDirectory]:
-    for path in sorted((home.path / "collaborations").glob("*")):
-        if path.is_dir():
-            yield RoundDirectory(home, path.name)
+def _received(home: Home) -> Iterator[RoundDirectory]:
+    """Yield the rounds of which the analyst has our uplink."""
+    for collaboration_id in home.collaborations_with(RECEIPT_FILE):
+        yield RoundDirectory(home, collaboration_id)
 
 
 def _release(directory: RoundDirectory) -> Release:
@@ -118,9 +118,15 @@ def _release(directory: RoundDirectory) -> Release:
 
 
 def _fingerprints(table: pa.Table, key: bytes) -> Fingerprints:
-    """Return a number for each row: a keyed digest of its fields, in the order of the columns' names."""
-    names = sorted(table.column_names)
-    fields = [pc.utf8_trim_whitespace(pc.cast(table[name], pa.string())) for name in names]
+    """Return a number for each row: a keyed digest of its fields, in the order of the columns' names.
+
+    A column of something other than numbers, times and text cannot be in terms, and tells no row here.
+    """
+    names, fields = [], []
+    for place in np.argsort(table.column_names, kind="stable").tolist():
+        with suppress(pa.ArrowException):
+            fields.append(as_text(table.column(place)))
+            names.append(table.column_names[place])
     whole = pc.binary_join_element_wise(*fields, "\x1f", null_handling="replace", null_replacement="")
     header = "\x1f".join(names)
     digests = (

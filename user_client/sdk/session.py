@@ -17,6 +17,7 @@ from protocol.operations import LIST_COLLABORATIONS, Status
 from protocol.version import negotiate
 from runtime.files import write_whole
 from user_client.custody.home import Home, Membership
+from user_client.custody.round_directory import TERMS_FILE
 from user_client.errors import ChoiceNeededError, NotPreparedError
 from user_client.transport import ATTEMPTS, AnalystConnection, Traffic
 
@@ -155,8 +156,7 @@ class Session:
         Collaborations whose terms are in the state directory come first, so that most commands do not
         have to ask the analyst.
         """
-        directory = self.home.path / "collaborations"
-        known = sorted(path.parent.name for path in directory.glob("*/terms.odc"))
+        known = self.home.collaborations_with(TERMS_FILE)
         rows = [] if len(known) == 1 else self.collaborations()
         if not known:
             known = [row["collaboration_id"] for row in rows]

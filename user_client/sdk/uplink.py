@@ -79,13 +79,27 @@ def prepare(
         earlier = prepared_before(directory)
         if earlier is not None and not _is_the_same(earlier, source, options):
             earlier = None
-        if earlier is not None and _measures(earlier, threshold, attack_it) and _is_whole(directory):
+        if (
+            earlier is not None
+            and _measures(earlier, threshold, attack_it=attack_it)
+            and _is_whole(directory)
+        ):
             return earlier
         if _was_received(session, directory):
             if earlier is None:
                 raise DifferentUplinkError(session.membership.party)
             return earlier
-        return _prepare_anew(session, directory, terms, data, source, options, threshold, attack_it)
+        return _prepare_anew(
+            session,
+            directory,
+            terms,
+            data,
+            options,
+            source=source,
+            threshold=threshold,
+            policy=policy,
+            attack_it=attack_it,
+        )
 
 
 def _prepare_anew(
@@ -93,9 +107,11 @@ def _prepare_anew(
     directory: RoundDirectory,
     terms: Terms,
     data: Any,
-    source: str,
     options: PrivacyOptions,
+    *,
+    source: str,
     threshold: float | None,
+    policy: Policy | None,
     attack_it: bool,
 ) -> Prepared:
     table = table_from(data)
@@ -125,12 +141,15 @@ def _prepare_anew(
         overlaps=tuple(overlaps(directory.home, table, apart_from=directory.collaboration_id)),
     )
     if len(treated.rows):
-        prepared = _held_to_policy(directory, terms, table, treated, arrays, prepared, attack_it=attack_it)
+        exposed = _exposed(terms, table, treated, arrays)
+        if attack_it:
+            prepared = replace(prepared, attacks=attack(exposed))
+        prepared = replace(prepared, would_pass=_would_pass(policy, exposed, prepared))
     # the summary is written last: without it, the other files count as unfinished
     directory.remove(PREPARED_FILE, MANIFEST_FILE)
     store_hold_out(directory, kept)
     store_local_model(directory, alone)
-    record_rows(directory, table, kept.leaving(np.arange(len(rows))))
+    record_rows(directory, table, kept.leaving(np.arange(len(rows)))[treated.chosen])
     directory.write(PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
     directory.write_secret(BASIS_FILE, _npy(basis))
     directory.write(UplinkManifest, session.sign(manifest))
@@ -159,19 +178,12 @@ def _on_the_wire(
     return [(specify(name, array, dtype, DEFAULT_CHUNK_BYTES), array) for name, array, dtype in converted]
 
 
-def _held_to_policy(
-    directory: RoundDirectory,
-    terms: Terms,
-    table: pa.Table,
-    treated: Treated,
-    arrays: list[tuple[ArraySpec, AnyArray]],
-    prepared: Prepared,
-    *,
-    attack_it: bool,
-) -> Prepared:
-    """Attack the uplink if asked to; if our policy does not allow it, look for terms that it would allow."""
+def _exposed(
+    terms: Terms, table: pa.Table, treated: Treated, arrays: list[tuple[ArraySpec, AnyArray]]
+) -> Exposed:
+    """Return the uplink as its attackers see it, with the rows in it."""
     values = {spec.name: array for spec, array in arrays}
-    exposed = Exposed(
+    return Exposed(
         table,
         terms.table_schema,
         treated.original,
@@ -179,13 +191,14 @@ def _held_to_policy(
         treated.secret_basis,
         treated.labels.astype(np.int64),
     )
-    if attack_it:
-        prepared = replace(prepared, attacks=attack(exposed))
-    policy = Policy.of(directory.home)
-    if policy is None or not any(policy.violations(terms.table_schema, prepared)):
-        return prepared
+
+
+def _would_pass(policy: Policy | None, exposed: Exposed, prepared: Prepared) -> str | None:
+    """Return terms that our policy would allow, if it does not allow what was prepared."""
+    if policy is None or not any(policy.violations(exposed.schema, prepared)):
+        return None
     dithers = [dither for dither in DITHERS if dither > (prepared.privacy.dither or 0)]
-    return replace(prepared, would_pass=policy.terms_that_pass(exposed, prepared, dithers))
+    return policy.terms_that_pass(exposed, prepared, dithers)
 
 
 def _summary(
@@ -215,13 +228,13 @@ def _summary(
             PreparedArray(spec.name, spec.dtype, spec.shape, spec.payload_bytes) for spec in manifest.arrays
         ),
         hidden_share=reduction_risk(rows, basis),
-        collusion_error=(reduction_risk(treated.original, basis, rep=treated.rep) if noisy else None),
+        collusion_error=reduction_risk(treated.original, basis, rep=treated.rep) if noisy else None,
         threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
         signal=treated.signal,
         information=bits_of(
             terms.table_schema,
             treated.original,
-            rows @ basis,
+            treated.projected,
             number_type=terms.rep_dtype,
             dither=manifest.privacy.dither or 0,
         ),
@@ -290,8 +303,12 @@ def _check_signal(directory: RoundDirectory) -> None:
 def _check_policy(directory: RoundDirectory) -> None:
     """Raise `PolicyError` if our policy does not allow what was prepared."""
     policy, prepared = Policy.of(directory.home), prepared_before(directory)
-    if policy is None or prepared is None:
+    if policy is None:
         return
+    if prepared is None:  # what was found is lost, or stored by another version
+        error = NotPreparedError("our policy needs what `odc prepare` has found, and that cannot be read")
+        error.hint = "run `odc prepare TABLE` again"
+        raise error
     if found := list(policy.violations(accepted_terms(directory).table_schema, prepared)):
         raise PolicyError(found, prepared.would_pass)
 
@@ -337,7 +354,7 @@ def _is_the_same(earlier: Prepared, source: str, options: PrivacyOptions) -> boo
     return bool(source) and (earlier.source, earlier.options) == (source, options)
 
 
-def _measures(earlier: Prepared, threshold: float | None, attack_it: bool) -> bool:
+def _measures(earlier: Prepared, threshold: float | None, *, attack_it: bool) -> bool:
     """Return whether what is asked for was measured already.
 
     It cannot be measured later: neither the noise nor the noisy rows are stored.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,37 @@ def test_rows_that_were_sent_are_known_again_in_any_order_of_rows_and_columns(co
     assert found.rows == 20
     assert overlaps(home, other, apart_from="") == []
     assert overlaps(home, table.append_column("more", table["y"]), apart_from="") == []
+
+
+def test_rows_that_were_left_out_were_not_sent(consortium: Consortium) -> None:
+    consortium.until_anchored(latent_dim=2)
+    path = consortium.table(1)
+    sent = consortium.hospital_round.prepare(path, PrivacyOptions(drop_below=0.02)).rows
+    assert 0 < sent < 40
+    consortium.hospital_round.contribute()
+    (found,) = overlaps(consortium.hospital.home, read_table(Path(path)), apart_from="")
+    assert found.rows == sent
+
+
+def test_columns_that_are_no_text_tell_no_row(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    table = read_table(Path(consortium.table(1)))
+    odd = {"visits": pa.array([[1, 2]] * 40), "scan": pa.array([b"\xff"] * 40, pa.binary())}
+    for name, values in odd.items():
+        table = table.append_column(name, values)
+    consortium.hospital_round.prepare(table)
+    consortium.hospital_round.contribute()
+    (found,) = overlaps(consortium.hospital.home, table, apart_from="")
+    assert found.rows == 40
+
+
+def test_a_copy_of_a_round_somebody_made_is_no_round(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    consortium.hospital_round.prepare(consortium.table(1))
+    consortium.hospital_round.contribute()
+    directory = consortium.directory_of(consortium.hospital)
+    shutil.copytree(directory, directory.with_name(f"{directory.name} (copy)"))
+    assert len(list(list_releases(consortium.hospital.home))) == 1
 
 
 def test_what_is_kept_of_the_rows_does_not_tell_them(consortium: Consortium) -> None:
