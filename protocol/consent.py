@@ -42,7 +42,8 @@ _SHARED: Final = {
         " representation. The analyst and one member together know the secret basis. With it they can rebuild"
         " values of your rows, and whole rows where columns have few values. The analyst alone can recover"
         " some columns, recognise rows that it knows from elsewhere, and find the same person at two"
-        " institutions. `odc prepare` tries this on your rows. Treat the projections as personal data."
+        " institutions. `odc prepare` can try some of this on your rows. Treat the projections as personal"
+        " data."
     ),
 }
 _OUTSIDE: Final = {"refuse": "is refused", "clip": "is moved to the nearer end"}

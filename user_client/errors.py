@@ -13,7 +13,7 @@
     InputError
      +- ChoiceNeededError
      +- ConfirmationNeededError
-     +- SignalLossError            the projection loses too much of the label
+     +- SignalLossError            the leading axes hold too little of the own score
      +- PolicyError                our own policy does not allow it
      +- NothingKeptBackError       no rows to evaluate on
      +- PassphraseError

@@ -50,7 +50,7 @@ SHARED_IN_2 = (
     " representation. The analyst and one member together know the secret basis. With it they can rebuild"
     " values of your rows, and whole rows where columns have few values. The analyst alone can recover some"
     " columns, recognise rows that it knows from elsewhere, and find the same person at two institutions."
-    " `odc prepare` tries this on your rows. Treat the projections as personal data."
+    " `odc prepare` can try some of this on your rows. Treat the projections as personal data."
 )
 SHOWN_IN_2 = SHOWN.replace("version 2", "version 3").replace(SHARED, SHARED_IN_2)
 TERMS_2_TEXT = (

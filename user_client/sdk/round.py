@@ -223,7 +223,7 @@ class Round:
         Parameters
         ----------
         accept_signal_loss : bool
-            Send even if the projection loses more of what the rows say about the label than the terms allow.
+            Send even if the leading axes hold less of our own score than the terms ask for.
 
         Raises
         ------
