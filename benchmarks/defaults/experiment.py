@@ -19,8 +19,8 @@ from analyst_server.training.models import Model, fit
 from benchmarks.data import Labels, Matrix
 from benchmarks.defaults import rivals
 from benchmarks.defaults.collaboration import Agreed, Encoded, Round, one_span
-from benchmarks.defaults.tables import LABEL, Source, bundled, real
-from protocol.table_schema import LevelsColumn, Schema
+from benchmarks.defaults.tables import LABEL, Source, bundled, for_all_members, real
+from protocol.table_schema import Schema
 from protocol.terms import ModelTerms
 from user_client.custody.keystream import KeyStream
 from user_client.sdk import Signal, draft_terms
@@ -97,7 +97,7 @@ def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcom
     parties = sorted(parties, key=lambda party: -party.table.num_rows)  # the largest leads
     names = sorted(set(source.table[LABEL].to_pylist()))
     drafted = draft_terms(parties[0].table, label=LABEL, parties=["a"], title="benchmark", classes=names)
-    schema = _with_all_levels(Schema.model_validate(drafted.content["table_schema"], strict=False), source)
+    schema = for_all_members(Schema.model_validate(drafted.content["table_schema"], strict=False), source)
     encoded = [_encode(party, schema) for party in parties]
     terms: Any = TypeAdapter(ModelTerms).validate_python(drafted.content["model"])
     classes = len(schema.label_column.classes)
@@ -180,19 +180,6 @@ def _set_aside(source: Source, rows: Labels, rng: np.random.Generator) -> Party:
     )
     sent = rows[~np.isin(rows, kept)]
     return Party(source.table.take(pa.array(sent)), source.table.take(pa.array(kept)))
-
-
-def _with_all_levels(schema: Schema, source: Source) -> Schema:
-    """Add the levels that only other members have, as they would say after `odc terms check`."""
-    columns = []
-    for column in schema.columns:
-        if isinstance(column, LevelsColumn):
-            texts = {str(text).strip() for text in source.table[column.name].to_pylist()}
-            more = sorted(texts - set(column.levels) - set(schema.missing))
-            levels, shares = (*column.levels, *more), (*column.shares, *[0.0] * len(more))
-            column = column.model_copy(update={"levels": levels, "shares": shares})
-        columns.append(column)
-    return schema.model_copy(update={"columns": tuple(columns)})
 
 
 def _encode(party: Party, schema: Schema) -> Encoded:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks import data
 from benchmarks.data import Labels
+from protocol.table_schema import CategoricalColumn, LevelsColumn, NumericColumn, Schema
 
 LABEL: Final = "label"
 MOST_ROWS: Final = 6000
@@ -149,3 +150,28 @@ def _source(
     table = pa.table({**columns, LABEL: [row[label] for row in rows]})
     sites = None if site is None else np.unique([row[site] for row in rows], return_inverse=True)[1]
     return Source(name, table, sites)
+
+
+def for_all_members(schema: Schema, source: Source) -> Schema:
+    """Return a schema drafted by one member with the levels and ranges of every member's rows.
+
+    So the members would correct it, after `odc terms check`.
+    """
+    return schema.model_copy(
+        update={"columns": tuple(_widened(column, schema, source) for column in schema.columns)}
+    )
+
+
+def _widened(column: Any, schema: Schema, source: Source) -> Any:
+    fields = source.table[column.name].drop_null().to_pylist()
+    texts = {str(field).strip() for field in fields} - set(schema.missing)
+    if isinstance(column, NumericColumn):
+        numbers = [float(text) for text in texts]
+        return column.model_copy(update={"low": min(numbers), "high": max(numbers)})
+    if not isinstance(column, CategoricalColumn | LevelsColumn):
+        return column
+    more = sorted(texts - set(column.levels))
+    update: dict[str, Any] = {"levels": (*column.levels, *more)}
+    if isinstance(column, LevelsColumn):
+        update["shares"] = (*column.shares, *[0.0] * len(more))
+    return column.model_copy(update=update)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from benchmarks.data import Labels, Matrix
-from benchmarks.uplink.dither import Dither, Kind
 from benchmarks.uplink.held import Uplink
 from benchmarks.uplink.linking import find_duplicates, locate
 from benchmarks.uplink.matching import match_population, reidentified
 from benchmarks.uplink.membership import likelihood_ratios
-from user_client.secret.expansion import haar
+from user_client.privacy.noise import add_dither
+from user_client.secret.expansion import gaussian, haar
 
 FEATURES, LATENT, ROWS = 8, 6, 60
 
@@ -24,28 +26,13 @@ def population(count: int, rng: np.random.Generator) -> tuple[Matrix, Labels]:
     return rows, labels
 
 
-def sent(rows: Matrix, labels: Labels, anchor: Matrix, dither: Dither, rng: np.random.Generator) -> Uplink:
+def sent(
+    rows: Matrix, labels: Labels, anchor: Matrix, rng: np.random.Generator, dither: float = 0.0
+) -> Uplink:
     axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :LATENT]
     basis = axes @ haar(rng.bytes, LATENT)
-    return Uplink(dither.added_to(rows @ basis, rng), anchor @ basis, labels, dither)
-
-
-@pytest.mark.parametrize("kind", ["isotropic", "shaped"])
-def test_both_kinds_of_noise_have_the_covariance_they_state(kind: Kind) -> None:
-    rng = np.random.default_rng(0)
-    rep = rng.standard_normal((200_000, 3)) * [3.0, 1.0, 0.2]
-    noise = Dither(kind, 0.5).added_to(rep, rng) - rep
-    stated = Dither(kind, 0.5).covariance(rep)
-    assert np.allclose(np.cov(noise.T), stated, atol=0.01 * np.trace(stated))
-    if kind == "shaped":
-        assert np.allclose(np.diag(stated), 0.25 * rep.var(axis=0, ddof=1))
-    else:
-        assert np.allclose(stated, np.eye(3) * stated[0, 0])
-
-
-def test_noise_of_strength_zero_changes_nothing() -> None:
-    rep = np.random.default_rng(0).standard_normal((10, 3))
-    assert (Dither().added_to(rep, np.random.default_rng(1)) == rep).all()
+    rep = add_dither(rows @ basis, dither, partial(gaussian, rng.bytes))
+    return Uplink(rep, anchor @ basis, labels, dither)
 
 
 @pytest.mark.parametrize(("strength", "least", "most"), [(0.0, 0.8, 1.0), (3.0, 0.0, 0.1)])
@@ -54,10 +41,9 @@ def test_a_population_reveals_the_rotation_unless_noise_drowns_it(
 ) -> None:
     rng = np.random.default_rng(0)
     anchor = haar(rng.bytes, FEATURES)
-    dither = Dither("isotropic", strength)
     rows, labels = population(2 * ROWS, rng)
     parts = np.array_split(np.arange(len(rows)), 2)
-    uplinks = [sent(rows[part], labels[part], anchor, dither, rng) for part in parts]
+    uplinks = [sent(rows[part], labels[part], anchor, rng, strength) for part in parts]
     public, public_labels = population(400, rng)
     rotation = match_population(uplinks, public, public_labels, rng=rng)
     assert least <= reidentified(uplinks, [rows[part] for part in parts], public, rotation) <= most
@@ -66,7 +52,7 @@ def test_a_population_reveals_the_rotation_unless_noise_drowns_it(
 def test_known_rows_are_found_in_any_order() -> None:
     rng = np.random.default_rng(0)
     rows, labels = population(ROWS, rng)
-    uplink = sent(rows, labels, haar(rng.bytes, FEATURES), Dither(), rng)
+    uplink = sent(rows, labels, haar(rng.bytes, FEATURES), rng)
     chosen = rng.permutation(ROWS)[:6]
     assert locate(rows[chosen], labels[chosen], uplink).tolist() == chosen.tolist()
 
@@ -76,8 +62,8 @@ def test_one_patient_of_two_hospitals_is_found() -> None:
     anchor = haar(rng.bytes, FEATURES)
     rows, labels = population(2 * ROWS, rng)
     ours, theirs = rows[:ROWS], np.vstack([rows[ROWS:], rows[:20]])
-    first = sent(ours, labels[:ROWS], anchor, Dither(), rng)
-    second = sent(theirs, np.concatenate([labels[ROWS:], labels[:20]]), anchor, Dither(), rng)
+    first = sent(ours, labels[:ROWS], anchor, rng)
+    second = sent(theirs, np.concatenate([labels[ROWS:], labels[:20]]), anchor, rng)
     assert np.mean(find_duplicates(first, second)[:20] == ROWS + np.arange(20)) >= 0.9
 
 

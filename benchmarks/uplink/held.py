@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data import Labels, Matrix
-from benchmarks.uplink.dither import Dither
 from benchmarks.uplink.tables import Member, decoded
+from user_client.privacy.noise import add_dither
+from user_client.secret.expansion import gaussian
 
 Indices = NDArray[np.intp]
 
@@ -23,24 +25,25 @@ class Uplink:
     rep : (n, l) ndarray
     anchor_rep : (m, l) ndarray
     labels : (n,) ndarray of int
-    dither : Dither
-        As the manifest states it.
+    dither : float
+        As the manifest states it: the noise has so many times the standard deviations of the rows.
     """
 
     rep: Matrix
     anchor_rep: Matrix
     labels: Labels
-    dither: Dither = field(default_factory=Dither)
+    dither: float = 0.0
 
     @property
     def noise(self) -> Matrix:
-        """The covariance of the noise in ``rep``, (l, l), as the analyst computes it."""
-        return self.dither.share_of(self.rep)
+        """The second moments of the noise in ``rep``, (l, l), as the analyst computes them."""
+        share = self.dither**2 / (1 + self.dither**2)
+        return np.asarray(share * self.rep.T @ self.rep / len(self.rep))
 
 
-def uplink_of(member: Member, dither: Dither, rep_dtype: str, rng: np.random.Generator) -> Uplink:
+def uplink_of(member: Member, dither: float, rep_dtype: str, rng: np.random.Generator) -> Uplink:
     """Return what the analyst gets of a member whose rows were not rounded yet, with noise."""
-    rep = dither.added_to(member.rep, rng)
+    rep = add_dither(member.rep, dither, partial(gaussian, rng.bytes))
     return Uplink(decoded(rep, rep_dtype), decoded(member.anchor_rep, rep_dtype), member.labels, dither)
 
 

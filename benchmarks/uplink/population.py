@@ -12,7 +12,6 @@ import numpy as np
 from benchmarks.data import Matrix
 from benchmarks.report import Report
 from benchmarks.uplink import blind, lattice
-from benchmarks.uplink.dither import Dither
 from benchmarks.uplink.held import Uplink, uplink_of
 from benchmarks.uplink.linking import find_duplicates, locate
 from benchmarks.uplink.matching import match_population, reidentified
@@ -79,8 +78,7 @@ def run(job: Job, *, folder: Path | None) -> dict[str, Any]:
     )
     found = make()
     members, others = found.members[: population.parties], found.members[population.parties :]
-    dither = Dither("shaped", sent.dither)
-    uplinks = [Uplink(one.rep, one.anchor_rep, one.labels, dither) for one in members]
+    uplinks = [Uplink(one.rep, one.anchor_rep, one.labels, sent.dither) for one in members]
     public = np.vstack([one.rows for one in others])
     public_labels = np.concatenate([one.labels for one in others])
     classes, rng = len(found.schema.label_column.classes), np.random.default_rng(job.seed)
@@ -126,11 +124,10 @@ def _duplicates(found: Cohort, sent: Sent, rng: np.random.Generator) -> float:
     first, second = found.members[:2]
     count = min(PLANTED, len(first.rows) // 2, len(second.rows) // 2)
     shared = first.rows[:count]
-    dither = Dither("shaped", sent.dither)
 
     def again(rows: Matrix, like: Any) -> Uplink:
         bare = replace(like, rep=rows @ like.basis, labels=np.zeros(len(rows), dtype=np.int64))
-        return uplink_of(bare, dither, sent.rep_dtype, rng)
+        return uplink_of(bare, sent.dither, sent.rep_dtype, rng)
 
     theirs = np.vstack([shared, second.rows[count:]])
     paired = find_duplicates(again(first.rows, first), again(theirs, second))

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.data import Labels, Matrix
-from benchmarks.defaults.tables import LABEL, Source, bundled, real
+from benchmarks.defaults.tables import LABEL, Source, bundled, for_all_members, real
 from protocol.arrays import dequantise, quantise
-from protocol.table_schema import LevelsColumn, NumericColumn, Schema
+from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.noise import add_dither
 from user_client.sdk import draft_terms
@@ -166,31 +166,7 @@ def _schema(first: pa.Table, source: Source, encoding: Encoding, classes: list[s
     if encoding == "old":
         content = draft_schema(first, LABEL, encoding="plain", classes=classes).content
     schema = Schema.model_validate(content, strict=False)
-    columns = [_for_all_members(column, source) for column in schema.columns]
-    return schema.model_copy(update={"columns": tuple(columns)}), terms.latent_dim
-
-
-def _for_all_members(column: Any, source: Source) -> Any:
-    """Return a column of the schema with the levels, or the range, that it has at any member."""
-    texts = {str(text).strip() for text in source.table[column.name].to_pylist()}
-    if isinstance(column, NumericColumn):
-        numbers = [float(text) for text in texts if _is_number(text)]
-        return column.model_copy(update={"low": min(numbers), "high": max(numbers)})
-    if not hasattr(column, "levels"):
-        return column
-    known = {*column.levels, "", "?", "NA", "N/A", "NaN", "nan", "null", "None"}
-    more = sorted(texts - known)
-    update: dict[str, Any] = {"levels": (*column.levels, *more)}
-    if isinstance(column, LevelsColumn):
-        update["shares"] = (*column.shares, *[0.0] * len(more))
-    return column.model_copy(update=update)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
+    return for_all_members(schema, source), terms.latent_dim
 
 
 def _member(
