@@ -8,18 +8,9 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.harness.tree import PACKAGES, REPOSITORY
+
 TESTS = REPOSITORY / "tests"
-PACKAGES = (
-    "protocol",
-    "metering",
-    "runtime",
-    "analyst_server",
-    "user_client",
-    "odc_demo",
-    "benchmarks",
-    "tests",
-)
 MAX_LINES = 450
 """A longer file has a second subject, which deserves a file and a name of its own."""
 SHARED = ("tests.harness", "tests.vectors")
