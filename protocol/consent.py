@@ -124,6 +124,7 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
             f"The analyst sends back: one model for all institutions ({terms.model.kind}), and for this"
             " institution alone the change-of-basis matrix that it needs to use the model."
         )
+        yield from _model_privacy(terms)
         yield (
             "Who sees what: the analyst sees everything that this institution sends. Other institutions see"
             " the model, and how many rows each institution sent."
@@ -136,6 +137,7 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
         " sends neither the model nor a change-of-basis matrix. From these predictions this institution"
         " trains a model of its own."
     )
+    yield from _model_privacy(terms)
     yield (
         "Precautions (NRI-DC): this institution sends its rows in random order, and computes the basis from"
         " perturbed rows. It erases the basis right after the analyst's receipt, and the anchor once its own"
@@ -145,6 +147,16 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
         "Who sees what: the analyst sees everything that this institution sends. Other institutions see how"
         " many rows each institution sent."
     )
+
+
+def _model_privacy(terms: Terms) -> Iterator[str]:
+    if terms.model_privacy is not None:
+        epsilon, delta = _number(terms.model_privacy.epsilon), _number(terms.model_privacy.delta)
+        yield (
+            f"The model is trained with noise: it is differentially private with epsilon {epsilon} and delta"
+            f" {delta}. This bounds what anybody can learn from the model about any one row and its label. It"
+            " does not protect the row from the analyst, and does not cover the alignment."
+        )
 
 
 def _warnings(terms: Terms) -> Iterator[str]:

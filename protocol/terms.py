@@ -116,13 +116,15 @@ class AlignmentTerms(Message):
 
 
 # The models. `carries_rows` says whether a fitted model has training rows inside it. Whoever gets such a
-# model can read them, so terms with one need a separate consent of every member.
+# model can read them, so terms with one need a separate consent of every member. `private_fields` are those
+# that count under `ModelPrivacyTerms`; None if the model has no private training.
 
 
 class MlpTerms(Message):
     """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
 
     carries_rows: ClassVar[bool] = False
+    private_fields: ClassVar[tuple[str, ...] | None] = ("hidden_units", "seed")
 
     kind: Literal["mlp"] = "mlp"
     hidden_units: int = Field(default=256, ge=1, le=2**16)
@@ -135,6 +137,7 @@ class LogisticTerms(Message):
     """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
 
     carries_rows: ClassVar[bool] = False
+    private_fields: ClassVar[tuple[str, ...] | None] = ()
 
     kind: Literal["logistic"] = "logistic"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -149,6 +152,7 @@ class AveragedTerms(Message):
     """
 
     carries_rows: ClassVar[bool] = False
+    private_fields: ClassVar[tuple[str, ...] | None] = None
 
     kind: Literal["averaged"] = "averaged"
     inverse_penalty: float = Field(default=0.1, gt=0, le=1e12)
@@ -170,6 +174,7 @@ class SvmTerms(Message):
     """
 
     carries_rows: ClassVar[bool] = True
+    private_fields: ClassVar[tuple[str, ...] | None] = None
 
     kind: Literal["svm"] = "svm"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -185,6 +190,7 @@ class RandomFeatureSvmTerms(Message):
     """
 
     carries_rows: ClassVar[bool] = False
+    private_fields: ClassVar[tuple[str, ...] | None] = None
 
     kind: Literal["random-feature-svm"] = "random-feature-svm"
     random_features: int = Field(default=512, ge=1, le=2**14)
@@ -201,12 +207,27 @@ ModelTerms = Annotated[
 ]
 
 
+class ModelPrivacyTerms(Message):
+    """DP-SGD: what the model h may tell of one row to those who get it (arXiv:1607.00133, Algorithm 1).
+
+    With nothing in the place of one row and its label, no set of models is more than ``exp(epsilon)`` times
+    as likely, but for ``delta``. The analyst is not protected against, and the alignment is not covered.
+    """
+
+    epsilon: float = Field(gt=0, le=1000)
+    delta: float = Field(gt=0, le=0.01)
+    steps: int = Field(default=100, ge=1, le=100_000)
+    batch_rows: int = Field(default=1024, ge=1, le=MAX_ROWS)
+    """Expected number of rows of one step; each takes part independently of the others."""
+    learning_rate: float = Field(default=2.0, gt=0, le=1000)
+
+
 class Terms(Message):
     """The document that the analyst publishes and every institution signs."""
 
     signing_label: ClassVar[str] = "odc/v1/terms"
 
-    added_in_2: ClassVar = ("dither", "least_signal", "hold_out", "returns_scores")
+    added_in_2: ClassVar = ("dither", "least_signal", "hold_out", "returns_scores", "model_privacy")
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
     terms_schema: Literal[1, 2] = 2
@@ -235,6 +256,8 @@ class Terms(Message):
     """Share of its rows that each institution does not send, to evaluate the collaboration on."""
     returns_scores: bool = False
     """Whether an institution may send the scores on those rows back, for the report that all members read."""
+
+    model_privacy: ModelPrivacyTerms | None = None
 
     @model_serializer(mode="wrap")
     def _of_its_schema(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -275,7 +298,17 @@ class Terms(Message):
             )
         if self.returns_anchor_predictions:
             self._check_anchor_predictions()
+        if self.model_privacy is not None:
+            self._check_private_model()
         return self
+
+    def _check_private_model(self) -> None:
+        kind, used = self.model.kind, self.model.private_fields
+        if used is None:
+            raise ValueError(f"a model of the kind {kind} has no private training: take logistic or mlp")
+        for name, field in type(self.model).model_fields.items():
+            if name not in ("kind", *used) and getattr(self.model, name) != field.default:
+                raise ValueError(f"{name} means nothing under model_privacy: leave it out of the model")
 
     def _check_anchor_predictions(self) -> None:
         kind, rows, width = self.anchor.kind, self.anchor.rows, self.table_schema.width

@@ -12,8 +12,17 @@ from analyst_server.training.averaged import Averaged
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
+from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.svm import RandomFeatureSvm, Svm
-from protocol.terms import AveragedTerms, LogisticTerms, MlpTerms, RandomFeatureSvmTerms, SvmTerms
+from protocol.terms import (
+    AveragedTerms,
+    LogisticTerms,
+    MlpTerms,
+    ModelPrivacyTerms,
+    ModelTerms,
+    RandomFeatureSvmTerms,
+    SvmTerms,
+)
 
 
 @singledispatch
@@ -62,4 +71,23 @@ def _(terms: RandomFeatureSvmTerms) -> Model:
         gamma=terms.gamma,
         epochs=terms.epochs,
         seed=terms.seed,
+    )
+
+
+def private_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms, features: int) -> PrivateModel:
+    """Return the model that terms with privacy describe; raises `TypeError` for a model that has none.
+
+    Parameters
+    ----------
+    features : int
+        Encoded features of a row.
+    """
+    if not isinstance(terms, LogisticTerms | MlpTerms):
+        raise TypeError(f"a model of the kind {terms.kind} has no private training")
+    network = terms if isinstance(terms, MlpTerms) else None
+    return PrivateModel(
+        seed=network.seed if network else 0,
+        hidden_units=network.hidden_units if network else 0,
+        training=PrivateTraining(**privacy.model_dump()),
+        features=features,
     )

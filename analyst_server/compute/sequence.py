@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from analyst_server.store import Blobs
 from protocol.arrays import dequantise, little_endian, raw_bytes
-from protocol.terms import AlignmentTerms, ModelTerms
+from protocol.terms import AlignmentTerms, ModelPrivacyTerms, ModelTerms
 from runtime.start_up import loading
 
 P = ParamSpec("P")
@@ -79,6 +79,10 @@ class RoundSpec:
         Whether the rows of a party that breaks an assumption train the model.
     rows_have_noise : bool
         Whether a party has stated that it added noise to its rows or to their projection.
+    model_privacy : ModelPrivacyTerms, optional
+        What the model may tell of one row.
+    features : int
+        Encoded features of a row; a model with privacy takes its scale from them.
     """
 
     parties: tuple[PartyArrays, ...]
@@ -90,6 +94,8 @@ class RoundSpec:
     returns_anchor_predictions: bool = False
     train_on_suspected_rows: bool = False
     rows_have_noise: bool = False
+    model_privacy: ModelPrivacyTerms | None = None
+    features: int = 1
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,8 @@ class TrainedModel:
         Whether the fit stopped by itself.
     parity_gap : float
         Largest difference of a class probability between the fitted model and its ONNX file.
+    privacy : mapping, optional
+        How much the model tells of one row, and the noise that it took: None for a model without privacy.
     judgement : mapping
         Scores on rows that did not train it: the fields of `training.judgement.Judgement`, as plain values,
         because loading the room of training takes the server as long as its own libraries.
@@ -155,6 +163,7 @@ class TrainedModel:
     converged: bool
     parity_gap: float
     judgement: Mapping[str, Any]
+    privacy: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -179,6 +188,7 @@ class RoundResult:
             "parity_gap": model.parity_gap,
             "hold_out_scores": self._headline_scores(),
             "judgement": model.judgement,
+            "model_privacy": model.privacy,
             "alignment": {
                 **asdict(self.alignment.agreement),
                 "suspicions": [asdict(suspicion) for suspicion in self.alignment.suspicions],
@@ -307,7 +317,8 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         If a class has no row, or the ONNX file differs from the trained model.
     """
     # loaded in the compute process alone, as above
-    from analyst_server.compute.model_registry import model_of
+    from analyst_server.compute.model_registry import model_of, private_model_of
+    from analyst_server.training.judgement import NOT_JUDGED
     from analyst_server.training.judging import judge
     from analyst_server.training.models import fit
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
@@ -322,7 +333,8 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     aligned_rep = np.concatenate([_aligned_rep(blobs, party, change) for party, change in taken])
     labels = np.concatenate([party.labels.open(blobs).astype(np.int64) for party, _ in taken])
     senders = np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken])
-    model = model_of(spec.model)
+    private = private_model_of(spec.model, spec.model_privacy, spec.features) if spec.model_privacy else None
+    model = private or model_of(spec.model)
     fitted = fit(model, aligned_rep, labels, spec.classes)
     onnx_file = export(fitted, aligned_rep.shape[1])
     gap = parity_gap(fitted, onnx_file, aligned_rep)
@@ -333,7 +345,11 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         if spec.returns_anchor_predictions
         else None
     )
-    judgement = judge(model, aligned_rep, labels, spec.classes, senders, [party.party for party, _ in taken])
+    if private:
+        judgement = NOT_JUDGED
+    else:
+        names = [party.party for party, _ in taken]
+        judgement = judge(model, aligned_rep, labels, spec.classes, senders, names)
     if spec.rows_have_noise:
         judgement = judgement.of_rows_with_noise()
     return TrainedModel(
@@ -344,6 +360,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         converged=fitted.converged,
         parity_gap=gap,
         judgement=judgement.as_json(),
+        privacy=private.training.spent_on(len(labels)) if private else None,
     )
 
 

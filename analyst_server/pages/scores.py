@@ -32,6 +32,8 @@ def score_lines(results: Results) -> list[str]:
     for party, ways in _by_party(judgement).items():
         said = "; ".join(f"{way} {_party(score)}" for way, score in ways.items())
         lines.append(f"    {party:<32} {said}")
+    if private := _privacy(results):
+        lines.append(private)
     return [*lines, *(f"  {note}" for note in judgement["notes"])]
 
 
@@ -49,6 +51,8 @@ def score_parts(results: Results) -> list[str]:
             [[words, *_cells(judgement[way])] for way, words in _WAYS.items()],
         ),
     ]
+    if private := _privacy(results):
+        parts.append(paragraph(f"{private}."))
     by_party = _by_party(judgement)
     if by_party:
         parts.append(
@@ -70,6 +74,17 @@ def _of_an_earlier_version(results: Results) -> str:
     if not said:
         return "on held-out rows: too few to score"
     return f"on held-out rows: {said} (of all parties pooled, by an earlier version: may be far too high)"
+
+
+def _privacy(results: Results) -> str | None:
+    private = results.get("model_privacy")
+    if private is None:
+        return None
+    return (
+        f"the model is differentially private towards those who get it: epsilon {private['epsilon']:g}, delta"
+        f" {private['delta']:g}, by {private['steps']} steps of gradient descent with a noise multiplier of"
+        f" {private['noise_multiplier']:.2f}, each on {private['sampling_rate']:.1%} of the rows"
+    )
 
 
 def _headline(judgement: JudgementReport) -> str:

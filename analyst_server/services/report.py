@@ -121,6 +121,17 @@ class JudgementReport(TypedDict):
     """Fits that could not be made."""
 
 
+class ModelPrivacyReport(TypedDict):
+    """What a differentially private model may tell of one row, and the noise it took (docs/privacy.md)."""
+
+    epsilon: float
+    delta: float
+    steps: int
+    sampling_rate: float
+    clip: float
+    noise_multiplier: float
+
+
 class Results(TypedDict):
     """What the round computed."""
 
@@ -132,6 +143,8 @@ class Results(TypedDict):
     """The means of the headline, None without one. Earlier versions: scores on rows of all parties pooled."""
     judgement: NotRequired[JudgementReport]
     """Rounds of earlier versions have none."""
+    model_privacy: NotRequired[ModelPrivacyReport | None]
+    """None for a model without privacy; rounds of earlier versions have no such field."""
     alignment: AlignmentReport
 
 

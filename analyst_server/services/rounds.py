@@ -144,6 +144,8 @@ def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows:
         returns_anchor_predictions=terms.returns_anchor_predictions,
         train_on_suspected_rows=train_on_suspected_rows,
         rows_have_noise=any(map(_has_noise, uplinks)),
+        model_privacy=terms.model_privacy,
+        features=terms.table_schema.width,
     )
 
 

@@ -139,6 +139,14 @@ class Judgement:
         }
 
 
+NOT_JUDGED: Final = Judgement(
+    why_none=(
+        "the model is differentially private, and scores of the rows that trained it would not be; the"
+        " institutions measure it on rows that they kept back (odc evaluate --send)"
+    )
+)
+
+
 def score_party(
     labels: Labels, probabilities: NDArray[np.floating], *, least_rows: int = LEAST_ROWS_OF_A_CLASS
 ) -> PartyScore | None:

@@ -1,6 +1,6 @@
 """What a model h is, and how it is fitted on the aligned representations.
 
-Every model begins with one shift and one scale that are the same for all latent directions, so that
+Every model begins with a shift and one scale that is the same for all latent directions, so that
 a fit does not depend on which orthogonal target the alignment chose, nor on the units of the table.
 """
 
@@ -45,6 +45,14 @@ class Model(ABC):
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:
         """Return the classifier of scikit-learn to fit on scaled rows with these labels."""
 
+    def scaler(self, aligned_rep: Matrix) -> StandardScaler:
+        """Return the shift and the scale that come before the classifier."""
+        return _one_scale(aligned_rep)
+
+    def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:  # noqa: ARG002  # the labels tell
+        """Return the classifier, fitted on scaled rows that have every class."""
+        return self.classifier(labels, rows.shape[1]).fit(rows, labels)
+
     @abstractmethod
     def parameters(self, fitted: Classifier) -> int:
         """Return how many numbers such a classifier has, once it is fitted: the paper's N."""
@@ -68,7 +76,7 @@ class FittedModel:
 
 
 def fit(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> FittedModel:
-    """Fit a model; deterministic for its seed.
+    """Fit a model; deterministic for its seed, but for models with noise.
 
     Parameters
     ----------
@@ -92,11 +100,10 @@ def fit(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> Fitt
         raise ValueError(
             f"this model needs {model.rows_per_class} rows of every class, the rarest class has {rarest}"
         )
-    classifier = model.classifier(labels, aligned_rep.shape[1])
-    scaler = _one_scale(aligned_rep)
+    scaler = model.scaler(aligned_rep)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        classifier.fit(scaler.transform(aligned_rep), labels)
+        classifier = model.fitted(scaler.transform(aligned_rep), labels, classes)
     return FittedModel(
         model,
         Pipeline([("scale", scaler), ("classify", classifier)]),

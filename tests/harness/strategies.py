@@ -48,6 +48,7 @@ from protocol.terms import (
     AveragedTerms,
     LogisticTerms,
     MlpTerms,
+    ModelPrivacyTerms,
     Terms,
 )
 
@@ -143,6 +144,19 @@ models = st.builds(
 )
 
 
+private_models = st.builds(
+    MlpTerms, hidden_units=st.integers(1, 2**16), seed=st.integers(0, 2**32 - 1)
+) | st.just(LogisticTerms())
+model_privacy = st.builds(
+    ModelPrivacyTerms,
+    epsilon=st.floats(0, 1000, exclude_min=True),
+    delta=st.floats(0, 0.01, exclude_min=True),
+    steps=st.integers(1, 100_000),
+    batch_rows=st.integers(1, 2**31 - 1),
+    learning_rate=st.floats(0, 1000, exclude_min=True),
+)
+
+
 averaged = st.builds(
     AveragedTerms,
     inverse_penalty=st.floats(0, 1e12, exclude_min=True),
@@ -183,7 +197,9 @@ def terms(draw: st.DrawFn) -> Terms:
         "least_signal": draw(st.none() | st.floats(0, 1, exclude_min=True, exclude_max=True)),
         "hold_out": draw(st.floats(0, 0.5)),
         "returns_scores": draw(st.booleans()),
+        "model_privacy": draw(st.none() | model_privacy) if version == 2 else None,
     }
+    model = models if version == 1 else private_models if added["model_privacy"] else models | averaged
     return Terms(
         terms_schema=version,
         consortium_id=draw(identifiers),
@@ -198,7 +214,7 @@ def terms(draw: st.DrawFn) -> Terms:
         anchor=anchor,
         downlink="anchor-predictions" if predicted else "change-of-basis-and-model",
         alignment=draw(alignments()),
-        model=draw(models if version == 1 else models | averaged),
+        model=draw(model),
         **(added if version == 2 else {}),
     )
 

@@ -120,6 +120,18 @@ TERMS_2: dict[str, Any] = {
     "least_signal": 0.95,
     "hold_out": 0.2,
     "returns_scores": True,
+    "model_privacy": None,
+}
+PRIVATE_TERMS: dict[str, Any] = {
+    **TERMS_2,
+    "model": {"kind": "logistic", "inverse_penalty": 1.0, "epochs": 1000},
+    "model_privacy": {
+        "epsilon": 3.0,
+        "delta": 0.00001,
+        "steps": 100,
+        "batch_rows": 1024,
+        "learning_rate": 2.0,
+    },
 }
 TERMS_DIGEST = hashlib.sha256(pack(TERMS)).digest()
 SHOWN = """\

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.vectors.examples import NUMERIC, SHOWN, SVM, TERMS, TERMS_2, Case, changed, shown_digest
+from tests.vectors.examples import (
+    NUMERIC,
+    PRIVATE_TERMS,
+    SHOWN,
+    SVM,
+    TERMS,
+    TERMS_2,
+    Case,
+    changed,
+    shown_digest,
+)
 from tests.vectors.packing import pack
 
 ROW_REVEALING_WARNING = (
@@ -90,6 +100,13 @@ TERMS_2_TEXT = (
 )
 
 
+PRIVATE_MODEL = (
+    "The model is trained with noise: it is differentially private with epsilon 3 and delta 0.00001. This"
+    " bounds what anybody can learn from the model about any one row and its label. It does not protect the"
+    " row from the analyst, and does not cover the alignment."
+)
+
+
 def warned(text: str, warning: str) -> str:
     """Return a text with one more warning, which follows those that every text has."""
     return text.replace("\n\nColumns:", f"\n{warning}\nColumns:")
@@ -141,8 +158,16 @@ def shown_texts() -> Iterator[Case]:
                 "least_signal": None,
                 "hold_out": 0.0,
                 "returns_scores": False,
+                "model_privacy": None,
             },
             SHOWN_IN_2,
+        ),
+        (
+            "a model that is differentially private",
+            PRIVATE_TERMS,
+            TERMS_2_TEXT.replace("(averaged)", "(logistic)").replace(
+                "\nWho sees what", f"\n{PRIVATE_MODEL}\nWho sees what"
+            ),
         ),
     ]:  # fmt: skip
         yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}

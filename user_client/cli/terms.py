@@ -65,6 +65,15 @@ Nri = Annotated[
 ]
 
 
+ModelEpsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="train a logistic regression that is differentially private towards all who get it; 1 is strong,"
+        " 10 is weak"
+    ),
+]
+
+
 @app.command()
 def draft(
     table: TableArgument,
@@ -80,6 +89,7 @@ def draft(
     missing: Missing = None,
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     nri: Nri = False,
+    model_epsilon: ModelEpsilon = None,
     out_of_range: OutOfRange = "clip",
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
     force: Force = False,
@@ -103,6 +113,7 @@ def draft(
         classes=class_ or (),
         missing=missing or (),
         nri=nri,
+        model_epsilon=model_epsilon,
     )
     write_whole(out, drafted.to_toml().encode())
     show(

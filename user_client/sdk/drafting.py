@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
 import tomli_w
+from pydantic import ValidationError
 
+from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.limits import MAX_DITHER
 from protocol.table_schema import Schema
-from protocol.terms import WELL_PREDICTED_ROWS
+from protocol.terms import WELL_PREDICTED_ROWS, ModelPrivacyTerms
 from user_client.privacy.information import Information
 from user_client.sdk.privacy import bits_of
 from user_client.secret.basis import principal_axes
@@ -29,6 +31,8 @@ DITHER: Final = 0.5
 """Of drafted terms (docs/privacy.md): a row then carries at most 1.16 bits for each latent dimension."""
 HOLD_OUT: Final = 0.2
 """Share of its rows that drafted terms ask each institution to keep back."""
+MODEL_DELTA: Final = 1e-5
+"""Chance that the promise of a private model fails: far below one in as many rows as most rounds have."""
 WITHOUT_EVIDENCE: Final = 0.99
 """Share of the rows' squares that the drafted latent dimension keeps where the label cannot tell."""
 
@@ -69,6 +73,7 @@ def draft_terms(
     classes: Sequence[str] = (),
     missing: Sequence[str] = (),
     nri: bool = False,
+    model_epsilon: float | None = None,
 ) -> DraftedTerms:
     """Draft terms from one table, whose columns, quantiles, levels and shares become the schema.
 
@@ -98,6 +103,9 @@ def draft_terms(
         Further texts that stand for an empty field, for example -999.
     nri : bool
         Whether every institution erases its basis (docs/nri.md).
+    model_epsilon : float, optional
+        Have a logistic regression trained that is differentially private towards those who get it, with a
+        delta of `MODEL_DELTA`.
 
     Raises
     ------
@@ -145,10 +153,20 @@ def draft_terms(
         "returns_scores": True,
         **(_nri_terms(features) if nri else {"anchor": {"kind": "haar", "rows": features}}),
         "alignment": {"method": "isotropic"},
-        "model": {"kind": "averaged"},
+        **_model_terms(model_epsilon),
         "table_schema": drafted.content,
     }
     return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
+
+
+def _model_terms(epsilon: float | None) -> dict[str, Any]:
+    if epsilon is None:
+        return {"model": {"kind": "averaged"}}
+    try:
+        privacy = ModelPrivacyTerms(epsilon=epsilon, delta=MODEL_DELTA)
+    except ValidationError as error:
+        raise InputError(f"model_epsilon: {explain(error)}") from None
+    return {"model": {"kind": "logistic"}, "model_privacy": privacy.model_dump(exclude_unset=True)}
 
 
 def _fewest_dimensions(score: OwnScore | None, axes: Matrix64, singular_values: Matrix64) -> int:
