@@ -17,14 +17,13 @@ from scipy.optimize import brentq
 from scipy.stats import beta, norm
 from sklearn.metrics import roc_auc_score
 
-from analyst_server.alignment import align
 from analyst_server.training.averaged import Averaged
 from analyst_server.training.models import Model, fit
 from analyst_server.training.private import PrivateModel, PrivateTraining, descend
-from benchmarks.data import Labels, Matrix
+from benchmarks.data import Matrix
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
-from benchmarks.uplink.membership import attack_model
+from benchmarks.uplink.membership import aligned_rows, attack_model
 from benchmarks.uplink.tables import Cohort, Defence, cohort, sources
 from user_client.privacy.noise import gaussian_delta
 from user_client.sdk import DITHER
@@ -139,17 +138,10 @@ def _models(features: int, seed: int) -> Iterator[tuple[str, float | None, Model
 def _score(found: Cohort, model: Model) -> float:
     """Return the ROC-AUC on rows of institutions that sent none, seen through the first member's basis."""
     inside, outside = found.members[:MEMBERS], found.members[MEMBERS:]
-    changes = align(
-        "isotropic",
-        [one.anchor_rep.astype(np.float32) for one in inside],
-        anchor_is_isotropic=True,
-        rng=np.random.default_rng(0),
-    ).changes_of_basis
-    aligned = np.vstack([one.rep @ change for one, change in zip(inside, changes, strict=True)])
-    labels: Labels = np.concatenate([one.labels for one in inside])
+    aligned, labels, own_map = aligned_rows(inside)
     classes = len(found.schema.label_column.classes)
     fitted = fit(model, aligned, labels, classes)
-    rows = np.vstack([one.rows for one in outside]) @ inside[0].basis @ changes[0]
+    rows = np.vstack([one.rows for one in outside]) @ own_map
     truth = np.concatenate([one.labels for one in outside])
     probabilities = fitted.pipeline.predict_proba(rows)
     if classes == 2:

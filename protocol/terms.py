@@ -214,8 +214,8 @@ class ModelPrivacyTerms(Message):
     as likely, but for ``delta``. The analyst is not protected against, and the alignment is not covered.
     """
 
-    epsilon: float = Field(gt=0, le=1000)
-    delta: float = Field(gt=0, le=0.01)
+    epsilon: float = Field(ge=0.001, le=100)
+    delta: float = Field(ge=1e-12, le=0.01)
     steps: int = Field(default=100, ge=1, le=100_000)
     batch_rows: int = Field(default=1024, ge=1, le=MAX_ROWS)
     """Expected number of rows of one step; each takes part independently of the others."""

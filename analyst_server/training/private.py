@@ -40,7 +40,8 @@ TYPICAL_SQUARE: Final = 1 / 27
 """Of an encoded feature: a ninth of the variance of ranks. It sets the scale of the rows without a look at
 them; most rows are then a little longer than 1, and most gradients are clipped."""
 DISCRETISATION: Final = 1e-3
-"""Of the accountant's privacy losses, rounded up: a tenth of its own default is slower and tells no more."""
+"""Of the accountant's privacy losses, as a share of epsilon if that is above 1. They are rounded up; finer
+steps take tens of seconds and change the fifth digit of the noise."""
 _LOOSE: Final = 1.001
 """Noise is raised in such steps until the accountant confirms the epsilon that was asked for."""
 
@@ -159,8 +160,10 @@ def noise_multiplier(epsilon: float, delta: float, steps: int, sampling_rate: fl
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
+    relation = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
+
     def accountant() -> PLDAccountant:
-        return PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_SPECIAL, DISCRETISATION)
+        return PLDAccountant(relation, DISCRETISATION * max(1.0, epsilon))
 
     def event(noise: float) -> dp_accounting.DpEvent:
         step: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(noise)

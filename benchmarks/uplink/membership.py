@@ -6,7 +6,7 @@ own ``F_i G_i``, which it has, and not with the basis of the member that may hav
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ import numpy as np
 from analyst_server.alignment import align
 from analyst_server.training.models import FittedModel, Model, fit
 from benchmarks.data import Labels, Matrix
-from benchmarks.uplink.tables import Cohort
+from benchmarks.uplink.tables import Cohort, Member
 
 SHADOWS: Final = 64
 LEAST_SPREAD: Final = 1e-3
@@ -58,12 +58,8 @@ def attack_model(
     Carlini, Chien, Nasr, Song, Terzis, Tramer, IEEE S&P 2022, arXiv:2112.03570, Algorithm 1 (online).
     """
     inside, outside = cohort.members[:members], cohort.members[members:]
-    anchor_reps = [member.anchor_rep for member in inside]
-    changes = align("isotropic", anchor_reps, anchor_is_isotropic=True, rng=rng).changes_of_basis
-    aligned = np.vstack([one.rep @ change for one, change in zip(inside, changes, strict=True)])
-    labels = np.concatenate([one.labels for one in inside])
+    aligned, labels, own_map = aligned_rows(inside)
     classes = len(cohort.schema.label_column.classes)
-    own_map = inside[0].basis @ changes[0]
     pool = np.vstack([one.rows for one in (*inside, *outside)]) @ own_map
     pool_labels = np.concatenate([one.labels for one in (*inside, *outside)])
     own = len(inside[0].rows)
@@ -79,6 +75,16 @@ def attack_model(
         advantage(seen[inside_rows], seen[~took_part], rng),
         advantage(ratio[inside_rows], ratio[~took_part], rng),
     )
+
+
+def aligned_rows(members: Sequence[Member]) -> tuple[Matrix, Labels, Matrix]:
+    """Return what a model is trained on, and ``F_i G_i`` of the first member."""
+    reps = [member.anchor_rep.astype(np.float32) for member in members]
+    rng = np.random.default_rng(0)  # draws the target, which changes no model
+    changes = align("isotropic", reps, anchor_is_isotropic=True, rng=rng).changes_of_basis
+    rows = np.vstack([one.rep @ change for one, change in zip(members, changes, strict=True)])
+    labels = np.concatenate([one.labels for one in members])
+    return rows, labels, np.asarray(members[0].basis @ changes[0])
 
 
 def advantage(inside: Matrix, outside: Matrix, rng: np.random.Generator) -> float:
