@@ -219,7 +219,7 @@ class ModelPrivacyTerms(Message):
     steps: int = Field(default=100, ge=1, le=100_000)
     batch_rows: int = Field(default=1024, ge=1, le=MAX_ROWS)
     """Expected number of rows of one step; each takes part independently of the others."""
-    learning_rate: float = Field(default=2.0, gt=0, le=1000)
+    learning_rate: float = Field(default=8.0, gt=0, le=1000)
 
 
 class Terms(Message):

@@ -188,7 +188,7 @@ class RoundResult:
             "parity_gap": model.parity_gap,
             "hold_out_scores": self._headline_scores(),
             "judgement": model.judgement,
-            "model_privacy": model.privacy,
+            **({"model_privacy": model.privacy} if model.privacy else {}),
             "alignment": {
                 **asdict(self.alignment.agreement),
                 "suspicions": [asdict(suspicion) for suspicion in self.alignment.suspicions],

@@ -143,8 +143,7 @@ class Results(TypedDict):
     """The means of the headline, None without one. Earlier versions: scores on rows of all parties pooled."""
     judgement: NotRequired[JudgementReport]
     """Rounds of earlier versions have none."""
-    model_privacy: NotRequired[ModelPrivacyReport | None]
-    """None for a model without privacy; rounds of earlier versions have no such field."""
+    model_privacy: NotRequired[ModelPrivacyReport]
     alignment: AlignmentReport
 
 

@@ -36,9 +36,10 @@ CLIP: Final = 1.0
 MOMENTUM: Final = 0.9
 AVERAGED: Final = 0.5
 """Share of the steps, the last ones, whose weights are averaged: that costs no privacy and removes noise."""
-TYPICAL_SQUARE: Final = 1 / 27
-"""Of an encoded feature: a ninth of the variance of ranks. It sets the scale of the rows without a look at
-them; most rows are then a little longer than 1, and most gradients are clipped."""
+TYPICAL_SQUARE: Final = 1 / 3
+"""Of an encoded feature: the variance of ranks. It sets the scale of the rows without a look at them, so that
+they are about as long as 1. Rows that are told rightly then have gradients far shorter than the clip, and the
+noise hides them better than it has to."""
 DISCRETISATION: Final = 1e-3
 """Of the accountant's privacy losses, as a share of epsilon if that is above 1. They are rounded up; finer
 steps take tens of seconds and change the fifth digit of the noise."""
@@ -67,7 +68,7 @@ class PrivateTraining:
     delta: float
     steps: int = 100
     batch_rows: int = 1024
-    learning_rate: float = 2.0
+    learning_rate: float = 8.0
 
     def sampling_rate(self, rows: int) -> float:
         """Return the probability that a row takes part in a step."""

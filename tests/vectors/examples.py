@@ -130,7 +130,7 @@ PRIVATE_TERMS: dict[str, Any] = {
         "delta": 0.00001,
         "steps": 100,
         "batch_rows": 1024,
-        "learning_rate": 2.0,
+        "learning_rate": 8.0,
     },
 }
 TERMS_DIGEST = hashlib.sha256(pack(TERMS)).digest()

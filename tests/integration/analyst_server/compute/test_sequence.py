@@ -14,9 +14,10 @@ import pytest
 from analyst_server.compute.sequence import RoundResult, StoredArray, compute_round
 from analyst_server.services import downlinks, end, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import AnchorTerms, ModelPrivacyTerms, Terms
 from tests.harness.computing import claim, fetch
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
+from user_client.privacy.noise import gaussian_sigma
 
 NRI = {"anchor": AnchorTerms(kind="gaussian", rows=20), "downlink": "anchor-predictions"}
 
@@ -150,6 +151,27 @@ def test_a_result_is_kept_as_json(world: World) -> None:
         "left_out",
     ]
     assert set(json.loads(json.dumps(found))["alignment"]["party_gaps"]) == {LEAD, HOSPITAL}
+
+
+def test_a_private_model_says_what_it_spends_and_shows_no_score_of_its_rows(world: World) -> None:
+    privacy = ModelPrivacyTerms(epsilon=3.0, delta=1e-5)
+    found = computed(world, make_terms(model_privacy=privacy)).as_json()
+    spent = found["model_privacy"]
+    assert (spent["epsilon"], spent["delta"], spent["steps"], spent["clip"]) == (3.0, 1e-5, 100, 1.0)
+    # 100 steps on all rows: ten times the noise of one
+    assert spent["noise_multiplier"] == pytest.approx(gaussian_sigma(3.0, 1e-5, sensitivity=10.0), rel=2e-3)
+    judgement = found["judgement"]
+    assert (judgement["within"], judgement["across"], judgement["headline"]) == (None, None, None)
+    assert "differentially private" in judgement["why_none"]
+
+
+def test_a_private_model_is_never_computed_twice_the_same(world: World) -> None:
+    world.until_sealed(make_terms(model_privacy=ModelPrivacyTerms(epsilon=3.0, delta=1e-5)))
+    files = []
+    for _ in range(2):
+        result = compute_round(rounds.spec_of(world.analyst, world.id), world.analyst.blobs)
+        files.append(result.model.onnx_file.open(world.analyst.blobs).tobytes())
+    assert files[0] != files[1]
 
 
 @pytest.mark.parametrize("offset", [0, 3, 4097])

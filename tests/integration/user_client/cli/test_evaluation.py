@@ -51,6 +51,17 @@ def test_a_person_reads_together_alone_and_gained(odc: Odc, sent: bool) -> None:
     assert (found["verdict"], found["sent"]) == ("unclear", sent)
 
 
+def test_a_member_reads_how_much_a_private_model_may_tell(odc: Odc) -> None:
+    private = {"terms_schema": 2, "model_privacy": {"epsilon": 3.0, "delta": 1e-5}}
+    odc.consortium.until_released(**KEEPING, **private)
+    assert "differentially private with epsilon 3 and delta 0.00001" in odc("terms", "show").out
+    odc("receive")
+    said = odc("report").out
+    assert "  model privacy, epsilon: 3\n" in said
+    assert "no score to expect for a new row: the model is differentially private" in said
+    assert re.search(SCORES, odc("evaluate", "rows-1.csv").out)
+
+
 def test_rows_of_another_table_are_said_to_be(odc: Odc) -> None:
     odc.consortium.until_released(**KEEPING)
     odc("receive")

@@ -7,6 +7,7 @@ import tomllib
 import pytest
 
 from analyst_server.services import prepare
+from protocol.terms import LogisticTerms, ModelPrivacyTerms
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
 
@@ -40,6 +41,17 @@ def test_a_lead_with_rows_of_one_class_names_the_other(odc: Odc) -> None:
     drafted = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--class", "yes", "--json").json
     assert drafted["signal"] is None
     assert any("cannot tell how many dimensions" in remark for remark in drafted["remarks"])
+
+
+def test_a_draft_with_a_private_model_becomes_terms(odc: Odc) -> None:
+    table = odc.consortium.table(1)
+    words = ("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL)
+    assert "model_epsilon" in odc(*words, "--model-epsilon", "0").err
+    odc(*words, "--model-epsilon", "3")
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    terms = prepare.complete_terms(odc.consortium.analyst, content)
+    assert terms.model == LogisticTerms()
+    assert terms.model_privacy == ModelPrivacyTerms(epsilon=3.0, delta=1e-5)
 
 
 def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:

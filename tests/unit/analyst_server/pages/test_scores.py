@@ -47,6 +47,25 @@ def test_without_a_headline_one_sentence_says_why() -> None:
     assert "<p>no score of the model can be trusted: the rows are too few.</p>" in score_parts(found)
 
 
+def test_a_private_model_has_one_line_more() -> None:
+    found = results(headline=None, why_none="the model is private")
+    assert not any("epsilon" in line for line in score_lines(found))
+    found["model_privacy"] = {
+        "epsilon": 3.0,
+        "delta": 1e-5,
+        "steps": 100,
+        "sampling_rate": 0.25,
+        "clip": 1.0,
+        "noise_multiplier": 5.04,
+    }
+    line = (
+        "the model is differentially private towards those who get it: epsilon 3, delta 1e-05, by 100 steps"
+        " of gradient descent with a noise multiplier of 5.04, each on 25.0% of the rows"
+    )
+    assert line in score_lines(found)
+    assert f"<p>{line}.</p>" in score_parts(found)
+
+
 def test_every_party_that_was_scored_has_its_line_for_the_analyst() -> None:
     assert [" ".join(line.split()) for line in score_lines(results())[3:]] == [
         "a within ROC-AUC 90.0, accuracy 45.0, 30 rows; across not scored",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -26,8 +28,7 @@ WEAK = PrivateTraining(epsilon=100.0, delta=1e-2, steps=60)
 
 def layers(inputs: int, outputs: int, hidden_units: int, rng: np.random.Generator) -> list[Layer]:
     sizes = [inputs, *([hidden_units] if hidden_units else []), outputs]
-    pairs = zip(sizes[:-1], sizes[1:], strict=True)
-    return [(rng.standard_normal(shape), rng.standard_normal(shape[1])) for shape in pairs]
+    return [(rng.standard_normal(shape), rng.standard_normal(shape[1])) for shape in pairwise(sizes)]
 
 
 def length(gradient: list[Layer]) -> float:
@@ -136,7 +137,7 @@ def test_no_model_comes_twice(hidden_units: int) -> None:
 @KINDS
 def test_the_scale_is_that_of_the_terms(hidden_units: int) -> None:
     rows, labels = blobs(2)
-    model = PrivateModel(training=WEAK, features=27, hidden_units=hidden_units)
+    model = PrivateModel(training=WEAK, features=3, hidden_units=hidden_units)
     for stretched in (rows, 100 * rows):
         scaler = fit(model, stretched, labels, 2).pipeline["scale"]
         np.testing.assert_allclose(scaler.transform(np.ones((1, 5))), 1.0)
