@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.data import Labels, Matrix
-from benchmarks.uplink.held import Uplink
-from benchmarks.uplink.linking import find_duplicates, locate
-from benchmarks.uplink.matching import match_population, reidentified
 from benchmarks.uplink.membership import likelihood_ratios
+from user_client.privacy.held import Uplink
+from user_client.privacy.linking import find_duplicates, locate
+from user_client.privacy.matching import match_population, reidentified
 from user_client.privacy.noise import add_dither
 from user_client.secret.expansion import gaussian, haar
 

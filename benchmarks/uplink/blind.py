@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from benchmarks.data import Labels, Matrix
-from benchmarks.uplink.held import Uplink, leading_axes
 from user_client.privacy.components import BlindFindings, search_blindly, shares_by_class, two_valued
+from user_client.privacy.held import Uplink, leading_axes
 
 BUDGET_S: Final = 60.0
 

@@ -12,11 +12,13 @@ import numpy as np
 from benchmarks.data import Matrix
 from benchmarks.report import Report
 from benchmarks.uplink import blind, lattice
-from benchmarks.uplink.held import Uplink, uplink_of
-from benchmarks.uplink.linking import find_duplicates, locate
-from benchmarks.uplink.matching import match_population, reidentified
-from benchmarks.uplink.tables import Cohort, Defence, cohort, sources
+from benchmarks.uplink.tables import Cohort, Defence, Member, cohort, decoded, sources
+from user_client.privacy.held import Uplink
+from user_client.privacy.linking import find_duplicates, locate
+from user_client.privacy.matching import match_population, reidentified
+from user_client.privacy.noise import add_dither
 from user_client.sdk import DITHER
+from user_client.secret.expansion import gaussian
 
 KNOWN: Final = 5
 """Rows of a member that somebody knows, in no order."""
@@ -127,11 +129,17 @@ def _duplicates(found: Cohort, sent: Sent, rng: np.random.Generator) -> float:
 
     def again(rows: Matrix, like: Any) -> Uplink:
         bare = replace(like, rep=rows @ like.basis, labels=np.zeros(len(rows), dtype=np.int64))
-        return uplink_of(bare, sent.dither, sent.rep_dtype, rng)
+        return _sent_by(bare, sent.dither, sent.rep_dtype, rng)
 
     theirs = np.vstack([shared, second.rows[count:]])
     paired = find_duplicates(again(first.rows, first), again(theirs, second))
     return float(np.mean(paired[:count] == np.arange(count)))
+
+
+def _sent_by(member: Member, dither: float, rep_dtype: str, rng: np.random.Generator) -> Uplink:
+    """Return what the analyst gets of a member whose rows were not rounded yet, with noise."""
+    rep = add_dither(member.rep, dither, partial(gaussian, rng.bytes))
+    return Uplink(decoded(rep, rep_dtype), decoded(member.anchor_rep, rep_dtype), member.labels, dither)
 
 
 def add_claims(report: Report) -> None:

@@ -109,6 +109,8 @@ def attacks_in_words(attacks: Sequence[Attack]) -> list[str]:
             found.append(f"columns told for nearly all rows: {', '.join(attack.columns) or 'none'}")
             if attack.columns:
                 found.append(f"named rightly: {', '.join(attack.named) or 'none'}")
+        if attack.linked_rows is not None:
+            found.append(f"{attack.linked_rows:.1%} of the rows it looked for were found")
         if not attack.is_complete:
             found.append("it had too little time for more")
         lines.append(f"{attack.attacker} could try {attack.name}: {'; '.join(found)}")

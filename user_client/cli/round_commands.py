@@ -34,6 +34,7 @@ from user_client.cli.options import (
     write_private,
 )
 from user_client.sdk import Prepared, PrivacyOptions
+from user_client.sdk.desk import Level
 from user_client.tables import read_table, text_of
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
@@ -122,6 +123,10 @@ def prepare(
     attacks: Annotated[
         bool, typer.Option(help="try on our own rows what others could find in the uplink, a few seconds")
     ] = True,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="give these attacks minutes, and try to recognise our rows as well"),
+    ] = False,
     force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
@@ -130,10 +135,11 @@ def prepare(
     size = _picture_shape(picture, shape, table)
     if picture is not None:
         refuse_to_overwrite(picture, force=force, option="--picture")
+    level: Level = "thorough" if thorough else "quick" if attacks else "none"
     with open_session(context) as session:
         chosen = session.round(collaboration)
         with busy(as_json, "attacking our own rows"):
-            prepared = chosen.prepare(table, options, threshold=threshold, attack_it=attacks)
+            prepared = chosen.prepare(table, options, threshold=threshold, attacks=level)
         refused = chosen.policy_violations()
         if picture is not None:
             write_private(picture, chosen.draw_picture(table, size))

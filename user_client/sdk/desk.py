@@ -6,9 +6,10 @@ here.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,23 @@ from protocol.table_schema import Schema
 from user_client.secret.expansion import Matrix64
 from user_client.tables.states import column_states
 
+if TYPE_CHECKING:
+    from user_client.privacy.held import Uplink
+
 BUDGET_S: Final = 1.5
-"""Of one attack; a step that has begun is finished."""
+"""Of one quick attack; a step that has begun is finished."""
+THOROUGH_S: Final = 30.0
+"""Of the same attack, if it is to be thorough."""
+MOST_LINKED: Final = 1000
+"""Rows, drawn at random, in which rows are looked for."""
+FEWEST_OF_A_CLASS: Final = 3
+"""Rows of one class, on both sides, from which moments are taken."""
+KNOWN: Final = 5
+"""Rows that somebody knows, in no order, and looks for."""
+TRIALS: Final = 20
+Level = Literal["none", "quick", "thorough"]
+"""How long our own rows are attacked before anything leaves: not at all, a few seconds, or minutes."""
+LEVELS: Final = get_args(Level)
 SEED: Final = 0
 """Which rows are attacked, and where searches start: the same at every run."""
 
@@ -34,7 +50,7 @@ class Attack:
     name : str
     attacker : str
         Who can do it.
-    finds : {"rows", "relations", "columns"}
+    finds : {"rows", "relations", "columns", "links"}
     ran : bool
         False if a library is missing, or the table is too small or too wide for it.
     exact_rows : float, optional
@@ -51,12 +67,14 @@ class Attack:
         Whether the time was enough for all that the attack would try.
     relations : int, optional
         Integer relations between the rows; None if the attack looks for none.
+    linked_rows : float, optional
+        Share of the rows looked for that were found among all of them; None if the attack looks for none.
     seconds : float
     """
 
     name: str
     attacker: str
-    finds: Literal["rows", "relations", "columns"]
+    finds: Literal["rows", "relations", "columns", "links"]
     ran: bool
     exact_rows: float | None = None
     right_values: float | None = None
@@ -66,6 +84,7 @@ class Attack:
     named: tuple[str, ...] = ()
     is_complete: bool = True
     relations: int | None = None
+    linked_rows: float | None = None
     seconds: float = 0.0
 
 
@@ -83,6 +102,8 @@ class Exposed:
         X~_i as the analyst decodes it.
     secret_basis : (m, l) ndarray of float64
     labels : (n,) ndarray of int
+    dither : float
+        As the manifest states it; 0 without.
     """
 
     table: pa.Table
@@ -91,6 +112,7 @@ class Exposed:
     rep: Matrix64
     secret_basis: Matrix64
     labels: NDArray[Any]
+    dither: float = 0.0
 
 
 def decoded(rep: NDArray[Any], scale: NDArray[np.float32] | None) -> Matrix64:
@@ -98,14 +120,25 @@ def decoded(rep: NDArray[Any], scale: NDArray[np.float32] | None) -> Matrix64:
     return (rep if scale is None else dequantise(rep, scale)).astype(np.float64)
 
 
-def attack(uplink: Exposed) -> tuple[Attack, ...]:
-    """Try every quick attack on our own uplink, a few seconds in all."""
+def attack(uplink: Exposed, level: Level = "quick") -> tuple[Attack, ...]:
+    """Try attacks on our own uplink: the quick ones, or these with more time and those that link rows."""
+    if level == "none":
+        return ()
     states = column_states(uplink.table, uplink.schema)
-    return (
-        _closest_vector(uplink, states),
-        _orthogonal_lattice(uplink, states),
-        _independent_components(uplink),
+    seconds = THOROUGH_S if level == "thorough" else BUDGET_S
+    quick = (
+        _closest_vector(uplink, states, seconds),
+        _orthogonal_lattice(uplink, states, seconds),
+        _independent_components(uplink, seconds),
     )
+    return (*quick, _population_matching(uplink), _known_rows(uplink)) if level == "thorough" else quick
+
+
+def level_of(attacks: Sequence[Attack]) -> Level:
+    """Return which of the levels these attacks are."""
+    if any(tried.finds == "links" for tried in attacks):
+        return "thorough"
+    return "quick" if attacks else "none"
 
 
 def largest_exact_share(attacks: Sequence[Attack]) -> float:
@@ -121,10 +154,10 @@ def found_columns(attacks: Sequence[Attack]) -> list[str]:
 # The attacks are loaded when they are tried: their libraries take longer to load than all commands together.
 
 
-def _closest_vector(uplink: Exposed, states: Sequence[Matrix64]) -> Attack:
+def _closest_vector(uplink: Exposed, states: Sequence[Matrix64], seconds: float) -> Attack:
     from user_client.privacy.closest_vector import closest_vector
 
-    found = closest_vector(uplink.rows, uplink.secret_basis, uplink.rep, states, seed=SEED, seconds=BUDGET_S)
+    found = closest_vector(uplink.rows, uplink.secret_basis, uplink.rep, states, seed=SEED, seconds=seconds)
     tried = Attack("closest vector", "the analyst with any member", "rows", ran=found is not None)
     if found is None:
         return tried
@@ -139,18 +172,18 @@ def _closest_vector(uplink: Exposed, states: Sequence[Matrix64]) -> Attack:
     )
 
 
-def _orthogonal_lattice(uplink: Exposed, states: Sequence[Matrix64]) -> Attack:
+def _orthogonal_lattice(uplink: Exposed, states: Sequence[Matrix64], seconds: float) -> Attack:
     from user_client.privacy.orthogonal_lattice import orthogonal_lattice
 
     noise = float(np.sqrt(np.mean((uplink.rep - uplink.rows @ uplink.secret_basis) ** 2)))
-    found = orthogonal_lattice(uplink.rows, uplink.rep, noise, states, seed=SEED, seconds=BUDGET_S)
+    found = orthogonal_lattice(uplink.rows, uplink.rep, noise, states, seed=SEED, seconds=seconds)
     tried = Attack("orthogonal lattice", "the analyst", "relations", ran=found is not None)
     if found is None:
         return tried
     return replace(tried, relations=found.relations, seconds=found.seconds)
 
 
-def _independent_components(uplink: Exposed) -> Attack:
+def _independent_components(uplink: Exposed, seconds: float) -> Attack:
     from user_client.privacy.components import search_blindly, shares_by_class, two_valued
 
     classes = len(uplink.schema.label_column.classes)
@@ -162,7 +195,7 @@ def _independent_components(uplink: Exposed) -> Attack:
         uplink.labels,
         published,
         rng=np.random.default_rng(SEED),
-        budget_s=BUDGET_S,
+        budget_s=seconds,
     )
     tried = Attack("independent components", "the analyst", "columns", ran=found is not None)
     if found is None:
@@ -174,6 +207,47 @@ def _independent_components(uplink: Exposed) -> Attack:
         is_complete=found.complete,
         seconds=found.seconds,
     )
+
+
+def _population_matching(uplink: Exposed) -> Attack:
+    """Let half of the rows play a public table, and look for the others in a register of both."""
+    from user_client.privacy.matching import match_population, reidentified
+
+    start, rng = time.thread_time(), np.random.default_rng(SEED)
+    sent, public = np.array_split(rng.permutation(len(uplink.rows))[:MOST_LINKED], 2)
+    tried = Attack("population matching", "the analyst with rows of similar people", "links", ran=False)
+    classes = len(uplink.schema.label_column.classes)
+    shared = np.minimum(*(np.bincount(uplink.labels[part], minlength=classes) for part in (sent, public)))
+    if shared.max() < FEWEST_OF_A_CLASS or uplink.rep.shape[1] < 2:
+        return tried
+    held = _held(uplink, sent)
+    rotation = match_population([held], uplink.rows[public], uplink.labels[public], rng=rng)
+    share = reidentified([held], [uplink.rows[sent]], uplink.rows[public], rotation)
+    return replace(tried, ran=True, linked_rows=share, seconds=time.thread_time() - start)
+
+
+def _known_rows(uplink: Exposed) -> Attack:
+    from user_client.privacy.linking import locate
+
+    start, rng = time.thread_time(), np.random.default_rng(SEED)
+    tried = Attack("known rows", f"the analyst with {KNOWN} rows that it knows", "links", ran=False)
+    chosen = rng.permutation(len(uplink.rows))[:MOST_LINKED]
+    if len(chosen) < 2 * KNOWN:
+        return tried
+    held, hits = _held(uplink, chosen), 0
+    for _ in range(TRIALS):
+        known = rng.choice(len(chosen), KNOWN, replace=False)
+        found = locate(uplink.rows[chosen[known]], uplink.labels[chosen[known]], held)
+        hits += int((found == known).sum())
+    share = hits / (TRIALS * KNOWN)
+    return replace(tried, ran=True, linked_rows=share, seconds=time.thread_time() - start)
+
+
+def _held(uplink: Exposed, rows: NDArray[np.int64]) -> Uplink:
+    """Return what the analyst holds of some rows, in the frame of this member alone."""
+    from user_client.privacy.held import Uplink
+
+    return Uplink(uplink.rep[rows], np.eye(uplink.rep.shape[1]), uplink.labels[rows], uplink.dither)
 
 
 def _columns_of(schema: Schema, features: Sequence[int]) -> tuple[str, ...]:

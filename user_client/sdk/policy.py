@@ -138,5 +138,5 @@ def _under(uplink: Exposed, prepared: Prepared, dither: float) -> Prepared:
     normal = partial(gaussian, KeyStream.fresh("odc/v1/dither").read)
     rep = decoded(*quantise(add_dither(projected, dither, normal)))
     bits = bits_of(uplink.schema, uplink.rows, projected, number_type="i1", dither=dither)
-    attacks = attack(replace(uplink, rep=rep)) if prepared.attacks else ()
+    attacks = attack(replace(uplink, rep=rep, dither=dither)) if prepared.attacks else ()
     return replace(prepared, information=bits, attacks=attacks)

@@ -33,6 +33,7 @@ from user_client.sdk import (
     terms,
     uplink,
 )
+from user_client.sdk.desk import Level
 from user_client.sdk.downlink import Predictions
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
@@ -145,7 +146,7 @@ class Round:
         options: PrivacyOptions = PrivacyOptions(),  # noqa: B008  # frozen
         *,
         threshold: float | None = None,
-        attack_it: bool = False,
+        attacks: Level = "none",
     ) -> Prepared:
         """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory.
 
@@ -162,9 +163,9 @@ class Round:
         threshold : float, optional
             Also report of how many rows the projection drops less than this share, and which latent
             dimensions would drop it of all rows.
-        attack_it : bool
-            Try on our own rows what others could find in the uplink, a few seconds. It is tried in any case
-            if our policy limits what may be found.
+        attacks : {"none", "quick", "thorough"}
+            Try on our own rows what others could find in the uplink, for a few seconds or for minutes. If our
+            policy limits what may be found, the quick attacks are tried in any case.
 
         Raises
         ------
@@ -178,7 +179,7 @@ class Round:
             If another process works on this round.
         """
         return uplink.prepare(
-            self._session, self.directory, data, options, threshold=threshold, attack_it=attack_it
+            self._session, self.directory, data, options, threshold=threshold, level=attacks
         )
 
     @property

@@ -32,7 +32,7 @@ from user_client.custody.round_directory import (
 from user_client.errors import NotPreparedError, PolicyError, SignalLossError
 from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
-from user_client.sdk.desk import Exposed, attack, decoded
+from user_client.sdk.desk import LEVELS, Exposed, Level, attack, decoded, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import (
     described,
@@ -67,7 +67,7 @@ def prepare(
     options: PrivacyOptions,
     *,
     threshold: float | None,
-    attack_it: bool,
+    level: Level,
 ) -> Prepared:
     """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory."""
     if threshold is not None and not 0 < threshold <= 1:
@@ -75,15 +75,12 @@ def prepare(
     with directory.exclusive():
         terms, source = accepted_terms(directory), _source_digest(data)
         policy = Policy.of(directory.home)
-        attack_it = attack_it or bool(policy and policy.needs_attacks)
+        if level == "none" and policy and policy.needs_attacks:
+            level = "quick"
         earlier = prepared_before(directory)
         if earlier is not None and not _is_the_same(earlier, source, options):
             earlier = None
-        if (
-            earlier is not None
-            and _measures(earlier, threshold, attack_it=attack_it)
-            and _is_whole(directory)
-        ):
+        if earlier is not None and _measures(earlier, threshold, level=level) and _is_whole(directory):
             return earlier
         if _was_received(session, directory):
             if earlier is None:
@@ -98,7 +95,7 @@ def prepare(
             source=source,
             threshold=threshold,
             policy=policy,
-            attack_it=attack_it,
+            level=level,
         )
 
 
@@ -112,7 +109,7 @@ def _prepare_anew(
     source: str,
     threshold: float | None,
     policy: Policy | None,
-    attack_it: bool,
+    level: Level,
 ) -> Prepared:
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
@@ -141,9 +138,8 @@ def _prepare_anew(
         overlaps=tuple(overlaps(directory.home, table, apart_from=directory.collaboration_id)),
     )
     if len(treated.rows):
-        exposed = _exposed(terms, table, treated, arrays)
-        if attack_it:
-            prepared = replace(prepared, attacks=attack(exposed))
+        exposed = _exposed(terms, table, treated, arrays, dither=applied.dither or 0)
+        prepared = replace(prepared, attacks=attack(exposed, level))
         prepared = replace(prepared, would_pass=_would_pass(policy, exposed, prepared))
     # the summary is written last: without it, the other files count as unfinished
     directory.remove(PREPARED_FILE, MANIFEST_FILE)
@@ -179,7 +175,12 @@ def _on_the_wire(
 
 
 def _exposed(
-    terms: Terms, table: pa.Table, treated: Treated, arrays: list[tuple[ArraySpec, AnyArray]]
+    terms: Terms,
+    table: pa.Table,
+    treated: Treated,
+    arrays: list[tuple[ArraySpec, AnyArray]],
+    *,
+    dither: float,
 ) -> Exposed:
     """Return the uplink as its attackers see it, with the rows in it."""
     values = {spec.name: array for spec, array in arrays}
@@ -190,6 +191,7 @@ def _exposed(
         decoded(values["rep"], values.get("rep_scale")),
         treated.secret_basis,
         treated.labels.astype(np.int64),
+        dither=dither,
     )
 
 
@@ -354,14 +356,14 @@ def _is_the_same(earlier: Prepared, source: str, options: PrivacyOptions) -> boo
     return bool(source) and (earlier.source, earlier.options) == (source, options)
 
 
-def _measures(earlier: Prepared, threshold: float | None, *, attack_it: bool) -> bool:
+def _measures(earlier: Prepared, threshold: float | None, *, level: Level) -> bool:
     """Return whether what is asked for was measured already.
 
     It cannot be measured later: neither the noise nor the noisy rows are stored.
     """
     if earlier.rows == 0:
         return True
-    if attack_it and not earlier.attacks:
+    if LEVELS.index(level_of(earlier.attacks)) < LEVELS.index(level):
         return False
     if threshold is None:
         return True

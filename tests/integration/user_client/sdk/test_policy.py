@@ -38,7 +38,7 @@ def undefended(consortium: Consortium) -> Consortium:
 
 
 def test_an_uplink_without_dither_is_rebuilt_here_first(undefended: Consortium) -> None:
-    prepared = undefended.hospital_round.prepare(undefended.table(1, **few_values()), attack_it=True)
+    prepared = undefended.hospital_round.prepare(undefended.table(1, **few_values()), attacks="quick")
     colluders = prepared.attacks[0]
     assert colluders.name == "closest vector"
     assert colluders.exact_rows == 1.0
@@ -50,7 +50,7 @@ def test_an_uplink_without_dither_is_rebuilt_here_first(undefended: Consortium) 
 def test_attacks_that_were_left_out_are_made_up_for(undefended: Consortium) -> None:
     table = undefended.table(1, **few_values())
     assert undefended.hospital_round.prepare(table).attacks == ()
-    assert undefended.hospital_round.prepare(table, attack_it=True).attacks[0].ran
+    assert undefended.hospital_round.prepare(table, attacks="quick").attacks[0].ran
 
 
 def test_a_policy_stops_an_uplink_and_says_which_terms_would_pass(undefended: Consortium) -> None:

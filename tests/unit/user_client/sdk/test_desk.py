@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 from protocol.arrays import quantise
 from protocol.table_schema import Schema
 from user_client.sdk import PrivacyOptions, draft_terms
-from user_client.sdk.desk import Exposed, attack, decoded
+from user_client.sdk.desk import Exposed, attack, decoded, level_of
 from user_client.sdk.privacy import treat
 from user_client.tables import encode_labels, encode_rows
 
@@ -53,9 +54,39 @@ def test_no_table_stops_the_attacks(kind: str, count: int, options: PrivacyOptio
     rows, classes = encode_rows(table, schema), encode_labels(table, schema)
     treated = treat(rows, classes, drafted.latent_dim, options)
     rep = decoded(*quantise(treated.rep))
-    exposed = Exposed(table, schema, treated.original, rep, treated.secret_basis, treated.labels)
+    labels_sent = treated.labels.astype(int)
+    exposed = Exposed(table, schema, treated.original, rep, treated.secret_basis, labels_sent)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = attack(exposed)
-    assert [tried.finds for tried in found] == ["rows", "relations", "columns"]
+        found = attack(exposed, "thorough")
+    assert [tried.finds for tried in found] == ["rows", "relations", "columns", "links", "links"]
     assert all(0 <= tried.exact_rows <= 1 for tried in found if tried.exact_rows is not None)
+
+
+def cells() -> pa.Table:
+    """Twelve measurements of 569 tumours."""
+    bundled = load_breast_cancer()
+    columns = {f"x{k}": bundled.data[:, k].tolist() for k in range(12)}
+    return pa.table({**columns, "y": [["no", "yes"][k] for k in bundled.target]})
+
+
+@pytest.mark.parametrize(("dither", "least", "most"), [(0.0, 0.6, 1.0), (3.0, 0.0, 0.1)])
+def test_thorough_attacks_recognise_rows_unless_noise_hides_them(
+    dither: float, least: float, most: float
+) -> None:
+    table = cells()
+    drafted = draft_terms(table, label="y", parties=["a"], title="t", latent_dim=8)
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    rows, labels = encode_rows(table, schema), encode_labels(table, schema)
+    treated = treat(rows, labels, 8, PrivacyOptions(dither=dither or None))
+    exposed = Exposed(
+        table, schema, rows, treated.rep, treated.secret_basis, labels.astype(int), dither=dither
+    )
+    found = {tried.name: tried for tried in attack(exposed, "thorough")}
+    for name in ("population matching", "known rows"):
+        share = found[name].linked_rows
+        assert share is not None
+        assert least <= share <= most
+    assert level_of(list(found.values())) == "thorough"
+    assert level_of(attack(exposed)) == "quick"
+    assert (attack(exposed, "none"), level_of(())) == ((), "none")

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.data import Labels, Matrix
-from benchmarks.uplink.held import Indices, Uplink, leading_axes, polar, squared_distances
 from user_client.privacy.components import can_search, find_splits, name_splits, shares_by_class, two_valued
+from user_client.privacy.grid import Matrix64
+from user_client.privacy.held import Indices, Labels, Uplink, leading_axes, polar, squared_distances
 
 WARPS: Final = (0.0, 0.5)
 """Powers of the covariance by which the axes are shrunk before moments are matched."""
@@ -46,16 +46,16 @@ class Rotation:
         Of the transport of the public rows to those that were sent.
     """
 
-    to_frame: Matrix
+    to_frame: Matrix64
     cost: float
 
-    def rep_of(self, rows: Matrix, uplink: Uplink) -> Matrix:
+    def rep_of(self, rows: Matrix64, uplink: Uplink) -> Matrix64:
         """Return what the member would have sent of these rows."""
         return np.asarray(rows @ self.to_frame @ uplink.anchor_rep)
 
 
 def match_population(
-    uplinks: Sequence[Uplink], public: Matrix, public_labels: Labels, *, rng: np.random.Generator
+    uplinks: Sequence[Uplink], public: Matrix64, public_labels: Labels, *, rng: np.random.Generator
 ) -> Rotation:
     """Return the rotation under which public rows look most like the rows that were sent.
 
@@ -96,7 +96,7 @@ def match_population(
 
 
 def reidentified(
-    uplinks: Sequence[Uplink], rows: Sequence[Matrix], public: Matrix, rotation: Rotation
+    uplinks: Sequence[Uplink], rows: Sequence[Matrix64], public: Matrix64, rotation: Rotation
 ) -> float:
     """Return the share of sent rows whose nearest row in a register is the right one.
 
@@ -107,7 +107,7 @@ def reidentified(
 
 
 def nearest_in_register(
-    uplinks: Sequence[Uplink], register: Matrix, rotation: Rotation, *, rounds: int = 2
+    uplinks: Sequence[Uplink], register: Matrix64, rotation: Rotation, *, rounds: int = 2
 ) -> list[Indices]:
     """Return the row of a register that each sent row is taken for.
 
@@ -127,7 +127,7 @@ def nearest_in_register(
     return found
 
 
-def fitted_to_register(uplinks: Sequence[Uplink], register: Matrix, rotation: Rotation) -> Rotation:
+def fitted_to_register(uplinks: Sequence[Uplink], register: Matrix64, rotation: Rotation) -> Rotation:
     """Return the rotation that an attacker finds who has the register of those whose rows were sent.
 
     It takes each row for its nearest one and turns the register towards these, until that changes little.
@@ -146,7 +146,7 @@ def fitted_to_register(uplinks: Sequence[Uplink], register: Matrix, rotation: Ro
 class _Side:
     """Rows of one side along its leading axes, (n, r), with labels."""
 
-    rows: Matrix
+    rows: Matrix64
     labels: Labels
 
     def warped(self, power: float) -> _Side:
@@ -154,7 +154,7 @@ class _Side:
         values = np.maximum(values, 1e-3 * values.max()) ** (-power / 2)
         return _Side(self.rows @ (axes * values) @ axes.T, self.labels)
 
-    def of(self, name: int) -> Matrix:
+    def of(self, name: int) -> Matrix64:
         return np.asarray(self.rows[self.labels == name])
 
 
@@ -163,7 +163,7 @@ def _classes(side: _Side, other: _Side) -> list[int]:
     return [k for k in np.unique(side.labels).tolist() if min(len(side.of(k)), len(other.of(k))) > 2]
 
 
-def _starts(side: _Side, other: _Side, pairs: Pairs, rng: np.random.Generator) -> Iterator[Matrix]:
+def _starts(side: _Side, other: _Side, pairs: Pairs, rng: np.random.Generator) -> Iterator[Matrix64]:
     classes = _classes(side, other)
     turning = _turning_vectors(other, classes).T @ _turning_vectors(side, classes)
     yield polar(turning)
@@ -176,7 +176,7 @@ Pairs = list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 """For each named feature, which of the sent rows and which of the public ones have its larger value."""
 
 
-def _paired_by_name(side: _Side, other: _Side, public: Matrix, rng: np.random.Generator) -> Pairs:
+def _paired_by_name(side: _Side, other: _Side, public: Matrix64, rng: np.random.Generator) -> Pairs:
     features, values = two_valued(public)
     if not len(features) or not can_search():
         return []
@@ -196,7 +196,7 @@ def _paired_by_name(side: _Side, other: _Side, public: Matrix, rng: np.random.Ge
     return pairs
 
 
-def _by_names(side: _Side, other: _Side, pairs: Pairs, turning: Matrix) -> Matrix:
+def _by_names(side: _Side, other: _Side, pairs: Pairs, turning: Matrix64) -> Matrix64:
     """Return the rotation that maps the mean differences of named features best; wrong names count less."""
     if not pairs:
         return polar(turning)
@@ -210,7 +210,7 @@ def _by_names(side: _Side, other: _Side, pairs: Pairs, turning: Matrix) -> Matri
     return turn
 
 
-def _turning_vectors(side: _Side, classes: Sequence[int]) -> Matrix:
+def _turning_vectors(side: _Side, classes: Sequence[int]) -> Matrix64:
     """Return vectors that turn with the rows, in a fixed order, each of about the length of a class mean."""
     means = np.stack([side.of(k).mean(axis=0) for k in classes])
     spread = np.cov(side.rows.T)
@@ -226,7 +226,7 @@ def _turning_vectors(side: _Side, classes: Sequence[int]) -> Matrix:
     return np.vstack(found)
 
 
-def _ascended(side: _Side, other: _Side, turn: Matrix) -> Matrix:
+def _ascended(side: _Side, other: _Side, turn: Matrix64) -> Matrix64:
     """Raise the agreement of means and covariances of all classes; each polar step can only raise it."""
     moments = []
     for k in _classes(side, other):
@@ -242,7 +242,7 @@ def _ascended(side: _Side, other: _Side, turn: Matrix) -> Matrix:
     return turn
 
 
-def _disagreement(side: _Side, other: _Side, turn: Matrix) -> float:
+def _disagreement(side: _Side, other: _Side, turn: Matrix64) -> float:
     total = 0.0
     for k in _classes(side, other):
         ours, theirs = side.of(k), other.of(k)
@@ -252,7 +252,7 @@ def _disagreement(side: _Side, other: _Side, turn: Matrix) -> float:
     return total
 
 
-def _refined(side: _Side, other: _Side, turn: Matrix, rng: np.random.Generator) -> Matrix:
+def _refined(side: _Side, other: _Side, turn: Matrix64, rng: np.random.Generator) -> Matrix64:
     for temperature in TEMPERATURES:
         for _ in range(TRANSPORT_STEPS):
             cross, _ = _transported(side, other, turn, temperature, rng)
@@ -261,8 +261,8 @@ def _refined(side: _Side, other: _Side, turn: Matrix, rng: np.random.Generator) 
 
 
 def _transported(
-    side: _Side, other: _Side, turn: Matrix, temperature: float, rng: np.random.Generator
-) -> tuple[Matrix, float]:
+    side: _Side, other: _Side, turn: Matrix64, temperature: float, rng: np.random.Generator
+) -> tuple[Matrix64, float]:
     """Return the cross moments, (r, r), of the rows under the transport of each class, and its cost."""
     cross, cost, total = np.zeros_like(turn), 0.0, 0
     for k in _classes(side, other):

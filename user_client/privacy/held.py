@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.data import Labels, Matrix
-from benchmarks.uplink.tables import Member, decoded
-from user_client.privacy.noise import add_dither
-from user_client.secret.expansion import gaussian
+from user_client.privacy.grid import Matrix64
 
 Indices = NDArray[np.intp]
+Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,36 +26,30 @@ class Uplink:
         As the manifest states it: the noise has so many times the standard deviations of the rows.
     """
 
-    rep: Matrix
-    anchor_rep: Matrix
+    rep: Matrix64
+    anchor_rep: Matrix64
     labels: Labels
     dither: float = 0.0
 
     @property
-    def noise(self) -> Matrix:
+    def noise(self) -> Matrix64:
         """The second moments of the noise in ``rep``, (l, l), as the analyst computes them."""
         share = self.dither**2 / (1 + self.dither**2)
         return np.asarray(share * self.rep.T @ self.rep / len(self.rep))
 
 
-def uplink_of(member: Member, dither: float, rep_dtype: str, rng: np.random.Generator) -> Uplink:
-    """Return what the analyst gets of a member whose rows were not rounded yet, with noise."""
-    rep = add_dither(member.rep, dither, partial(gaussian, rng.bytes))
-    return Uplink(decoded(rep, rep_dtype), decoded(member.anchor_rep, rep_dtype), member.labels, dither)
-
-
-def leading_axes(rows: Matrix, count: int) -> Matrix:
+def leading_axes(rows: Matrix64, count: int) -> Matrix64:
     """Return the leading principal axes of rows about 0, (m, count)."""
     return np.asarray(np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :count])
 
 
-def polar(matrix: Matrix) -> Matrix:
+def polar(matrix: Matrix64) -> Matrix64:
     """Return the orthogonal matrix nearest to a square one."""
     left, _, right = np.linalg.svd(matrix)
     return np.asarray(left @ right)
 
 
-def squared_distances(rows: Matrix, others: Matrix) -> Matrix:
+def squared_distances(rows: Matrix64, others: Matrix64) -> Matrix64:
     """Return the squared distance of each row to each of the others, (n, k)."""
     squares = np.sum(rows**2, axis=1)[:, None] + np.sum(others**2, axis=1)
     return np.asarray((squares - 2 * rows @ others.T).clip(0))

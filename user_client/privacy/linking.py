@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.data import Labels, Matrix
-from benchmarks.uplink.held import Indices, Uplink, leading_axes
+from user_client.privacy.grid import Matrix64
+from user_client.privacy.held import Indices, Labels, Uplink, leading_axes
 
 SEEDS: Final = 2000
 """Pairs of sent rows from which the search for known rows begins."""
@@ -20,7 +20,7 @@ MOST_ALIKE: Final = 0.999
 
 
 def locate(
-    known: Matrix, known_labels: Labels, uplink: Uplink, *, projector: Matrix | None = None
+    known: Matrix64, known_labels: Labels, uplink: Uplink, *, projector: Matrix64 | None = None
 ) -> Indices:
     """Return which sent row each known row is, (k,), by lengths and angles alone; nothing else is needed.
 
@@ -53,7 +53,7 @@ def locate(
     return np.asarray(chosen[_total(fits, products, wanted, chosen).argmin()])
 
 
-def span_of(public: Matrix, latent_dim: int) -> Matrix:
+def span_of(public: Matrix64, latent_dim: int) -> Matrix64:
     """Return the projector to the leading axes of public rows, (m, m): nearly that of every member."""
     axes = leading_axes(public, latent_dim)
     return np.asarray(axes @ axes.T)
@@ -75,7 +75,7 @@ def find_duplicates(first: Uplink, second: Uplink) -> Indices:
     return np.asarray(likelihood.argmax(axis=1))
 
 
-def _seeded(fits: Matrix, products: Matrix, wanted: Matrix) -> Indices:
+def _seeded(fits: Matrix64, products: Matrix64, wanted: Matrix64) -> Indices:
     """Return the best pairs of sent rows for the first two known rows, (s, 2)."""
     costs = fits[0][:, None] + fits[1][None, :] + 2 * (products - wanted[0, 1]) ** 2
     np.fill_diagonal(costs, np.inf)
@@ -84,7 +84,7 @@ def _seeded(fits: Matrix, products: Matrix, wanted: Matrix) -> Indices:
     return np.stack(np.unravel_index(best, costs.shape), axis=1)
 
 
-def _misfit(products: Matrix, wanted: Matrix, chosen: Indices, other: int) -> Matrix:
+def _misfit(products: Matrix64, wanted: Matrix64, chosen: Indices, other: int) -> Matrix64:
     """Return how far each sent row is from a known row's products with those chosen so far, (s, n)."""
     cost = np.zeros((len(chosen), len(products)))
     for place in range(chosen.shape[1]):
@@ -93,12 +93,14 @@ def _misfit(products: Matrix, wanted: Matrix, chosen: Indices, other: int) -> Ma
     return cost
 
 
-def _bar_taken(cost: Matrix, chosen: Indices) -> None:
+def _bar_taken(cost: Matrix64, chosen: Indices) -> None:
     for place in range(chosen.shape[1]):
         cost[np.arange(len(chosen)), chosen[:, place]] = np.inf
 
 
-def _exchanged(fits: Matrix, products: Matrix, wanted: Matrix, chosen: Indices, rounds: int = 3) -> Indices:
+def _exchanged(
+    fits: Matrix64, products: Matrix64, wanted: Matrix64, chosen: Indices, rounds: int = 3
+) -> Indices:
     best = np.argsort(_total(fits, products, wanted, chosen))[: SEEDS // 10]
     chosen = chosen[best].copy()
     for _ in range(rounds):
@@ -109,14 +111,14 @@ def _exchanged(fits: Matrix, products: Matrix, wanted: Matrix, chosen: Indices, 
     return chosen
 
 
-def _total(fits: Matrix, products: Matrix, wanted: Matrix, chosen: Indices) -> Matrix:
+def _total(fits: Matrix64, products: Matrix64, wanted: Matrix64, chosen: Indices) -> Matrix64:
     own = fits[np.arange(len(wanted)), chosen].sum(axis=1)
     pairs = (products[chosen[:, :, None], chosen[:, None, :]] - wanted) ** 2
     off_diagonal = ~np.eye(len(wanted), dtype=bool)
     return np.asarray(own + pairs[:, off_diagonal].sum(axis=1))
 
 
-def _standardised(ours: Matrix, theirs: Matrix) -> tuple[Matrix, Matrix]:
+def _standardised(ours: Matrix64, theirs: Matrix64) -> tuple[Matrix64, Matrix64]:
     """Return both with one centre and one scale: two of them would differ by what the samples differ."""
     centre = (ours.mean(axis=0) + theirs.mean(axis=0)) / 2
     ours, theirs = ours - centre, theirs - centre
@@ -124,7 +126,7 @@ def _standardised(ours: Matrix, theirs: Matrix) -> tuple[Matrix, Matrix]:
     return ours / np.maximum(scale, 1e-12), theirs / np.maximum(scale, 1e-12)
 
 
-def _signal_share(uplink: Uplink, directions: Matrix) -> Matrix:
+def _signal_share(uplink: Uplink, directions: Matrix64) -> Matrix64:
     """Return which share of the variance along each direction is no noise."""
     noise = np.einsum("ik,ij,jk->k", directions, uplink.noise, directions)
     variance = np.maximum((uplink.rep @ directions).var(axis=0), 1e-12)
