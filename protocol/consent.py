@@ -106,6 +106,7 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
             f" {terms.latent_dim} leading axes of its rows, and asks a person if that is less than"
             f" {_number(terms.least_signal)} (R squared)."
         )
+    yield from _exposure(terms)
     if terms.hold_out:
         yield (
             f"This institution keeps {_number(terms.hold_out)} of its rows back, chosen at random. It"
@@ -115,6 +116,24 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
         yield (
             "It may send the result back: the two scores, the interval of their difference and the number of"
             " rows. The analyst and every institution read it."
+        )
+
+
+def _exposure(terms: Terms) -> Iterator[str]:
+    if terms.exposure is None:
+        return
+    exact, columns = terms.exposure.max_exact_rows, terms.exposure.max_found_columns
+    bits, limits = terms.exposure.min_hidden_bits, []
+    if exact is not None:
+        limits.append(f"more than {_number(exact)} of its rows can be rebuilt in every column")
+    if columns is not None:
+        limits.append(f"more than {columns} columns are found without the secret basis")
+    if bits is not None:
+        limits.append(f"fewer than {_number(bits)} bits of a row stay here")
+    if limits:
+        yield (
+            "Before it sends, this institution attacks its own rows. It does not send if"
+            f" {', or '.join(limits)}."
         )
 
 

@@ -15,6 +15,7 @@ from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_seria
 from protocol.codec import Message
 from protocol.limits import (
     MAX_ANCHOR_MATRIX_BYTES,
+    MAX_COLUMNS,
     MAX_DITHER,
     MAX_LATENT_DIM,
     MAX_MODEL_BYTES,
@@ -222,12 +223,30 @@ class ModelPrivacyTerms(Message):
     learning_rate: float = Field(default=8.0, gt=0, le=1000)
 
 
+class ExposureTerms(Message):
+    """What attacks on its own rows may find at most before an institution sends; None limits nothing."""
+
+    max_exact_rows: float | None = Field(default=None, ge=0, le=1)
+    """Largest share of the rows that are rebuilt in every column."""
+    max_found_columns: int | None = Field(default=None, ge=0, le=MAX_COLUMNS)
+    """Largest number of columns that are found without the basis."""
+    min_hidden_bits: float | None = Field(default=None, ge=0, le=1e9)
+    """Fewest bits of a row that cannot leave."""
+
+
 class Terms(Message):
     """The document that the analyst publishes and every institution signs."""
 
     signing_label: ClassVar[str] = "odc/v1/terms"
 
-    added_in_2: ClassVar = ("dither", "least_signal", "hold_out", "returns_scores", "model_privacy")
+    added_in_2: ClassVar = (
+        "dither",
+        "least_signal",
+        "hold_out",
+        "returns_scores",
+        "model_privacy",
+        "exposure",
+    )
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
     terms_schema: Literal[1, 2] = 2
@@ -258,6 +277,8 @@ class Terms(Message):
     """Whether an institution may send the scores on those rows back, for the report that all members read."""
 
     model_privacy: ModelPrivacyTerms | None = None
+    exposure: ExposureTerms | None = None
+    """Limits that every institution holds itself to, beside those of its own policy."""
 
     @model_serializer(mode="wrap")
     def _of_its_schema(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:

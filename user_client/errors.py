@@ -125,16 +125,16 @@ class SignalLossError(InputError):
 
 
 class PolicyError(InputError):
-    """Terms or an uplink that this institution's own policy does not allow."""
+    """Terms or an uplink that our policy does not allow, or an uplink that the terms do not allow."""
 
     code = "policy"
-    title = "Our policy does not allow it"
-    hint = "ask the lead for other terms, or change the policy: `odc policy`"
+    title = "A policy does not allow it"
+    hint = "ask the lead for other terms, or change our policy: `odc policy`"
 
     def __init__(self, violations: Sequence[str], would_pass: str | None = None) -> None:
         super().__init__("; ".join(violations))
         if would_pass:
-            self.hint = f"ask the lead for {would_pass}, or change the policy: `odc policy`"
+            self.hint = f"ask the lead for {would_pass}, or change our policy: `odc policy`"
 
 
 class NothingKeptBackError(InputError):

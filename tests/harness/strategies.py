@@ -46,6 +46,7 @@ from protocol.terms import (
     AnchorKind,
     AnchorTerms,
     AveragedTerms,
+    ExposureTerms,
     LogisticTerms,
     MlpTerms,
     ModelPrivacyTerms,
@@ -157,6 +158,14 @@ model_privacy = st.builds(
 )
 
 
+exposure = st.builds(
+    ExposureTerms,
+    max_exact_rows=st.none() | st.floats(0, 1),
+    max_found_columns=st.none() | st.integers(0, 2**16),
+    min_hidden_bits=st.none() | st.floats(0, 1e9),
+)
+
+
 averaged = st.builds(
     AveragedTerms,
     inverse_penalty=st.floats(0, 1e12, exclude_min=True),
@@ -198,6 +207,7 @@ def terms(draw: st.DrawFn) -> Terms:
         "hold_out": draw(st.floats(0, 0.5)),
         "returns_scores": draw(st.booleans()),
         "model_privacy": draw(st.none() | model_privacy) if version == 2 else None,
+        "exposure": draw(st.none() | exposure),
     }
     model = models if version == 1 else private_models if added["model_privacy"] else models | averaged
     return Terms(

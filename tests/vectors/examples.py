@@ -121,6 +121,7 @@ TERMS_2: dict[str, Any] = {
     "hold_out": 0.2,
     "returns_scores": True,
     "model_privacy": None,
+    "exposure": None,
 }
 PRIVATE_TERMS: dict[str, Any] = {
     **TERMS_2,
@@ -132,6 +133,7 @@ PRIVATE_TERMS: dict[str, Any] = {
         "batch_rows": 1024,
         "learning_rate": 8.0,
     },
+    "exposure": {"max_exact_rows": 0.01, "max_found_columns": 3, "min_hidden_bits": 8.0},
 }
 TERMS_DIGEST = hashlib.sha256(pack(TERMS)).digest()
 SHOWN = """\

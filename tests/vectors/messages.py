@@ -65,7 +65,7 @@ def valid_messages() -> Iterator[Case]:
         ("terms with an empty purpose and no missing texts", "Terms",
             changed({**TERMS, "purpose": ""}, "table_schema", "missing", to=[])),
         ("terms of schema 2", "Terms", TERMS_2),
-        ("terms with a model that is differentially private", "Terms", PRIVATE_TERMS),
+        ("terms with a model that is differentially private, and limits of exposure", "Terms", PRIVATE_TERMS),
         ("member's score", "MemberScore", MEMBER_SCORE),
         ("member's score without a model of its own", "MemberScore", {
             **MEMBER_SCORE, "metric": "accuracy", "alone": None, "gain_low": None, "gain_high": None,
@@ -191,6 +191,9 @@ def _broken_schema_2() -> Iterator[Case]:
         ("terms of schema 1 with a dither", {**TERMS, "dither": 0.5}),
         ("a least signal of one", {**TERMS_2, "least_signal": 1.0}),
         ("an epsilon of zero", changed(PRIVATE_TERMS, "model_privacy", "epsilon", to=0.0)),
+        ("more rows rebuilt than there are", changed(PRIVATE_TERMS, "exposure", "max_exact_rows", to=1.5)),
+        ("a negative number of columns", changed(PRIVATE_TERMS, "exposure", "max_found_columns", to=-1)),
+        ("hidden bits without end", changed(PRIVATE_TERMS, "exposure", "min_hidden_bits", to=float("inf"))),
         ("a delta of one", changed(PRIVATE_TERMS, "model_privacy", "delta", to=1.0)),
         ("a private model of a kind without private training",
             {**PRIVATE_TERMS, "model": TERMS_2["model"]}),

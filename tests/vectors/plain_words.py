@@ -107,6 +107,13 @@ PRIVATE_MODEL = (
 )
 
 
+EXPOSURE = (
+    "Before it sends, this institution attacks its own rows. It does not send if more than 0.01 of its rows"
+    " can be rebuilt in every column, or more than 3 columns are found without the secret basis, or fewer"
+    " than 8 bits of a row stay here."
+)
+
+
 def warned(text: str, warning: str) -> str:
     """Return a text with one more warning, which follows those that every text has."""
     return text.replace("\n\nColumns:", f"\n{warning}\nColumns:")
@@ -159,15 +166,16 @@ def shown_texts() -> Iterator[Case]:
                 "hold_out": 0.0,
                 "returns_scores": False,
                 "model_privacy": None,
+                "exposure": None,
             },
             SHOWN_IN_2,
         ),
         (
-            "a model that is differentially private",
+            "a model that is differentially private, and limits of exposure",
             PRIVATE_TERMS,
-            TERMS_2_TEXT.replace("(averaged)", "(logistic)").replace(
-                "\nWho sees what", f"\n{PRIVATE_MODEL}\nWho sees what"
-            ),
+            TERMS_2_TEXT.replace("(averaged)", "(logistic)")
+            .replace("\nWho sees what", f"\n{PRIVATE_MODEL}\nWho sees what")
+            .replace("\nThis institution keeps", f"\n{EXPOSURE}\nThis institution keeps"),
         ),
     ]:  # fmt: skip
         yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}

@@ -147,7 +147,7 @@ def prepared_in_words(prepared: Prepared, refused: Sequence[str], picture: Path 
         lines.append(
             f"a few rows, what leaves of them, what collusion could rebuild: {picture}; do not share it"
         )
-    lines += [f"our policy does not allow this: {phrase}" for phrase in refused]
+    lines += [f"not allowed, by our policy or by the terms: {phrase}" for phrase in refused]
     if refused and prepared.would_pass:
         lines.append(f"  it would allow {prepared.would_pass}")
     lines.append("nothing was sent" if refused else "nothing was sent\nnext: odc contribute")

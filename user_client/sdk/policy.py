@@ -15,6 +15,7 @@ from protocol.arrays import quantise
 from protocol.codec import explain
 from protocol.errors import InputError, UnreadableFileError
 from protocol.table_schema import Schema
+from protocol.terms import ExposureTerms, Terms
 from runtime.files import read_bytes, write_whole
 from user_client.custody.home import Home
 from user_client.custody.keystream import KeyStream
@@ -103,6 +104,15 @@ class Policy(BaseModel):
                 return f"terms with a dither of {dither:g} and 8-bit integers (i1)"
         return None
 
+    def and_of(self, exposure: ExposureTerms | None) -> Self:
+        """Return the policy with the limits of terms as well: of two limits, the stricter."""
+        if exposure is None:
+            return self
+        strictest = {"max_exact_rows": min, "max_found_columns": min, "min_hidden_bits": max}
+        both = {name: (getattr(self, name), getattr(exposure, name)) for name in strictest}
+        told = {name: [limit for limit in limits if limit is not None] for name, limits in both.items()}
+        return self.changed(**{name: strictest[name](limits) for name, limits in told.items() if limits})
+
     def changed(self, **limits: object) -> Self:
         """Return the policy with other limits; raises `InputError` if one is out of its range."""
         try:
@@ -130,6 +140,12 @@ class Policy(BaseModel):
         names = {column.name for column in (*schema.columns, schema.label_column)}
         for name in sorted(names & set(self.never)):
             yield f"the column {name} must never leave"
+
+
+def policy_under(terms: Terms, home: Home) -> Policy | None:
+    """Return what holds for an uplink: our policy and the limits of the terms; None if there is neither."""
+    own = Policy.of(home)
+    return None if own is None and terms.exposure is None else (own or Policy()).and_of(terms.exposure)
 
 
 def _under(uplink: Exposed, prepared: Prepared, dither: float) -> Prepared:

@@ -39,7 +39,7 @@ from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.ledger_check import CheckedLedger
-from user_client.sdk.policy import Policy
+from user_client.sdk.policy import policy_under
 from user_client.sdk.prepared import Prepared, prepared_before
 from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
 from user_client.sdk.session import Session
@@ -188,8 +188,8 @@ class Round:
         return prepared_before(self.directory)
 
     def policy_violations(self) -> list[str]:
-        """Return a phrase for every limit of our policy that the prepared uplink breaks."""
-        policy, prepared = Policy.of(self.directory.home), self.prepared
+        """Return a phrase for every limit, of our policy or of the terms, that the prepared uplink breaks."""
+        policy, prepared = policy_under(self.terms, self.directory.home), self.prepared
         if policy is None or prepared is None:
             return []
         return list(policy.violations(self.terms.table_schema, prepared))

@@ -41,7 +41,7 @@ from user_client.sdk.hold_out import (
     store_hold_out,
     store_local_model,
 )
-from user_client.sdk.policy import DITHERS, Policy
+from user_client.sdk.policy import DITHERS, Policy, policy_under
 from user_client.sdk.prepared import Prepared, PreparedArray, prepared_before
 from user_client.sdk.privacy import (
     PrivacyOptions,
@@ -74,7 +74,7 @@ def prepare(
         raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold:g}")
     with directory.exclusive():
         terms, source = accepted_terms(directory), _source_digest(data)
-        policy = Policy.of(directory.home)
+        policy = policy_under(terms, directory.home)
         if level == "none" and policy and policy.needs_attacks:
             level = "quick"
         earlier = prepared_before(directory)
@@ -303,12 +303,12 @@ def _check_signal(directory: RoundDirectory) -> None:
 
 
 def _check_policy(directory: RoundDirectory) -> None:
-    """Raise `PolicyError` if our policy does not allow what was prepared."""
-    policy, prepared = Policy.of(directory.home), prepared_before(directory)
+    """Raise `PolicyError` if our policy, or the terms, do not allow what was prepared."""
+    policy, prepared = policy_under(accepted_terms(directory), directory.home), prepared_before(directory)
     if policy is None:
         return
     if prepared is None:  # what was found is lost, or stored by another version
-        error = NotPreparedError("our policy needs what `odc prepare` has found, and that cannot be read")
+        error = NotPreparedError("a policy needs what `odc prepare` has found, and that cannot be read")
         error.hint = "run `odc prepare TABLE` again"
         raise error
     if found := list(policy.violations(accepted_terms(directory).table_schema, prepared)):

@@ -44,7 +44,7 @@ def test_a_policy_is_told_before_anything_is_sent_and_holds_when_it_is(odc: Odc)
     odc.consortium.until_anchored(latent_dim=2)
     odc("policy", "--min-hidden-bits", "8")
     prepared = odc("prepare", odc.consortium.table(1))
-    assert "our policy does not allow this: 8 of a row's 16 bits must stay here" in prepared.out
+    assert "not allowed, by our policy or by the terms: 8 of a row's 16 bits must stay here" in prepared.out
     assert "it would allow terms with a dither of" in prepared.out
     assert "next: odc contribute" not in prepared.out
     refused = odc("contribute")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from protocol.errors import UnreadableFileError
+from protocol.terms import ExposureTerms
 from tests.harness.in_process import Consortium
 from user_client.custody.round_directory import PREPARED_FILE, RECEIPT_FILE
 from user_client.errors import NotPreparedError, PolicyError
@@ -130,3 +131,31 @@ def test_a_policy_that_means_nothing_is_refused(consortium: Consortium, content:
     consortium.hospital.home.policy_path.write_text(content)
     with pytest.raises(UnreadableFileError, match=r"policy\.toml"):
         Policy.of(consortium.hospital.home)
+
+
+def test_terms_limit_what_may_be_found_as_our_policy_does(consortium: Consortium) -> None:
+    limits = {"max_exact_rows": 0.2, "min_hidden_bits": 2.0}
+    consortium.until_anchored(**CATEGORIES, terms_schema=2, latent_dim=2, exposure=limits)
+    prepared = consortium.hospital_round.prepare(consortium.table(1, **few_values()))
+    assert prepared.attacks  # the terms need them, though nobody asked
+    with pytest.raises(PolicyError, match=r"2 of a row's 6 bits must stay here.*100\.0% were"):
+        consortium.hospital_round.contribute()
+    assert len(consortium.hospital_round.policy_violations()) == 2
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "both"),
+    [
+        ({}, {}, {}),
+        ({"max_exact_rows": 0.1}, {"max_exact_rows": 0.2}, {"max_exact_rows": 0.1}),
+        ({"max_found_columns": 4}, {"max_found_columns": 2}, {"max_found_columns": 2}),
+        ({"min_hidden_bits": 4.0}, {"min_hidden_bits": 8.0}, {"min_hidden_bits": 8.0}),
+        ({"min_hidden_bits": 4.0}, {"max_exact_rows": 0.0}, {"min_hidden_bits": 4.0, "max_exact_rows": 0.0}),
+    ],
+)
+def test_of_two_limits_the_stricter_holds(
+    own: dict[str, Any], asked: dict[str, Any], both: dict[str, Any]
+) -> None:
+    policy = Policy(never=("x",), **own)
+    assert policy.and_of(ExposureTerms(**asked)) == Policy(never=("x",), **both)
+    assert policy.and_of(None) == policy
