@@ -66,7 +66,7 @@ class PrivateTraining:
 
     epsilon: float
     delta: float
-    steps: int = 100
+    steps: int = 200
     batch_rows: int = 1024
     learning_rate: float = 8.0
 
