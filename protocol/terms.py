@@ -202,10 +202,59 @@ class RandomFeatureSvmTerms(Message):
     """Seed of the random features, and of the splits on which the probabilities are calibrated."""
 
 
+class RandomForestTerms(Message):
+    """Trees on bootstrap samples of the rows, along the principal axes of the aligned representation."""
+
+    carries_rows: ClassVar[bool] = False
+    private_fields: ClassVar[tuple[str, ...] | None] = None
+
+    kind: Literal["random-forest"] = "random-forest"
+    trees: int = Field(default=300, ge=1, le=10_000)
+    rows_per_leaf: int = Field(default=5, ge=2, le=MAX_ROWS)
+    """Fewest rows in a leaf: with one, each leaf would tell of one row."""
+    seed: int = Field(default=0, ge=0, lt=2**32)
+
+
+class GradientBoostingTerms(Message):
+    """Boosted trees on histograms, along the principal axes of the aligned representation."""
+
+    carries_rows: ClassVar[bool] = False
+    private_fields: ClassVar[tuple[str, ...] | None] = None
+
+    kind: Literal["gradient-boosting"] = "gradient-boosting"
+    trees: int = Field(default=100, ge=1, le=10_000)
+    """Rounds; each adds one tree, or one for each of more than two classes."""
+    learning_rate: float = Field(default=0.05, gt=0, le=1)
+    rows_per_leaf: int = Field(default=20, ge=2, le=MAX_ROWS)
+    leaves: int = Field(default=15, ge=2, le=2**16)
+    """Most leaves of a tree."""
+    seed: int = Field(default=0, ge=0, lt=2**32)
+
+
+class NearestNeighboursTerms(Message):
+    """The classes of the nearest rows: row-revealing, it is all training rows."""
+
+    carries_rows: ClassVar[bool] = True
+    private_fields: ClassVar[tuple[str, ...] | None] = None
+
+    kind: Literal["nearest-neighbours"] = "nearest-neighbours"
+    neighbours: int = Field(default=15, ge=1, le=MAX_ROWS)
+
+
 ModelTerms = Annotated[
-    MlpTerms | LogisticTerms | AveragedTerms | SvmTerms | RandomFeatureSvmTerms,
+    MlpTerms
+    | LogisticTerms
+    | AveragedTerms
+    | SvmTerms
+    | RandomFeatureSvmTerms
+    | RandomForestTerms
+    | GradientBoostingTerms
+    | NearestNeighboursTerms,
     Field(discriminator="kind"),
 ]
+
+
+MODELS_OF_SCHEMA_1: Final = ("mlp", "logistic", "svm", "random-feature-svm")
 
 
 class ModelPrivacyTerms(Message):
@@ -293,8 +342,8 @@ class Terms(Message):
         if self.terms_schema == 1:
             if any(isinstance(column, CENTRED_COLUMNS) for column in self.table_schema.columns):
                 raise ValueError("columns of the kinds ranks, range and levels need terms_schema 2")
-            if isinstance(self.model, AveragedTerms):
-                raise ValueError("a model of the kind averaged needs terms_schema 2")
+            if self.model.kind not in MODELS_OF_SCHEMA_1:
+                raise ValueError(f"a model of the kind {self.model.kind} needs terms_schema 2")
             for name in self.added_in_2:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} needs terms_schema 2")

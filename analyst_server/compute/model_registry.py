@@ -12,15 +12,20 @@ from analyst_server.training.averaged import Averaged
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
+from analyst_server.training.neighbours import NearestNeighbours
 from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.svm import RandomFeatureSvm, Svm
+from analyst_server.training.trees import GradientBoosting, RandomForest
 from protocol.terms import (
     AveragedTerms,
+    GradientBoostingTerms,
     LogisticTerms,
     MlpTerms,
     ModelPrivacyTerms,
     ModelTerms,
+    NearestNeighboursTerms,
     RandomFeatureSvmTerms,
+    RandomForestTerms,
     SvmTerms,
 )
 
@@ -72,6 +77,27 @@ def _(terms: RandomFeatureSvmTerms) -> Model:
         epochs=terms.epochs,
         seed=terms.seed,
     )
+
+
+@model_of.register
+def _(terms: RandomForestTerms) -> Model:
+    return RandomForest(trees=terms.trees, rows_per_leaf=terms.rows_per_leaf, seed=terms.seed)
+
+
+@model_of.register
+def _(terms: GradientBoostingTerms) -> Model:
+    return GradientBoosting(
+        trees=terms.trees,
+        learning_rate=terms.learning_rate,
+        rows_per_leaf=terms.rows_per_leaf,
+        leaves=terms.leaves,
+        seed=terms.seed,
+    )
+
+
+@model_of.register
+def _(terms: NearestNeighboursTerms) -> Model:
+    return NearestNeighbours(neighbours=terms.neighbours)
 
 
 def private_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms, features: int) -> PrivateModel:

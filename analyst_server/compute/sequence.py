@@ -265,6 +265,7 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     # loaded in the compute process alone: SciPy takes as long to load as the rest of the server
     from analyst_server.alignment import AnchorRepError, align
     from analyst_server.alignment.suspicion import suspects, trusted_parties
+    from analyst_server.compute.model_registry import model_of
 
     names = [party.party for party in spec.parties]
     anchor_reps = [
@@ -287,15 +288,16 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
         SuspectedParty(names[one.index], one.assumption, one.evidence, row_counts[one.index]) for one in found
     )
     left_out = _left_out(spec, suspicions)
+    changes = np.stack(alignment.changes_of_basis)
+    if model_of(spec.model).needs_principal_axes:
+        changes = changes @ _principal_axes(spec, blobs, changes, left_out)
 
     def by_party(values: Sequence[T]) -> dict[str, T]:
         return dict(zip(names, values, strict=True))
 
     measured = alignment.diagnostics
     return AlignedRound(
-        changes_of_basis=_store(
-            blobs, f"{spec.folder}/changes_of_basis", np.stack(alignment.changes_of_basis)
-        ),
+        changes_of_basis=_store(blobs, f"{spec.folder}/changes_of_basis", changes),
         agreement=Agreement(
             concordance_gap=measured.concordance_gap,
             party_gaps=by_party(measured.party_gaps),
@@ -306,6 +308,26 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
         suspicions=suspicions,
         left_out=left_out,
     )
+
+
+def _principal_axes(
+    spec: RoundSpec, blobs: Blobs, changes: NDArray[Any], left_out: Sequence[str]
+) -> NDArray[np.float64]:
+    """Return the principal axes of the rows that train, (l, l), each with the sign of a positive skewness.
+
+    Every orthogonal target is as good for the alignment. A model that splits along axes gets these, so that
+    it does not depend on the target.
+    """
+    parts = [
+        _aligned_rep(blobs, party, change).astype(np.float64)
+        for party, change in zip(spec.parties, changes, strict=True)
+        if party.party not in left_out
+    ]
+    rows = np.concatenate(parts)
+    rows -= rows.mean(axis=0)
+    axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
+    skewness = ((rows @ axes) ** 3).sum(axis=0)
+    return np.asarray(axes * np.where(skewness < 0, -1.0, 1.0))
 
 
 def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> TrainedModel:

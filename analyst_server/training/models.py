@@ -34,10 +34,13 @@ class Model(ABC):
         The fewest rows of a class that it can be fitted on; `fit` refuses fewer.
     carried_rows : str
         Which training rows a fitted model has inside it, in words; empty if it has none.
+    needs_principal_axes : bool
+        Whether it depends on the axes of the representation, so that these have to be principal ones.
     """
 
     rows_per_class: ClassVar[int] = 1
     carried_rows: ClassVar[str] = ""
+    needs_principal_axes: ClassVar[bool] = False
 
     seed: int = 0
 
@@ -125,3 +128,8 @@ def _one_scale(aligned_rep: Matrix) -> StandardScaler:
     scaler.scale_ = np.full(aligned_rep.shape[1], scale)
     scaler.var_ = scaler.scale_**2
     return scaler
+
+
+def unscaled(aligned_rep: Matrix) -> StandardScaler:
+    """Return a scaler that changes nothing: for models that depend on no scale."""
+    return StandardScaler(with_mean=False, with_std=False).fit(aligned_rep[:1])

@@ -14,6 +14,7 @@ from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
 from analyst_server.training.svm import RandomFeatureSvm, Svm
+from analyst_server.training.trees import GradientBoosting, RandomForest
 from protocol.terms import ModelTerms
 from user_client.secret.expansion import ByteSource
 
@@ -26,6 +27,8 @@ SMALL: Final[dict[str, Model]] = {
     "logistic": Logistic(epochs=500),
     "svm": Svm(seed=3),
     "random-feature-svm": RandomFeatureSvm(random_features=60, epochs=500, seed=3),
+    "random-forest": RandomForest(trees=30, seed=3),
+    "gradient-boosting": GradientBoosting(trees=30, learning_rate=0.2, seed=3),
 }
 MODELS: Final = {kind: SMALL.get(kind) or model_of(terms()) for kind, terms in TERMS.items()}
 """Every kind that terms can name, small where a test needs it to be quick."""

@@ -47,9 +47,12 @@ from protocol.terms import (
     AnchorTerms,
     AveragedTerms,
     ExposureTerms,
+    GradientBoostingTerms,
     LogisticTerms,
     MlpTerms,
     ModelPrivacyTerms,
+    NearestNeighboursTerms,
+    RandomForestTerms,
     Terms,
 )
 
@@ -158,6 +161,11 @@ model_privacy = st.builds(
 )
 
 
+trees_and_rows = (
+    st.builds(RandomForestTerms, trees=st.integers(1, 10_000), rows_per_leaf=st.integers(2, 2**31 - 1))
+    | st.builds(GradientBoostingTerms, leaves=st.integers(2, 2**16), learning_rate=st.floats(1e-9, 1))
+    | st.builds(NearestNeighboursTerms, neighbours=st.integers(1, 2**31 - 1))
+)
 exposure = st.builds(
     ExposureTerms,
     max_exact_rows=st.none() | st.floats(0, 1),
@@ -209,7 +217,13 @@ def terms(draw: st.DrawFn) -> Terms:
         "model_privacy": draw(st.none() | model_privacy) if version == 2 else None,
         "exposure": draw(st.none() | exposure),
     }
-    model = models if version == 1 else private_models if added["model_privacy"] else models | averaged
+    model = (
+        models
+        if version == 1
+        else private_models
+        if added["model_privacy"]
+        else models | averaged | trees_and_rows
+    )
     return Terms(
         terms_schema=version,
         consortium_id=draw(identifiers),

@@ -123,6 +123,19 @@ TERMS_2: dict[str, Any] = {
     "model_privacy": None,
     "exposure": None,
 }
+FOREST_TERMS = {**TERMS_2, "model": {"kind": "random-forest", "trees": 300, "rows_per_leaf": 5, "seed": 0}}
+BOOSTED_TERMS = {
+    **TERMS_2,
+    "model": {
+        "kind": "gradient-boosting",
+        "trees": 100,
+        "learning_rate": 0.05,
+        "rows_per_leaf": 20,
+        "leaves": 15,
+        "seed": 0,
+    },
+}
+NEIGHBOURS_TERMS = {**TERMS_2, "model": {"kind": "nearest-neighbours", "neighbours": 15}}
 PRIVATE_TERMS: dict[str, Any] = {
     **TERMS_2,
     "model": {"kind": "logistic", "inverse_penalty": 1.0, "epochs": 1000},

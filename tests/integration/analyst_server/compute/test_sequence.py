@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from analyst_server.compute.sequence import RoundResult, StoredArray, compute_round
 from analyst_server.services import downlinks, end, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs
-from protocol.terms import AnchorTerms, ModelPrivacyTerms, Terms
+from protocol.terms import (
+    AlignmentTerms,
+    AnchorTerms,
+    GradientBoostingTerms,
+    ModelPrivacyTerms,
+    ModelTerms,
+    RandomForestTerms,
+    Terms,
+)
 from tests.harness.computing import claim, fetch
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 from user_client.privacy.noise import gaussian_sigma
@@ -151,6 +160,24 @@ def test_a_result_is_kept_as_json(world: World) -> None:
         "left_out",
     ]
     assert set(json.loads(json.dumps(found))["alignment"]["party_gaps"]) == {LEAD, HOSPITAL}
+
+
+@pytest.mark.parametrize("model", [RandomForestTerms(trees=20), GradientBoostingTerms(trees=20)])
+def test_trees_do_not_depend_on_the_target_of_the_alignment(tmp_path: Path, model: ModelTerms) -> None:
+    """They split along axes, and each target has others."""
+    found = []
+    for seed in (1, 2):
+        (tmp_path / str(seed)).mkdir()
+        world = World(tmp_path / str(seed), blobs=MemoryBlobs())
+        target = AlignmentTerms(method="isotropic", target="haar", seed=seed)
+        result = computed(world, make_terms(model=model, alignment=target))
+        changes = result.alignment.changes_of_basis.open(world.analyst.blobs)
+        session = onnxruntime.InferenceSession(result.model.onnx_file.open(world.analyst.blobs).tobytes())
+        row = np.array([[0.3, -0.2], [1.0, 0.5]]) @ changes[0]
+        found.append((changes, session.run(["probabilities"], {"rep": row.astype(np.float32)})[0]))
+        world.records.dispose()
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-5)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-5)
 
 
 def test_a_private_model_says_what_it_spends_and_shows_no_score_of_its_rows(world: World) -> None:

@@ -10,7 +10,7 @@ from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model, fit
 from analyst_server.training.onnx_file import export
-from tests.harness.problems import MODELS, SMALL, blobs, haar
+from tests.harness.problems import MODELS, blobs, haar
 
 KINDS = pytest.mark.parametrize("kind", list(MODELS))
 CLASSES = pytest.mark.parametrize("classes", [2, 3])
@@ -62,7 +62,7 @@ def test_a_model_does_not_depend_on_the_units_of_the_representation(kind: str, s
     np.testing.assert_array_equal(plain.predict(rows), scaled.predict(scale * rows + 5))
 
 
-@pytest.mark.parametrize("kind", list(SMALL))
+@pytest.mark.parametrize("kind", ["mlp", "logistic", "svm", "random-feature-svm"])
 @CLASSES
 def test_the_parameters_are_counted_as_the_onnx_file_holds_them(kind: str, classes: int) -> None:
     """N of formula (4). A binary model may stand in the file with a column for each class."""
@@ -75,6 +75,20 @@ def test_the_parameters_are_counted_as_the_onnx_file_holds_them(kind: str, class
     # beside a second column: what the kernel, the vote and Platt's formula stand in as constants
     others = {"mlp": 12 + 1, "logistic": 5 + 1, "svm": 7 * classes, "random-feature-svm": 64 * classes}[kind]
     assert abs(held - model.parameters) <= others + classes + 4
+
+
+@CLASSES
+def test_the_nodes_of_trees_are_counted(classes: int) -> None:
+    rows, labels = blobs(classes)
+    for kind, numbers_of_a_leaf in (("random-forest", classes), ("gradient-boosting", 1)):
+        model = fit(MODELS[kind], rows, labels, classes)
+        graph = onnx.load_from_string(export(model, rows.shape[1])).graph
+        (trees,) = [node for node in graph.node if node.op_type == "TreeEnsembleClassifier"]
+        modes = next(list(one.strings) for one in trees.attribute if one.name == "nodes_modes")
+        leaves = modes.count(b"LEAF")
+        held = len(modes) - leaves + numbers_of_a_leaf * leaves
+        counted = model.parameters - 2 * rows.shape[1]
+        assert held == counted if kind == "random-forest" else counted / 3 < held <= counted
 
 
 @pytest.mark.parametrize(("classes", "expected"), [(2, 5 + 1), (3, 3 * (5 + 1))])

@@ -1,0 +1,133 @@
+"""Trees on the aligned representation: a random forest, and boosting on histograms.
+
+A tree splits along the axes, so it depends on which orthogonal target the alignment chose. These models
+therefore ask for the principal axes of all rows. They take the representation as it comes, in float32 and
+without a scale: the ONNX file then compares the same numbers with the same thresholds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.preprocessing import StandardScaler
+
+from analyst_server.training.models import Classifier, Labels, Matrix, Model, unscaled
+
+
+@dataclass(frozen=True)
+class _Trees(Model):
+    """What both have in common."""
+
+    needs_principal_axes: ClassVar[bool] = True
+
+    def scaler(self, aligned_rep: Matrix) -> StandardScaler:
+        """Return a scaler that changes nothing."""
+        return unscaled(aligned_rep)
+
+    def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:  # noqa: ARG002  # the labels tell
+        return self.classifier(labels, rows.shape[1]).fit(np.asarray(rows, np.float32), labels)
+
+
+@dataclass(frozen=True)
+class RandomForest(_Trees):
+    """Trees on bootstrap samples, each split among a few axes drawn at random, and their mean class shares.
+
+    Attributes
+    ----------
+    trees : int
+    rows_per_leaf : int
+        Fewest rows in a leaf. With 1, every leaf would tell of one row.
+    """
+
+    trees: int = 300
+    rows_per_leaf: int = 5
+
+    def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
+        return RandomForestClassifier(
+            n_estimators=self.trees, min_samples_leaf=self.rows_per_leaf, random_state=self.seed
+        )
+
+    def parameters(self, fitted: Classifier) -> int:
+        """Return the numbers of all nodes: a threshold for each inner one, shares for each leaf."""
+        classes = len(fitted.classes_)
+        return sum(
+            int((tree.tree_.feature >= 0).sum() + classes * (tree.tree_.feature < 0).sum())
+            for tree in fitted.estimators_
+        )
+
+
+@dataclass(frozen=True)
+class GradientBoosting(_Trees):
+    """Trees one after another, each on the gradient of the loss that is left, split along histograms.
+
+    Attributes
+    ----------
+    trees : int
+        Rounds; each adds one tree, or one for each of more than two classes.
+    learning_rate : float
+    rows_per_leaf : int
+        Fewest rows in a leaf.
+    leaves : int
+        Most leaves of a tree.
+    """
+
+    trees: int = 100
+    learning_rate: float = 0.05
+    rows_per_leaf: int = 20
+    leaves: int = 15
+
+    def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
+        return HistGradientBoostingClassifier(
+            learning_rate=self.learning_rate,
+            max_iter=self.trees,
+            max_leaf_nodes=self.leaves,
+            min_samples_leaf=self.rows_per_leaf,
+            early_stopping=False,
+            random_state=self.seed,
+        )
+
+    def parameters(self, fitted: Classifier) -> int:
+        """Return the numbers of all nodes if every tree has all its leaves; how many it has is private."""
+        return int(fitted.n_iter_) * int(fitted.n_trees_per_iteration_) * (2 * self.leaves - 1)
+
+    def prepare_export(self) -> None:
+        from skl2onnx import update_registered_converter
+        from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+
+        update_registered_converter(
+            HistGradientBoostingClassifier,
+            "OdcGradientBoosting",
+            calculate_linear_classifier_output_shapes,
+            _boosting_as_onnx,
+            options={"zipmap": [True, False, "columns"], "nocl": [True, False], "raw_scores": [True, False]},
+        )
+
+
+def _boosting_as_onnx(scope: Any, operator: Any, container: Any) -> None:
+    """Convert as skl2onnx does, with 0 and 1 for its booleans, which protobuf refuses among integers."""
+    from skl2onnx.operator_converters.random_forest import convert_sklearn_random_forest_classifier
+
+    convert_sklearn_random_forest_classifier(scope, operator, _WithoutBooleans(container))
+
+
+class _WithoutBooleans:
+    """A container of nodes that takes truth values for numbers."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._container, name)
+
+    def add_node(self, kind: str, inputs: Any, outputs: Any, **attributes: Any) -> Any:
+        plain = {name: _as_numbers(value) for name, value in attributes.items()}
+        return self._container.add_node(kind, inputs, outputs, **plain)
+
+
+def _as_numbers(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [int(entry) if isinstance(entry, bool | np.bool_) else entry for entry in value]
