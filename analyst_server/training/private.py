@@ -33,8 +33,8 @@ Layer = tuple[Matrix64, Matrix64]
 
 CLIP: Final = 2.0
 """Longest gradient of one row, over all layers: that of a row as long as 1 in a logistic regression, sqrt(2)
-for the two probabilities times sqrt(2) for row and intercept. So gradients of most rows are not clipped at all,
-and the noise hides them better than it has to."""
+for the two probabilities times sqrt(2) for row and intercept. So most gradients are not clipped at all, and
+the noise hides their rows better than it has to."""
 MOMENTUM: Final = 0.9
 AVERAGED: Final = 0.5
 """Share of the steps, the last ones, whose weights are averaged: that costs no privacy and removes noise."""
