@@ -266,7 +266,7 @@ class ModelPrivacyTerms(Message):
 
     epsilon: float = Field(ge=0.001, le=100)
     delta: float = Field(ge=1e-12, le=0.01)
-    steps: int = Field(default=200, ge=1, le=100_000)
+    steps: int = Field(default=100, ge=1, le=100_000)
     batch_rows: int = Field(default=1024, ge=1, le=MAX_ROWS)
     """Expected number of rows of one step; each takes part independently of the others."""
     learning_rate: float = Field(default=8.0, gt=0, le=1000)

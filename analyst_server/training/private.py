@@ -31,15 +31,16 @@ Matrix64 = NDArray[np.float64]
 Layer = tuple[Matrix64, Matrix64]
 """Weights (inputs, outputs) and biases (outputs,)."""
 
-CLIP: Final = 1.0
-"""Longest gradient of one row, over all layers."""
+CLIP: Final = 2.0
+"""Longest gradient of one row, over all layers: that of a row as long as 1 in a logistic regression, sqrt(2)
+for the two probabilities times sqrt(2) for row and intercept. So most gradients are not clipped at all, and
+the noise hides their rows better than it has to."""
 MOMENTUM: Final = 0.9
 AVERAGED: Final = 0.5
 """Share of the steps, the last ones, whose weights are averaged: that costs no privacy and removes noise."""
 TYPICAL_SQUARE: Final = 1 / 3
 """Of an encoded feature: the variance of ranks. It sets the scale of the rows without a look at them, so that
-they are about as long as 1. Rows that are told rightly then have gradients far shorter than the clip, and the
-noise hides them better than it has to."""
+they are about as long as 1."""
 DISCRETISATION: Final = 1e-3
 """Of the accountant's privacy losses, as a share of epsilon if that is above 1. They are rounded up; finer
 steps take tens of seconds and change the fifth digit of the noise."""
@@ -66,7 +67,7 @@ class PrivateTraining:
 
     epsilon: float
     delta: float
-    steps: int = 200
+    steps: int = 100
     batch_rows: int = 1024
     learning_rate: float = 8.0
 

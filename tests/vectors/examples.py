@@ -142,7 +142,7 @@ PRIVATE_TERMS: dict[str, Any] = {
     "model_privacy": {
         "epsilon": 3.0,
         "delta": 0.00001,
-        "steps": 200,
+        "steps": 100,
         "batch_rows": 1024,
         "learning_rate": 8.0,
     },

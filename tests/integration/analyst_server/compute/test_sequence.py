@@ -184,11 +184,9 @@ def test_a_private_model_says_what_it_spends_and_shows_no_score_of_its_rows(worl
     privacy = ModelPrivacyTerms(epsilon=3.0, delta=1e-5)
     found = computed(world, make_terms(model_privacy=privacy)).as_json()
     spent = found["model_privacy"]
-    assert (spent["epsilon"], spent["delta"], spent["steps"], spent["clip"]) == (3.0, 1e-5, 200, 1.0)
-    # 200 steps on all rows
-    assert spent["noise_multiplier"] == pytest.approx(
-        gaussian_sigma(3.0, 1e-5, sensitivity=200**0.5), rel=2e-3
-    )
+    assert (spent["epsilon"], spent["delta"], spent["steps"], spent["clip"]) == (3.0, 1e-5, 100, 2.0)
+    # 100 steps on all rows, in units of the clip
+    assert spent["noise_multiplier"] == pytest.approx(gaussian_sigma(3.0, 1e-5, sensitivity=10.0), rel=2e-3)
     judgement = found["judgement"]
     assert (judgement["within"], judgement["across"], judgement["headline"]) == (None, None, None)
     assert "differentially private" in judgement["why_none"]

@@ -99,7 +99,7 @@ def test_the_noise_on_a_step_has_the_deviation_that_was_asked_for() -> None:
     rows, labels = np.zeros((10, 50)), np.tile([0, 1], 5)  # rows that say nothing: what is left is noise
     training = PrivateTraining(1.0, 1e-5, steps=1, learning_rate=1.0)
     ((weights, _),) = descend([(np.zeros((50, 2)), np.zeros(2))], rows, labels, training, rng)
-    expected = 0.1 * training.noise_multiplier(10) / 10  # momentum 0.9, and the mean over ten rows
+    expected = 0.1 * CLIP * training.noise_multiplier(10) / 10  # momentum 0.9, and the mean over ten rows
     assert weights.std() == pytest.approx(expected, rel=0.25)
 
 
