@@ -15,6 +15,8 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "encodings",
     "judging",
     "knobs",
+    "model_privacy",
+    "models",
     "nri",
     "privacy",
     "uplink",

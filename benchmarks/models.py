@@ -1,0 +1,118 @@
+"""What each kind of model scores on the same aligned rows, and what principal axes are worth to trees."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from analyst_server.compute.model_registry import model_of
+from analyst_server.training.models import fit
+from benchmarks.data import Matrix
+from benchmarks.parallel import run_all
+from benchmarks.report import Options, Report, main
+from benchmarks.uplink.membership import aligned_rows
+from benchmarks.uplink.tables import Defence, cohort, sources
+from protocol.terms import ModelTerms
+from user_client.sdk import DITHER
+from user_client.secret.expansion import haar
+
+KINDS: Final = {terms.model_fields["kind"].default: terms for terms in get_args(get_args(ModelTerms)[0])}
+MEMBERS: Final = 10
+OTHERS: Final = 5
+"""Institutions that send nothing; the scores are those of their rows."""
+ROWS: Final = {
+    "breast_cancer": 35,
+    "digits": 110,
+    "lognormal_2": 250,
+    "heart": 60,
+    "stroke": 300,
+    "adult": 300,
+    "pima": 50,
+    "tcga": 40,
+}
+"""Rows of each institution, at most."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One seed of one table."""
+
+    table: str
+    seed: int
+
+
+def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
+    """Fit every kind of model, and those that depend on axes along three kinds of axes."""
+    found = cohort(
+        sources(folder)[job.table](),
+        parties=MEMBERS + OTHERS,
+        rows=ROWS[job.table],
+        rep_dtype="i1",
+        defence=Defence(DITHER),
+        seed=job.seed,
+    )
+    inside, outside = found.members[:MEMBERS], found.members[MEMBERS:]
+    rows, labels, own_map = aligned_rows(inside)
+    new = np.vstack([one.rows for one in outside]) @ own_map
+    truth = np.concatenate([one.labels for one in outside])
+    seen = {"table": job.table, "seed": job.seed}
+    classes, rng = len(found.schema.label_column.classes), np.random.default_rng(job.seed)
+    turns = {
+        "as aligned": np.eye(rows.shape[1]),
+        "principal": np.linalg.eigh(np.cov(rows.T))[1][:, ::-1],
+        "random": haar(rng.bytes, rows.shape[1]),
+    }
+    results = []
+    for kind, terms in KINDS.items():
+        model = model_of(terms())
+        for axes, turn in turns.items() if model.needs_principal_axes else [("any", turns["as aligned"])]:
+            fitted = fit(model, rows @ turn, labels, classes).pipeline
+            score = _roc_auc(truth, fitted.predict_proba(new @ turn))
+            results.append(
+                {"table": job.table, "seed": job.seed, "model": kind, "axes": axes, "roc_auc": score}
+            )
+    return results
+
+
+def _roc_auc(truth: Matrix, probabilities: Matrix) -> float:
+    if probabilities.shape[1] == 2:
+        return 100 * float(roc_auc_score(truth, probabilities[:, 1]))
+    labels = range(probabilities.shape[1])
+    return 100 * float(roc_auc_score(truth, probabilities, multi_class="ovr", labels=labels))
+
+
+def measure(options: Options) -> Report:
+    """Run every table; return rows and claims."""
+    report = Report("models", {"members": MEMBERS, "others": OTHERS, "dither": DITHER})
+    known = sources(options.data)
+    jobs = [Job(table, seed) for table in ROWS if table in known for seed in range(10 if options.full else 3)]
+    report.rows = [row for rows in _shown(run_all(partial(run, folder=options.data), jobs)) for row in rows]
+
+    def mean(kind: str, axes: str) -> float:
+        chosen = [row for row in report.rows if (row["model"], row["axes"]) == (kind, axes)]
+        return float(np.mean([row["roc_auc"] for row in chosen]))
+
+    # boosting gains nothing by them (docs/defaults.md): no claim
+    principal = mean("random-forest", "principal")
+    for name, axes in (("of_principal_axes", "as aligned"), ("over_random_axes", "random")):
+        gain = principal - mean("random-forest", axes)
+        report.claim(f"random_forest_gain_{name}", gain, "points", ">=", 0.0)
+    return report
+
+
+def _shown(found: Iterator[list[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    for rows in found:
+        scores = (f"{row['model']} {row['axes']} {row['roc_auc']:.1f}" for row in rows)
+        print(rows[0]["table"], rows[0]["seed"], "; ".join(scores), flush=True)
+        yield rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(measure))
