@@ -75,9 +75,7 @@ def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
         for axes, turn in turns.items() if model.needs_principal_axes else [("any", turns["as aligned"])]:
             fitted = fit(model, rows @ turn, labels, classes).pipeline
             score = _roc_auc(truth, fitted.predict_proba(new @ turn))
-            results.append(
-                {"table": job.table, "seed": job.seed, "model": kind, "axes": axes, "roc_auc": score}
-            )
+            results.append({**seen, "model": kind, "axes": axes, "roc_auc": score})
     return results
 
 
