@@ -15,18 +15,17 @@ from typing import Any, Final
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import beta, norm
-from sklearn.metrics import roc_auc_score
 
 from analyst_server.training.averaged import Averaged
+from analyst_server.training.metrics import score
 from analyst_server.training.models import Model, fit
 from analyst_server.training.private import PrivateModel, PrivateTraining, descend
 from benchmarks.data import Matrix
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from benchmarks.uplink.membership import aligned_rows, attack_model
-from benchmarks.uplink.tables import Cohort, Defence, cohort, sources
+from benchmarks.uplink.tables import Cohort, default_cohort
 from user_client.privacy.noise import gaussian_delta
-from user_client.sdk import DITHER
 
 DELTA: Final = 1e-5
 EPSILONS: Final = (1.0, 3.0, 10.0)
@@ -107,14 +106,7 @@ def audited_epsilon(inside: Matrix, outside: Matrix) -> float:
 
 def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
     """Train models with and without privacy on one cohort, score them, and attack some of them."""
-    found = cohort(
-        sources(folder)[job.table](),
-        parties=MEMBERS + OTHERS,
-        rows=ROWS[job.table],
-        rep_dtype="i1",
-        defence=Defence(DITHER),
-        seed=job.seed,
-    )
+    found = default_cohort(job.table, folder, parties=MEMBERS + OTHERS, rows=ROWS[job.table], seed=job.seed)
     rows = []
     for name, epsilon, model in _models(found.schema.width, job.seed):
         row: dict[str, Any] = {"table": job.table, "seed": job.seed, "model": name, "epsilon": epsilon}
@@ -146,10 +138,7 @@ def _score(found: Cohort, model: Model) -> float:
     fitted = fit(model, aligned, labels, classes)
     rows = np.vstack([one.rows for one in outside]) @ own_map
     truth = np.concatenate([one.labels for one in outside])
-    probabilities = fitted.pipeline.predict_proba(rows)
-    if classes == 2:
-        return float(roc_auc_score(truth, probabilities[:, 1]))
-    return float(roc_auc_score(truth, probabilities, multi_class="ovr", labels=range(classes)))
+    return score(truth, fitted.pipeline.predict_proba(rows))["roc_auc"]
 
 
 def measure(options: Options) -> Report:

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from analyst_server.compute.model_registry import model_of
+from analyst_server.training.metrics import score
 from analyst_server.training.models import fit
-from benchmarks.data import Matrix
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from benchmarks.uplink.membership import aligned_rows
-from benchmarks.uplink.tables import Defence, cohort, sources
+from benchmarks.uplink.tables import default_cohort, sources
 from protocol.terms import ModelTerms
 from user_client.sdk import DITHER
 from user_client.secret.expansion import haar
@@ -50,14 +49,7 @@ class Job:
 
 def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
     """Fit every kind of model, and those that depend on axes along three kinds of axes."""
-    found = cohort(
-        sources(folder)[job.table](),
-        parties=MEMBERS + OTHERS,
-        rows=ROWS[job.table],
-        rep_dtype="i1",
-        defence=Defence(DITHER),
-        seed=job.seed,
-    )
+    found = default_cohort(job.table, folder, parties=MEMBERS + OTHERS, rows=ROWS[job.table], seed=job.seed)
     inside, outside = found.members[:MEMBERS], found.members[MEMBERS:]
     rows, labels, own_map = aligned_rows(inside)
     new = np.vstack([one.rows for one in outside]) @ own_map
@@ -74,16 +66,9 @@ def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
         model = model_of(terms())
         for axes, turn in turns.items() if model.needs_principal_axes else [("any", turns["as aligned"])]:
             fitted = fit(model, rows @ turn, labels, classes).pipeline
-            score = _roc_auc(truth, fitted.predict_proba(new @ turn))
-            results.append({**seen, "model": kind, "axes": axes, "roc_auc": score})
+            roc_auc = 100 * score(truth, fitted.predict_proba(new @ turn))["roc_auc"]
+            results.append({**seen, "model": kind, "axes": axes, "roc_auc": roc_auc})
     return results
-
-
-def _roc_auc(truth: Matrix, probabilities: Matrix) -> float:
-    if probabilities.shape[1] == 2:
-        return 100 * float(roc_auc_score(truth, probabilities[:, 1]))
-    labels = range(probabilities.shape[1])
-    return 100 * float(roc_auc_score(truth, probabilities, multi_class="ovr", labels=labels))
 
 
 def measure(options: Options) -> Report:

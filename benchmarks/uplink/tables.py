@@ -18,7 +18,7 @@ from protocol.arrays import dequantise, quantise
 from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.noise import add_dither
-from user_client.sdk import draft_terms
+from user_client.sdk import DITHER, draft_terms
 from user_client.sdk.privacy import NRI_PERTURBATION, draw_basis
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, expand_anchor, gaussian, permutation
@@ -140,6 +140,18 @@ def cohort(
         for part in parts
     )
     return Cohort(source.name, schema, latent_dim, rep_dtype, anchor, members)
+
+
+def default_cohort(table: str, folder: Path | None, *, parties: int, rows: int, seed: int) -> Cohort:
+    """Return the members of a collaboration under drafted terms, with rows dealt at random."""
+    return cohort(
+        sources(folder)[table](),
+        parties=parties,
+        rows=rows,
+        rep_dtype="i1",
+        defence=Defence(DITHER),
+        seed=seed,
+    )
 
 
 def decoded(matrix: Matrix, rep_dtype: str) -> Matrix:
