@@ -79,6 +79,30 @@ def test_a_closed_round_leaves_no_array_at_the_analyst_and_predicts_on(made: Con
     assert "formula (3)" in made.analyst.run("collaboration", "report", found)
 
 
+@pytest.mark.parametrize(
+    ("agreed", "says"),
+    [
+        ({"model": {"kind": "random-forest", "trees": 50}}, "100 rows"),
+        ({"model": {"kind": "gradient-boosting", "trees": 50}}, "100 rows"),
+        ({"model": {"kind": "logistic"}, "model_privacy": {"epsilon": 10.0, "delta": 1e-5}}, "epsilon 10"),
+    ],
+    ids=["forest", "boosting", "private"],
+)
+def test_every_institution_predicts_with_another_model(
+    made: Consortium, agreed: dict[str, Any], says: str
+) -> None:
+    found = made.anchored(latent_dim=4, dither=0.5, rep_dtype="i1", **agreed)
+    for seed, name in enumerate(made.names):
+        made.contribute(name, found, rows(seed, 100))
+    made.wait_for(found, "released")
+    fresh = rows(99, 200)
+    for session in made.sessions.values():
+        session.round(found).receive()
+        right = np.array(session.round(found).predict(fresh).labels) == fresh.column("label").to_numpy()
+        assert right.mean() > 0.8
+    assert says in made.analyst.run("collaboration", "report", found)
+
+
 def test_an_uplink_is_formula_3_and_the_labels_within_one_percent(made: Consortium) -> None:
     session, shape = made.lead, {"n": 1000, "a": 1000, "l": 100, "m": 120}
     found = made.anchored(
