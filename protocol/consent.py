@@ -173,8 +173,8 @@ def _model_privacy(terms: Terms) -> Iterator[str]:
         epsilon, delta = _number(terms.model_privacy.epsilon), _number(terms.model_privacy.delta)
         yield (
             f"The model is trained with noise: it is differentially private with epsilon {epsilon} and delta"
-            f" {delta}. This bounds what anybody can learn from the model about any one row and its label. It"
-            " does not protect the row from the analyst, and does not cover the alignment."
+            f" {delta}. This bounds what anybody can learn from the model about any one projected row and its"
+            " label, all bases and the alignment being given. It does not protect the row from the analyst."
         )
 
 

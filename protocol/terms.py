@@ -211,7 +211,7 @@ class RandomForestTerms(Message):
     kind: Literal["random-forest"] = "random-forest"
     trees: int = Field(default=300, ge=1, le=10_000)
     rows_per_leaf: int = Field(default=5, ge=2, le=MAX_ROWS)
-    """Fewest rows in a leaf: with one, each leaf would tell of one row."""
+    """Fewest rows in a leaf, which holds their class shares."""
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
@@ -231,16 +231,6 @@ class GradientBoostingTerms(Message):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
-class NearestNeighboursTerms(Message):
-    """The classes of the nearest rows: row-revealing, it is all training rows."""
-
-    carries_rows: ClassVar[bool] = True
-    private_fields: ClassVar[tuple[str, ...] | None] = None
-
-    kind: Literal["nearest-neighbours"] = "nearest-neighbours"
-    neighbours: int = Field(default=15, ge=1, le=MAX_ROWS)
-
-
 ModelTerms = Annotated[
     MlpTerms
     | LogisticTerms
@@ -248,8 +238,7 @@ ModelTerms = Annotated[
     | SvmTerms
     | RandomFeatureSvmTerms
     | RandomForestTerms
-    | GradientBoostingTerms
-    | NearestNeighboursTerms,
+    | GradientBoostingTerms,
     Field(discriminator="kind"),
 ]
 
@@ -260,13 +249,14 @@ MODELS_OF_SCHEMA_1: Final = ("mlp", "logistic", "svm", "random-feature-svm")
 class ModelPrivacyTerms(Message):
     """DP-SGD: what the model h may tell of one row to those who get it (arXiv:1607.00133, Algorithm 1).
 
-    With nothing in the place of one row and its label, no set of models is more than ``exp(epsilon)`` times
-    as likely, but for ``delta``. The analyst is not protected against, and the alignment is not covered.
+    With nothing in the place of one projected row and its label, no set of models is more than
+    ``exp(epsilon)`` times as likely, but for ``delta``: given all bases, changes of basis, scales and
+    dithers, in which every row of a party has a part. The analyst is not protected against.
     """
 
-    epsilon: float = Field(ge=0.001, le=100)
+    epsilon: float = Field(ge=0.01, le=100)
     delta: float = Field(ge=1e-12, le=0.01)
-    steps: int = Field(default=100, ge=1, le=100_000)
+    steps: int = Field(default=100, ge=1, le=10_000)
     batch_rows: int = Field(default=1024, ge=1, le=MAX_ROWS)
     """Expected number of rows of one step; each takes part independently of the others."""
     learning_rate: float = Field(default=8.0, gt=0, le=1000)

@@ -12,7 +12,6 @@ from analyst_server.training.averaged import Averaged
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
-from analyst_server.training.neighbours import NearestNeighbours
 from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.svm import RandomFeatureSvm, Svm
 from analyst_server.training.trees import GradientBoosting, RandomForest
@@ -23,7 +22,6 @@ from protocol.terms import (
     MlpTerms,
     ModelPrivacyTerms,
     ModelTerms,
-    NearestNeighboursTerms,
     RandomFeatureSvmTerms,
     RandomForestTerms,
     SvmTerms,
@@ -93,11 +91,6 @@ def _(terms: GradientBoostingTerms) -> Model:
         leaves=terms.leaves,
         seed=terms.seed,
     )
-
-
-@model_of.register
-def _(terms: NearestNeighboursTerms) -> Model:
-    return NearestNeighbours(neighbours=terms.neighbours)
 
 
 def private_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms, features: int) -> PrivateModel:

@@ -1,6 +1,6 @@
 """What a model h is, and how it is fitted on the aligned representations.
 
-Every model begins with a shift and one scale that is the same for all latent directions, so that
+Most models begin with one shift and one scale that are the same for all latent directions, so that
 a fit does not depend on which orthogonal target the alignment chose, nor on the units of the table.
 """
 
@@ -47,6 +47,17 @@ class Model(ABC):
     @abstractmethod
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:
         """Return the classifier of scikit-learn to fit on scaled rows with these labels."""
+
+    def check(self, labels: Labels, classes: int) -> None:
+        """Raise `ValueError` if these are not enough rows of every class."""
+        missing = sorted(set(range(classes)) - set(np.unique(labels).tolist()))
+        if missing:
+            raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
+        rarest = int(np.bincount(labels, minlength=classes).min())
+        if rarest < self.rows_per_class:
+            raise ValueError(
+                f"this model needs {self.rows_per_class} rows of every class, the rarest class has {rarest}"
+            )
 
     def scaler(self, aligned_rep: Matrix) -> StandardScaler:
         """Return the shift and the scale that come before the classifier."""
@@ -95,14 +106,7 @@ def fit(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> Fitt
     ValueError
         If a class has no row, or fewer than the model needs.
     """
-    missing = sorted(set(range(classes)) - set(np.unique(labels).tolist()))
-    if missing:
-        raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
-    rarest = int(np.bincount(labels, minlength=classes).min())
-    if rarest < model.rows_per_class:
-        raise ValueError(
-            f"this model needs {model.rows_per_class} rows of every class, the rarest class has {rarest}"
-        )
+    model.check(labels, classes)
     scaler = model.scaler(aligned_rep)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)

@@ -1,7 +1,8 @@
 """Models that are differentially private towards those who get them: trained by DP-SGD [1]_.
 
-Protected is one row of the training data, its representation and its label, against whoever has the model h.
-The analyst holds the rows, so it is not protected against; and the G_i are made of the A_i, not of h.
+Protected is one row of the training data, its representation X~_i G_i and its label, against whoever has the
+model h. The analyst holds the rows, so it is not protected against. Bases, G_i, scales and dither are taken
+as given: every row of a party has a small part in them.
 
 References
 ----------
@@ -110,6 +111,11 @@ class PrivateModel(Model):
     features: int = 1
     hidden_units: int = 0
 
+    def check(self, labels: Labels, classes: int) -> None:  # noqa: ARG002  # it learns what it is given
+        """Raise `ValueError` if there is no row; that a class has none would tell of a single row."""
+        if len(labels) == 0:
+            raise ValueError("training needs rows, and none came")
+
     def scaler(self, aligned_rep: Matrix) -> StandardScaler:
         """Return one scale for all rows, which depends on the terms alone."""
         scaler = StandardScaler(with_mean=False).fit(np.zeros((1, aligned_rep.shape[1])))
@@ -145,6 +151,11 @@ class PrivateModel(Model):
     def has_converged(self, fitted: Classifier, *, warned: bool) -> bool:  # noqa: ARG002  # only the dummy fit warns
         """Return True: it ends after its steps, as the accountant assumes."""
         return True
+
+    def typical_rows(self, latent_dim: int, count: int) -> Matrix64:
+        """Return rows that nobody has sent, of the length that the model expects, (count, latent_dim)."""
+        spread = math.sqrt(self.features * TYPICAL_SQUARE / latent_dim)
+        return np.random.default_rng(0).standard_normal((count, latent_dim)) * spread
 
     def _first_layers(self, latent_dim: int, classes: int) -> list[Layer]:
         if not self.hidden_units:

@@ -2,19 +2,22 @@
 
 A tree splits along the axes, so it depends on which orthogonal target the alignment chose. These models
 therefore ask for the principal axes of all rows. They take the representation as it comes, in float32 and
-without a scale: the ONNX file then compares the same numbers with the same thresholds.
+without a scale, so that the ONNX file compares the same numbers.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.preprocessing import StandardScaler
 
 from analyst_server.training.models import Classifier, Labels, Matrix, Model, unscaled
+
+GRID_BITS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class RandomForest(_Trees):
     ----------
     trees : int
     rows_per_leaf : int
-        Fewest rows in a leaf. With 1, every leaf would tell of one row.
+        Fewest rows in a leaf. A leaf holds the class shares of its rows, a threshold the middle of two rows'
+        numbers.
     """
 
     trees: int = 300
@@ -79,6 +83,9 @@ class GradientBoosting(_Trees):
     rows_per_leaf: int = 20
     leaves: int = 15
 
+    def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:
+        return super().fitted(_on_a_grid(rows), labels, classes)
+
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
         return HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
@@ -104,6 +111,17 @@ class GradientBoosting(_Trees):
             _boosting_as_onnx,
             options={"zipmap": [True, False, "columns"], "nocl": [True, False], "raw_scores": [True, False]},
         )
+
+
+def _on_a_grid(rows: Matrix) -> Matrix:
+    """Return the rows to within a millionth of the largest number.
+
+    A threshold is the middle of two numbers, and has to be the same in the 32-bit floats of the ONNX file: so
+    no two numbers may be neighbours.
+    """
+    _, exponent = math.frexp(max(float(np.abs(rows).max(initial=0)), 1e-30))
+    step = 2.0 ** (exponent - GRID_BITS)
+    return np.asarray(np.round(np.asarray(rows, np.float64) / step) * step)
 
 
 def _boosting_as_onnx(scope: Any, operator: Any, container: Any) -> None:

@@ -51,7 +51,6 @@ from protocol.terms import (
     LogisticTerms,
     MlpTerms,
     ModelPrivacyTerms,
-    NearestNeighboursTerms,
     RandomForestTerms,
     Terms,
 )
@@ -153,19 +152,17 @@ private_models = st.builds(
 ) | st.just(LogisticTerms())
 model_privacy = st.builds(
     ModelPrivacyTerms,
-    epsilon=st.floats(0.001, 100),
+    epsilon=st.floats(0.01, 100),
     delta=st.floats(1e-12, 0.01),
-    steps=st.integers(1, 100_000),
+    steps=st.integers(1, 10_000),
     batch_rows=st.integers(1, 2**31 - 1),
     learning_rate=st.floats(0, 1000, exclude_min=True),
 )
 
 
-trees_and_rows = (
-    st.builds(RandomForestTerms, trees=st.integers(1, 10_000), rows_per_leaf=st.integers(2, 2**31 - 1))
-    | st.builds(GradientBoostingTerms, leaves=st.integers(2, 2**16), learning_rate=st.floats(1e-9, 1))
-    | st.builds(NearestNeighboursTerms, neighbours=st.integers(1, 2**31 - 1))
-)
+trees_and_rows = st.builds(
+    RandomForestTerms, trees=st.integers(1, 10_000), rows_per_leaf=st.integers(2, 2**31 - 1)
+) | st.builds(GradientBoostingTerms, leaves=st.integers(2, 2**16), learning_rate=st.floats(1e-9, 1))
 exposure = st.builds(
     ExposureTerms,
     max_exact_rows=st.none() | st.floats(0, 1),

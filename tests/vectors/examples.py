@@ -135,7 +135,6 @@ BOOSTED_TERMS = {
         "seed": 0,
     },
 }
-NEIGHBOURS_TERMS = {**TERMS_2, "model": {"kind": "nearest-neighbours", "neighbours": 15}}
 PRIVATE_TERMS: dict[str, Any] = {
     **TERMS_2,
     "model": {"kind": "logistic", "inverse_penalty": 1.0, "epochs": 1000},

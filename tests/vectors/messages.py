@@ -22,7 +22,6 @@ from tests.vectors.examples import (
     LEDGER,
     LEDGER_HEAD,
     MEMBER_SCORE,
-    NEIGHBOURS_TERMS,
     NUMERIC,
     PREDICTIONS_DOWNLINK,
     PRIVACY,
@@ -71,7 +70,6 @@ def valid_messages() -> Iterator[Case]:
         ("terms with a model that is differentially private, and limits of exposure", "Terms", PRIVATE_TERMS),
         ("terms with a random forest", "Terms", FOREST_TERMS),
         ("terms with boosted trees", "Terms", BOOSTED_TERMS),
-        ("terms with nearest neighbours", "Terms", NEIGHBOURS_TERMS),
         ("member's score", "MemberScore", MEMBER_SCORE),
         ("member's score without a model of its own", "MemberScore", {
             **MEMBER_SCORE, "metric": "accuracy", "alone": None, "gain_low": None, "gain_high": None,
@@ -203,7 +201,6 @@ def _broken_schema_2() -> Iterator[Case]:
         ("a forest whose leaves tell of one row",
             changed(FOREST_TERMS, "model", "rows_per_leaf", to=1)),
         ("trees of one leaf", changed(BOOSTED_TERMS, "model", "leaves", to=1)),
-        ("no neighbours", changed(NEIGHBOURS_TERMS, "model", "neighbours", to=0)),
         ("terms of schema 1 with a forest", {**TERMS, "model": FOREST_TERMS["model"]}),
         ("a delta of one", changed(PRIVATE_TERMS, "model_privacy", "delta", to=1.0)),
         ("a private model of a kind without private training",

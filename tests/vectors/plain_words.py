@@ -102,11 +102,9 @@ TERMS_2_TEXT = (
 
 PRIVATE_MODEL = (
     "The model is trained with noise: it is differentially private with epsilon 3 and delta 0.00001. This"
-    " bounds what anybody can learn from the model about any one row and its label. It does not protect the"
-    " row from the analyst, and does not cover the alignment."
+    " bounds what anybody can learn from the model about any one projected row and its label, all bases and"
+    " the alignment being given. It does not protect the row from the analyst."
 )
-
-
 EXPOSURE = (
     "Before it sends, this institution attacks its own rows. It does not send if more than 0.01 of its rows"
     " can be rebuilt in every column, or more than 3 columns are found without the secret basis, or fewer"

@@ -221,8 +221,11 @@ def _population_matching(uplink: Exposed) -> Attack:
     if shared.max() < FEWEST_OF_A_CLASS or uplink.rep.shape[1] < 2:
         return tried
     held = _held(uplink, sent)
-    rotation = match_population([held], uplink.rows[public], uplink.labels[public], rng=rng)
-    share = reidentified([held], [uplink.rows[sent]], uplink.rows[public], rotation)
+    try:
+        rotation = match_population([held], uplink.rows[public], uplink.labels[public], rng=rng)
+        share = reidentified([held], [uplink.rows[sent]], uplink.rows[public], rotation)
+    except (np.linalg.LinAlgError, IndexError):  # no spread along some axis: nothing to match
+        return tried
     return replace(tried, ran=True, linked_rows=share, seconds=time.thread_time() - start)
 
 

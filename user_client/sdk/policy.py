@@ -21,7 +21,7 @@ from user_client.custody.home import Home
 from user_client.custody.keystream import KeyStream
 from user_client.errors import PolicyError
 from user_client.privacy.noise import add_dither
-from user_client.sdk.desk import Exposed, attack, decoded, found_columns, largest_exact_share
+from user_client.sdk.desk import Exposed, attack, decoded, found_columns, largest_exact_share, level_of
 from user_client.sdk.prepared import Prepared
 from user_client.sdk.privacy import bits_of
 from user_client.secret.expansion import gaussian
@@ -154,5 +154,5 @@ def _under(uplink: Exposed, prepared: Prepared, dither: float) -> Prepared:
     normal = partial(gaussian, KeyStream.fresh("odc/v1/dither").read)
     rep = decoded(*quantise(add_dither(projected, dither, normal)))
     bits = bits_of(uplink.schema, uplink.rows, projected, number_type="i1", dither=dither)
-    attacks = attack(replace(uplink, rep=rep, dither=dither)) if prepared.attacks else ()
+    attacks = attack(replace(uplink, rep=rep, dither=dither), level_of(prepared.attacks))
     return replace(prepared, information=bits, attacks=attacks)

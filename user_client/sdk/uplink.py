@@ -296,7 +296,11 @@ def _is_whole(directory: RoundDirectory) -> bool:
 def _check_signal(directory: RoundDirectory) -> None:
     """Raise `SignalLossError` if the leading axes hold less of the own score than the terms ask for."""
     least, prepared = accepted_terms(directory).least_signal, prepared_before(directory)
-    if least is None or prepared is None or prepared.signal is None:
+    if least is None:
+        return
+    if prepared is None:
+        raise _unread("the terms ask for what `odc prepare` has found, and that cannot be read")
+    if prepared.signal is None:
         return
     if prepared.signal.kept < least:
         raise SignalLossError(prepared.signal.kept, least)
@@ -308,11 +312,15 @@ def _check_policy(directory: RoundDirectory) -> None:
     if policy is None:
         return
     if prepared is None:  # what was found is lost, or stored by another version
-        error = NotPreparedError("a policy needs what `odc prepare` has found, and that cannot be read")
-        error.hint = "run `odc prepare TABLE` again"
-        raise error
+        raise _unread("a policy needs what `odc prepare` has found, and that cannot be read")
     if found := list(policy.violations(accepted_terms(directory).table_schema, prepared)):
         raise PolicyError(found, prepared.would_pass)
+
+
+def _unread(text: str) -> NotPreparedError:
+    error = NotPreparedError(text)
+    error.hint = "run `odc prepare TABLE` again"
+    return error
 
 
 def _was_received(session: Session, directory: RoundDirectory) -> bool:

@@ -15,6 +15,7 @@ import pytest
 from analyst_server.compute.sequence import RoundResult, StoredArray, compute_round
 from analyst_server.services import downlinks, end, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs
+from analyst_server.training import onnx_file
 from protocol.terms import (
     AlignmentTerms,
     AnchorTerms,
@@ -190,6 +191,24 @@ def test_a_private_model_says_what_it_spends_and_shows_no_score_of_its_rows(worl
     judgement = found["judgement"]
     assert (judgement["within"], judgement["across"], judgement["headline"]) == (None, None, None)
     assert "differentially private" in judgement["why_none"]
+
+
+def test_nothing_is_measured_on_the_rows_of_a_private_model(world: World) -> None:
+    privacy = ModelPrivacyTerms(epsilon=3.0, delta=1e-5)
+    spec_rows: list[int] = []
+    world.until_sealed(make_terms(model_privacy=privacy))
+    spec = rounds.spec_of(world.analyst, world.id)
+    measured = onnx_file.parity_gap
+
+    def looked_at(fitted: Any, file: bytes, rows: Any) -> float:
+        spec_rows.append(len(rows))
+        return measured(fitted, file, rows)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(onnx_file, "parity_gap", looked_at)
+        result = compute_round(spec, world.analyst.blobs)
+    assert spec_rows == [1000]
+    assert result.model.rows != 1000
 
 
 def test_a_private_model_is_never_computed_twice_the_same(world: World) -> None:

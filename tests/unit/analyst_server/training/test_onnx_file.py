@@ -9,7 +9,7 @@ import pytest
 from analyst_server.training import onnx_file
 from analyst_server.training.models import fit
 from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
-from tests.harness.problems import MODELS, blobs
+from tests.harness.problems import MODELS, blobs, haar
 
 KINDS = pytest.mark.parametrize("kind", list(MODELS))
 CLASSES = pytest.mark.parametrize("classes", [2, 3])
@@ -20,6 +20,20 @@ CLASSES = pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_file_says_what_the_model_says(kind: str, classes: int, seed: int) -> None:
     rows, labels = blobs(classes, seed=seed)
+    model = fit(MODELS[kind], rows, labels, classes)
+    assert parity_gap(model, export(model, rows.shape[1]), rows) < PARITY_TOLERANCE
+
+
+@KINDS
+@CLASSES
+def test_the_file_says_the_same_of_rows_that_are_nearly_the_same(kind: str, classes: int) -> None:
+    """As members with equal rows send them: they differ by the rounding of their rotations."""
+    rng = np.random.default_rng(0)
+    bare = rng.integers(0, 2, (60, 5)).astype(np.float32)
+    rows = np.concatenate(
+        [(bare @ turn @ turn.T).astype(np.float32) for turn in (haar(5, rng) for _ in range(4))]
+    )
+    labels = np.concatenate([rng.permutation(np.arange(60) % classes) for _ in range(4)])
     model = fit(MODELS[kind], rows, labels, classes)
     assert parity_gap(model, export(model, rows.shape[1]), rows) < PARITY_TOLERANCE
 

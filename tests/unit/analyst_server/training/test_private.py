@@ -127,6 +127,17 @@ def test_a_private_model_learns_and_leaves_as_onnx(hidden_units: int, classes: i
 
 
 @KINDS
+def test_a_class_without_rows_stops_no_private_model(hidden_units: int) -> None:
+    """That there is a model or not would tell of a single row."""
+    rows, labels = blobs(3)
+    model = PrivateModel(training=WEAK, features=5, hidden_units=hidden_units)
+    fitted = fit(model, rows[labels != 1], labels[labels != 1], 3)
+    assert fitted.pipeline.predict_proba(rows).shape == (len(rows), 3)
+    with pytest.raises(ValueError, match="none came"):
+        fit(model, rows[:0], labels[:0], 3)
+
+
+@KINDS
 def test_no_model_comes_twice(hidden_units: int) -> None:
     rows, labels = blobs(2)
     model = PrivateModel(training=WEAK, features=5, hidden_units=hidden_units)
