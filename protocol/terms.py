@@ -254,8 +254,8 @@ class ModelPrivacyTerms(Message):
     dithers, in which every row of a party has a part. The analyst is not protected against.
     """
 
-    epsilon: float = Field(ge=0.01, le=100)
-    delta: float = Field(ge=1e-12, le=0.01)
+    epsilon: float = Field(ge=0.1, le=100)
+    delta: float = Field(ge=1e-9, le=0.01)
     steps: int = Field(default=100, ge=1, le=10_000)
     batch_rows: int = Field(default=1024, ge=1, le=MAX_ROWS)
     """Expected number of rows of one step; each takes part independently of the others."""

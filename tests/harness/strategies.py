@@ -152,8 +152,8 @@ private_models = st.builds(
 ) | st.just(LogisticTerms())
 model_privacy = st.builds(
     ModelPrivacyTerms,
-    epsilon=st.floats(0.01, 100),
-    delta=st.floats(1e-12, 0.01),
+    epsilon=st.floats(0.1, 100),
+    delta=st.floats(1e-9, 0.01),
     steps=st.integers(1, 10_000),
     batch_rows=st.integers(1, 2**31 - 1),
     learning_rate=st.floats(0, 1000, exclude_min=True),
