@@ -1,4 +1,4 @@
-"""What every test gets: one Hypothesis profile, without a clock."""
+"""What every test gets: one Hypothesis profile, without a clock, and the usual umask."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("odc"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "odc"))
+
+
+def pytest_runtest_setup() -> None:
+    """Undo the umask that `odc-analyst` sets, which a test may have run in this process."""
+    os.umask(0o022)
