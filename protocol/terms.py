@@ -117,15 +117,13 @@ class AlignmentTerms(Message):
 
 
 # The models. `carries_rows` says whether a fitted model has training rows inside it. Whoever gets such a
-# model can read them, so terms with one need a separate consent of every member. `private_fields` are those
-# that count under `ModelPrivacyTerms`; None if the model has no private training.
+# model can read them, so terms with one need a separate consent of every member.
 
 
 class MlpTerms(Message):
     """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
 
     carries_rows: ClassVar[bool] = False
-    private_fields: ClassVar[tuple[str, ...] | None] = ("hidden_units", "seed")
 
     kind: Literal["mlp"] = "mlp"
     hidden_units: int = Field(default=256, ge=1, le=2**16)
@@ -138,7 +136,6 @@ class LogisticTerms(Message):
     """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
 
     carries_rows: ClassVar[bool] = False
-    private_fields: ClassVar[tuple[str, ...] | None] = ()
 
     kind: Literal["logistic"] = "logistic"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -153,7 +150,6 @@ class AveragedTerms(Message):
     """
 
     carries_rows: ClassVar[bool] = False
-    private_fields: ClassVar[tuple[str, ...] | None] = None
 
     kind: Literal["averaged"] = "averaged"
     inverse_penalty: float = Field(default=0.1, gt=0, le=1e12)
@@ -175,7 +171,6 @@ class SvmTerms(Message):
     """
 
     carries_rows: ClassVar[bool] = True
-    private_fields: ClassVar[tuple[str, ...] | None] = None
 
     kind: Literal["svm"] = "svm"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -191,7 +186,6 @@ class RandomFeatureSvmTerms(Message):
     """
 
     carries_rows: ClassVar[bool] = False
-    private_fields: ClassVar[tuple[str, ...] | None] = None
 
     kind: Literal["random-feature-svm"] = "random-feature-svm"
     random_features: int = Field(default=512, ge=1, le=2**14)
@@ -206,7 +200,6 @@ class RandomForestTerms(Message):
     """Trees on bootstrap samples of the rows, along the principal axes of the aligned representation."""
 
     carries_rows: ClassVar[bool] = False
-    private_fields: ClassVar[tuple[str, ...] | None] = None
 
     kind: Literal["random-forest"] = "random-forest"
     trees: int = Field(default=300, ge=1, le=10_000)
@@ -219,7 +212,6 @@ class GradientBoostingTerms(Message):
     """Boosted trees on histograms, along the principal axes of the aligned representation."""
 
     carries_rows: ClassVar[bool] = False
-    private_fields: ClassVar[tuple[str, ...] | None] = None
 
     kind: Literal["gradient-boosting"] = "gradient-boosting"
     trees: int = Field(default=100, ge=1, le=10_000)
@@ -244,6 +236,9 @@ ModelTerms = Annotated[
 
 
 MODELS_OF_SCHEMA_1: Final = ("mlp", "logistic", "svm", "random-feature-svm")
+"""The kinds that terms of schema 1 can name."""
+PRIVATE_MODELS: Final[Mapping[str, tuple[str, ...]]] = {"mlp": ("hidden_units", "seed"), "logistic": ()}
+"""The kinds that have a private training, each with its fields that count in it."""
 
 
 class ModelPrivacyTerms(Message):
@@ -363,9 +358,10 @@ class Terms(Message):
         return self
 
     def _check_private_model(self) -> None:
-        kind, used = self.model.kind, self.model.private_fields
+        kind, used = self.model.kind, PRIVATE_MODELS.get(self.model.kind)
         if used is None:
-            raise ValueError(f"a model of the kind {kind} has no private training: take logistic or mlp")
+            fit = " or ".join(PRIVATE_MODELS)
+            raise ValueError(f"a model of the kind {kind} has no private training: take {fit}")
         for name, field in type(self.model).model_fields.items():
             if name not in ("kind", *used) and getattr(self.model, name) != field.default:
                 raise ValueError(f"{name} means nothing under model_privacy: leave it out of the model")

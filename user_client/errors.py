@@ -14,7 +14,7 @@
      +- ChoiceNeededError
      +- ConfirmationNeededError
      +- SignalLossError            the leading axes hold too little of the own score
-     +- PolicyError                our own policy does not allow it
+     +- PolicyError                our policy or the terms do not allow it
      +- NothingKeptBackError       no rows to evaluate on
      +- PassphraseError
      +- PassphraseNeededError

@@ -16,6 +16,7 @@ from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.svm import RandomFeatureSvm, Svm
 from analyst_server.training.trees import GradientBoosting, RandomForest
 from protocol.terms import (
+    PRIVATE_MODELS,
     AveragedTerms,
     GradientBoostingTerms,
     LogisticTerms,
@@ -101,12 +102,8 @@ def private_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms, features: in
     features : int
         Encoded features of a row.
     """
-    if not isinstance(terms, LogisticTerms | MlpTerms):
+    used = PRIVATE_MODELS.get(terms.kind)
+    if used is None:
         raise TypeError(f"a model of the kind {terms.kind} has no private training")
-    network = terms if isinstance(terms, MlpTerms) else None
-    return PrivateModel(
-        seed=network.seed if network else 0,
-        hidden_units=network.hidden_units if network else 0,
-        training=PrivateTraining(**privacy.model_dump()),
-        features=features,
-    )
+    options = {name: getattr(terms, name) for name in used}
+    return PrivateModel(training=PrivateTraining(**privacy.model_dump()), features=features, **options)

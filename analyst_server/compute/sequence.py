@@ -22,7 +22,6 @@ from runtime.start_up import loading
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_PROBES: Final = 1000
 _BATCH_ROWS: Final = 8192
 """Anchor rows that are predicted at once."""
 
@@ -348,9 +347,8 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     """
     # loaded in the compute process alone, as above
     from analyst_server.compute.model_registry import model_of, private_model_of
-    from analyst_server.training.judgement import NOT_JUDGED
     from analyst_server.training.judging import judge
-    from analyst_server.training.models import fit
+    from analyst_server.training.models import Model, fit
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
     changes = alignment.changes_of_basis.open(blobs)
@@ -363,13 +361,13 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     aligned_rep = np.concatenate([_aligned_rep(blobs, party, change) for party, change in taken])
     labels = np.concatenate([party.labels.open(blobs).astype(np.int64) for party, _ in taken])
     senders = np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken])
-    private = private_model_of(spec.model, spec.model_privacy, spec.features) if spec.model_privacy else None
-    model = private or model_of(spec.model)
+    if spec.model_privacy:
+        model: Model = private_model_of(spec.model, spec.model_privacy, spec.features)
+    else:
+        model = model_of(spec.model)
     fitted = fit(model, aligned_rep, labels, spec.classes)
     onnx_file = export(fitted, aligned_rep.shape[1])
-    # for a private model on rows of nobody: a largest difference over the rows would be a figure of them
-    probes = private.typical_rows(aligned_rep.shape[1], _PROBES) if private else aligned_rep
-    gap = parity_gap(fitted, onnx_file, probes)
+    gap = parity_gap(fitted, onnx_file, model.probes(aligned_rep))
     if not gap <= PARITY_TOLERANCE:
         raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a probability")
     predictions = (
@@ -377,11 +375,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         if spec.returns_anchor_predictions
         else None
     )
-    if private:
-        judgement = NOT_JUDGED
-    else:
-        names = [party.party for party, _ in taken]
-        judgement = judge(model, aligned_rep, labels, spec.classes, senders, names)
+    judgement = judge(model, aligned_rep, labels, spec.classes, senders, [party.party for party, _ in taken])
     if spec.rows_have_noise:
         judgement = judgement.of_rows_with_noise()
     return TrainedModel(
@@ -392,7 +386,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         converged=fitted.converged,
         parity_gap=gap,
         judgement=judgement.as_json(),
-        privacy=private.training.spent_on(len(labels)) if private else None,
+        privacy=model.spent_on(len(labels)),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.training.judgement import (
+    NOT_JUDGED,
     Judgement,
     PartyScore,
     conclude,
@@ -41,7 +42,7 @@ Part = tuple[str, Chosen]
 def judge(
     model: Model, aligned_rep: Matrix, labels: Labels, classes: int, senders: Senders, names: Sequence[str]
 ) -> Judgement:
-    """Score a model of this kind within the parties and across them; never raises.
+    """Score a model of this kind within the parties and across them, if members may see that; never raises.
 
     Parameters
     ----------
@@ -52,6 +53,8 @@ def judge(
     names : sequence of str
         The parties by that number; those without rows are not judged.
     """
+    if not model.may_be_judged:
+        return NOT_JUDGED
     try:
         return _judge(model, aligned_rep, labels, classes, senders, names)
     except Exception as error:  # a round does not fail because it cannot be judged

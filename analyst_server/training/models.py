@@ -36,11 +36,14 @@ class Model(ABC):
         Which training rows a fitted model has inside it, in words; empty if it has none.
     needs_principal_axes : bool
         Whether it depends on the axes of the representation, so that these have to be principal ones.
+    may_be_judged : bool
+        Whether members may see scores of the rows that trained it.
     """
 
     rows_per_class: ClassVar[int] = 1
     carried_rows: ClassVar[str] = ""
     needs_principal_axes: ClassVar[bool] = False
+    may_be_judged: ClassVar[bool] = True
 
     seed: int = 0
 
@@ -70,6 +73,14 @@ class Model(ABC):
     @abstractmethod
     def parameters(self, fitted: Classifier) -> int:
         """Return how many numbers such a classifier has, once it is fitted: the paper's N."""
+
+    def probes(self, aligned_rep: Matrix) -> Matrix:
+        """Return the rows on which the ONNX file has to say the same as the fitted model."""
+        return aligned_rep
+
+    def spent_on(self, rows: int) -> dict[str, float] | None:  # noqa: ARG002  # for a model with privacy
+        """Return what bounds how much it tells of one row, for the report; None if nothing does."""
+        return None
 
     def has_converged(self, fitted: Classifier, *, warned: bool) -> bool:  # noqa: ARG002  # for a model that knows more
         """Return whether the fit stopped by itself; ``warned`` says whether scikit-learn doubts it."""

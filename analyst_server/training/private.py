@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ AVERAGED: Final = 0.5
 TYPICAL_SQUARE: Final = 1 / 3
 """Of an encoded feature: the variance of ranks. It sets the scale of the rows without a look at them, so that
 they are about as long as 1."""
+PROBES: Final = 1000
+"""Rows on which the ONNX file is compared."""
 DISCRETISATION: Final = 1e-3
 """Of the accountant's privacy losses, as a share of epsilon if that is above 1. They are rounded up; finer
 steps take tens of seconds and change the fifth digit of the noise."""
@@ -80,17 +82,6 @@ class PrivateTraining:
         """Return the standard deviation of the noise on a sum of clipped gradients, in units of `CLIP`."""
         return noise_multiplier(self.epsilon, self.delta, self.steps, self.sampling_rate(rows))
 
-    def spent_on(self, rows: int) -> dict[str, float]:
-        """Return what training on so many rows spends, and with how much noise, for the report."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "steps": self.steps,
-            "sampling_rate": self.sampling_rate(rows),
-            "clip": CLIP,
-            "noise_multiplier": self.noise_multiplier(rows),
-        }
-
 
 @dataclass(frozen=True)
 class PrivateModel(Model):
@@ -106,6 +97,8 @@ class PrivateModel(Model):
     hidden_units : int
         0 for a logistic regression.
     """
+
+    may_be_judged: ClassVar[bool] = False
 
     training: PrivateTraining = PrivateTraining(epsilon=1.0, delta=1e-5)
     features: int = 1
@@ -152,10 +145,22 @@ class PrivateModel(Model):
         """Return True: it ends after its steps, as the accountant assumes."""
         return True
 
-    def typical_rows(self, latent_dim: int, count: int) -> Matrix64:
-        """Return rows that nobody has sent, of the length that the model expects, (count, latent_dim)."""
+    def probes(self, aligned_rep: Matrix) -> Matrix:
+        """Return rows that nobody has sent: the largest difference over real ones would be their figure."""
+        latent_dim = aligned_rep.shape[1]
         spread = math.sqrt(self.features * TYPICAL_SQUARE / latent_dim)
-        return np.random.default_rng(0).standard_normal((count, latent_dim)) * spread
+        return np.asarray(np.random.default_rng(0).standard_normal((PROBES, latent_dim)) * spread)
+
+    def spent_on(self, rows: int) -> dict[str, float]:
+        training = self.training
+        return {
+            "epsilon": training.epsilon,
+            "delta": training.delta,
+            "steps": training.steps,
+            "sampling_rate": training.sampling_rate(rows),
+            "clip": CLIP,
+            "noise_multiplier": training.noise_multiplier(rows),
+        }
 
     def _first_layers(self, latent_dim: int, classes: int) -> list[Layer]:
         if not self.hidden_units:

@@ -33,8 +33,7 @@ from user_client.cli.options import (
     write_output,
     write_private,
 )
-from user_client.sdk import Prepared, PrivacyOptions
-from user_client.sdk.desk import Level
+from user_client.sdk import AttackLevel, Prepared, PrivacyOptions
 from user_client.tables import read_table, text_of
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
@@ -135,7 +134,9 @@ def prepare(
     size = _picture_shape(picture, shape, table)
     if picture is not None:
         refuse_to_overwrite(picture, force=force, option="--picture")
-    level: Level = "thorough" if thorough else "quick" if attacks else "none"
+    if thorough and not attacks:
+        raise InputError("--thorough and --no-attacks contradict each other: leave one of them out")
+    level: AttackLevel = "thorough" if thorough else "quick" if attacks else "none"
     with open_session(context) as session:
         chosen = session.round(collaboration)
         with busy(as_json, "attacking our own rows"):

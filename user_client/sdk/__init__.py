@@ -24,7 +24,7 @@ from user_client.sdk.consortium import (
     renew_own,
     revoke,
 )
-from user_client.sdk.desk import Attack
+from user_client.sdk.desk import Attack, AttackLevel
 from user_client.sdk.downlink import Predictions
 from user_client.sdk.drafting import DITHER, DraftedTerms, draft_terms
 from user_client.sdk.evaluation import Evaluation
@@ -62,6 +62,7 @@ __all__ = [
     "Approval",
     "Approved",
     "Attack",
+    "AttackLevel",
     "CheckedLedger",
     "CheckedTable",
     "DraftedTerms",

@@ -34,9 +34,9 @@ FEWEST_OF_A_CLASS: Final = 3
 KNOWN: Final = 5
 """Rows that somebody knows, in no order, and looks for."""
 TRIALS: Final = 20
-Level = Literal["none", "quick", "thorough"]
+AttackLevel = Literal["none", "quick", "thorough"]
 """How long our own rows are attacked before anything leaves: not at all, a few seconds, or minutes."""
-LEVELS: Final = get_args(Level)
+ATTACK_LEVELS: Final = get_args(AttackLevel)
 SEED: Final = 0
 """Which rows are attacked, and where searches start: the same at every run."""
 
@@ -120,7 +120,7 @@ def decoded(rep: NDArray[Any], scale: NDArray[np.float32] | None) -> Matrix64:
     return (rep if scale is None else dequantise(rep, scale)).astype(np.float64)
 
 
-def attack(uplink: Exposed, level: Level = "quick") -> tuple[Attack, ...]:
+def attack(uplink: Exposed, level: AttackLevel = "quick") -> tuple[Attack, ...]:
     """Try attacks on our own uplink: the quick ones, or these with more time and those that link rows."""
     if level == "none":
         return ()
@@ -134,7 +134,7 @@ def attack(uplink: Exposed, level: Level = "quick") -> tuple[Attack, ...]:
     return (*quick, _population_matching(uplink), _known_rows(uplink)) if level == "thorough" else quick
 
 
-def level_of(attacks: Sequence[Attack]) -> Level:
+def level_of(attacks: Sequence[Attack]) -> AttackLevel:
     """Return which of the levels these attacks are."""
     if any(tried.finds == "links" for tried in attacks):
         return "thorough"

@@ -112,11 +112,7 @@ def draft_terms(
     InputError, TableError
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
-    for name, value, allowed in (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType)):
-        if value not in get_args(allowed):
-            raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
-    if not 0 <= dither <= MAX_DITHER:
-        raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {dither:g}")
+    _check_choices(encoding, rep_dtype, dither)
     rows = table_from(data)
     drafted = draft_schema(
         rows,
@@ -157,6 +153,14 @@ def draft_terms(
         "table_schema": drafted.content,
     }
     return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
+
+
+def _check_choices(encoding: str, rep_dtype: str, dither: float) -> None:
+    for name, value, allowed in (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType)):
+        if value not in get_args(allowed):
+            raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
+    if not 0 <= dither <= MAX_DITHER:
+        raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {dither:g}")
 
 
 def _model_terms(epsilon: float | None) -> dict[str, Any]:

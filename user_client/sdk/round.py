@@ -33,7 +33,7 @@ from user_client.sdk import (
     terms,
     uplink,
 )
-from user_client.sdk.desk import Level
+from user_client.sdk.desk import AttackLevel
 from user_client.sdk.downlink import Predictions
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
@@ -146,7 +146,7 @@ class Round:
         options: PrivacyOptions = PrivacyOptions(),  # noqa: B008  # frozen
         *,
         threshold: float | None = None,
-        attacks: Level = "none",
+        attacks: AttackLevel = "none",
     ) -> Prepared:
         """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory.
 

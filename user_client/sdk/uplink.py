@@ -32,7 +32,7 @@ from user_client.custody.round_directory import (
 from user_client.errors import NotPreparedError, PolicyError, SignalLossError
 from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
-from user_client.sdk.desk import LEVELS, Exposed, Level, attack, decoded, level_of
+from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, attack, decoded, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import (
     described,
@@ -67,7 +67,7 @@ def prepare(
     options: PrivacyOptions,
     *,
     threshold: float | None,
-    level: Level,
+    level: AttackLevel,
 ) -> Prepared:
     """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory."""
     if threshold is not None and not 0 < threshold <= 1:
@@ -109,7 +109,7 @@ def _prepare_anew(
     source: str,
     threshold: float | None,
     policy: Policy | None,
-    level: Level,
+    level: AttackLevel,
 ) -> Prepared:
     table = table_from(data)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
@@ -364,14 +364,14 @@ def _is_the_same(earlier: Prepared, source: str, options: PrivacyOptions) -> boo
     return bool(source) and (earlier.source, earlier.options) == (source, options)
 
 
-def _measures(earlier: Prepared, threshold: float | None, *, level: Level) -> bool:
+def _measures(earlier: Prepared, threshold: float | None, *, level: AttackLevel) -> bool:
     """Return whether what is asked for was measured already.
 
     It cannot be measured later: neither the noise nor the noisy rows are stored.
     """
     if earlier.rows == 0:
         return True
-    if LEVELS.index(level_of(earlier.attacks)) < LEVELS.index(level):
+    if ATTACK_LEVELS.index(level_of(earlier.attacks)) < ATTACK_LEVELS.index(level):
         return False
     if threshold is None:
         return True

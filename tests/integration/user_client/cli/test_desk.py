@@ -14,6 +14,7 @@ def test_preparing_tries_attacks_and_says_what_they_found(odc: Odc) -> None:
     assert "the analyst with rows of similar people could try population matching:" in thorough
     assert "the analyst with 5 rows that it knows could try known rows:" in thorough
     assert len(odc("prepare", table, "--json").json["attacks"]) == 5  # what was found is kept
+    assert "contradict" in odc("prepare", table, "--thorough", "--no-attacks").err
     other = odc.consortium.table(2)
     assert odc("prepare", other, "--no-attacks", "--json").json["attacks"] == []
     assert "could try" not in odc("prepare", other, "--no-attacks").out
