@@ -18,6 +18,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "model_privacy",
     "models",
     "nri",
+    "numbers",
     "privacy",
     "uplink",
     "wire",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,6 +18,7 @@ from analyst_server.training.judgement import score_party
 from analyst_server.training.judging import judge
 from analyst_server.training.metrics import score
 from analyst_server.training.models import Model, fit
+from analyst_server.training.tasks import Classes
 from benchmarks import data
 from benchmarks.accuracy.bases import draw_anchor, principal_directions, turn
 from benchmarks.data import Labels, Matrix
@@ -149,7 +150,9 @@ def play(case: Case, table: Table, seed: int) -> Judged:
     senders = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     model = model_of(AveragedTerms(seed=seed))
     fitted = fit(model, aligned, labels, 2).pipeline
-    found = judge(model, aligned, labels, 2, senders, [f"party-{number}" for number in range(len(parts))])
+    found = judge(
+        model, aligned, labels, Classes(2), senders, [f"party-{number}" for number in range(len(parts))]
+    )
     true = [
         (
             score_party(table.labels[test], fitted.predict_proba(table.rows[test] @ whole), least_rows=2),
@@ -157,7 +160,11 @@ def play(case: Case, table: Table, seed: int) -> Judged:
         )
         for test, whole, part in zip(tests, maps, parts, strict=True)
     ]
-    known = [(scores.roc_auc, scores.roc_auc_variance, rows) for scores, rows in true if scores is not None]
+    known = [
+        (scores.figures["roc_auc"].value, scores.figures["roc_auc"].variance, rows)
+        for scores, rows in true
+        if scores is not None
+    ]
     truths, variances, weights = np.array(known).T
     weights /= weights.sum()
     within, across = found.within, found.across
@@ -166,8 +173,8 @@ def play(case: Case, table: Table, seed: int) -> Judged:
         # all parties have the same fresh rows, unless they are hospitals
         noise=float(np.sqrt((weights**2 if case.split == "hospitals" else weights) @ variances)),
         pooled=_pooled(model, aligned, labels),
-        within=(within.roc_auc.mean, within.roc_auc.low, within.roc_auc.high) if within else None,
-        across=(across.roc_auc.mean, across.roc_auc.low, across.roc_auc.high) if across else None,
+        within=astuple(within.decisive) if within else None,
+        across=astuple(across.decisive) if across else None,
         has_headline=found.headline is not None,
     )
 

@@ -134,7 +134,7 @@ def _score(found: Cohort, model: Model) -> float:
     """Return the ROC-AUC on rows of institutions that sent none, seen through the first member's basis."""
     inside, outside = found.members[:MEMBERS], found.members[MEMBERS:]
     aligned, labels, own_map = aligned_rows(inside)
-    classes = len(found.schema.label_column.classes)
+    classes = found.schema.label_column.outputs
     fitted = fit(model, aligned, labels, classes)
     rows = np.vstack([one.rows for one in outside]) @ own_map
     truth = np.concatenate([one.labels for one in outside])

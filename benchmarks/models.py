@@ -22,7 +22,11 @@ from protocol.terms import ModelTerms
 from user_client.sdk import DITHER
 from user_client.secret.expansion import haar
 
-KINDS: Final = {terms.model_fields["kind"].default: terms for terms in get_args(get_args(ModelTerms)[0])}
+KINDS: Final = {
+    terms.model_fields["kind"].default: terms
+    for terms in get_args(get_args(ModelTerms)[0])
+    if "classes" in terms.tasks
+}
 MEMBERS: Final = 10
 OTHERS: Final = 5
 """Institutions that send nothing; the scores are those of their rows."""
@@ -55,7 +59,7 @@ def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
     new = np.vstack([one.rows for one in outside]) @ own_map
     truth = np.concatenate([one.labels for one in outside])
     seen = {"table": job.table, "seed": job.seed}
-    classes, rng = len(found.schema.label_column.classes), np.random.default_rng(job.seed)
+    classes, rng = found.schema.label_column.outputs, np.random.default_rng(job.seed)
     turns = {
         "as aligned": np.eye(rows.shape[1]),
         "principal": np.linalg.eigh(np.cov(rows.T))[1][:, ::-1],

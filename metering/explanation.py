@@ -138,7 +138,7 @@ def downlink_formula_bytes(terms: Terms, model_parameters: int) -> float:
     if terms.returns_anchor_predictions:
         return formulas.anchor_predictions(
             anchor_rows=terms.anchor.rows,
-            classes=len(terms.table_schema.label_column.classes),
+            classes=terms.table_schema.label_column.outputs,
             bits=FORMULA_BITS,
         )
     return formulas.downlink(

@@ -34,8 +34,8 @@ def local(
 
 def of_predictions(predictions: pa.Table, hold_out: pa.Table, schema: Schema) -> Scores:
     """Return the scores of a predictions file that `odc predict` wrote."""
-    classes = schema.label_column.classes
-    probabilities = np.stack([predictions.column(f"probability_{name}") for name in classes], axis=1)
+    names = [name for name in predictions.column_names if name.startswith("probability_")]
+    probabilities = np.stack([predictions.column(name) for name in names], axis=1)
     return score(encode_labels(hold_out, schema).astype(np.int64), probabilities.astype(np.float64))
 
 
@@ -46,7 +46,7 @@ def mean(scores: list[Scores]) -> Scores:
 
 
 def _fit_and_score(table: pa.Table, hold_out: pa.Table, schema: Schema, model: Model) -> Scores:
-    classes = len(schema.label_column.classes)
+    classes = schema.label_column.outputs
     rows, labels = encode_rows(table, schema), encode_labels(table, schema).astype(np.int64)
     test_labels = encode_labels(hold_out, schema).astype(np.int64)
     present = np.unique(labels)

@@ -12,14 +12,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
 from protocol.limits import MAX_SCALE
-from protocol.messages import SCALE_ARRAYS, ArraySpec, Dtype
+from protocol.messages import LABELS, SCALE_ARRAYS, ArraySpec, Dtype
+from protocol.table_schema import AnyLabel
 
 B = TypeVar("B", bytes, memoryview)
 DIGEST_BYTES = 32
@@ -234,18 +235,19 @@ class StreamReader:
         return Chunk(slot, claimed, data)
 
 
-def check_values(layout: Layout, chunk: Chunk, classes: int | None = None) -> None:
-    """Check that a chunk holds neither a NaN, an infinity, a bad scale nor a label outside the classes.
+def check_values(layout: Layout, chunk: Chunk, label: AnyLabel | None = None) -> None:
+    """Check that a chunk holds neither a NaN, an infinity, a bad scale nor a label outside the terms.
 
     Parameters
     ----------
     layout : Layout
         Of the transfer that the chunk belongs to.
     chunk : Chunk
-        Integers must lie from 0 to ``classes - 1`` and floats must be finite. Scales must lie from 0 to
-        `MAX_SCALE`, so that the scaled numbers are finite too.
-    classes : int, optional
-        Number of classes in the terms; None for integers that are not labels, which are not checked.
+        Floats must be finite. Scales must lie from 0 to `MAX_SCALE`, so that the scaled numbers are finite
+        too.
+    label : Label or NumberLabel, optional
+        That of the terms, for an uplink: in its array of labels, class numbers must lie from 0 to
+        ``classes - 1``, and numbers from -1 to 1.
 
     Raises
     ------
@@ -254,21 +256,23 @@ def check_values(layout: Layout, chunk: Chunk, classes: int | None = None) -> No
     """
     spec = layout.specs[chunk.slot.array]
     values = np.frombuffer(chunk.data, dtype=np.dtype(spec.dtype).newbyteorder("<"))
-    if spec.name in SCALE_ARRAYS:
-        bad = ~((values >= 0) & (values <= float(MAX_SCALE)))  # written so that a NaN is bad too
-    else:
-        bad = ~np.isfinite(values) if values.dtype.kind == "f" else _outside(values, classes)
+    bad = ~_allowed(values, spec, label)
     if bad.any():
+        first = int(bad.argmax())
         per_row = spec.shape[1] if len(spec.shape) == 2 else 1
         before = (chunk.slot.payload_offset - layout.payload_start(chunk.slot.array)) // values.itemsize
-        row = (before + int(bad.argmax())) // per_row
-        if values.dtype.kind == "f":
+        row = (before + first) // per_row
+        if label is None or spec.name != LABELS or not np.isfinite(values[first]):
             raise NotFiniteError(spec.name, row)
-        raise LabelOutOfRangeError(row, classes or 0)
+        one_of = f"one of {label.outputs} classes" if label.task == "classes" else "a number from -1 to 1"
+        raise LabelOutOfRangeError(row, one_of)
 
 
-def _outside(values: NDArray[np.generic], classes: int | None) -> NDArray[np.bool_]:
-    if classes is None:
-        return np.zeros(values.shape, dtype=np.bool_)
-    numbers = values.astype(np.int64)
-    return np.asarray((numbers < 0) | (numbers >= classes))
+def _allowed(values: NDArray[Any], spec: ArraySpec, label: AnyLabel | None) -> NDArray[np.bool_]:
+    if spec.name in SCALE_ARRAYS:
+        lowest, highest = 0.0, float(MAX_SCALE)
+    elif label is None or spec.name != LABELS:
+        return np.asarray(np.isfinite(values))
+    else:
+        lowest, highest = (0, label.outputs - 1) if label.task == "classes" else (-1, 1)
+    return np.asarray((values >= lowest) & (values <= highest))  # a NaN is not

@@ -17,6 +17,7 @@ from protocol.table_schema import (
     CategoricalColumn,
     Column,
     LevelsColumn,
+    NumberLabel,
     NumericColumn,
     RangeColumn,
 )
@@ -70,7 +71,13 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield terms.purpose
     yield ""
     yield f"Institutions: {', '.join(terms.parties)}. Lead institution: {terms.lead}."
-    yield f"The model predicts the column {label.name}, which is one of: {', '.join(label.classes)}."
+    if isinstance(label, NumberLabel):
+        yield (
+            f"The model predicts the column {label.name}, a number from {_number(label.low)} to"
+            f" {_number(label.high)}. A table with a number outside is refused."
+        )
+    else:
+        yield f"The model predicts the column {label.name}, which is one of: {', '.join(label.classes)}."
     yield ""
     yield from _what_is_sent(terms)
     yield ""
@@ -149,7 +156,7 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
             " the model, and how many rows each institution sent."
         )
         return
-    rows, classes = terms.anchor.rows, len(terms.table_schema.label_column.classes)
+    rows, classes = terms.anchor.rows, terms.table_schema.label_column.outputs
     yield (
         "The analyst sends back, for this institution alone: what the model for all institutions"
         f" ({terms.model.kind}) predicts for each of the {rows} anchor rows ({4 * classes * rows} bytes). It"

@@ -172,14 +172,14 @@ class NotFiniteError(ProtocolError):
 
 
 class LabelOutOfRangeError(ProtocolError):
-    """A label that is not the number of a class in the terms."""
+    """A label that is not one that the terms allow."""
 
     code = "label-out-of-range"
-    title = "Label outside the classes of the terms"
-    hint = "run `odc prepare` again: it numbers the labels by the classes in the terms"
+    title = "Label outside what the terms allow"
+    hint = "run `odc prepare` again: it encodes the labels as the terms say"
 
-    def __init__(self, row: int, classes: int) -> None:
-        super().__init__(f"labels: row {row} is not one of {classes} classes", row=row)
+    def __init__(self, row: int, allowed: str) -> None:
+        super().__init__(f"labels: row {row} is not {allowed}", row=row)
 
 
 class DigestMismatchError(ProtocolError):

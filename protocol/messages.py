@@ -44,7 +44,8 @@ Role = Literal["lead", "institution", "analyst"]
 DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "i1": 1, "i4": 4, "i8": 8}
 """Number types on the wire; always little-endian."""
 Dtype = Literal["f2", "f4", "f8", "u1", "u2", "i1", "i4", "i8"]
-UPLINK_ARRAYS = ("rep", "anchor_rep", "labels")
+LABELS = "labels"
+UPLINK_ARRAYS = ("rep", "anchor_rep", LABELS)
 SCALE_ARRAYS = ("rep_scale", "anchor_rep_scale")
 """Two more arrays, if the representations are scaled 8-bit integers: one scale for each column."""
 
@@ -359,13 +360,14 @@ class MemberScore(Message):
     party: PartyName
     rows: int = Field(ge=1, le=MAX_ROWS)
     """Number of rows that the scores are of."""
-    metric: Literal["roc_auc", "accuracy"]
-    """ROC-AUC (mean of one class against the rest), or accuracy where the rows are of one class."""
-    together: Share
-    alone: Share | None
-    """None if the institution has rows of one class only, and so no model of its own."""
-    gain_low: float | None = Field(ge=-1, le=1)
-    gain_high: float | None = Field(ge=-1, le=1)
+    metric: Literal["roc_auc", "accuracy", "r2"]
+    """ROC-AUC (mean of one class against the rest), or accuracy where the rows are of one class; R squared
+    for numbers."""
+    together: float = Field(le=1)
+    alone: float | None = Field(le=1)
+    """None if the labels of the institution are all the same, so that it has no model of its own."""
+    gain_low: float | None
+    gain_high: float | None
     """Ends of the 95 % interval of ``together - alone``."""
 
     @model_validator(mode="after")
@@ -374,6 +376,11 @@ class MemberScore(Message):
             raise ValueError("alone and both ends of the gain are given together, or none of them")
         if self.gain_low is not None and self.gain_high is not None and self.gain_low > self.gain_high:
             raise ValueError("gain_low must be at most gain_high")
+        if self.metric != "r2":  # which alone can be as far below 0 as it likes
+            if min(self.together, self.alone or 0) < 0:
+                raise ValueError("together and alone must be at least 0")
+            if any(end is not None and abs(end) > 1 for end in (self.gain_low, self.gain_high)):
+                raise ValueError("gain_low and gain_high must lie between -1 and 1")
         return self
 
 

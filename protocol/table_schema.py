@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import FailFast, Field, model_validator
+from pydantic import Discriminator, FailFast, Field, Tag, model_validator
 
 from protocol.codec import Message
 from protocol.limits import MAX_CLASSES, MAX_COLUMNS, MAX_QUANTILES
@@ -165,8 +165,16 @@ Column = Annotated[
 ]
 
 
+Task = Literal["classes", "number"]
+"""What is predicted."""
+
+
 class Label(Message):
     """The column to predict: one of a list of classes, which are numbered in this order on the wire."""
+
+    task: ClassVar[Task] = "classes"
+    model_output: ClassVar[str] = "probabilities"
+    """Name of the output of the model that has the predictions."""
 
     name: Name
     classes: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_CLASSES)
@@ -182,12 +190,56 @@ class Label(Message):
         """The smallest integer type that can number the classes."""
         return "u1" if len(self.classes) <= 2**8 else "u2"
 
+    @property
+    def outputs(self) -> int:
+        """How many numbers the model returns for a row: a probability for each class."""
+        return len(self.classes)
+
+
+class NumberLabel(Message):
+    """The column to predict: a number; on the wire, ``[low, high]`` becomes ``[-1, 1]``.
+
+    A number outside is refused where it is read: moved to an end, it would teach the model something wrong.
+    """
+
+    task: ClassVar[Task] = "number"
+    model_output: ClassVar[str] = "value"
+    wire_dtype: ClassVar[Literal["f4"]] = "f4"
+    outputs: ClassVar[int] = 1
+
+    kind: Literal["number"] = "number"
+    name: Name
+    low: float
+    high: float
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
+            raise ValueError("low must be a number below high, and high - low must be finite")
+        return self
+
+    @property
+    def unit(self) -> float:
+        """What a difference of 1 on the wire is in the column."""
+        return (self.high - self.low) / 2
+
+
+def _task_of(label: Any) -> str:
+    """Return the tag of a label block. Classes, the only labels at first, have no ``kind``."""
+    kind = label.get("kind") if isinstance(label, dict) else getattr(label, "kind", None)
+    return "classes" if kind is None else str(kind)
+
+
+AnyLabel = Annotated[
+    Annotated[Label, Tag("classes")] | Annotated[NumberLabel, Tag("number")], Discriminator(_task_of)
+]
+
 
 class Schema(Message):
     """How a table becomes a matrix, in the same way at every institution."""
 
     columns: Annotated[tuple[Column, ...], FailFast()] = Field(min_length=1, max_length=MAX_COLUMNS)
-    label_column: Label
+    label_column: AnyLabel
     missing: Annotated[tuple[FieldText, ...], FailFast()] = ("",)
     """Texts that mean an empty field."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -22,7 +22,7 @@ from protocol.limits import (
     MAX_PARTIES,
     MAX_ROWS,
 )
-from protocol.table_schema import CENTRED_COLUMNS, Schema
+from protocol.table_schema import CENTRED_COLUMNS, Schema, Task
 from protocol.texts import Identifier, Name, PartyName, Text
 
 RowType = Literal["f2", "f4", "f8", "i1"]
@@ -124,6 +124,7 @@ class MlpTerms(Message):
     """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
 
     carries_rows: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
 
     kind: Literal["mlp"] = "mlp"
     hidden_units: int = Field(default=256, ge=1, le=2**16)
@@ -136,24 +137,39 @@ class LogisticTerms(Message):
     """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
 
     carries_rows: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
 
     kind: Literal["logistic"] = "logistic"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
     epochs: int = Field(default=1000, ge=1, le=100_000)
 
 
+class RidgeTerms(Message):
+    """Least squares with an L2 penalty of 1 / (2 C): the logistic regression's counterpart for a number."""
+
+    carries_rows: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("number",)
+
+    kind: Literal["ridge"] = "ridge"
+    inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
+    """C; the largest is least squares."""
+
+
 class AveragedTerms(Message):
-    """The mean of the probabilities of a regularised logistic regression and of a short, regularised MLP.
+    """The mean of what a regularised logistic regression and a short, regularised MLP say.
+
+    For a number, ridge regression takes the place of the logistic one.
 
     On small tables it does not overfit as a long MLP does, and on large ones it is not bound to straight
     boundaries as a logistic regression is.
     """
 
     carries_rows: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
 
     kind: Literal["averaged"] = "averaged"
     inverse_penalty: float = Field(default=0.1, gt=0, le=1e12)
-    """C of the logistic regression."""
+    """C of the logistic or ridge regression."""
     hidden_units: int = Field(default=256, ge=1, le=2**16)
     learning_rate: float = Field(default=0.002, gt=0, le=1)
     epochs: int = Field(default=20, ge=1, le=100_000)
@@ -171,6 +187,7 @@ class SvmTerms(Message):
     """
 
     carries_rows: ClassVar[bool] = True
+    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
 
     kind: Literal["svm"] = "svm"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -186,6 +203,7 @@ class RandomFeatureSvmTerms(Message):
     """
 
     carries_rows: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
 
     kind: Literal["random-feature-svm"] = "random-feature-svm"
     random_features: int = Field(default=512, ge=1, le=2**14)
@@ -200,6 +218,7 @@ class RandomForestTerms(Message):
     """Trees on bootstrap samples of the rows, along the principal axes of the aligned representation."""
 
     carries_rows: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
 
     kind: Literal["random-forest"] = "random-forest"
     trees: int = Field(default=300, ge=1, le=10_000)
@@ -212,6 +231,7 @@ class GradientBoostingTerms(Message):
     """Boosted trees on histograms, along the principal axes of the aligned representation."""
 
     carries_rows: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
 
     kind: Literal["gradient-boosting"] = "gradient-boosting"
     trees: int = Field(default=100, ge=1, le=10_000)
@@ -226,6 +246,7 @@ class GradientBoostingTerms(Message):
 ModelTerms = Annotated[
     MlpTerms
     | LogisticTerms
+    | RidgeTerms
     | AveragedTerms
     | SvmTerms
     | RandomFeatureSvmTerms
@@ -239,6 +260,12 @@ MODELS_OF_SCHEMA_1: Final = ("mlp", "logistic", "svm", "random-feature-svm")
 """The kinds that terms of schema 1 can name."""
 PRIVATE_MODELS: Final[Mapping[str, tuple[str, ...]]] = {"mlp": ("hidden_units", "seed"), "logistic": ()}
 """The kinds that have a private training, each with its fields that count in it."""
+
+
+def models_for(task: Task) -> list[str]:
+    """Return the kinds of models that can predict this."""
+    kinds = get_args(get_args(ModelTerms)[0])
+    return [terms.model_fields["kind"].default for terms in kinds if task in terms.tasks]
 
 
 class ModelPrivacyTerms(Message):
@@ -327,6 +354,8 @@ class Terms(Message):
         if self.terms_schema == 1:
             if any(isinstance(column, CENTRED_COLUMNS) for column in self.table_schema.columns):
                 raise ValueError("columns of the kinds ranks, range and levels need terms_schema 2")
+            if self.task != "classes":
+                raise ValueError(f"a label of the kind {self.task} needs terms_schema 2")
             if self.model.kind not in MODELS_OF_SCHEMA_1:
                 raise ValueError(f"a model of the kind {self.model.kind} needs terms_schema 2")
             for name in self.added_in_2:
@@ -351,11 +380,24 @@ class Terms(Message):
             raise ValueError(
                 f"a {self.anchor.kind} anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)"
             )
+        self._check_task()
         if self.returns_anchor_predictions:
             self._check_anchor_predictions()
         if self.model_privacy is not None:
             self._check_private_model()
         return self
+
+    def _check_task(self) -> None:
+        if self.task not in self.model.tasks:
+            fit = ", ".join(models_for(self.task))
+            raise ValueError(f"a {self.model.kind} model does not predict {self.task}: take one of {fit}")
+        if self.task != "classes":
+            for name, is_used in (
+                ("downlink anchor-predictions", self.returns_anchor_predictions),
+                ("model_privacy", self.model_privacy is not None),
+            ):
+                if is_used:
+                    raise ValueError(f"{name} needs a label of classes, not a {self.task}")
 
     def _check_private_model(self) -> None:
         kind, used = self.model.kind, PRIVATE_MODELS.get(self.model.kind)
@@ -379,8 +421,13 @@ class Terms(Message):
                 f"under anchor-predictions the anchor needs many more rows than the {width} encoded features:"
                 f" at least {PREDICTED_ROWS_PER_FEATURE * width}, better {WELL_PREDICTED_ROWS * width}"
             )
-        if rows * len(self.table_schema.label_column.classes) * 4 > MAX_MODEL_BYTES:
+        if rows * self.table_schema.label_column.outputs * 4 > MAX_MODEL_BYTES:
             raise ValueError(f"the predictions for the anchor take more than {MAX_MODEL_BYTES} bytes")
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+        return self.table_schema.label_column.task
 
     @property
     def returns_anchor_predictions(self) -> bool:

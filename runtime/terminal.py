@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from protocol.errors import InputError, OdcError, ProtocolError, RoundError, TrustError
 from protocol.limits import MAX_TOKEN_S
@@ -87,10 +87,41 @@ def privacy_in_words(record: PrivacyRecord) -> list[str]:
     return words
 
 
+FIGURES: Final = {
+    "roc_auc": "ROC-AUC",
+    "accuracy": "accuracy",
+    "brier": "Brier score",
+    "r2": "R squared",
+    "rmse": "RMSE",
+    "mae": "MAE",
+}
+"""The scores of a model by their names in reports; those of numbers are in the unit of the label column."""
+_SHARES: Final = ("roc_auc", "accuracy")
+
+
+def figure(name: str, value: float) -> str:
+    """Return a score as people write it: shares in points of a hundred, and others in four digits."""
+    return f"{100 * value:.1f}" if name in _SHARES else f"{value:.4g}"
+
+
+def figure_in_words(name: str, found: Mapping[str, float]) -> str:
+    """Return a mean score with its 95 % interval."""
+    mean, low, high = (figure(name, found[key]) for key in ("mean", "low", "high"))
+    return f"{mean} ({low} to {high})"
+
+
+def figures_in_words(found: Mapping[str, Any]) -> str:
+    """Return all mean scores of a report's estimate that this version knows."""
+    return ", ".join(
+        f"{words} {figure_in_words(name, found[name])}" for name, words in FIGURES.items() if name in found
+    )
+
+
 def score_in_words(score: Score) -> str:
     """Return what an institution gained, as far as it can tell."""
-    metric = {"roc_auc": "ROC-AUC", "accuracy": "accuracy"}[score["metric"]]
-    words = f"{metric} together {100 * score['together']:.1f} %"
+    if score["metric"] == "r2":
+        return _r_squared_in_words(score)
+    words = f"{FIGURES[score['metric']]} together {100 * score['together']:.1f} %"
     if score["alone"] is not None and score["gain_low"] is not None and score["gain_high"] is not None:
         gained, low, high = (
             100 * value
@@ -99,6 +130,16 @@ def score_in_words(score: Score) -> str:
         words += (
             f", alone {100 * score['alone']:.1f} %, gained {gained:+.1f} points"
             f" (95 % interval {low:+.1f} to {high:+.1f})"
+        )
+    return f"{words}, on {score['rows']:,} rows"
+
+
+def _r_squared_in_words(score: Score) -> str:
+    words = f"R squared together {score['together']:.3f}"
+    if score["alone"] is not None and score["gain_low"] is not None and score["gain_high"] is not None:
+        words += (
+            f", alone {score['alone']:.3f}, gained {score['together'] - score['alone']:+.3f}"
+            f" (95 % interval {score['gain_low']:+.3f} to {score['gain_high']:+.3f})"
         )
     return f"{words}, on {score['rows']:,} rows"
 

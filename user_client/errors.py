@@ -23,6 +23,7 @@
          +- EmptyFieldError
          +- NotANumberError
          +- OutOfRangeError
+         +- LabelOutsideError
          +- UnknownLevelError
 """
 
@@ -204,6 +205,15 @@ class OutOfRangeError(TableError):
     code = "out-of-range"
     title = "Number out of range"
     hint = 'check the unit of the column; terms with out_of_range = "clip" would accept the number'
+
+    def __init__(self, column: str, row: int, low: float, high: float) -> None:
+        super().__init__(f"column '{column}', row {row}: expected a number from {low:g} to {high:g}")
+
+
+class LabelOutsideError(TableError):
+    code = "label-outside"
+    title = "Label outside the range of the terms"
+    hint = "check this row; if the number is right, ask the lead for terms with a wider range of the label"
 
     def __init__(self, column: str, row: int, low: float, high: float) -> None:
         super().__init__(f"column '{column}', row {row}: expected a number from {low:g} to {high:g}")

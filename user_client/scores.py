@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
+Metric = Literal["roc_auc", "accuracy", "r2"]
+MOST_PAIRED: Final = 2000
+"""Rows of which all pairs are compared."""
 NORMAL_95: Final = 1.959963984540054
 """Of a normal variable, 95 % lie within so many standard deviations."""
 
@@ -19,15 +22,16 @@ class Comparison:
 
     Attributes
     ----------
-    metric : {"roc_auc", "accuracy"}
-        The mean ROC-AUC of one class against the rest; accuracy if all rows are of one class.
+    metric : {"roc_auc", "accuracy", "r2"}
+        The mean ROC-AUC of one class against the rest; accuracy if all rows are of one class. For numbers
+        R squared.
     together, alone : float
         ``alone`` is None if there is one model only.
     gain_low, gain_high : float
         The ends of the 95 % interval of ``together - alone``; None if there is one model only.
     """
 
-    metric: Literal["roc_auc", "accuracy"]
+    metric: Metric
     together: float
     alone: float | None
     gain_low: float | None
@@ -44,6 +48,23 @@ def roc_auc(scores: Numbers, positive: NDArray[np.bool_]) -> float | None:
     )
 
 
+def concordance(scores: Numbers, numbers: Numbers) -> float | None:
+    """Return the share of pairs of rows that scores put in the order of their numbers, ties counted half.
+
+    Of two numbers, 0 and 1, that is the ROC-AUC. None if all numbers are the same. Of more rows,
+    `MOST_PAIRED` are compared, evenly spaced.
+    """
+    if len(scores) > MOST_PAIRED:
+        chosen = np.linspace(0, len(scores) - 1, MOST_PAIRED).astype(np.int64)
+        scores, numbers = scores[chosen], numbers[chosen]
+    above = numbers[:, None] > numbers
+    pairs = int(above.sum())
+    if not pairs:
+        return None
+    difference = (scores[:, None] - scores)[above]
+    return float((np.sum(difference > 0) + np.sum(difference == 0) / 2) / pairs)
+
+
 def compare(
     labels: NDArray[Any], together: NDArray[np.floating], alone: NDArray[np.floating] | None
 ) -> Comparison:
@@ -55,18 +76,18 @@ def compare(
 
     Parameters
     ----------
-    labels : (n,) ndarray of int
-        At least one.
+    labels : (n,) ndarray
+        At least one: class numbers, or numbers as floats.
     together, alone : (n, k) ndarray
-        Probabilities of the classes. Classes without a row do not count.
+        Probabilities of the classes, of which those without a row do not count; or predicted numbers, (n, 1).
 
     References
     ----------
     .. [1] DeLong, DeLong and Clarke-Pearson, Comparing the areas under two or more correlated receiver
        operating characteristic curves, Biometrics 44 (1988) 837-845, Eqs. (3) to (5).
     """
-    metric: Literal["roc_auc", "accuracy"] = "roc_auc" if len(np.unique(labels)) > 1 else "accuracy"
-    measure = _mean_roc_auc if metric == "roc_auc" else _accuracy
+    metric: Metric = _metric_for(labels)
+    measure = _MEASURES[metric]
     score, influence = measure(labels, np.asarray(together, dtype=np.float64))
     if alone is None:
         return Comparison(metric, score, None, None, None)
@@ -74,7 +95,26 @@ def compare(
     gained, width = score - other, 1.0
     if len(labels) > 1:  # one row says nothing
         width = NORMAL_95 * float(np.std(influence - its_influence, ddof=1)) / len(labels) ** 0.5
-    return Comparison(metric, score, other, max(-1.0, gained - width), min(1.0, gained + width))
+    low, high = gained - width, gained + width
+    return Comparison(
+        metric, score, other, *((low, high) if metric == "r2" else (max(-1.0, low), min(1.0, high)))
+    )
+
+
+def _metric_for(labels: NDArray[Any]) -> Metric:
+    if labels.dtype.kind == "f":
+        return "r2"
+    return "roc_auc" if len(np.unique(labels)) > 1 else "accuracy"
+
+
+def _r_squared(labels: NDArray[Any], found: Numbers) -> tuple[float, Numbers]:
+    """Return R squared, and the influence of each row on it; 0 if all numbers are the same."""
+    numbers = labels.astype(np.float64)
+    squared, spread = np.square(numbers - found[:, 0]), np.square(numbers - numbers.mean())
+    if not spread.any():
+        return 0.0, np.zeros(len(numbers))
+    share = float(squared.sum() / spread.sum())
+    return 1 - share, (share * spread - squared) / spread.mean()
 
 
 def _accuracy(labels: NDArray[Any], probabilities: Numbers) -> tuple[float, Numbers]:
@@ -105,3 +145,6 @@ def _ranks(scores: Numbers) -> Numbers:
     """Return the rank of each score from 1 on; equal scores have the middle of their ranks."""
     _, place, sizes = np.unique(scores, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(sizes) - (sizes - 1) / 2)[place])
+
+
+_MEASURES: Final = {"roc_auc": _mean_roc_auc, "accuracy": _accuracy, "r2": _r_squared}

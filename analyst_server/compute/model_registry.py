@@ -13,8 +13,11 @@ from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
 from analyst_server.training.private import PrivateModel, PrivateTraining
+from analyst_server.training.ridge import Ridge
 from analyst_server.training.svm import RandomFeatureSvm, Svm
+from analyst_server.training.tasks import Classes, Numbers, Task
 from analyst_server.training.trees import GradientBoosting, RandomForest
+from protocol.table_schema import AnyLabel, NumberLabel
 from protocol.terms import (
     PRIVATE_MODELS,
     AveragedTerms,
@@ -25,6 +28,7 @@ from protocol.terms import (
     ModelTerms,
     RandomFeatureSvmTerms,
     RandomForestTerms,
+    RidgeTerms,
     SvmTerms,
 )
 
@@ -48,6 +52,11 @@ def _(terms: MlpTerms) -> Model:
 @model_of.register
 def _(terms: LogisticTerms) -> Model:
     return Logistic(inverse_penalty=terms.inverse_penalty, epochs=terms.epochs)
+
+
+@model_of.register
+def _(terms: RidgeTerms) -> Model:
+    return Ridge(inverse_penalty=terms.inverse_penalty)
 
 
 @model_of.register
@@ -92,6 +101,11 @@ def _(terms: GradientBoostingTerms) -> Model:
         leaves=terms.leaves,
         seed=terms.seed,
     )
+
+
+def task_of(label: AnyLabel) -> Task:
+    """Return what the label of the terms is to a model."""
+    return Numbers(label.unit) if isinstance(label, NumberLabel) else Classes(len(label.classes))
 
 
 def private_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms, features: int) -> PrivateModel:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from analyst_server.store import Blobs
 from protocol.arrays import dequantise, little_endian, raw_bytes
+from protocol.table_schema import AnyLabel
 from protocol.terms import AlignmentTerms, ModelPrivacyTerms, ModelTerms
 from runtime.start_up import loading
 
@@ -64,8 +65,8 @@ class RoundSpec:
     ----------
     parties : tuple of PartyArrays
         With the party first that has the most rows: its anchor representation may become the target.
-    classes : int
-        How many classes the terms name.
+    label : Label or NumberLabel
+        As the terms have it.
     alignment, model : AlignmentTerms, ModelTerms
         As the terms have them.
     anchor_is_isotropic : bool
@@ -86,7 +87,7 @@ class RoundSpec:
     """
 
     parties: tuple[PartyArrays, ...]
-    classes: int
+    label: AnyLabel
     alignment: AlignmentTerms
     model: ModelTerms
     anchor_is_isotropic: bool
@@ -148,7 +149,7 @@ class TrainedModel:
     converged : bool
         Whether the fit stopped by itself.
     parity_gap : float
-        Largest difference of a class probability between the fitted model and its ONNX file.
+        Largest difference of a prediction between the fitted model and its ONNX file.
     privacy : mapping, optional
         How much the model tells of one row, and the noise that it took: None for a model without privacy.
     judgement : mapping
@@ -346,9 +347,9 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         If a class has no row, or the ONNX file differs from the trained model.
     """
     # loaded in the compute process alone, as above
-    from analyst_server.compute.model_registry import model_of, private_model_of
+    from analyst_server.compute.model_registry import model_of, private_model_of, task_of
     from analyst_server.training.judging import judge
-    from analyst_server.training.models import Model, fit
+    from analyst_server.training.models import Model, fit_task
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
     changes = alignment.changes_of_basis.open(blobs)
@@ -359,23 +360,24 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     ]
     # one party after another: decoded numbers of all of them would be as much again as the result
     aligned_rep = np.concatenate([_aligned_rep(blobs, party, change) for party, change in taken])
-    labels = np.concatenate([party.labels.open(blobs).astype(np.int64) for party, _ in taken])
+    labels = np.concatenate([_labels(blobs, party) for party, _ in taken])
     senders = np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken])
     if spec.model_privacy:
         model: Model = private_model_of(spec.model, spec.model_privacy, spec.features)
     else:
         model = model_of(spec.model)
-    fitted = fit(model, aligned_rep, labels, spec.classes)
+    task = task_of(spec.label)
+    fitted = fit_task(model, aligned_rep, labels, task)
     onnx_file = export(fitted, aligned_rep.shape[1])
     gap = parity_gap(fitted, onnx_file, model.probes(aligned_rep))
     if not gap <= PARITY_TOLERANCE:
-        raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a probability")
+        raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
     predictions = (
-        _predict_anchors(spec, blobs, changes, fitted.pipeline.predict_proba)
+        _predict_anchors(spec, blobs, changes, fitted.predictions)
         if spec.returns_anchor_predictions
         else None
     )
-    judgement = judge(model, aligned_rep, labels, spec.classes, senders, [party.party for party, _ in taken])
+    judgement = judge(model, aligned_rep, labels, task, senders, [party.party for party, _ in taken])
     if spec.rows_have_noise:
         judgement = judgement.of_rows_with_noise()
     return TrainedModel(
@@ -417,7 +419,14 @@ def _predict_anchors(
             blobs.append(key, written, piece)
             written += len(piece)
     blobs.commit(key)
-    return StoredArray(key, 0, "f4", (len(spec.parties), spec.parties[0].anchor_rep.shape[0], spec.classes))
+    shape = (len(spec.parties), spec.parties[0].anchor_rep.shape[0], spec.label.outputs)
+    return StoredArray(key, 0, "f4", shape)
+
+
+def _labels(blobs: Blobs, party: PartyArrays) -> NDArray[Any]:
+    """Return the labels in a type to compute in."""
+    labels = party.labels.open(blobs)
+    return labels.astype(np.float64 if labels.dtype.kind == "f" else np.int64)
 
 
 def _aligned_rep(blobs: Blobs, party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, cast
 
 from analyst_server.pages.elements import exact, heading, paragraph, table
 from analyst_server.services.report import (
@@ -14,6 +14,7 @@ from analyst_server.services.report import (
     PartyScoreReport,
     Results,
 )
+from runtime.terminal import FIGURES, figure, figure_in_words, figures_in_words
 
 _WAYS: Final[Mapping[Literal["within", "across"], str]] = {
     "within": "rows held out inside the parties",
@@ -42,25 +43,30 @@ def score_parts(results: Results) -> list[str]:
     if "judgement" not in results:
         return [paragraph(f"{_of_an_earlier_version(results)}.")]
     judgement = results["judgement"]
+    names = _names(judgement)
     parts = [
         heading("Scores on held-out rows"),
         paragraph(f"{_headline(judgement)}."),
         table(
             "Means over the parties, with 95 % intervals",
-            ["", "ROC-AUC", "accuracy"],
-            [[words, *_cells(judgement[way])] for way, words in _WAYS.items()],
+            ["", *(FIGURES[name] for name in names)],
+            [[words, *_cells(judgement[way], names)] for way, words in _WAYS.items()],
         ),
     ]
     if private := _privacy(results):
         parts.append(paragraph(f"{private}."))
     by_party = _by_party(judgement)
     if by_party:
+        said = [FIGURES[name] for name in names]
         parts.append(
             table(
                 "Each party's own rows; the members are not shown this table",
-                ["party", *(f"{score}, {way}" for way in _WAYS for score in ("rows", "ROC-AUC", "accuracy"))],
                 [
-                    [party, *(cell for score in ways.values() for cell in _party_cells(score))]
+                    "party",
+                    *(f"{score}, {way}" for way in _WAYS for score in ("rows", *said)),
+                ],
+                [
+                    [party, *(cell for score in ways.values() for cell in _party_cells(score, names))]
                     for party, ways in by_party.items()
                 ],
             )
@@ -96,17 +102,20 @@ def _headline(judgement: JudgementReport) -> str:
 def _said(scores: HeadlineReport | EstimateReport | None) -> str:
     if scores is None:
         return _NOT_SCORED
-    return f"ROC-AUC {_interval(scores['roc_auc'])}, accuracy {_interval(scores['accuracy'])}"
+    return figures_in_words(scores)
 
 
-def _cells(estimate: EstimateReport | None) -> list[str]:
+def _names(judgement: JudgementReport) -> list[str]:
+    """Return the figures that some estimate has."""
+    found = judgement["within"] or judgement["across"]
+    return [name for name in FIGURES if found and name in found] or ["roc_auc", "accuracy"]
+
+
+def _cells(estimate: EstimateReport | None, names: Sequence[str]) -> list[str]:
     if estimate is None:
-        return [_NOT_SCORED, ""]
-    return [_interval(estimate["roc_auc"]), _interval(estimate["accuracy"])]
-
-
-def _interval(found: IntervalReport) -> str:
-    return f"{100 * found['mean']:.1f} ({100 * found['low']:.1f} to {100 * found['high']:.1f})"
+        return [_NOT_SCORED, *[""] * (len(names) - 1)]
+    found = cast("Mapping[str, IntervalReport]", estimate)
+    return [figure_in_words(name, cast("Mapping[str, float]", found[name])) for name in names]
 
 
 def _by_party(judgement: JudgementReport) -> dict[str, dict[str, PartyScoreReport | None]]:
@@ -119,11 +128,13 @@ def _by_party(judgement: JudgementReport) -> dict[str, dict[str, PartyScoreRepor
 def _party(score: PartyScoreReport | None) -> str:
     if score is None:
         return _NOT_SCORED
-    auc, accuracy = 100 * score["roc_auc"], 100 * score["accuracy"]
-    return f"ROC-AUC {auc:.1f}, accuracy {accuracy:.1f}, {score['rows']} rows"
+    values = cast("Mapping[str, float]", score)
+    said = [f"{words} {figure(name, values[name])}" for name, words in FIGURES.items() if name in values]
+    return ", ".join([*said, f"{score['rows']} rows"])
 
 
-def _party_cells(score: PartyScoreReport | None) -> list[str]:
+def _party_cells(score: PartyScoreReport | None, names: Sequence[str]) -> list[str]:
     if score is None:
-        return ["", _NOT_SCORED, ""]
-    return [exact(score["rows"]), f"{100 * score['roc_auc']:.1f}", f"{100 * score['accuracy']:.1f}"]
+        return ["", _NOT_SCORED, *[""] * (len(names) - 1)]
+    values = cast("Mapping[str, float]", score)
+    return [exact(score["rows"]), *(figure(name, values[name]) for name in names)]

@@ -42,9 +42,7 @@ from protocol.errors import (
 from protocol.identity import Identity
 from protocol.messages import Receipt, UplinkManifest, check_uplink
 from protocol.states import Event, advance
-
-_LABELS = 2
-"""Place of the labels among the arrays of an uplink."""
+from protocol.table_schema import AnyLabel
 
 
 @dataclass(frozen=True)
@@ -272,14 +270,14 @@ class Ingest:
     def _rebuild(self, uplink: Uplink) -> UploadSession:
         with self._analyst.records.begin() as unit:
             terms = stored_terms(find(unit, uplink.collaboration_id))
-        classes = len(terms.table_schema.label_column.classes)
-        return UploadSession.rebuild(self._analyst.blobs, blob_key(uplink), _layout(uplink), classes)
+        label = terms.table_schema.label_column
+        return UploadSession.rebuild(self._analyst.blobs, blob_key(uplink), _layout(uplink), label)
 
     def _forget(self, uplink: Uplink) -> None:
         """Drop an upload that the party has replaced by another."""
         with self._lock:
             known = self._sessions.pop(uplink.id, None)
-        session = known or UploadSession(self._analyst.blobs, blob_key(uplink), _layout(uplink), classes=0)
+        session = known or UploadSession(self._analyst.blobs, blob_key(uplink), _layout(uplink), label=None)
         with session.lock:
             session.start_over()
 
@@ -291,13 +289,13 @@ class UploadSession:
     blobs: Blobs
     key: str
     layout: Layout
-    classes: int
+    label: AnyLabel | None
     digests: list[bytes] = field(default_factory=list)
     generation: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def rebuild(cls, blobs: Blobs, key: str, layout: Layout, classes: int) -> UploadSession:
+    def rebuild(cls, blobs: Blobs, key: str, layout: Layout, label: AnyLabel) -> UploadSession:
         """Return a session with the chunks that are stored as their digests say; the rest is sent again."""
         is_whole = blobs.exists(key) and blobs.partial_size(key) is None  # but there is no receipt yet
         has_list = blobs.partial_size(_list_key(key)) is not None
@@ -308,7 +306,7 @@ class UploadSession:
             digests = list(_intact_chunks(layout, read, blobs.read_partial(_list_key(key))))
         if is_whole and len(digests) < layout.chunk_count:
             digests = []  # nothing is appended to a whole blob, so the upload starts again
-        return cls(blobs, key, layout, classes, digests)
+        return cls(blobs, key, layout, label, digests)
 
     @property
     def offset(self) -> int:
@@ -378,8 +376,7 @@ class Append:
     def write(self, data: bytes) -> None:
         """Check and keep the chunks that ``data`` completes."""
         for chunk in self._reader.feed(data):
-            is_label = chunk.slot.array == _LABELS
-            check_values(self._session.layout, chunk, self._session.classes if is_label else None)
+            check_values(self._session.layout, chunk, self._session.label)
             with self._session.lock:
                 if self._generation != self._session.generation:
                     raise UploadSupersededError("another connection continues this upload")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Final, NotRequired, TypedDict, cast
+from typing import Any, Final, NotRequired, Required, TypedDict, cast
 
 from analyst_server.services import scores
 from analyst_server.services.analyst import Analyst, find, find_as_member, stored_terms
@@ -79,32 +79,42 @@ class AlignmentReport(TypedDict):
 
 
 class IntervalReport(TypedDict):
-    """A mean with its 95 % interval; scores lie between 0 and 1."""
+    """A mean with its 95 % interval."""
 
     mean: float
     low: float
     high: float
 
 
-class HeadlineReport(TypedDict):
-    """The scores that a member may expect for its own new rows."""
+class HeadlineReport(TypedDict, total=False):
+    """The scores that a member may expect for its own new rows: three of classes, or three of numbers."""
 
     roc_auc: IntervalReport
     accuracy: IntervalReport
+    brier: IntervalReport
+    """Earlier versions have no Brier score."""
+    r2: IntervalReport
+    rmse: IntervalReport
+    """In the unit of the label column, as ``mae``."""
+    mae: IntervalReport
 
 
-class PartyScoreReport(TypedDict):
-    """The scores of one party's held-out rows."""
+class PartyScoreReport(TypedDict, total=False):
+    """The scores of one party's held-out rows, by the same names."""
 
-    rows: int
+    rows: Required[int]
     roc_auc: float
     accuracy: float
+    brier: float
+    r2: float
+    rmse: float
+    mae: float
 
 
 class EstimateReport(HeadlineReport):
     """The means over parties, and each party's own scores; a member is shown none of the latter."""
 
-    by_party: dict[str, PartyScoreReport]
+    by_party: Required[dict[str, PartyScoreReport]]
 
 
 class JudgementReport(TypedDict):

@@ -136,7 +136,7 @@ def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows:
         uplinks = _in_order(unit, collaboration_id)
     return RoundSpec(
         parties=tuple(_arrays_of(uplink) for uplink in uplinks),
-        classes=len(terms.table_schema.label_column.classes),
+        label=terms.table_schema.label_column,
         alignment=terms.alignment,
         model=terms.model,
         anchor_is_isotropic=terms.anchor.traits.is_isotropic,

@@ -1,24 +1,29 @@
-"""The mean of a regularised logistic regression and a short, regularised network: the default model."""
+"""The mean of a regularised linear model and a short, regularised network: the default model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sklearn.ensemble import VotingClassifier
+import numpy as np
+from sklearn.ensemble import VotingClassifier, VotingRegressor
 
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Classifier, Labels, Model
+from analyst_server.training.ridge import Ridge
+from analyst_server.training.tasks import Estimator
 
 
 @dataclass(frozen=True)
 class Averaged(Model):
-    """Both are fitted on all rows, and their probabilities are averaged.
+    """Both are fitted on all rows, and what they say is averaged.
+
+    The linear one is a logistic regression for classes, and a ridge regression for numbers.
 
     Attributes
     ----------
     inverse_penalty : float
-        C of the logistic regression.
+        C of the linear model.
     hidden_units, learning_rate, epochs : int, float, int
         Of the network.
     weight_penalty : float
@@ -39,18 +44,27 @@ class Averaged(Model):
             flatten_transform=False,  # the converter to ONNX knows no other form
         )
 
-    def parameters(self, fitted: Classifier) -> int:
-        logistic, network = fitted.estimators_
-        return self._logistic.parameters(logistic) + self._network.parameters(network)
+    def regressor(self) -> Estimator:
+        return VotingRegressor(
+            [("ridge", self._ridge.regressor()), ("network", self._network.regressor())],
+        )
 
-    def has_converged(self, fitted: Classifier, *, warned: bool) -> bool:  # noqa: ARG002  # the network always warns
-        """Return whether the logistic regression did; that the network ends after its epochs is intended."""
-        logistic, _ = fitted.estimators_
-        return bool(logistic.n_iter_.max() < logistic.max_iter)
+    def parameters(self, fitted: Estimator) -> int:
+        linear, network = fitted.estimators_
+        return int(linear.coef_.size + np.size(linear.intercept_)) + self._network.parameters(network)
+
+    def has_converged(self, fitted: Estimator, *, warned: bool) -> bool:  # noqa: ARG002  # the network always warns
+        """Return whether the linear model did; that the network ends after its epochs is intended."""
+        linear, _ = fitted.estimators_
+        return linear.n_iter_ is None or bool(linear.n_iter_.max() < linear.max_iter)
 
     @property
     def _logistic(self) -> Logistic:
         return Logistic(inverse_penalty=self.inverse_penalty, seed=self.seed)
+
+    @property
+    def _ridge(self) -> Ridge:
+        return Ridge(inverse_penalty=self.inverse_penalty, seed=self.seed)
 
     @property
     def _network(self) -> Mlp:

@@ -17,12 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata, t
 
-from analyst_server.training.models import Labels
+Labels = NDArray[np.integer]
 
 LEAST_ROWS_OF_A_CLASS: Final = 5
 """A party is scored if it has as many rows of every class: one for each fold."""
 LEAST_SHARE_SCORED: Final = 0.5
 """Of the rows that trained the model: a headline speaks for at least so many of them."""
+LEAST_ROWS: Final = 10
+"""A party is scored if it has so many rows, where the label is a number."""
+ENOUGH_OF_CLASSES: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows of every class"
+ENOUGH_OF_NUMBERS: Final = f"{LEAST_ROWS} held-out rows with different labels"
 WIDEST_HEADLINE: Final = 0.05
 """Half the width that the interval of a headline would have, by the numbers of rows, for a ROC-AUC of 0.5.
 
@@ -30,6 +34,8 @@ Not the width that was measured: it is smaller where the score is high by chance
 let the scores pass that are too high. With this width the mean error that comes of the choice of rows is at
 most 2 points, whatever the ROC-AUC.
 """
+WIDEST_OF_NUMBERS: Final = 0.1
+"""The same for R squared, where the interval is widest: at a correlation of 0.58."""
 NARROW: Final = 0.02
 """An interval of half this width is narrow enough however few the rows; such scores are close to 1."""
 LEAST_DISAGREEMENT: Final = 0.05
@@ -56,6 +62,14 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A score with its sampling variance, from the rows alone."""
+
+    value: float
+    variance: float
+
+
+@dataclass(frozen=True)
 class PartyScore:
     """The scores of the held-out rows of one party.
 
@@ -63,41 +77,33 @@ class PartyScore:
     ----------
     rows : int
         How many were scored.
+    figures : mapping of str to Figure
+        By name: ``roc_auc``, ``accuracy`` and ``brier`` of classes, ``r2``, ``rmse`` and ``mae`` of numbers.
+        The first decides whether a headline can be trusted.
     class_rows : tuple of int
-        How many of them are of each class.
-    roc_auc, accuracy : float
-        As `metrics.score` defines them.
-    roc_auc_variance, accuracy_variance : float
-        Sampling variance, from the rows alone.
+        How many rows are of each class; empty for numbers.
     """
 
     rows: int
-    class_rows: tuple[int, ...]
-    roc_auc: float
-    accuracy: float
-    roc_auc_variance: float
-    accuracy_variance: float
+    figures: Mapping[str, Figure]
+    class_rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Estimate:
     """What a new row may expect: means over the scored parties, and each party's own scores."""
 
-    roc_auc: Interval
-    accuracy: Interval
+    figures: Mapping[str, Interval]
     by_party: Mapping[str, PartyScore]
+
+    @property
+    def decisive(self) -> Interval:
+        """The figure that decides whether a headline can be trusted."""
+        return next(iter(self.figures.values()))
 
     @property
     def rows(self) -> int:
         return sum(score.rows for score in self.by_party.values())
-
-
-@dataclass(frozen=True)
-class Headline:
-    """The scores that a member may expect for its own new rows."""
-
-    roc_auc: Interval
-    accuracy: Interval
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,8 @@ class Judgement:
         Rows held out inside every party; weighted by rows.
     across : Estimate, optional
         Whole parties held out; every party counts the same.
-    headline : Headline, optional
-        That of ``within``, where it can be trusted.
+    headline : mapping of str to Interval, optional
+        The figures of ``within``, where they can be trusted: what a member may expect for its own new rows.
     why_none : str, optional
         One sentence, if there is no headline.
     notes : tuple of str
@@ -120,7 +126,7 @@ class Judgement:
 
     within: Estimate | None = None
     across: Estimate | None = None
-    headline: Headline | None = None
+    headline: Mapping[str, Interval] | None = None
     why_none: str | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -133,7 +139,7 @@ class Judgement:
         return {
             "within": _plain(self.within),
             "across": _plain(self.across),
-            "headline": asdict(self.headline) if self.headline else None,
+            "headline": _plain_figures(self.headline) if self.headline else None,
             "why_none": self.why_none,
             "notes": list(self.notes),
         }
@@ -177,35 +183,68 @@ def score_party(
     influence = np.mean([rows for _, rows in found], axis=0)
     accuracy = float(np.mean(probabilities.argmax(axis=1) == labels))
     return PartyScore(
-        rows=len(labels),
-        class_rows=tuple(class_rows.tolist()),
-        roc_auc=float(np.mean([value for value, _ in found])),
-        accuracy=accuracy,
-        roc_auc_variance=float(influence @ influence),
-        accuracy_variance=accuracy * (1 - accuracy) / (len(labels) - 1),
+        len(labels),
+        {
+            "roc_auc": Figure(float(np.mean([value for value, _ in found])), float(influence @ influence)),
+            "accuracy": Figure(accuracy, accuracy * (1 - accuracy) / (len(labels) - 1)),
+            "brier": _mean_of(np.sum((probabilities - np.eye(classes)[labels]) ** 2, axis=1) / 2),
+        },
+        tuple(class_rows.tolist()),
     )
+
+
+def score_numbers(
+    labels: NDArray[np.floating], found: NDArray[np.floating], unit: float
+) -> PartyScore | None:
+    """Return the scores of the rows of one party, or None if they are too few or all have the same label.
+
+    The variance of R squared is that of its linear part: the mean squared influence of a row.
+
+    Parameters
+    ----------
+    labels, found : (n,) ndarray
+        The numbers and their predictions, in units of the wire.
+    unit : float
+        What 1 on the wire is in the column: RMSE and MAE are in the column's unit.
+    """
+    spread = np.square(labels - labels.mean())
+    if len(labels) < LEAST_ROWS or not spread.any():
+        return None
+    squared = np.square(labels - found)
+    share = float(squared.sum() / spread.sum())
+    influence = (squared - share * spread) / spread.sum()
+    mean = _mean_of(squared * unit**2)
+    root = math.sqrt(mean.value)
+    return PartyScore(
+        len(labels),
+        {
+            "r2": Figure(1 - share, float(influence @ influence) * len(labels) / (len(labels) - 1)),
+            "rmse": Figure(root, mean.variance / (4 * mean.value) if root else 0.0),
+            "mae": _mean_of(np.abs(labels - found) * unit),
+        },
+    )
+
+
+def _mean_of(values: NDArray[np.floating]) -> Figure:
+    return Figure(float(values.mean()), float(values.var(ddof=1)) / len(values))
 
 
 def mean_over_rows(scores: Mapping[str, PartyScore]) -> Estimate | None:
     """Return the mean weighted by rows, with the interval that the rows' sampling gives it."""
     if not scores:
         return None
-    parties = scores.values()
-    weights = np.array([party.rows for party in parties]) / sum(party.rows for party in parties)
-    # where all rows are right the variances are 0; of n such rows the interval still ends near 1 - 2 / n
-    least_error = _least_error(np.sum([party.class_rows for party in parties], axis=0))
+    parties = list(scores.values())
     rows = sum(party.rows for party in parties)
+    weights = np.array([party.rows for party in parties]) / rows
+    least = _least_errors(parties)
 
-    def interval(values: Iterable[float], variances: Iterable[float], least_error: float) -> Interval:
-        mean = float(weights @ np.array(list(values)))
-        error = max(math.sqrt(float(weights**2 @ np.array(list(variances)))), least_error)
-        return _clipped(mean, _Z * error)
+    def interval(name: str) -> Interval:
+        figures = [party.figures[name] for party in parties]
+        variance = float(weights**2 @ np.array([figure.variance for figure in figures]))
+        error = max(math.sqrt(variance), least.get(name, 0.0))
+        return _bounded(name, float(weights @ np.array([figure.value for figure in figures])), _Z * error)
 
-    return Estimate(
-        interval((one.roc_auc for one in parties), (one.roc_auc_variance for one in parties), least_error),
-        interval((one.accuracy for one in parties), (one.accuracy_variance for one in parties), 1 / rows),
-        dict(scores),
-    )
+    return Estimate({name: interval(name) for name in parties[0].figures}, dict(scores))
 
 
 def mean_over_parties(scores: Mapping[str, PartyScore]) -> Estimate | None:
@@ -213,15 +252,14 @@ def mean_over_parties(scores: Mapping[str, PartyScore]) -> Estimate | None:
     if len(scores) < 2:
         return None
 
-    def interval(values: Sequence[float]) -> Interval:
-        error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-        return _clipped(float(np.mean(values)), float(t.ppf(0.975, len(values) - 1)) * error)
+    parties = list(scores.values())
 
-    return Estimate(
-        interval([one.roc_auc for one in scores.values()]),
-        interval([one.accuracy for one in scores.values()]),
-        dict(scores),
-    )
+    def interval(name: str) -> Interval:
+        values = [party.figures[name].value for party in parties]
+        error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+        return _bounded(name, float(np.mean(values)), float(t.ppf(0.975, len(values) - 1)) * error)
+
+    return Estimate({name: interval(name) for name in parties[0].figures}, dict(scores))
 
 
 def _roc_auc(positive: NDArray[np.bool_], found: NDArray[np.floating]) -> tuple[float, NDArray[np.float64]]:
@@ -238,25 +276,43 @@ def _roc_auc(positive: NDArray[np.bool_], found: NDArray[np.floating]) -> tuple[
     return area, influence
 
 
-def _least_error(class_rows: NDArray[np.integer]) -> float:
-    """Return the smallest standard error of a ROC-AUC: 1 / n of the rarer side, averaged over classes."""
-    if len(class_rows) == 2:
-        return 1 / float(class_rows.min())
-    return float(np.linalg.norm(1 / class_rows)) / len(class_rows)
+def _least_errors(parties: Sequence[PartyScore]) -> dict[str, float]:
+    """Return the smallest standard errors of figures whose variances are 0 where all rows are right.
+
+    Of n such rows the interval of the accuracy still ends near 1 - 2 / n, and that of a ROC-AUC as far from 1
+    as the rarer side asks for, averaged over classes.
+    """
+    if not parties[0].class_rows:
+        return {}
+    class_rows = np.sum([party.class_rows for party in parties], axis=0)
+    rarer = (
+        1 / float(class_rows.min())
+        if len(class_rows) == 2
+        else float(np.linalg.norm(1 / class_rows)) / len(class_rows)
+    )
+    return {"roc_auc": rarer, "accuracy": 1 / float(class_rows.sum())}
 
 
-def _clipped(mean: float, half_width: float) -> Interval:
-    return Interval(mean, max(0.0, mean - half_width), min(1.0, mean + half_width))
+_BOUNDS: Final = {"r2": (-math.inf, 1.0), "rmse": (0.0, math.inf), "mae": (0.0, math.inf)}
+"""Where the interval of a figure ends at the latest, if that is not 0 and 1."""
+
+
+def _bounded(name: str, mean: float, half_width: float) -> Interval:
+    lowest, highest = _BOUNDS.get(name, (0.0, 1.0))
+    return Interval(mean, max(lowest, mean - half_width), min(highest, mean + half_width))
+
+
+def _plain_figures(figures: Mapping[str, Interval]) -> dict[str, dict[str, float]]:
+    return {name: asdict(interval) for name, interval in figures.items()}
 
 
 def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
     return {
-        "roc_auc": asdict(estimate.roc_auc),
-        "accuracy": asdict(estimate.accuracy),
+        **_plain_figures(estimate.figures),
         "by_party": {
-            party: {"rows": one.rows, "roc_auc": one.roc_auc, "accuracy": one.accuracy}
+            party: {"rows": one.rows, **{name: figure.value for name, figure in one.figures.items()}}
             for party, one in estimate.by_party.items()
         },
     }
@@ -268,6 +324,7 @@ def conclude(
     *,
     rows: Mapping[str, int],
     one_class: int,
+    enough: str = ENOUGH_OF_CLASSES,
     notes: Iterable[str] = (),
 ) -> Judgement:
     """Return the judgement: the headline is that of ``within`` unless something speaks against it.
@@ -278,14 +335,20 @@ def conclude(
         How many rows each party sent that sent any.
     one_class : int
         How many of those parties sent rows of one class only.
+    enough : str
+        What a party needs to be scored, in words.
     """
-    why_none = _why_no_headline(within, across, rows, one_class)
-    headline = Headline(within.roc_auc, within.accuracy) if within and not why_none else None
+    why_none = _why_no_headline(within, across, rows, one_class, enough)
+    headline = within.figures if within and not why_none else None
     return Judgement(within, across, headline, why_none, tuple(notes))
 
 
 def _why_no_headline(
-    within: Estimate | None, across: Estimate | None, rows: Mapping[str, int], one_class: int
+    within: Estimate | None,
+    across: Estimate | None,
+    rows: Mapping[str, int],
+    one_class: int,
+    enough: str,
 ) -> str | None:
     if len(rows) < 2:
         return "only one party sent rows, so nothing says what a score would be worth to another"
@@ -297,33 +360,44 @@ def _why_no_headline(
                 " so a score inside a party says nothing"
             )
         able = len(within.by_party) if within else 0
+        return f"only {able} of {len(rows)} parties have {enough}, with {100 * scored:.0f} % of the rows"
+    decisive = within.decisive
+    if decisive.half_width > NARROW and _is_too_wide(within):
+        of_what = "rows of a class: the ROC-AUC" if _has_classes(within) else "rows: R squared"
         return (
-            f"only {able} of {len(rows)} parties have {LEAST_ROWS_OF_A_CLASS}"
-            f" held-out rows of every class, with {100 * scored:.0f} % of the rows"
-        )
-    if within.roc_auc.half_width > NARROW and _half_width_by_numbers(within) > WIDEST_HEADLINE:
-        return (
-            "too few rows of a class: the ROC-AUC inside the parties may lie anywhere between"
-            f" {100 * within.roc_auc.low:.1f} and {100 * within.roc_auc.high:.1f}"
+            f"too few {of_what} inside the parties may lie anywhere between"
+            f" {100 * decisive.low:.1f} and {100 * decisive.high:.1f}"
         )
     if across is not None and _disagree(within, across):
         return (
-            f"rows held out inside the parties score {100 * within.roc_auc.mean:.1f} and parties held out"
-            f" {100 * across.roc_auc.mean:.1f}: they disagree by more than their intervals"
+            f"rows held out inside the parties score {100 * decisive.mean:.1f} and parties held out"
+            f" {100 * across.decisive.mean:.1f}: they disagree by more than their intervals"
         )
     return None
 
 
-def _half_width_by_numbers(within: Estimate) -> float:
-    """Return half the width of the interval if every ROC-AUC were 0.5: its variance is (1/n + 1/m) / 12."""
+def _has_classes(estimate: Estimate) -> bool:
+    return "roc_auc" in estimate.figures
+
+
+def _is_too_wide(within: Estimate) -> bool:
+    """Return whether the numbers of rows alone leave the decisive figure too uncertain.
+
+    The variance of a ROC-AUC of 0.5 is (1/n + 1/m) / 12; that of R squared, of normal variables of the
+    correlation r, is 4 r^2 (1 - r^2)^2 / n, and 16 / (27 n) at most.
+    """
     variance = 0.0
     for score in within.by_party.values():
         own = np.array(score.class_rows)
-        variance += score.rows**2 * float(np.mean(1 / own + 1 / (score.rows - own))) / 12
-    return _Z * math.sqrt(variance) / within.rows
+        if len(own):
+            variance += score.rows**2 * float(np.mean(1 / own + 1 / (score.rows - own))) / 12
+        else:
+            variance += score.rows * 16 / 27
+    half_width = _Z * math.sqrt(variance) / within.rows
+    return half_width > (WIDEST_HEADLINE if _has_classes(within) else WIDEST_OF_NUMBERS)
 
 
 def _disagree(within: Estimate, across: Estimate) -> bool:
-    one, other = within.roc_auc, across.roc_auc
+    one, other = within.decisive, across.decisive
     apart = abs(one.mean - other.mean)
     return apart > max(LEAST_DISAGREEMENT, one.half_width + other.half_width)

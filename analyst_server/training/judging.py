@@ -19,9 +19,9 @@ from analyst_server.training.judgement import (
     conclude,
     mean_over_parties,
     mean_over_rows,
-    score_party,
 )
-from analyst_server.training.models import Labels, Matrix, Model, fit
+from analyst_server.training.models import Model, fit_task
+from analyst_server.training.tasks import AnyLabels, Classes, Matrix, Task
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +40,14 @@ Part = tuple[str, Chosen]
 
 
 def judge(
-    model: Model, aligned_rep: Matrix, labels: Labels, classes: int, senders: Senders, names: Sequence[str]
+    model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task, senders: Senders, names: Sequence[str]
 ) -> Judgement:
     """Score a model of this kind within the parties and across them, if members may see that; never raises.
 
     Parameters
     ----------
-    aligned_rep, labels, classes
-        What the released model was fitted on, as for `models.fit`.
+    aligned_rep, labels, task
+        What the released model was fitted on, as for `models.fit_task`.
     senders : (n,) ndarray of int
         The number of the party that sent each row.
     names : sequence of str
@@ -56,56 +56,57 @@ def judge(
     if not model.may_be_judged:
         return NOT_JUDGED
     try:
-        return _judge(model, aligned_rep, labels, classes, senders, names)
+        return _judge(model, aligned_rep, labels, task, senders, names)
     except Exception as error:  # a round does not fail because it cannot be judged
         log.exception("the model could not be judged")
         return Judgement(why_none=f"judging failed ({type(error).__name__}); the analyst's log has the story")
 
 
 def _judge(
-    model: Model, aligned_rep: Matrix, labels: Labels, classes: int, senders: Senders, names: Sequence[str]
+    model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task, senders: Senders, names: Sequence[str]
 ) -> Judgement:
     present = np.unique(senders).tolist()
     mixed = [party for party in present if len(np.unique(labels[senders == party])) > 1]
     notes: list[str] = []
 
     def scored(parts: Iterable[Part]) -> dict[str, PartyScore]:
-        probabilities = np.full((len(labels), classes), np.nan)
+        predictions = np.full((len(labels), task.width), np.nan)
         for name, held in parts:
             if not held.any():
                 continue
             try:
-                fitted = fit(model, aligned_rep[~held], labels[~held], classes)
+                fitted = fit_task(model, aligned_rep[~held], labels[~held], task)
             except ValueError as error:  # too few rows are left
                 notes.append(f"{name} could not be held out: {error}")
             else:
-                probabilities[held] = fitted.pipeline.predict_proba(aligned_rep[held])
-        known = ~np.isnan(probabilities[:, 0])
+                predictions[held] = fitted.predictions(aligned_rep[held])
+        known = ~np.isnan(predictions[:, 0])
         found = ((party, known & (senders == party)) for party in present)
-        scores = ((party, score_party(labels[own], probabilities[own])) for party, own in found)
+        scores = ((party, task.score(labels[own], predictions[own])) for party, own in found)
         return {names[party]: score for party, score in scores if score is not None}
 
-    within = scored(_parts_of_parties(labels, senders, model.seed)) if mixed else {}
+    within = scored(_parts_of_parties(task.strata(labels), senders, model.seed)) if mixed else {}
     across = scored(_groups_of_parties(senders, present, names)) if len(present) > 1 and mixed else {}
     return conclude(
         mean_over_rows(within),
         mean_over_parties(across),
         rows={names[party]: int((senders == party).sum()) for party in present},
-        one_class=len(present) - len(mixed),
+        one_class=len(present) - len(mixed) if isinstance(task, Classes) else 0,
+        enough=task.enough,
         notes=notes,
     )
 
 
-def _parts_of_parties(labels: Labels, senders: Senders, seed: int) -> Iterator[Part]:
-    """Yield parts of the rows, each with its share of every class of every party."""
+def _parts_of_parties(strata: NDArray[np.integer], senders: Senders, seed: int) -> Iterator[Part]:
+    """Yield parts of the rows, each with its share of every stratum of every party."""
     rng = np.random.default_rng(seed)
-    part = np.empty(len(labels), dtype=np.int64)
+    part = np.empty(len(strata), dtype=np.int64)
     for party in np.unique(senders):
-        for label in np.unique(labels[senders == party]):
-            own = np.flatnonzero((senders == party) & (labels == label))
+        for stratum in np.unique(strata[senders == party]):
+            own = np.flatnonzero((senders == party) & (strata == stratum))
             # each begins at another part, or the first parts would get all rows of rare classes
             part[rng.permutation(own)] = (rng.integers(FOLDS) + np.arange(len(own))) % FOLDS
-    for number in range(FOLDS if len(labels) <= MANY_ROWS else 1):
+    for number in range(FOLDS if len(strata) <= MANY_ROWS else 1):
         yield f"part {number + 1} of every party's rows", part == number
 
 

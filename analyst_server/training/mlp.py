@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from sklearn.neural_network import MLPClassifier
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from analyst_server.training.models import Classifier, Labels, Model
+from analyst_server.training.tasks import Estimator
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,21 @@ class Mlp(Model):
     weight_penalty: float = 1e-4
 
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
-        return MLPClassifier(
-            hidden_layer_sizes=(self.hidden_units,),
-            activation="relu",
-            solver="adam",
-            learning_rate_init=self.learning_rate,
-            max_iter=self.epochs,
-            alpha=self.weight_penalty,
-            random_state=self.seed,
-        )
+        return MLPClassifier(**self._options())
+
+    def regressor(self) -> Estimator:
+        return MLPRegressor(**self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "hidden_layer_sizes": (self.hidden_units,),
+            "activation": "relu",
+            "solver": "adam",
+            "learning_rate_init": self.learning_rate,
+            "max_iter": self.epochs,
+            "alpha": self.weight_penalty,
+            "random_state": self.seed,
+        }
 
     def parameters(self, fitted: Classifier) -> int:
         return sum(array.size for array in (*fitted.coefs_, *fitted.intercepts_))

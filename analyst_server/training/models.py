@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-Matrix = NDArray[np.floating]
+from analyst_server.training.tasks import AnyLabels, Classes, Estimator, Matrix, Task
+
 Labels = NDArray[np.integer]
-Classifier = Any  # of scikit-learn, which ships no types
+Classifier = Estimator
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,13 @@ class Model(ABC):
 
     seed: int = 0
 
-    @abstractmethod
-    def classifier(self, labels: Labels, latent_dim: int) -> Classifier:
+    def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # of those that can
         """Return the classifier of scikit-learn to fit on scaled rows with these labels."""
+        raise TypeError(f"{type(self).__name__} predicts no classes")
+
+    def regressor(self) -> Estimator:
+        """Return the regressor of scikit-learn to fit on scaled rows, and on numbers of variance 1."""
+        raise TypeError(f"{type(self).__name__} predicts no numbers")
 
     def check(self, labels: Labels, classes: int) -> None:
         """Raise `ValueError` if these are not enough rows of every class."""
@@ -70,9 +75,13 @@ class Model(ABC):
         """Return the classifier, fitted on scaled rows that have every class."""
         return self.classifier(labels, rows.shape[1]).fit(rows, labels)
 
+    def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
+        """Return the regressor, fitted on scaled rows."""
+        return self.regressor().fit(rows, numbers)
+
     @abstractmethod
-    def parameters(self, fitted: Classifier) -> int:
-        """Return how many numbers such a classifier has, once it is fitted: the paper's N."""
+    def parameters(self, fitted: Estimator) -> int:
+        """Return how many numbers such an estimator has, once it is fitted: the paper's N."""
 
     def probes(self, aligned_rep: Matrix) -> Matrix:
         """Return the rows on which the ONNX file has to say the same as the fitted model."""
@@ -82,7 +91,7 @@ class Model(ABC):
         """Return what bounds how much it tells of one row, for the report; None if nothing does."""
         return None
 
-    def has_converged(self, fitted: Classifier, *, warned: bool) -> bool:  # noqa: ARG002  # for a model that knows more
+    def has_converged(self, fitted: Estimator, *, warned: bool) -> bool:  # noqa: ARG002  # for a model that knows more
         """Return whether the fit stopped by itself; ``warned`` says whether scikit-learn doubts it."""
         return not warned
 
@@ -92,43 +101,71 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A model as it was fitted, how many numbers it has, and whether it converged."""
+    """A model as it was fitted.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+    parameters : int
+        How many numbers it has.
+    converged : bool
+    task : Task
+    label_shift, label_scale : float
+        What is added to its predictions of numbers after they are multiplied: it was fitted on scaled labels.
+    """
 
     model: Model
     pipeline: Pipeline
     parameters: int
     converged: bool
+    task: Task
+    label_shift: float = 0.0
+    label_scale: float = 1.0
+
+    def predictions(self, aligned_rep: Matrix) -> Matrix:
+        """Return the predictions for rows: probabilities (n, classes), or numbers (n, 1)."""
+        found = self.task.predictions(self.pipeline, aligned_rep)
+        return found if self.label_scale == 1 else found * self.label_scale + self.label_shift
 
 
 def fit(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> FittedModel:
+    """Fit a model of classes: `fit_task` with their number."""
+    return fit_task(model, aligned_rep, labels, Classes(classes))
+
+
+def fit_task(model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task) -> FittedModel:
     """Fit a model; deterministic for its seed, but for models with noise.
 
     Parameters
     ----------
     aligned_rep : (n, l) ndarray
         All parties' ``X~_i G_i``, stacked.
-    labels : (n,) ndarray of int
-        Class numbers, as the terms order them.
-    classes : int
-        How many classes the terms name.
+    labels : (n,) ndarray
+        As on the wire: class numbers in the order of the terms, or numbers from -1 to 1.
+    task : Task
+        What the labels are.
 
     Raises
     ------
     ValueError
-        If a class has no row, or fewer than the model needs.
+        If a class has no row, or fewer than the model needs, or all numbers are the same.
     """
-    model.check(labels, classes)
+    task.check(model, labels)
     scaler = model.scaler(aligned_rep)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        classifier = model.fitted(scaler.transform(aligned_rep), labels, classes)
+        estimator = task.fitted(model, scaler.transform(aligned_rep), labels)
+    shift, scale = task.scale(labels)
     return FittedModel(
         model,
-        Pipeline([("scale", scaler), ("classify", classifier)]),
-        parameters=model.parameters(classifier) + 2 * aligned_rep.shape[1],
+        Pipeline([("scale", scaler), ("classify", estimator)]),
+        parameters=model.parameters(estimator) + 2 * aligned_rep.shape[1],
         converged=model.has_converged(
-            classifier, warned=any(issubclass(entry.category, ConvergenceWarning) for entry in caught)
+            estimator, warned=any(issubclass(entry.category, ConvergenceWarning) for entry in caught)
         ),
+        task=task,
+        label_shift=shift,
+        label_scale=scale,
     )
 
 

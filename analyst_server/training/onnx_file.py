@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 from skl2onnx import to_onnx
 from skl2onnx.common.data_types import FloatTensorType
 
-from analyst_server.training.models import FittedModel, Matrix
+from analyst_server.training.models import FittedModel
+from analyst_server.training.tasks import Matrix, Numbers
 
 PARITY_TOLERANCE = 1e-4
-"""Largest difference in a class probability: float32 rounding through a few hundred units is 1e-6."""
+"""Largest difference in a prediction: float32 rounding through a few hundred units is 1e-6."""
 ERRORS_ALONE = 3
 """What onnxruntime logs: it warns of parts of a model that are there and not used."""
 BATCH_ROWS = 8192
@@ -20,7 +23,10 @@ BATCH_ROWS = 8192
 
 
 def export(fitted: FittedModel, latent_dim: int) -> bytes:
-    """Return the ONNX file of a fitted model: input ``rep`` (n, l), outputs ``label``, ``probabilities``."""
+    """Return the ONNX file of a fitted model: input ``rep`` (n, l).
+
+    Its outputs are ``label`` and ``probabilities`` for classes, and ``value`` (n, 1) for numbers.
+    """
     fitted.model.prepare_export()
     with warnings.catch_warnings():
         # the converter asks an SVM for an attribute that scikit-learn gives up; we set no `probability`
@@ -28,19 +34,35 @@ def export(fitted: FittedModel, latent_dim: int) -> bytes:
         proto = to_onnx(
             fitted.pipeline,
             initial_types=[("rep", FloatTensorType([None, latent_dim]))],
-            options={"zipmap": False},
+            options=None if isinstance(fitted.task, Numbers) else {"zipmap": False},
         )
+    if isinstance(fitted.task, Numbers):
+        _append_scale(proto.graph, fitted)
     return bytes(proto.SerializeToString())
 
 
+def _append_scale(graph: Any, fitted: FittedModel) -> None:
+    """Have the graph undo the scale of the labels, and name its output."""
+    (found,) = graph.output
+    for name, number in (("label_scale", fitted.label_scale), ("label_shift", fitted.label_shift)):
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array([number], np.float32), name))
+    output = fitted.task.output
+    graph.node.append(onnx.helper.make_node("Mul", [found.name, "label_scale"], ["of_one_unit"]))
+    graph.node.append(onnx.helper.make_node("Add", ["of_one_unit", "label_shift"], [output]))
+    found.name = output
+
+
 def parity_gap(fitted: FittedModel, onnx_file: bytes, aligned_rep: Matrix) -> float:
-    """Return the largest difference of a class probability between a fitted model and its ONNX file."""
+    """Return the largest difference of a prediction between a fitted model and its ONNX file.
+
+    That is a class probability, or a number from -1 to 1.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = ERRORS_ALONE
     session = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
     gap = 0.0
     for start in range(0, len(aligned_rep), BATCH_ROWS):
         batch = np.asarray(aligned_rep[start : start + BATCH_ROWS], dtype=np.float32)
-        (probabilities,) = session.run(["probabilities"], {"rep": batch})
-        gap = max(gap, float(np.abs(probabilities - fitted.pipeline.predict_proba(batch)).max()))
+        (found,) = session.run([fitted.task.output], {"rep": batch})
+        gap = max(gap, float(np.abs(found - fitted.predictions(batch)).max()))
     return gap

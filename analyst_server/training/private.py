@@ -26,7 +26,8 @@ from sklearn.preprocessing import StandardScaler
 
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
-from analyst_server.training.models import Classifier, Labels, Matrix, Model
+from analyst_server.training.models import Classifier, Labels, Model
+from analyst_server.training.tasks import Matrix
 
 Matrix64 = NDArray[np.float64]
 Layer = tuple[Matrix64, Matrix64]

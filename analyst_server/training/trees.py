@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.preprocessing import StandardScaler
 
-from analyst_server.training.models import Classifier, Labels, Matrix, Model, unscaled
+from analyst_server.training.models import Classifier, Labels, Model, unscaled
+from analyst_server.training.tasks import Estimator, Matrix
 
 GRID_BITS: Final = 20
 """Of the largest number; a middle of two has one more, and a 32-bit float holds 24."""
@@ -34,6 +40,9 @@ class _Trees(Model):
     def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:  # noqa: ARG002  # the labels tell
         return self.classifier(labels, rows.shape[1]).fit(np.asarray(rows, np.float32), labels)
 
+    def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
+        return self.regressor().fit(np.asarray(rows, np.float32), numbers)
+
 
 @dataclass(frozen=True)
 class RandomForest(_Trees):
@@ -51,15 +60,24 @@ class RandomForest(_Trees):
     rows_per_leaf: int = 5
 
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
-        return RandomForestClassifier(
-            n_estimators=self.trees, min_samples_leaf=self.rows_per_leaf, random_state=self.seed
-        )
+        return RandomForestClassifier(**self._options())
 
-    def parameters(self, fitted: Classifier) -> int:
-        """Return the numbers of all nodes: a threshold for each inner one, shares for each leaf."""
-        classes = len(fitted.classes_)
+    def regressor(self) -> Estimator:
+        # a third of the axes at each split, as Breiman advises for numbers
+        return RandomForestRegressor(max_features=1 / 3, **self._options())
+
+    def _options(self) -> dict[str, int]:
+        return {
+            "n_estimators": self.trees,
+            "min_samples_leaf": self.rows_per_leaf,
+            "random_state": self.seed,
+        }
+
+    def parameters(self, fitted: Estimator) -> int:
+        """Return the numbers of all nodes: a threshold for each inner one, shares or a mean for each leaf."""
+        in_a_leaf = len(getattr(fitted, "classes_", "1"))
         return sum(
-            int((tree.tree_.feature >= 0).sum() + classes * (tree.tree_.feature < 0).sum())
+            int((tree.tree_.feature >= 0).sum() + in_a_leaf * (tree.tree_.feature < 0).sum())
             for tree in fitted.estimators_
         )
 
@@ -87,23 +105,35 @@ class GradientBoosting(_Trees):
     def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:
         return super().fitted(_on_a_grid(rows), labels, classes)
 
-    def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
-        return HistGradientBoostingClassifier(
-            learning_rate=self.learning_rate,
-            max_iter=self.trees,
-            max_leaf_nodes=self.leaves,
-            min_samples_leaf=self.rows_per_leaf,
-            early_stopping=False,
-            random_state=self.seed,
-        )
+    def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
+        return super().fitted_on_numbers(_on_a_grid(rows), numbers)
 
-    def parameters(self, fitted: Classifier) -> int:
+    def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
+        return HistGradientBoostingClassifier(**self._options())
+
+    def regressor(self) -> Estimator:
+        return HistGradientBoostingRegressor(**self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "learning_rate": self.learning_rate,
+            "max_iter": self.trees,
+            "max_leaf_nodes": self.leaves,
+            "min_samples_leaf": self.rows_per_leaf,
+            "early_stopping": False,
+            "random_state": self.seed,
+        }
+
+    def parameters(self, fitted: Estimator) -> int:
         """Return the numbers of all nodes if every tree has all its leaves; how many it has is private."""
         return int(fitted.n_iter_) * int(fitted.n_trees_per_iteration_) * (2 * self.leaves - 1)
 
     def prepare_export(self) -> None:
         from skl2onnx import update_registered_converter
-        from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+        from skl2onnx.common.shape_calculator import (
+            calculate_linear_classifier_output_shapes,
+            calculate_linear_regressor_output_shapes,
+        )
 
         update_registered_converter(
             HistGradientBoostingClassifier,
@@ -111,6 +141,12 @@ class GradientBoosting(_Trees):
             calculate_linear_classifier_output_shapes,
             _boosting_as_onnx,
             options={"zipmap": [True, False, "columns"], "nocl": [True, False], "raw_scores": [True, False]},
+        )
+        update_registered_converter(
+            HistGradientBoostingRegressor,
+            "OdcGradientBoostingOfNumbers",
+            calculate_linear_regressor_output_shapes,
+            _boosting_of_numbers_as_onnx,
         )
 
 
@@ -130,6 +166,13 @@ def _boosting_as_onnx(scope: Any, operator: Any, container: Any) -> None:
     from skl2onnx.operator_converters.random_forest import convert_sklearn_random_forest_classifier
 
     convert_sklearn_random_forest_classifier(scope, operator, _WithoutBooleans(container))
+
+
+def _boosting_of_numbers_as_onnx(scope: Any, operator: Any, container: Any) -> None:
+    """Convert in the same way."""
+    from skl2onnx.operator_converters.random_forest import convert_sklearn_random_forest_regressor_converter
+
+    convert_sklearn_random_forest_regressor_converter(scope, operator, _WithoutBooleans(container))
 
 
 class _WithoutBooleans:

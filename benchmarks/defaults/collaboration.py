@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.compute.model_registry import model_of
+from analyst_server.compute.model_registry import model_of, task_of
 from analyst_server.compute.sequence import (
     PartyArrays,
     RoundResult,
@@ -19,17 +19,18 @@ from analyst_server.compute.sequence import (
     compute_round,
 )
 from analyst_server.store import MemoryBlobs
-from analyst_server.training.models import fit
-from benchmarks.data import Labels, Matrix
+from analyst_server.training.models import fit_task
+from benchmarks.data import Matrix
 from protocol.arrays import dequantise, little_endian, quantise, raw_bytes
 from protocol.messages import Dtype
+from protocol.table_schema import AnyLabel
 from protocol.terms import AlignmentTerms
 from user_client.privacy.noise import add_dither
 from user_client.sdk.downlink import run_model
 from user_client.secret.expansion import ByteSource, haar
 
 Predict = Callable[[int, Matrix], NDArray[Any]]
-"""Class probabilities of encoded rows, as the party of this number gets them."""
+"""What the model says of encoded rows, as the party of this number gets it."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Encoded:
     """The rows of one institution after encoding by the terms: those it sends and those it keeps back."""
 
     rows: Matrix
-    labels: Labels
+    labels: NDArray[Any]
     test: Matrix
-    test_labels: Labels
+    test_labels: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Agreed:
     """
 
     model: Any
-    classes: int
+    label: AnyLabel
     rep_dtype: Dtype
     dither: float
 
@@ -72,7 +73,10 @@ class Round:
         result = compute_round(spec, blobs)
         maps = self._maps(result.alignment.changes_of_basis.open(blobs))
         onnx_file = result.model.onnx_file.open(blobs).tobytes()
-        return result, lambda index, rows: run_model(onnx_file, (rows @ maps[index]).astype(np.float32))
+        output = self.agreed.label.model_output
+        return result, lambda index, rows: run_model(
+            onnx_file, (rows @ maps[index]).astype(np.float32), output
+        )
 
     def play_unjudged(self) -> Predict:
         """Compute the round without the analyst's judgement, which takes most of the time."""
@@ -84,9 +88,9 @@ class Round:
         ]
         labels = np.concatenate([party.labels for party in self.parties])
         model = model_of(self.agreed.model)
-        pipeline = fit(model, np.vstack(aligned), labels, self.agreed.classes).pipeline
+        fitted = fit_task(model, np.vstack(aligned), labels, task_of(self.agreed.label))
         maps = self._maps(changes)
-        return lambda index, rows: np.asarray(pipeline.predict_proba(rows @ maps[index]))
+        return lambda index, rows: np.asarray(fitted.predictions(rows @ maps[index]))
 
     def _sent(self) -> tuple[RoundSpec, MemoryBlobs]:
         blobs, normal = MemoryBlobs(), np.random.default_rng([self.seed, 2]).standard_normal
@@ -108,11 +112,11 @@ class Round:
                 f"{index}/rep", add_dither(party.rows @ basis, self.agreed.dither, normal)
             )
             anchor_rep, anchor_rep_scale = rounded(f"{index}/anchor_rep", self.anchor @ basis)
-            labels = stored(f"{index}/labels", party.labels, "u1")
+            labels = stored(f"{index}/labels", party.labels, self.agreed.label.wire_dtype)
             arrays.append(PartyArrays(f"party-{index}", rep, anchor_rep, labels, rep_scale, anchor_rep_scale))
         spec = RoundSpec(
             tuple(arrays),
-            self.agreed.classes,
+            self.agreed.label,
             AlignmentTerms(),
             self.agreed.model,
             anchor_is_isotropic=True,

@@ -100,7 +100,7 @@ def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcom
     schema = for_all_members(Schema.model_validate(drafted.content["table_schema"], strict=False), source)
     encoded = [_encode(party, schema) for party in parties]
     terms: Any = TypeAdapter(ModelTerms).validate_python(drafted.content["model"])
-    classes = len(schema.label_column.classes)
+    classes = schema.label_column.outputs
     streams = KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
     latent_dim = min(drafted.latent_dim, schema.width)
     bases, signals, of_axes = [], [], []
@@ -111,7 +111,7 @@ def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcom
         signals.append(score.along(axes[:, :latent_dim]) if score else None)
     anchor = expand_anchor("haar", streams.read, rows=schema.width, features=schema.width)
     scored = _scored(encoded, own_tests=setup.split == "sites", classes=classes)
-    agreed = Agreed(terms, classes, drafted.content["rep_dtype"], drafted.content["dither"])
+    agreed = Agreed(terms, schema.label_column, drafted.content["rep_dtype"], drafted.content["dither"])
     drafted_round = Round(encoded, bases, anchor, agreed, seed)
     headline = None
     if judged:

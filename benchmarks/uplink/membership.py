@@ -59,7 +59,7 @@ def attack_model(
     """
     inside, outside = cohort.members[:members], cohort.members[members:]
     aligned, labels, own_map = aligned_rows(inside)
-    classes = len(cohort.schema.label_column.classes)
+    classes = cohort.schema.label_column.outputs
     pool = np.vstack([one.rows for one in (*inside, *outside)]) @ own_map
     pool_labels = np.concatenate([one.labels for one in (*inside, *outside)])
     own = len(inside[0].rows)

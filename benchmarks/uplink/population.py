@@ -83,7 +83,7 @@ def run(job: Job, *, folder: Path | None) -> dict[str, Any]:
     uplinks = [Uplink(one.rep, one.anchor_rep, one.labels, sent.dither) for one in members]
     public = np.vstack([one.rows for one in others])
     public_labels = np.concatenate([one.labels for one in others])
-    classes, rng = len(found.schema.label_column.classes), np.random.default_rng(job.seed)
+    classes, rng = found.schema.label_column.outputs, np.random.default_rng(job.seed)
     alone = blind.one_member(uplinks[0], members[0].rows, public, public_labels, classes=classes, rng=rng)
     together = blind.all_members(uplinks, [one.rows for one in members], classes=classes, rng=rng)
     rotation = match_population(uplinks, public, public_labels, rng=rng)

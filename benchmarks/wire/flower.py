@@ -149,7 +149,7 @@ def _lay_out(work: Work, out: Path) -> Any:
     labels = encode_labels(work.hold_out, schema)
     held_out = ((encode_rows(work.hold_out, schema) - mean) / scale).astype(np.float32)
     np.savez(out / "hold-out.npz", rows=held_out, labels=labels)
-    about = {"features": work.features, "classes": len(schema.label_column.classes)}
+    about = {"features": work.features, "classes": schema.label_column.outputs}
     (out / "about.json").write_text(json.dumps(about))
     return labels.astype(np.int64)
 

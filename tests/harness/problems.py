@@ -30,8 +30,11 @@ SMALL: Final[dict[str, Model]] = {
     "random-forest": RandomForest(trees=30, seed=3),
     "gradient-boosting": GradientBoosting(trees=30, learning_rate=0.2, seed=3),
 }
-MODELS: Final = {kind: SMALL.get(kind) or model_of(terms()) for kind, terms in TERMS.items()}
-"""Every kind that terms can name, small where a test needs it to be quick."""
+_MODELS: Final = {kind: SMALL.get(kind) or model_of(terms()) for kind, terms in TERMS.items()}
+MODELS: Final = {kind: model for kind, model in _MODELS.items() if "classes" in TERMS[kind].tasks}
+"""Every kind that predicts classes, small where a test needs it to be quick."""
+MODELS_OF_NUMBERS: Final = {kind: model for kind, model in _MODELS.items() if "number" in TERMS[kind].tasks}
+"""Every kind that predicts numbers."""
 
 
 def haar(order: int, rng: np.random.Generator) -> Matrix:
@@ -84,6 +87,14 @@ def mean_disagreement(bases: list[Matrix], changes: list[Matrix]) -> float:
     return float(
         np.mean([np.linalg.norm(one - other) for i, one in enumerate(mapped) for other in mapped[:i]])
     )
+
+
+def numbers(rows: int = 150, latent_dim: int = 5, seed: int = 0) -> tuple[Matrix, Matrix]:
+    """Return rows, and numbers from -1 to 1 that depend on them, mostly linearly, and on chance."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.standard_normal((rows, latent_dim)).astype(np.float32)
+    found = drawn[:, 0] - 0.5 * drawn[:, 1] + 0.3 * drawn[:, 2] ** 2 + 0.2 * rng.standard_normal(rows)
+    return drawn, 0.2 + 0.5 * found / np.abs(found).max()
 
 
 def blobs(

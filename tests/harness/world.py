@@ -122,7 +122,7 @@ def make_uplink(
 ) -> Uplink:
     """Return an uplink of separable rows; ``arrays`` replaces some of its arrays, ``changed`` fields."""
     rng = np.random.default_rng(seed)
-    labels = np.arange(rows) % len(terms.table_schema.label_column.classes)
+    labels = np.arange(rows) % terms.table_schema.label_column.outputs
     rep, rep_scale = in_type(rng.standard_normal((rows, terms.latent_dim)) + 2 * labels[:, None], terms)
     basis = np.linalg.qr(rng.standard_normal((terms.anchor.rows, terms.latent_dim)))[0]
     anchor_rep, anchor_rep_scale = in_type(basis, terms)

@@ -29,6 +29,7 @@ from protocol.arrays import (
 from protocol.errors import DigestMismatchError, LimitExceededError, ProtocolError
 from protocol.limits import MAX_SCALE
 from protocol.messages import DTYPE_BYTES
+from protocol.table_schema import Label
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def test_any_bytes_give_chunks_or_a_protocol_error(transfer: Transfer, noise: by
     try:
         for part in pieces(noise, cuts):
             for chunk in reader.feed(part):
-                check_values(transfer.layout, chunk, classes=3)
+                check_values(transfer.layout, chunk, Label(name="y", classes=("a", "b", "c")))
     except ProtocolError:
         pass
 

@@ -107,6 +107,11 @@ def streams() -> Iterator[Case]:
     spoilt = bytes([0, 2, 1])
     yield case("a label beyond the classes", "label-out-of-range", [array("labels", "u1", (3,), spoilt)],
                (array_stream(spoilt), 1), chunks=1, classes=2)  # fmt: skip
+    ends, beyond = struct.pack("<3f", -1.0, 1.0, 0.25), struct.pack("<3f", -1.0, 1.0, 1.0000001)
+    yield case("numbers to predict", "valid", [array("labels", "f4", (3,), ends)],
+               (array_stream(ends), 1), chunks=1)  # fmt: skip
+    yield case("a number to predict beyond its range", "label-out-of-range",
+               [array("labels", "f4", (3,), beyond)], (array_stream(beyond), 1), chunks=1)  # fmt: skip
 
     arrays = [REP_I1, ANCHOR_REP_I1, LABELS, REP_SCALE, ANCHOR_REP_SCALE]
     whole = b"".join(map(array_stream, arrays))

@@ -123,6 +123,14 @@ TERMS_2: dict[str, Any] = {
     "model_privacy": None,
     "exposure": None,
 }
+NUMBER_TERMS = {
+    **TERMS_2,
+    "table_schema": {
+        **TERMS_2["table_schema"],
+        "label_column": {"kind": "number", "name": "days", "low": 0.0, "high": 80.0},
+    },
+    "model": {"kind": "ridge", "inverse_penalty": 1.0},
+}
 FOREST_TERMS = {**TERMS_2, "model": {"kind": "random-forest", "trees": 300, "rows_per_leaf": 5, "seed": 0}}
 BOOSTED_TERMS = {
     **TERMS_2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.vectors.examples import (
+    NUMBER_TERMS,
     NUMERIC,
     PRIVATE_TERMS,
     SHOWN,
@@ -127,6 +128,14 @@ def shown_texts() -> Iterator[Case]:
     for name, terms, text in [
         ("a default model", TERMS, SHOWN),
         ("a row-revealing model", {**TERMS, "model": SVM}, REVEALED),
+        (
+            "a number to predict",
+            NUMBER_TERMS,
+            TERMS_2_TEXT.replace("(averaged)", "(ridge)").replace(
+                "the column readmitted, which is one of: no, yes.",
+                "the column days, a number from 0 to 80. A table with a number outside is refused.",
+            ),
+        ),
         (
             "anchor predictions for few rows; a kernel that does not come back reveals none",
             {**PREDICTED_TERMS, "model": SVM},

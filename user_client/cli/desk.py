@@ -63,11 +63,12 @@ def signal_in_words(signal: Signal | None, least: float | None) -> str:
     """Return how much of a table's own score lies along its leading axes, and whether that is enough."""
     if signal is None:
         return (
-            "these rows cannot tell how many dimensions their label needs: they have too few of two classes,"
+            "these rows cannot tell how many dimensions their label needs: they are too few, or of one class,"
             " or say too little about it"
         )
+    measure = "ROC-AUC" if signal.measure == "roc_auc" else "concordance"
     words = (
-        f"your own score of these rows has a ROC-AUC of {signal.auc:.1%}; as many leading axes as latent"
+        f"your own score of these rows has a {measure} of {signal.auc:.1%}; as many leading axes as latent"
         f" dimensions hold {signal.kept:.2f} of it (R squared) and alone give {signal.projected_auc:.1%}"
     )
     if least is not None and signal.kept < least:

@@ -9,7 +9,7 @@ import typer
 
 from metering.explanation import RoundExplanation, in_words
 from protocol.operations import MemberReport
-from runtime.terminal import score_in_words
+from runtime.terminal import figures_in_words, score_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -31,8 +31,8 @@ _VERDICTS: Final = {
         " another table with labels"
     ),
     "no comparison": (
-        "there is no model of your own rows alone to compare with: those that were sent are of fewer than two"
-        " classes, or were prepared by an earlier version"
+        "there is no model of your own rows alone to compare with: those that were sent have fewer than two"
+        " different labels, or were prepared by an earlier version"
     ),
 }
 
@@ -117,19 +117,12 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
 def _judgement_lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield how the analyst judges its model (docs/scores.md); nothing for a report of an earlier version."""
     if found.get("headline"):
-        yield f"a new row of ours may expect: {_estimate_in_words(found['headline'])}"
+        yield f"a new row of ours may expect: {figures_in_words(found['headline'])}"
     elif found.get("why_none"):
         yield f"no score to expect for a new row: {found['why_none']}"
     for key, name in (("within", "rows held out inside the parties"), ("across", "whole parties held out")):
         if found.get(key):
-            yield f"{name}: {_estimate_in_words(found[key])}"
-
-
-def _estimate_in_words(found: dict[str, dict[str, float]]) -> str:
-    return ", ".join(
-        f"{words} {found[key]['mean']:.1%} ({found[key]['low']:.1%} to {found[key]['high']:.1%})"
-        for key, words in (("roc_auc", "ROC-AUC"), ("accuracy", "accuracy"))
-    )
+            yield f"{name}: {figures_in_words(found[key])}"
 
 
 def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

@@ -286,9 +286,7 @@ def predict(
         rows = read_table(table)
         columns: dict[str, Any] = {name: text_of(rows, name) for name in keep or []}
         predictions = chosen.predict(rows)
-    found: dict[str, Any] = {"prediction": predictions.labels}
-    for index, name in enumerate(predictions.classes):
-        found[f"probability_{name}"] = predictions.probabilities[:, index]
+    found = predictions.columns()
     if taken := columns.keys() & found.keys():
         reason = "the predictions have a column of this name; rename it in the table"
         raise InputError(f"--keep {taken.pop()}: {reason}")
@@ -296,8 +294,8 @@ def predict(
     with pa.BufferOutputStream() as written:
         pyarrow.csv.write_csv(pa.table(columns), written)
         write_output(out, written.getvalue().to_pybytes())
-    value = {"rows": len(predictions.labels), "predictions": str(out)}
-    show(as_json, value, lambda: f"{len(predictions.labels)} predictions written to {out}")
+    value = {"rows": rows.num_rows, "predictions": str(out)}
+    show(as_json, value, lambda: f"{rows.num_rows} predictions written to {out}")
 
 
 def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | None]) -> str:

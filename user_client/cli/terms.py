@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -74,6 +75,13 @@ ModelEpsilon = Annotated[
 ]
 
 
+TaskOption = Annotated[str, typer.Option("--task", help="what the label is: classes, or number")]
+LabelRange = Annotated[
+    str | None,
+    typer.Option(metavar="LOW:HIGH", help="between which the numbers of the label lie at every institution"),
+]
+
+
 @app.command()
 def draft(
     table: TableArgument,
@@ -90,6 +98,8 @@ def draft(
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     nri: Nri = False,
     model_epsilon: ModelEpsilon = None,
+    task: TaskOption = "classes",
+    label_range: LabelRange = None,
     out_of_range: OutOfRange = "clip",
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
     force: Force = False,
@@ -114,6 +124,8 @@ def draft(
         missing=missing or (),
         nri=nri,
         model_epsilon=model_epsilon,
+        task=task,
+        label_range=_range(label_range),
     )
     write_whole(out, drafted.to_toml().encode())
     show(
@@ -128,6 +140,19 @@ def draft(
         },
         lambda: _drafted_text(out, drafted),
     )
+
+
+def _range(text: str | None) -> tuple[float, float] | None:
+    """Return the ends of a range; raises `InputError`."""
+    if text is None:
+        return None
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        raise InputError(f"--label-range is LOW:HIGH, such as 0:120, got {text}") from None
+    if not (math.isfinite(high - low) and low < high):
+        raise InputError(f"--label-range is LOW:HIGH with LOW below HIGH, got {text}")
+    return low, high
 
 
 def _drafted_text(out: Path, drafted: DraftedTerms) -> str:

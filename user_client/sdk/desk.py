@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from protocol.arrays import dequantise
 from protocol.table_schema import Schema
 from user_client.secret.expansion import Matrix64
+from user_client.tables import QUARTERS
 from user_client.tables.states import column_states
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Exposed:
         X~_i as the analyst decodes it.
     secret_basis : (m, l) ndarray of float64
     labels : (n,) ndarray of int
+        Class numbers, or for numbers the quarter that each is in.
     dither : float
         As the manifest states it; 0 without.
     """
@@ -113,6 +115,12 @@ class Exposed:
     secret_basis: Matrix64
     labels: NDArray[Any]
     dither: float = 0.0
+
+    @property
+    def groups(self) -> int:
+        """How many different labels there are."""
+        label = self.schema.label_column
+        return label.outputs if label.task == "classes" else QUARTERS
 
 
 def decoded(rep: NDArray[Any], scale: NDArray[np.float32] | None) -> Matrix64:
@@ -186,9 +194,8 @@ def _orthogonal_lattice(uplink: Exposed, states: Sequence[Matrix64], seconds: fl
 def _independent_components(uplink: Exposed, seconds: float) -> Attack:
     from user_client.privacy.components import search_blindly, shares_by_class, two_valued
 
-    classes = len(uplink.schema.label_column.classes)
     _, values = two_valued(uplink.rows)
-    published = shares_by_class(values, uplink.labels, classes)
+    published = shares_by_class(values, uplink.labels, uplink.groups)
     found = search_blindly(
         uplink.rep,
         uplink.rows,
@@ -216,8 +223,9 @@ def _population_matching(uplink: Exposed) -> Attack:
     start, rng = time.thread_time(), np.random.default_rng(SEED)
     sent, public = np.array_split(rng.permutation(len(uplink.rows))[:MOST_LINKED], 2)
     tried = Attack("population matching", "the analyst with rows of similar people", "links", ran=False)
-    classes = len(uplink.schema.label_column.classes)
-    shared = np.minimum(*(np.bincount(uplink.labels[part], minlength=classes) for part in (sent, public)))
+    shared = np.minimum(
+        *(np.bincount(uplink.labels[part], minlength=uplink.groups) for part in (sent, public))
+    )
     if shared.max() < FEWEST_OF_A_CLASS or uplink.rep.shape[1] < 2:
         return tried
     held = _held(uplink, sent)

@@ -31,6 +31,7 @@ from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
 from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK
 from protocol.states import State
+from protocol.table_schema import Label, NumberLabel
 from protocol.terms import Terms
 from runtime.terminal import day
 from user_client.custody.round_directory import CHANGE_FILE, MODEL_FILE, OWN_MODEL_FILE, RoundDirectory
@@ -41,7 +42,7 @@ from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.sdk.uplink import stored_basis
 from user_client.secret.own_model import OwnModel, train_own_model
-from user_client.tables import encode_rows, table_from
+from user_client.tables import decode_numbers, encode_rows, table_from
 
 _ERRORS_ALONE: Final = 3
 """What onnxruntime logs: it warns of parts of a model that are there and not used."""
@@ -52,11 +53,25 @@ _UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGN
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predicted classes and the probability of each class, row by row."""
+    """What the model predicts, row by row.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Empty if it predicts a number.
+    labels : list
+        The most likely class, or the number in the unit of the label column.
+    probabilities : (n, classes) ndarray of float32
+    """
 
     classes: tuple[str, ...]
-    labels: list[str]
+    labels: list[Any]
     probabilities: NDArray[np.float32]
+
+    def columns(self) -> dict[str, Any]:
+        """Return them as the columns of a table."""
+        shares = zip(self.classes, self.probabilities.T, strict=True)
+        return {"prediction": self.labels, **{f"probability_{name}": share for name, share in shares}}
 
 
 def receive(
@@ -202,7 +217,7 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
 def _check_anchor_predictions(manifest: DownlinkManifest, terms: Terms) -> None:
     if not manifest.has_anchor_predictions:
         raise MalformedMessageError("DownlinkManifest", "must contain anchor predictions and nothing else")
-    shape = (terms.anchor.rows, len(terms.table_schema.label_column.classes))
+    shape = (terms.anchor.rows, terms.table_schema.label_column.outputs)
     if manifest.anchor_predictions.shape != shape:
         raise ShapeMismatchError("anchor predictions", shape, manifest.anchor_predictions.shape)
 
@@ -211,31 +226,36 @@ def predict(directory: RoundDirectory, data: Any) -> Predictions:
     """Return ``h(Y F_i G_i)`` for a table, or ``t_i(Y)`` with our own model under NRI-DC."""
     schema = accepted_terms(directory).table_schema
     directory.load(DownlinkManifest)  # before the table is read
-    probabilities = probabilities_of(directory, encode_rows(table_from(data), schema))
-    classes = schema.label_column.classes
-    labels = [classes[index] for index in probabilities.argmax(axis=1)]
-    return Predictions(classes, labels, probabilities)
+    found, label = outputs_for(directory, encode_rows(table_from(data), schema)), schema.label_column
+    if isinstance(label, NumberLabel):
+        return Predictions((), decode_numbers(found[:, 0], label).tolist(), found[:, :0])
+    return Predictions(label.classes, [label.classes[index] for index in found.argmax(axis=1)], found)
 
 
-def probabilities_of(directory: RoundDirectory, rows: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the probabilities of the classes, (n, classes), for encoded rows, (n, m)."""
+def outputs_for(directory: RoundDirectory, rows: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return what the model says of encoded rows, (n, m).
+
+    These are the probabilities of the classes, (n, classes), or numbers as on the wire, (n, 1).
+    """
     manifest = directory.load(DownlinkManifest)
-    classes = accepted_terms(directory).table_schema.label_column.classes
+    label = accepted_terms(directory).table_schema.label_column
     if len(rows) == 0:
-        return np.empty((0, len(classes)), np.float32)
+        return np.empty((0, label.outputs), np.float32)
     if manifest.has_anchor_predictions:
-        probabilities = own_model(directory).probabilities(rows).astype(np.float32)
+        found = own_model(directory).probabilities(rows).astype(np.float32)
     else:
         _check_basis(directory)
         aligned_rep = (rows @ _map_to_model(directory, manifest)).astype(np.float32)
-        probabilities = run_model(directory.read(MODEL_FILE), aligned_rep)
-    if probabilities.shape != (len(rows), len(classes)):
-        raise ShapeMismatchError("probabilities", (len(rows), len(classes)), probabilities.shape)
-    return probabilities
+        found = run_model(directory.read(MODEL_FILE), aligned_rep, label.model_output)
+    if found.shape != (len(rows), label.outputs):
+        raise ShapeMismatchError("predictions", (len(rows), label.outputs), found.shape)
+    return found
 
 
-def run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the probabilities of the classes.
+def run_model(
+    onnx_file: bytes, aligned_rep: NDArray[np.float32], output: str = Label.model_output
+) -> NDArray[np.float32]:
+    """Return one output of the model.
 
     The file comes from the analyst. It may name other files to read numbers from, which on this machine
     would be our secrets, so it is run with an empty directory to look in.
@@ -248,10 +268,10 @@ def run_model(onnx_file: bytes, aligned_rep: NDArray[np.float32]) -> NDArray[np.
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
             options.log_severity_level = _ERRORS_ALONE
             model = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
-            (probabilities,) = model.run(["probabilities"], {model.get_inputs()[0].name: aligned_rep})
+            (found,) = model.run([output], {model.get_inputs()[0].name: aligned_rep})
     except Exception as error:  # noqa: BLE001  # onnxruntime raises many classes, and quotes the file in them
         raise MalformedMessageError("model", f"cannot be run ({type(error).__name__})") from None
-    return np.asarray(probabilities)
+    return np.asarray(found)
 
 
 def _map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:

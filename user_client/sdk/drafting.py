@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.limits import MAX_DITHER
-from protocol.table_schema import Schema
+from protocol.table_schema import Schema, Task
 from protocol.terms import WELL_PREDICTED_ROWS, ModelPrivacyTerms
 from user_client.privacy.information import Information
 from user_client.sdk.privacy import bits_of
@@ -74,6 +74,8 @@ def draft_terms(
     missing: Sequence[str] = (),
     nri: bool = False,
     model_epsilon: float | None = None,
+    task: str = "classes",
+    label_range: tuple[float, float] | None = None,
 ) -> DraftedTerms:
     """Draft terms from one table, whose columns, quantiles, levels and shares become the schema.
 
@@ -106,13 +108,21 @@ def draft_terms(
     model_epsilon : float, optional
         Have a logistic regression trained that is differentially private towards those who get it, with a
         delta of `MODEL_DELTA`.
+    task : {"classes", "number"}
+        What the label is.
+    label_range : tuple of float, optional
+        Between which its numbers lie at every institution: see `tables.draft.draft_schema`.
 
     Raises
     ------
     InputError, TableError
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
-    _check_choices(encoding, rep_dtype, dither)
+    _check_choices(encoding, rep_dtype, dither, task)
+    if task != "classes":
+        _check_number(nri=nri, model_epsilon=model_epsilon, classes=classes)
+    elif label_range is not None:
+        raise InputError("label_range goes with the task number")
     rows = table_from(data)
     drafted = draft_schema(
         rows,
@@ -122,6 +132,8 @@ def draft_terms(
         categories=categories,
         classes=classes,
         missing=missing,
+        task=cast("Task", task),
+        label_range=label_range,
     )
     schema = Schema.model_validate(drafted.content, strict=False)
     features = schema.width
@@ -155,8 +167,19 @@ def draft_terms(
     return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
 
 
-def _check_choices(encoding: str, rep_dtype: str, dither: float) -> None:
-    for name, value, allowed in (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType)):
+def _check_number(*, nri: bool, model_epsilon: float | None, classes: Sequence[str]) -> None:
+    for name, is_given in (
+        ("nri", nri),
+        ("model_epsilon", model_epsilon is not None),
+        ("classes", bool(classes)),
+    ):
+        if is_given:
+            raise InputError(f"{name} needs a label of classes, and the task is to predict a number")
+
+
+def _check_choices(encoding: str, rep_dtype: str, dither: float, task: str) -> None:
+    choices = (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType), ("task", task, Task))
+    for name, value, allowed in choices:
         if value not in get_args(allowed):
             raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
     if not 0 <= dither <= MAX_DITHER:
@@ -184,7 +207,7 @@ def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int,
     if signal is None:
         yield (
             f"latent_dim {latent_dim}: this table cannot tell how many dimensions the label needs, because it"
-            " has too few rows of two classes or they say too little; ask a member with more to draft"
+            " has too few rows (or of one class), or they say too little; ask a member with more to draft"
         )
     elif signal.kept < LEAST_SIGNAL:
         yield (

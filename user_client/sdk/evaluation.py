@@ -13,8 +13,8 @@ from protocol.operations import SEND_SCORE, Score
 from protocol.terms import Terms
 from user_client.custody.round_directory import EVALUATION_FILE, RoundDirectory
 from user_client.errors import NothingKeptBackError
-from user_client.scores import compare
-from user_client.sdk.downlink import probabilities_of
+from user_client.scores import Metric, compare
+from user_client.sdk.downlink import outputs_for
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out, table_digest
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
@@ -33,8 +33,9 @@ class Evaluation:
         How many rows the scores are of.
     kept_back : bool
         Whether these are the rows that `prepare` has kept back; if not, all rows of another table.
-    metric : {"roc_auc", "accuracy"}
-        ROC-AUC, the mean of one class against the rest; accuracy if all rows are of one class.
+    metric : {"roc_auc", "accuracy", "r2"}
+        ROC-AUC, the mean of one class against the rest; accuracy if all rows are of one class. R squared for
+        numbers.
     together : float
         Score of the collaboration's model.
     alone : float
@@ -49,7 +50,7 @@ class Evaluation:
 
     rows: int
     kept_back: bool
-    metric: Literal["roc_auc", "accuracy"]
+    metric: Metric
     together: float
     alone: float | None
     gain_low: float | None
@@ -115,8 +116,8 @@ def _evaluated(directory: RoundDirectory, terms: Terms, data: Any, now: int) -> 
     if not len(rows):
         what = "of this table, no row was kept back" if is_ours else "this table has no rows"
         raise NothingKeptBackError(what)
-    together = probabilities_of(directory, rows)
-    compared = compare(labels, together, None if model is None else model.probabilities(rows))
+    together = outputs_for(directory, rows)
+    compared = compare(labels, together, None if model is None else model.predictions(rows))
     return Evaluation(
         rows=len(rows),
         kept_back=is_ours,

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.terms import AveragedTerms, LogisticTerms, MlpTerms, ModelTerms, Terms
+from protocol.table_schema import Task
+from protocol.terms import AveragedTerms, LogisticTerms, MlpTerms, ModelTerms, RidgeTerms, Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory
 from user_client.secret.expansion import ByteSource, Matrix64, permutation
@@ -23,14 +24,17 @@ from user_client.secret.local_model import (
     LogisticOptions,
     NetworkOptions,
     Options,
+    RidgeOptions,
     fit_local_model,
 )
+from user_client.tables import strata
 
 FEWEST_OF_A_CLASS: Final = 5
 """All rows of a class with fewer rows than this are sent: the model needs them more."""
 WEIGHT_PENALTY: Final = 1e-4
 """Of a network whose terms name none: that of the analyst's `Mlp`."""
-Labels = NDArray[np.unsignedinteger[Any]]
+Labels = NDArray[Any]
+_Fitted = MlpTerms | LogisticTerms | RidgeTerms | AveragedTerms
 T = TypeVar("T", bound=np.generic)
 
 
@@ -73,10 +77,10 @@ def keep_back(directory: RoundDirectory, rows: Matrix64, labels: Labels, share: 
 
 
 def choose(labels: Labels, share: float, source: ByteSource) -> NDArray[np.int64]:
-    """Return the numbers of a share of the rows of each class, chosen at random."""
-    chosen = [np.empty(0, np.int64)]
-    for each in np.unique(labels):
-        of_class = np.flatnonzero(labels == each)
+    """Return the numbers of a share of the rows of each class, or quarter of numbers, chosen at random."""
+    chosen, groups = [np.empty(0, np.int64)], strata(labels)
+    for each in np.unique(groups):
+        of_class = np.flatnonzero(groups == each)
         if len(of_class) >= FEWEST_OF_A_CLASS:
             order = permutation(source, len(of_class))
             chosen.append(of_class[order[: round(share * len(of_class))]])
@@ -125,12 +129,13 @@ class LocalFit:
 def fit_alone(terms: Terms, rows: Matrix64, labels: Labels) -> LocalModel | None:
     """Return a model of our own rows alone, fitted on those that leave, without noise.
 
-    None if they are of fewer than two classes.
+    None if they have fewer than two different labels.
     """
     options = _fitted_options(terms.model)
-    classes = len(terms.table_schema.label_column.classes)
-    seed = 0 if isinstance(options, LogisticTerms) else options.seed
-    return fit_local_model(_parts(options), rows, labels, classes, np.random.default_rng(seed))
+    classes = terms.table_schema.label_column.outputs if terms.task == "classes" else 0
+    seed = 0 if isinstance(options, LogisticTerms | RidgeTerms) else options.seed
+    parts = _parts(options, terms.task)
+    return fit_local_model(parts, rows, labels, classes, np.random.default_rng(seed))
 
 
 def described(terms: Terms, model: LocalModel | None) -> LocalFit | None:
@@ -142,9 +147,9 @@ def described(terms: Terms, model: LocalModel | None) -> LocalFit | None:
     )
 
 
-def _fitted_options(model: ModelTerms) -> MlpTerms | LogisticTerms | AveragedTerms:
-    """Return the model of the terms, or the default one in the place of a support vector machine."""
-    return model if isinstance(model, MlpTerms | LogisticTerms | AveragedTerms) else AveragedTerms()
+def _fitted_options(model: ModelTerms) -> _Fitted:
+    """Return the model of the terms, or the default one in the place of a kind that is not fitted here."""
+    return model if isinstance(model, _Fitted) else AveragedTerms()
 
 
 def store_local_model(directory: RoundDirectory, model: LocalModel | None) -> None:
@@ -169,6 +174,8 @@ def local_model(directory: RoundDirectory) -> LocalModel | None:
             present=kept["present"],
             classes=int(kept["classes"]),
             fitted_rows=int(kept["fitted_rows"]),
+            label_shift=float(kept["label_shift"]),
+            label_scale=float(kept["label_scale"]),
         )
 
 
@@ -186,17 +193,24 @@ def _packed(model: LocalModel) -> bytes:
         present=model.present,
         classes=model.classes,
         fitted_rows=model.fitted_rows,
+        label_shift=model.label_shift,
+        label_scale=model.label_scale,
         **numbers,  # type: ignore[arg-type]
     )
     return buffer.getvalue()
 
 
-def _parts(model: MlpTerms | LogisticTerms | AveragedTerms) -> list[Options]:
+def _parts(model: _Fitted, task: Task) -> list[Options]:
     """Return what the terms name, part by part."""
+    if isinstance(model, RidgeTerms):
+        return [RidgeOptions(model.inverse_penalty)]
     if isinstance(model, LogisticTerms):
         return [LogisticOptions(model.inverse_penalty, model.epochs)]
     penalty = model.weight_penalty if isinstance(model, AveragedTerms) else WEIGHT_PENALTY
     network = NetworkOptions(model.hidden_units, model.learning_rate, model.epochs, penalty)
     if isinstance(model, AveragedTerms):
-        return [LogisticOptions(model.inverse_penalty, LogisticTerms().epochs), network]
+        linear: Options = LogisticOptions(model.inverse_penalty, LogisticTerms().epochs)
+        if task == "number":
+            linear = RidgeOptions(model.inverse_penalty)
+        return [linear, network]
     return [network]

@@ -22,7 +22,7 @@ from user_client.privacy.reduction import hidden_share
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
 from user_client.secret.signal import OwnScore, Signal, own_score
-from user_client.tables import encode_labels, encode_rows, table_from
+from user_client.tables import encode_labels, encode_rows, strata, table_from
 
 NRI_PERTURBATION = 0.05
 """Default perturbation of the basis under NRI-DC (Nosaka and Yoshise, Algorithm 2, step 3)."""
@@ -261,7 +261,7 @@ def picture(
 
 
 def _one_of_each_class_first(labels: Labels) -> NDArray[np.int64]:
-    _, first = np.unique(labels, return_index=True)
+    _, first = np.unique(strata(labels), return_index=True)
     return np.concatenate([first, np.setdiff1d(np.arange(len(labels)), first)])
 
 

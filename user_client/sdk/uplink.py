@@ -54,7 +54,7 @@ from user_client.sdk.privacy import (
 from user_client.sdk.releases import overlaps, record_rows
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
-from user_client.tables import encode_labels, encode_rows, table_from
+from user_client.tables import encode_labels, encode_rows, strata, table_from
 from user_client.transport.upload import Progress, send_uplink
 
 AnyArray = NDArray[Any]
@@ -190,7 +190,7 @@ def _exposed(
         treated.original,
         decoded(values["rep"], values.get("rep_scale")),
         treated.secret_basis,
-        treated.labels.astype(np.int64),
+        strata(treated.labels),
         dither=dither,
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from user_client.secret.expansion import Matrix64
-from user_client.secret.network import Floats, Layer, improved, loss_and_gradients, probabilities
+from user_client.secret.network import Floats, Layer, forward, improved, loss_and_gradients, probabilities
 
 FITTED_ROWS: Final = 50_000
 """Largest number of rows that a model is fitted on; of more rows so many are chosen at random."""
@@ -39,6 +39,14 @@ class LogisticOptions:
 
 
 @dataclass(frozen=True)
+class RidgeOptions:
+    """Least squares with an L2 penalty of 1 / (2 C), for numbers."""
+
+    inverse_penalty: float
+    """C."""
+
+
+@dataclass(frozen=True)
 class NetworkOptions:
     """One hidden layer of ReLU units, trained by Adam."""
 
@@ -50,12 +58,12 @@ class NetworkOptions:
     """L2 penalty: this times the squared norm of the weights, divided by twice the rows of a batch."""
 
 
-Options = LogisticOptions | NetworkOptions
+Options = LogisticOptions | RidgeOptions | NetworkOptions
 
 
 @dataclass(frozen=True, repr=False)
 class LocalModel:
-    """The mean of the probabilities of some networks, on rows shifted and scaled alike.
+    """The mean of what some networks say, on rows shifted and scaled alike.
 
     Attributes
     ----------
@@ -64,10 +72,13 @@ class LocalModel:
         One number for all features, as at the analyst.
     networks : sequence of sequences of (weights, shifts)
     present : (k,) ndarray of int
-        The numbers of the classes that it was fitted on.
+        The numbers of the classes that it was fitted on; empty if it predicts a number.
     classes : int
-        How many classes there are. Those it was not fitted on have probability zero.
+        How many classes there are. Those it was not fitted on have probability zero. 0 if it predicts a
+        number.
     fitted_rows : int
+    label_shift, label_scale : float
+        What is added to the outputs of numbers after they are multiplied.
     """
 
     shift: Matrix64
@@ -76,13 +87,18 @@ class LocalModel:
     present: NDArray[np.int64]
     classes: int
     fitted_rows: int
+    label_shift: float = 0.0
+    label_scale: float = 1.0
 
     def __repr__(self) -> str:
         return f"<LocalModel of {len(self.networks)} networks>"
 
-    def probabilities(self, rows: Matrix64) -> Matrix64:
-        """Return the probabilities, (n, classes), for encoded rows, (n, m)."""
+    def predictions(self, rows: Matrix64) -> Matrix64:
+        """Return the probabilities, (n, classes), or the numbers, (n, 1), for encoded rows, (n, m)."""
         scaled = (rows - self.shift) / self.scale
+        if not self.classes:
+            mean = np.mean([forward(each, scaled)[-1] for each in self.networks], axis=0)
+            return np.asarray(mean * self.label_scale + self.label_shift)
         found = np.zeros((len(rows), self.classes))
         found[:, self.present] = np.mean([probabilities(each, scaled) for each in self.networks], axis=0)
         return found
@@ -100,19 +116,20 @@ def fit_local_model(
     Parameters
     ----------
     options : sequence of LogisticOptions or NetworkOptions
-        Each is fitted by itself; their probabilities are averaged.
+        Each is fitted by itself, and what they say is averaged.
     rows : (n, m) ndarray of float64
         Not modified. Of more than `FITTED_ROWS` rows so many are chosen.
-    labels : (n,) ndarray of int
+    labels : (n,) ndarray
+        Class numbers, or numbers as floats.
     classes : int
-        How many classes the terms name.
+        How many classes the terms name; 0 for numbers.
     rng : Generator
         Chooses the rows, where a network starts, and the order of its batches.
 
     Returns
     -------
     LocalModel or None
-        None if the rows are of fewer than two classes.
+        None if the rows have fewer than two different labels.
     """
     if len(rows) > FITTED_ROWS:
         chosen = np.sort(rng.choice(len(rows), FITTED_ROWS, replace=False))
@@ -123,13 +140,32 @@ def fit_local_model(
     shift = rows.mean(axis=0)
     scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
     scaled, targets = (rows - shift) / scale, np.eye(len(present))[numbers]
-    networks = [
-        _logistic(each, scaled, targets)
-        if isinstance(each, LogisticOptions)
-        else _network(each, scaled, targets, rng)
-        for each in options
-    ]
-    return LocalModel(shift, scale, networks, present.astype(np.int64), classes, len(rows))
+    label_shift, label_scale = 0.0, 1.0
+    if not classes:
+        present = np.empty(0)
+        # as at the analyst: on numbers of mean 0 and variance 1
+        label_shift, label_scale = float(labels.mean(dtype=np.float64)), float(labels.std(dtype=np.float64))
+        targets = ((labels - label_shift) / label_scale)[:, None]
+    networks = [_fitted(each, scaled, targets, rng, of_numbers=not classes) for each in options]
+    return LocalModel(
+        shift, scale, networks, present.astype(np.int64), classes, len(rows), label_shift, label_scale
+    )
+
+
+def _fitted(
+    options: Options, rows: Matrix64, targets: Matrix64, rng: np.random.Generator, *, of_numbers: bool
+) -> list[Layer]:
+    if isinstance(options, LogisticOptions):
+        return _logistic(options, rows, targets)
+    if isinstance(options, RidgeOptions):
+        return _ridge(options, rows, targets)
+    return _network(options, rows, targets, rng, of_numbers=of_numbers)
+
+
+def _ridge(options: RidgeOptions, rows: Matrix64, targets: Matrix64) -> list[Layer]:
+    """Return the layer for rows and targets that have the mean 0."""
+    penalty = np.eye(rows.shape[1]) / options.inverse_penalty
+    return [(np.linalg.solve(rows.T @ rows + penalty, rows.T @ targets), np.zeros(1))]
 
 
 def _logistic(options: LogisticOptions, rows: Matrix64, targets: Matrix64) -> list[Layer]:
@@ -143,7 +179,12 @@ def _logistic(options: LogisticOptions, rows: Matrix64, targets: Matrix64) -> li
 
 
 def _network(
-    options: NetworkOptions, rows: Matrix64, targets: Matrix64, rng: np.random.Generator
+    options: NetworkOptions,
+    rows: Matrix64,
+    targets: Matrix64,
+    rng: np.random.Generator,
+    *,
+    of_numbers: bool,
 ) -> list[Layer]:
     """Return the layers that Adam [1]_ arrives at, from the uniform start of Glorot and Bengio.
 
@@ -162,7 +203,9 @@ def _network(
         for first in range(0, len(rows), batch_rows):
             batch = order[first : first + batch_rows]
             penalty = options.weight_penalty / len(batch)
-            loss, gradients = loss_and_gradients(layers, single[batch], aims[batch], penalty)
+            loss, gradients = loss_and_gradients(
+                layers, single[batch], aims[batch], penalty, of_numbers=of_numbers
+            )
             adam.step(gradients)
             summed += loss * len(batch)
         mean = summed / len(rows)

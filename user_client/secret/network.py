@@ -1,4 +1,4 @@
-"""Layers with ReLU between them and softmax at the end: their outputs, their loss and its gradient.
+"""Layers with ReLU between them, for classes with softmax at the end: outputs, loss and its gradient.
 
 A logistic regression is a network of one layer.
 """
@@ -39,13 +39,20 @@ def log_softmax(outputs: Floats) -> Floats:
 
 
 def loss_and_gradients(
-    layers: Sequence[Layer], rows: Floats, targets: Floats, penalty: float
+    layers: Sequence[Layer], rows: Floats, targets: Floats, penalty: float, *, of_numbers: bool = False
 ) -> tuple[float, list[Layer]]:
-    """Return the mean cross entropy with its L2 penalty, and its gradient by each layer."""
+    """Return the mean loss with its L2 penalty, and its gradient by each layer.
+
+    The loss is the cross entropy; ``of_numbers``, half the squared error of the outputs.
+    """
     reached = forward(layers, rows)
-    log_probabilities = log_softmax(reached[-1])
-    loss = -np.mean(np.sum(targets * log_probabilities, axis=1))
-    slope = (np.exp(log_probabilities) - targets) / len(rows)
+    if of_numbers:
+        slope = (reached[-1] - targets) / len(rows)
+        loss = np.sum(np.square(slope)) * len(rows) / 2
+    else:
+        log_probabilities = log_softmax(reached[-1])
+        loss = -np.mean(np.sum(targets * log_probabilities, axis=1))
+        slope = (np.exp(log_probabilities) - targets) / len(rows)
     gradients: list[Layer] = []
     for index in reversed(range(len(layers))):
         weights, _ = layers[index]

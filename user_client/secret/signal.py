@@ -1,26 +1,28 @@
 """What a party's own rows say about the label, and how much of that lies along their leading axes.
 
-The measure is a ridge regression of the classes on the rows. It needs neither the analyst nor anybody else's
-rows.
+The measure is a ridge regression of the classes, or of the numbers, on the rows. It needs neither the analyst
+nor anybody else's rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from user_client.scores import roc_auc
+from user_client.scores import concordance, roc_auc
 from user_client.secret.expansion import Matrix64
 
 PENALTIES: Final = np.geomspace(1e-4, 1e3, 15)
 """Multiples of the mean variance of a feature, among which generalised cross-validation chooses."""
 FEWEST_OF_A_CLASS: Final = 5
 """With fewer rows of each of two classes, a score says nothing."""
+FEWEST_NUMBERS: Final = 10
+"""The same for rows with numbers."""
 FAINT_AUC: Final = 0.55
-"""A score below this ROC-AUC cannot be told from chance."""
+"""A score below this ROC-AUC, or concordance, cannot be told from chance."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,15 @@ class Signal:
         together: 1 if nothing is lost.
     auc, projected_auc : float
         ROC-AUC of a score fitted on the rows and of one fitted on their coordinates along the axes, each row
-        scored without itself; the mean over the classes.
+        scored without itself; the mean over the classes. For numbers, the concordance in its place.
+    measure : {"roc_auc", "concordance"}
+        Which of them these are.
     """
 
     kept: float
     auc: float
     projected_auc: float
+    measure: Literal["roc_auc", "concordance"] = "roc_auc"
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Ridge:
 
 @dataclass(frozen=True, repr=False)
 class OwnScore:
-    """A party's own score of its rows, ``X w``, by a ridge regression of the classes.
+    """A party's own score of its rows, ``X w``, by a ridge regression of the classes, or of the numbers.
 
     Attributes
     ----------
@@ -100,7 +105,7 @@ class OwnScore:
     targets : (n, k) ndarray
         Centred.
     weights : (r, k) ndarray
-    auc : float
+    auc, measure : float, str
         As in `Signal`.
     """
 
@@ -109,6 +114,7 @@ class OwnScore:
     targets: Matrix64
     weights: Matrix64
     auc: float
+    measure: Literal["roc_auc", "concordance"]
 
     def __repr__(self) -> str:
         return f"<OwnScore of {len(self.rows)} rows>"
@@ -142,7 +148,8 @@ class OwnScore:
         return Signal(
             1 - float(np.sum(lost**2) / np.sum(whole**2)),
             self.auc,
-            _mean_auc(coordinates, self.targets, *fitted),
+            _quality(coordinates, self.targets, *fitted, self.measure),
+            self.measure,
         )
 
     def dimensions(self, axes: Matrix64, least: float) -> int:
@@ -169,27 +176,37 @@ def own_score(rows: Matrix64, labels: NDArray[Any]) -> OwnScore | None:
     ----------
     rows : (n, m) ndarray of float64
         Not modified.
-    labels : (n,) ndarray of int
+    labels : (n,) ndarray
+        Class numbers, or numbers as floats.
 
     Returns
     -------
     OwnScore or None
         None if the rows are of one class, or too few, or cannot tell the score from chance.
     """
-    classes, counts = np.unique(labels, return_counts=True)
-    kept = classes[counts >= FEWEST_OF_A_CLASS]
-    if len(kept) < 2:
+    targets = _targets(labels)
+    if targets is None:
         return None
-    targets = (labels[:, None] == kept).astype(np.float64)
     targets -= targets.mean(axis=0)
+    measure: Literal["roc_auc", "concordance"] = "concordance" if labels.dtype.kind == "f" else "roc_auc"
     rows = rows - rows.mean(axis=0)
     frame = None
     if len(rows) < rows.shape[1]:
         frame = np.linalg.svd(rows, full_matrices=False)[2].T
         rows = rows @ frame
     weights, inverse = _regression(rows, targets).solve()
-    auc = _mean_auc(rows, targets, weights, inverse)
-    return None if auc < FAINT_AUC else OwnScore(rows, frame, targets, weights, auc)
+    auc = _quality(rows, targets, weights, inverse, measure)
+    return None if auc < FAINT_AUC else OwnScore(rows, frame, targets, weights, auc, measure)
+
+
+def _targets(labels: NDArray[Any]) -> Matrix64 | None:
+    """Return what the score is to tell, (n, k): classes side by side, or numbers; None if too little."""
+    distinct, counts = np.unique(labels, return_counts=True)
+    if labels.dtype.kind == "f":
+        enough = len(labels) >= FEWEST_NUMBERS and len(distinct) > 1
+        return labels[:, None].astype(np.float64) if enough else None
+    kept = distinct[counts >= FEWEST_OF_A_CLASS]
+    return (labels[:, None] == kept).astype(np.float64) if len(kept) > 1 else None
 
 
 def dimensions_of_variance(singular_values: Matrix64, share: float) -> int:
@@ -207,11 +224,21 @@ def _regression(rows: Matrix64, targets: Matrix64) -> Ridge:
     return Ridge(rows.T @ rows, rows.T @ targets, float(np.square(targets).sum()), len(rows))
 
 
-def _mean_auc(rows: Matrix64, targets: Matrix64, weights: Matrix64, inverse: Matrix64) -> float:
-    """Return the ROC-AUC of the scores that each row gets from a fit without it, with the same penalty."""
+def _quality(
+    rows: Matrix64,
+    targets: Matrix64,
+    weights: Matrix64,
+    inverse: Matrix64,
+    measure: Literal["roc_auc", "concordance"],
+) -> float:
+    """Return how good the scores are that each row gets from a fit without it, with the same penalty."""
     # without the share of the mean: a row left out of the mean would be told apart by that alone
     leverage = np.einsum("ij,ij->i", rows @ inverse, rows)
     scores = rows @ weights
     left_out = targets - (targets - scores) / np.maximum(1 - leverage, 1e-9)[:, None]
-    found = [roc_auc(score, target > 0) for score, target in zip(left_out.T, targets.T, strict=True)]
+    pairs = zip(left_out.T, targets.T, strict=True)
+    if measure == "concordance":
+        found = [concordance(score, target) for score, target in pairs]
+    else:
+        found = [roc_auc(score, target > 0) for score, target in pairs]
     return float(np.mean([auc for auc in found if auc is not None]))

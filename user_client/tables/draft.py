@@ -15,8 +15,10 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from protocol.errors import InputError
+from protocol.table_schema import Task
 from user_client.errors import MissingColumnError
 from user_client.tables.fields import Matrix64, as_numbers, as_text
 from user_client.tables.remarks import remarks_on
@@ -58,6 +60,8 @@ def draft_schema(
     categories: Collection[str] = (),
     classes: Collection[str] = (),
     missing: Sequence[str] = (),
+    task: Task = "classes",
+    label_range: tuple[float, float] | None = None,
 ) -> DraftedSchema:
     """Return the ``table_schema`` part of the terms for ``table``.
 
@@ -76,6 +80,11 @@ def draft_schema(
         Classes of the label that only other institutions have.
     missing : sequence of str
         Further texts that stand for an empty field.
+    task : {"classes", "number"}
+        What the label is.
+    label_range : tuple of float, optional
+        Between which the numbers of the label lie at every institution; by default those of the table, with
+        half of their range more on either side, but no number below 0 if the table has none.
 
     Raises
     ------
@@ -86,16 +95,14 @@ def draft_schema(
         if name not in table.column_names:
             raise MissingColumnError(name)
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
-    classes = _in_order({*_distinct(table.column(label), texts), *classes})
-    if not 2 <= len(classes) <= MAX_DRAFT_LEVELS:
-        raise InputError(
-            f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}."
-            " Name a class that only other institutions have with --class"
-        )
+    drafted = (
+        _classes(table, label, texts, classes)
+        if task == "classes"
+        else _number(table, label, texts, label_range)
+    )
     names = [name for name in table.column_names if name != label and name not in exclude]
     drafting = _Drafting(encoding, QUANTILES if len(names) <= WIDE else FEW_QUANTILES, texts)
-    labels = np.array(pc.index_in(as_text(table.column(label)), value_set=pa.array(classes, pa.string())))
-    columns, remarks = [], []
+    columns, remarks = [], list(drafted.remarks)
     for name in names:
         values = table.column(name)
         column = drafting.column(name, values, is_category=name in categories)
@@ -103,11 +110,73 @@ def draft_schema(
             remarks.append(f"{name}: has the same value everywhere, so it is left out")
             continue
         columns.append(column)
-        remarks += remarks_on(name, values, texts, labels, len(classes), is_number="levels" not in column)
+        is_number = "levels" not in column
+        remarks += remarks_on(name, values, texts, drafted.groups, drafted.count, is_number=is_number)
     if not columns:
         raise InputError("no column is left to predict from")
-    label_column = {"name": label, "classes": classes}
-    return DraftedSchema({"missing": list(texts), "label_column": label_column, "columns": columns}, remarks)
+    content = {"missing": list(texts), "label_column": drafted.content, "columns": columns}
+    return DraftedSchema(content, remarks)
+
+
+@dataclass(frozen=True)
+class _DraftedLabel:
+    """The label block, and for each row a class number, to find the columns that leak the label."""
+
+    content: dict[str, Any]
+    groups: NDArray[Any]
+    """NaN for a row without one."""
+    count: int
+    remarks: tuple[str, ...] = ()
+
+
+def _classes(table: pa.Table, label: str, missing: Collection[str], others: Collection[str]) -> _DraftedLabel:
+    classes = _in_order({*_distinct(table.column(label), missing), *others})
+    if len(classes) < 2:
+        raise InputError(
+            f"column '{label}' has {len(classes)} distinct values; a label has at least 2."
+            " Name a class that only other institutions have with --class"
+        )
+    if len(classes) > MAX_DRAFT_LEVELS:
+        raise InputError(
+            f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}."
+            " If they are numbers to predict, draft with --task number"
+        )
+    groups = np.array(pc.index_in(as_text(table.column(label)), value_set=pa.array(classes, pa.string())))
+    return _DraftedLabel({"name": label, "classes": classes}, groups, len(classes))
+
+
+def _number(
+    table: pa.Table, label: str, missing: Sequence[str], given: tuple[float, float] | None
+) -> _DraftedLabel:
+    numbers, empty = as_numbers(table.column(label), missing)
+    known = numbers[~empty]
+    if np.isnan(known).any():
+        raise InputError(
+            f"column '{label}' has texts that are no numbers; --missing TEXT names one that means empty"
+        )
+    if len(np.unique(known)) < 2:
+        raise InputError(f"column '{label}' has the same number everywhere: there is nothing to predict")
+    low, high = given or _widened(known)
+    if not low <= known.min() <= known.max() <= high:
+        raise InputError(f"column '{label}' has numbers outside of {low:g} to {high:g}")
+    remarks = [] if given else [_wide_enough(label, low, high)]
+    groups = np.where(np.isnan(numbers), np.nan, numbers > np.median(known))
+    content = {"kind": "number", "name": label, "low": low, "high": high}
+    return _DraftedLabel(content, groups, 2, tuple(remarks))
+
+
+def _wide_enough(label: str, low: float, high: float) -> str:
+    return (
+        f"{label}: {low:g} to {high:g} is this table's range with half of it more on either side, and a table"
+        " with a number outside is refused: ask the other institutions, or give --label-range LOW:HIGH"
+    )
+
+
+def _widened(known: Matrix64) -> tuple[float, float]:
+    low, high = float(known.min()), float(known.max())
+    more = (high - low) / 2
+    wider = (0.0 if low >= 0 and low - more < 0 else low - more, high + more)
+    return min(_rounded(wider[0], more), low), max(_rounded(wider[1], more), high)
 
 
 @dataclass(frozen=True)
@@ -209,7 +278,7 @@ def _rounded(number: float, scale: float) -> float:
     if not (scale > 0 and math.isfinite(scale)):
         return float(number)
     digits = 1 - math.floor(math.log10(scale))
-    return float(round(number, digits)) + 0.0  # never -0.0
+    return round(float(number), digits) + 0.0  # never -0.0
 
 
 def _is_number(text: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,13 @@ from protocol.table_schema import (
     CategoricalColumn,
     Column,
     LevelsColumn,
+    NumberLabel,
     NumericColumn,
     RangeColumn,
     RanksColumn,
     Schema,
 )
-from user_client.errors import MissingColumnError, OutOfRangeError, TableError
+from user_client.errors import LabelOutsideError, MissingColumnError, OutOfRangeError, TableError
 from user_client.tables.fields import (
     Matrix64,
     as_text,
@@ -144,14 +145,44 @@ def _in_range(numbers: Matrix64, column: RangeColumn) -> Matrix64:
     return 2 * (numbers.clip(column.low, column.high) - column.centre) / (column.high - column.low)
 
 
-def encode_labels(table: pa.Table, schema: Schema) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the class numbers, (n,), in the number type of labels on the wire; raises `TableError`."""
+def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
+    """Return the labels as they are on the wire, (n,): class numbers, or numbers from -1 to 1.
+
+    Raises
+    ------
+    TableError
+        If a label is empty, no class of the terms, or outside their range; it names the row.
+    """
     label = schema.label_column
     values = _column(table, label.name)
     with _readable(label.name):
-        numbers, empty = read_levels(values, label.name, label.classes, schema.missing)
+        if isinstance(label, NumberLabel):
+            numbers, empty = read_numbers(values, label.name, schema.missing)
+        else:
+            chosen, empty = read_levels(values, label.name, label.classes, schema.missing)
     refuse_empty(label.name, empty)
-    return numbers.astype(label.wire_dtype)
+    if not isinstance(label, NumberLabel):
+        return chosen.astype(label.wire_dtype)
+    outside = (numbers < label.low) | (numbers > label.high)
+    if outside.any():
+        raise LabelOutsideError(label.name, first_row(outside), label.low, label.high)
+    return (2 * ((numbers - label.low) / (label.high - label.low)) - 1).astype(label.wire_dtype)
+
+
+def decode_numbers(encoded: NDArray[np.floating], label: NumberLabel) -> Matrix64:
+    """Return numbers in the unit of the column; the inverse of what `encode_labels` does to them."""
+    return (np.asarray(encoded, np.float64) + 1) * label.unit + label.low
+
+
+QUARTERS: Final = 4
+
+
+def strata(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the group of each row: its class, or the quarter of the numbers that its label is in."""
+    if labels.dtype.kind != "f":
+        return labels.astype(np.int64)
+    inner = np.quantile(labels, np.arange(1, QUARTERS) / QUARTERS) if len(labels) else []
+    return np.searchsorted(inner, labels, side="left").astype(np.int64)
 
 
 def with_labels(table: pa.Table, schema: Schema) -> pa.Table:

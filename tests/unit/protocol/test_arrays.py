@@ -21,6 +21,9 @@ from protocol.arrays import (
     specify,
 )
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
+from protocol.table_schema import AnyLabel, Label, NumberLabel
+
+THREE = Label(name="y", classes=("a", "b", "c"))
 
 
 def layout_of(array: Any, dtype: Any, chunk_bytes: int = 8, name: str = "rep") -> tuple[Layout, bytes]:
@@ -33,9 +36,9 @@ def chunks(layout: Layout, stream: bytes) -> list[Chunk]:
     return list(StreamReader(layout).feed(stream))
 
 
-def check(layout: Layout, stream: bytes, chunks_done: int = 0, classes: int | None = None) -> None:
+def check(layout: Layout, stream: bytes, chunks_done: int = 0, label: AnyLabel | None = None) -> None:
     for chunk in StreamReader(layout, chunks_done).feed(stream):
-        check_values(layout, chunk, classes)
+        check_values(layout, chunk, label)
 
 
 def test_numbers_travel_little_endian_in_row_order() -> None:
@@ -133,12 +136,31 @@ def test_a_row_is_counted_from_the_start_of_its_own_array() -> None:
 def test_a_label_that_numbers_no_class_is_named_by_its_row_alone(dtype: str, bad: int) -> None:
     layout, stream = layout_of([0, 1, 2, 0, 0, 0, 0, 0, 0, bad], dtype, name="labels")
     with pytest.raises(LabelOutOfRangeError, match=r"^labels: row 9 is not one of 3 classes$"):
-        check(layout, stream, classes=3)
+        check(layout, stream, label=THREE)
 
 
 def test_labels_of_every_class_are_taken() -> None:
-    layout, stream = layout_of([0, 1, 2], "u1")
-    check(layout, stream, classes=3)
+    layout, stream = layout_of([0, 1, 2], "u1", name="labels")
+    check(layout, stream, label=THREE)
+
+
+def test_numbers_from_minus_one_to_one_are_labels() -> None:
+    number = NumberLabel(name="y", low=0, high=1)
+    layout, stream = layout_of([-1.0, 0.5, 1.0], "f4", name="labels")
+    check(layout, stream, label=number)
+    for beyond, error in (
+        (1.0001, LabelOutOfRangeError),
+        (np.nan, NotFiniteError),
+        (-np.inf, NotFiniteError),
+    ):
+        layout, stream = layout_of([-1.0, 0.5, beyond], "f4", name="labels")
+        with pytest.raises(error, match="labels: row 2 "):
+            check(layout, stream, label=number)
+
+
+def test_only_labels_are_held_to_the_label_of_the_terms() -> None:
+    layout, stream = layout_of([[7.0, 9.0]], "f4", name="rep")
+    check(layout, stream, label=NumberLabel(name="y", low=0, high=1))
 
 
 @pytest.mark.parametrize("bad", [-1e-30, np.nan, np.inf, 2.0**121])

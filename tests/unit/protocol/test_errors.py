@@ -19,7 +19,7 @@ EXAMPLES: list[OdcError] = [
     errors.ShapeMismatchError("representation", ("rows", 2), (3, 4)),
     errors.DtypeMismatchError("rep", "f4", "f8"),
     errors.NotFiniteError("rep", 3),
-    errors.LabelOutOfRangeError(3, 2),
+    errors.LabelOutOfRangeError(3, "one of 2 classes"),
     errors.DigestMismatchError("chunk 1 of rep"),
     errors.OffsetMismatchError(10, 20),
     errors.TruncatedError("uplink", 10, 9),

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
-from protocol.table_schema import CategoricalColumn, Label, NumericColumn, Schema
+from protocol.table_schema import CategoricalColumn, Label, NumberLabel, NumericColumn, Schema
 from protocol.terms import (
     ANCHORS,
     LEAST_SQUARES_METHODS,
@@ -16,8 +16,14 @@ from protocol.terms import (
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
+    LogisticTerms,
+    MlpTerms,
+    ModelPrivacyTerms,
+    ModelTerms,
+    RidgeTerms,
     SvmTerms,
     Terms,
+    models_for,
 )
 
 AGE = NumericColumn(name="age", low=0.0, high=120.0)
@@ -220,3 +226,58 @@ def test_anchor_predictions_need_many_rows_and_say_how_many() -> None:
 def test_anchor_predictions_fit_into_memory() -> None:
     with pytest.raises(ValidationError, match="take more than"):
         predicted(rows=2**31 - 1)
+
+
+def of_a_number(**changes: Any) -> Terms:
+    schema = make().table_schema
+    label = NumberLabel(name="days", low=0, high=80)
+    changes = {"terms_schema": 2, "model": RidgeTerms(), **changes}
+    return make(table_schema=Schema(columns=schema.columns, label_column=label), **changes)
+
+
+@pytest.mark.parametrize("kind", ["ridge", "averaged", "mlp", "random-forest", "gradient-boosting"])
+def test_a_number_is_predicted_by_the_models_that_can(kind: str) -> None:
+    (model,) = (terms() for terms in get_args(get_args(ModelTerms)[0]) if terms().kind == kind)
+    terms = of_a_number(model=model)
+    assert terms.task == "number"
+    assert decode(Terms, encode(terms)) == terms
+    assert models_for("number").count(kind) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": LogisticTerms()}, "a logistic model does not predict number: take one of mlp, ridge"),
+        ({"model": SvmTerms()}, "does not predict number"),
+        ({"terms_schema": 1, "model": MlpTerms()}, "needs terms_schema 2"),
+        (
+            {"downlink": "anchor-predictions", "anchor": AnchorTerms(kind="gaussian", rows=8)},
+            "downlink anchor-predictions needs a label of classes",
+        ),
+        (
+            {"model": MlpTerms(), "model_privacy": ModelPrivacyTerms(epsilon=1, delta=1e-5)},
+            "model_privacy needs a label of classes",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_number_is_refused_in_words(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        of_a_number(**changes)
+
+
+def test_a_model_of_numbers_does_not_predict_classes() -> None:
+    with pytest.raises(ValidationError, match="a ridge model does not predict classes"):
+        make(terms_schema=2, model=RidgeTerms())
+
+
+def test_the_kind_of_a_label_is_read_from_its_block() -> None:
+    label = of_a_number().table_schema.label_column
+    assert isinstance(label, NumberLabel)
+    assert (label.wire_dtype, label.outputs, label.unit) == ("f4", 1, 40)
+    with pytest.raises(ValidationError, match="ratio"):
+        Schema.model_validate(
+            {
+                "columns": [NumericColumn(name="x", low=0, high=1)],
+                "label_column": {"kind": "ratio", "name": "y"},
+            }
+        )

@@ -20,6 +20,7 @@ from protocol.consent import plain_words, plain_words_digest
 from protocol.errors import OdcError, ProtocolError
 from protocol.identity import TrustRoot, load_certificate
 from protocol.messages import ArraySpec, UplinkManifest, check_uplink
+from protocol.table_schema import AnyLabel, Label, NumberLabel
 from protocol.terms import Terms
 from protocol.tokens import id_of, token_digest, token_id
 from tests.vectors import generate
@@ -128,20 +129,25 @@ def test_manifests_fit_their_terms_or_are_refused_as_the_vector_says(case: dict[
 def test_streams_are_read_as_the_vector_says(case: dict[str, Any]) -> None:
     layout, data = Layout(array_specs(case), case["chunk_bytes"]), whole(case)
     assert (len(data), hashlib.sha256(data).hexdigest()) == (case["stream_bytes"], case["stream_sha256"])
-    verdict, good = read(layout, data, case["classes"])
+    label: AnyLabel = NumberLabel(name="y", low=0, high=1)  # as the terms would say, if labels are floats
+    if case["classes"]:
+        label = Label(name="y", classes=tuple(map(str, range(case["classes"]))))
+    elif all(spec.dtype != "f4" for spec in layout.specs if spec.name == "labels"):
+        label = Label(name="y", classes=tuple(map(str, range(2**16))))
+    verdict, good = read(layout, data, label)
     assert (verdict, good) == (case["verdict"], case["good_chunks"])
     if verdict == "valid":
         assert len(data) == layout.stream_bytes
 
 
-def read(layout: Layout, data: bytes, classes: int | None) -> tuple[str, int]:
+def read(layout: Layout, data: bytes, label: AnyLabel) -> tuple[str, int]:
     """What a receiver does with a whole stream: the verdict and how many chunks were good."""
     digests = [ArrayDigest() for _ in layout.specs]
     good = 0
     try:
         for chunk in StreamReader(layout).feed(data):
             good += 1
-            check_values(layout, chunk, classes)
+            check_values(layout, chunk, label)
             digests[chunk.slot.array].update(chunk.digest)
     except ProtocolError as error:
         return error.code, good

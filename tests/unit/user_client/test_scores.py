@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
-from user_client.scores import NORMAL_95, compare, roc_auc
+from user_client.scores import MOST_PAIRED, NORMAL_95, compare, concordance, roc_auc
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -125,3 +125,51 @@ def test_an_interval_ends_where_no_gain_can_be() -> None:
     right, wrong = np.eye(2)[labels], np.eye(2)[1 - labels]
     found = compare(labels, right, wrong)
     assert (found.together, found.alone, found.gain_high) == (1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("digits", [1, 8])
+def test_concordance_of_two_numbers_is_the_roc_auc(digits: int) -> None:
+    rng = np.random.default_rng(0)
+    scores, positive = rng.standard_normal(200).round(digits), rng.random(200) < 0.3
+    assert concordance(scores, positive.astype(float)) == pytest.approx(roc_auc_score(positive, scores))
+    assert concordance(scores, np.zeros(200)) is None
+
+
+def test_concordance_of_many_rows_is_that_of_some() -> None:
+    rng = np.random.default_rng(0)
+    numbers = rng.standard_normal(3 * MOST_PAIRED)
+    found = concordance(numbers + rng.standard_normal(len(numbers)), numbers)
+    assert found == pytest.approx(0.75, abs=0.02)  # 1/2 + asin(r) / pi with r^2 = 1/2
+
+
+def test_r_squared_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.standard_normal(80).astype(np.float32)
+    together, alone = (labels[:, None] + noise * rng.standard_normal((80, 1)) for noise in (0.3, 3.0))
+    found = compare(labels, together, alone)
+    assert found.metric == "r2"
+    assert [found.together, found.alone] == pytest.approx(
+        [r2_score(labels, together), r2_score(labels, alone)]
+    )
+    assert found.alone is not None
+    assert found.alone < -1  # below the mean of the labels, and said so
+    assert found.gain_low is not None
+    assert found.gain_low > 1
+
+
+def test_the_interval_of_r_squared_covers_the_gain() -> None:
+    rng, covered = np.random.default_rng(3), 0
+    for _ in range(300):
+        told, shared = rng.standard_normal(150), rng.standard_normal(150)
+        labels = told + 0.5 * shared
+        first, second = told + 0.1 * rng.standard_normal(150), told + 0.5 * rng.standard_normal(150)
+        found = compare(labels, first[:, None], second[:, None])
+        assert found.gain_low is not None
+        assert found.gain_high is not None
+        covered += found.gain_low <= (0.25 - 0.01) / 1.25 <= found.gain_high
+    assert covered >= 0.9 * 300
+
+
+def test_one_number_everywhere_explains_nothing() -> None:
+    found = compare(np.full(5, 0.5, np.float32), np.zeros((5, 1)), np.ones((5, 1)))
+    assert (found.together, found.alone, found.gain_low, found.gain_high) == (0, 0, 0, 0)

@@ -348,7 +348,7 @@ def test_the_compute_process_is_told_the_terms(world: World) -> None:
     )
     spec = rounds.spec_of(world.analyst, world.id)
     assert spec.alignment == AlignmentTerms(method="odc", target="haar", seed=5)
-    assert (spec.anchor_is_isotropic, spec.classes) == (False, 2)
+    assert (spec.anchor_is_isotropic, spec.label.outputs) == (False, 2)
     assert spec.model == MlpTerms(hidden_units=7, learning_rate=0.01, epochs=3, seed=2)
 
 

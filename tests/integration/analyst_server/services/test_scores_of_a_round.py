@@ -51,7 +51,7 @@ def test_a_headline_with_both_estimates_and_every_party(world: World) -> None:
     for way in ("within", "across"):
         assert set(found[way]["by_party"]) == {LEAD, HOSPITAL}
         assert 0.9 < found[way]["roc_auc"]["mean"] <= found[way]["roc_auc"]["high"]
-    assert found["headline"] == {name: found["within"][name] for name in ("roc_auc", "accuracy")}
+    assert found["headline"] == {name: found["within"][name] for name in ("roc_auc", "accuracy", "brier")}
     assert for_analyst["results"]["hold_out_scores"] == {
         name: interval["mean"] for name, interval in found["headline"].items()
     }
@@ -105,14 +105,14 @@ def test_nothing_of_a_single_row_is_kept(world: World) -> None:
         return sum(map(numbers, value)) if isinstance(value, list) else isinstance(value, int | float)
 
     for_analyst, _ = shown(released(world))
-    assert numbers(for_analyst["results"]["judgement"]) == 2 * (6 + 2 * 3) + 6  # no number of rows in it
+    assert numbers(for_analyst["results"]["judgement"]) == 2 * (9 + 2 * 4) + 9  # no number of rows in it
 
 
 def test_a_round_is_released_though_judging_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_given: Any) -> Any:
         raise RuntimeError
 
-    monkeypatch.setattr(judging, "fit", broken)
+    monkeypatch.setattr(judging, "fit_task", broken)
     for_analyst, _ = shown(released(world))
     assert for_analyst["state"] == "released"
     assert "judging failed (RuntimeError)" in report_text(for_analyst)

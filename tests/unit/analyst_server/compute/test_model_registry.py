@@ -9,13 +9,16 @@ import numpy as np
 import onnx
 import pytest
 
-from analyst_server.compute.model_registry import model_of, private_model_of
-from analyst_server.training.models import fit
+from analyst_server.compute.model_registry import model_of, private_model_of, task_of
+from analyst_server.training.models import fit, fit_task
 from analyst_server.training.onnx_file import export
+from analyst_server.training.tasks import Classes, Numbers
+from protocol.table_schema import Label, NumberLabel, Task
 from protocol.terms import PRIVATE_MODELS, MlpTerms, ModelPrivacyTerms
-from tests.harness.problems import MODELS, TERMS, blobs
+from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, TERMS, blobs, numbers
 
 KINDS = pytest.mark.parametrize("kind", list(TERMS))
+TASKS = {"classes": Classes(2), "number": Numbers()}
 
 
 def another(value: Any) -> Any:
@@ -56,18 +59,19 @@ def test_every_option_of_the_terms_reaches_the_model(kind: str, option: str) -> 
 
 @KINDS
 def test_the_terms_say_whether_a_model_carries_rows(kind: str) -> None:
-    assert TERMS[kind].carries_rows == bool(MODELS[kind].carried_rows)
+    assert TERMS[kind].carries_rows == bool(model_of(TERMS[kind]()).carried_rows)
 
 
-@KINDS
-def test_a_model_carries_rows_if_it_says_so_and_only_then(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "task"), [(kind, task) for kind in TERMS for task in TERMS[kind].tasks])
+def test_a_model_carries_rows_if_it_says_so_and_only_then(kind: str, task: Task) -> None:
     """Whoever gets the file looks for its training rows, on the model's own scale and as they were."""
-    rows, labels = blobs(2)
-    fitted = fit(MODELS[kind], rows, labels, 2)
+    rows, labels = blobs(2) if task == "classes" else numbers()
+    model = MODELS[kind] if task == "classes" else MODELS_OF_NUMBERS[kind]
+    fitted = fit_task(model, rows, labels, TASKS[task])
     scaled = np.asarray(fitted.pipeline["scale"].transform(rows))
     found = np.concatenate(list(numbers_in(export(fitted, rows.shape[1]))))
     carried = sum(holds(found, row) for row in np.concatenate([scaled, rows]))
-    assert (carried > 5) if MODELS[kind].carried_rows else (carried == 0)
+    assert (carried > 5) if model.carried_rows else (carried == 0)
 
 
 def numbers_in(onnx_file: bytes) -> Any:
@@ -85,7 +89,7 @@ def holds(found: np.ndarray[Any, Any], row: np.ndarray[Any, Any]) -> bool:
     return bool((np.abs(windows - row).max(axis=1) < 1e-5 * math.sqrt(len(row))).any())
 
 
-@KINDS
+@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_model_is_fitted_on_as_few_rows_of_a_class_as_it_says(kind: str, classes: int) -> None:
     rows, labels = blobs(classes)
@@ -94,6 +98,23 @@ def test_a_model_is_fitted_on_as_few_rows_of_a_class_as_it_says(kind: str, class
     assert fit(MODELS[kind], rows[few], labels[few], classes).parameters > 2 * rows.shape[1]
     with pytest.raises(ValueError, match="rows of every class"):
         fit(MODELS[kind], rows[few[:-1]], labels[few[:-1]], classes)
+
+
+@KINDS
+def test_a_model_refuses_the_labels_that_its_terms_do_not_allow(kind: str) -> None:
+    model = model_of(TERMS[kind]())
+    for task, found in TASKS.items():
+        if task not in TERMS[kind].tasks:
+            rows, labels = blobs(2) if task == "classes" else numbers()
+            with pytest.raises(TypeError, match="predicts no"):
+                fit_task(model, rows, labels, found)
+
+
+def test_a_label_of_the_terms_is_a_task_with_the_same_output() -> None:
+    for label in (Label(name="y", classes=("a", "b", "c")), NumberLabel(name="y", low=10, high=30)):
+        task = task_of(label)
+        assert (task.output, task.width) == (label.model_output, label.outputs)
+    assert task_of(NumberLabel(name="y", low=10, high=30)) == Numbers(unit=10)
 
 
 @KINDS

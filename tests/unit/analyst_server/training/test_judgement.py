@@ -7,17 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 from analyst_server.training.judgement import (
     LEAST_DISAGREEMENT,
     LEAST_ROWS_OF_A_CLASS,
     Estimate,
+    Figure,
     Interval,
     PartyScore,
     conclude,
     mean_over_parties,
     mean_over_rows,
+    score_numbers,
     score_party,
 )
 
@@ -35,13 +43,19 @@ def scored(rng: np.random.Generator, rows: int, shift: float = 1.0) -> PartyScor
     return found
 
 
+def of_two_classes(each: int, roc_auc: float, accuracy: float, variance: float = 0.0) -> PartyScore:
+    """Return the score of a party with ``each`` rows of either class."""
+    figures = {"roc_auc": Figure(roc_auc, variance), "accuracy": Figure(accuracy, variance)}
+    return PartyScore(2 * each, figures, (each, each))
+
+
 def estimate(
     mean: float, half_width: float = 0.01, parties: tuple[str, ...] = ("a", "b"), each: int = 200
 ) -> Estimate:
     """Return an estimate whose parties have ``each`` rows of every class."""
     figure = Interval(mean, mean - half_width, mean + half_width)
-    scores = {name: PartyScore(2 * each, (each, each), mean, mean, 0, 0) for name in parties}
-    return Estimate(figure, figure, scores)
+    scores = {name: of_two_classes(each, mean, mean) for name in parties}
+    return Estimate({"roc_auc": figure, "accuracy": figure}, scores)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
@@ -53,8 +67,8 @@ def test_the_scores_of_a_party_are_those_of_scikit_learn(classes: int) -> None:
     score = score_party(labels, found)
     assert score is not None
     given = found[:, 1] if classes == 2 else found
-    assert score.roc_auc == pytest.approx(roc_auc_score(labels, given, multi_class="ovr"))
-    assert score.accuracy == accuracy_score(labels, found.argmax(axis=1))
+    assert score.figures["roc_auc"].value == pytest.approx(roc_auc_score(labels, given, multi_class="ovr"))
+    assert score.figures["accuracy"].value == accuracy_score(labels, found.argmax(axis=1))
     assert score.rows == sum(score.class_rows) == 60
 
 
@@ -64,8 +78,10 @@ def test_the_variance_of_the_roc_auc_is_that_of_a_known_case() -> None:
     score = score_party(np.array([0] * 5 + [1] * 5), np.stack([1 - found, found], axis=1))
     assert score is not None
     placed = [1, 1, 0.8, 0.8, 0.6], [1, 1, 1, 0.8, 0.4]
-    assert score.roc_auc == pytest.approx(0.84)
-    assert score.roc_auc_variance == pytest.approx(sum(np.var(side, ddof=1) / 5 for side in placed))
+    assert score.figures["roc_auc"].value == pytest.approx(0.84)
+    assert score.figures["roc_auc"].variance == pytest.approx(
+        sum(np.var(side, ddof=1) / 5 for side in placed)
+    )
 
 
 @pytest.mark.parametrize("rare", range(8))
@@ -84,7 +100,7 @@ def test_the_interval_over_rows_covers_the_truth_in_19_of_20_rounds(rows: tuple[
             | {f"other {size}": scored(rng, size) for size in rows[1:]}
         )
         assert found is not None
-        covered += found.roc_auc.low <= truth <= found.roc_auc.high
+        covered += found.figures["roc_auc"].low <= truth <= found.figures["roc_auc"].high
     assert 0.91 <= covered / 200 <= 0.985
 
 
@@ -93,20 +109,20 @@ def test_the_interval_over_parties_covers_the_truth_in_19_of_20_rounds() -> None
     for _ in range(200):
         found = mean_over_parties({str(party): scored(rng, 80) for party in range(5)})
         assert found is not None
-        covered += found.roc_auc.low <= 0.7602 <= found.roc_auc.high
+        covered += found.figures["roc_auc"].low <= 0.7602 <= found.figures["roc_auc"].high
     assert 0.92 <= covered / 200 <= 0.98
 
 
 def test_the_mean_over_rows_counts_rows_and_the_mean_over_parties_counts_parties() -> None:
     parties = {
-        "large": PartyScore(300, (150, 150), 0.9, 0.8, 1e-4, 1e-4),
-        "small": PartyScore(100, (50, 50), 0.5, 0.6, 1e-4, 1e-4),
+        "large": of_two_classes(150, 0.9, 0.8, 1e-4),
+        "small": of_two_classes(50, 0.5, 0.6, 1e-4),
     }
     by_rows, by_party = mean_over_rows(parties), mean_over_parties(parties)
     assert by_rows is not None
     assert by_party is not None
-    assert (by_rows.roc_auc.mean, by_rows.accuracy.mean) == pytest.approx((0.8, 0.75))
-    assert (by_party.roc_auc.mean, by_party.accuracy.mean) == pytest.approx((0.7, 0.7))
+    assert (by_rows.figures["roc_auc"].mean, by_rows.figures["accuracy"].mean) == pytest.approx((0.8, 0.75))
+    assert (by_party.figures["roc_auc"].mean, by_party.figures["accuracy"].mean) == pytest.approx((0.7, 0.7))
     assert by_rows.rows == 400
 
 
@@ -114,14 +130,14 @@ def test_the_mean_over_rows_counts_rows_and_the_mean_over_parties_counts_parties
 def test_rows_that_are_all_right_do_not_make_a_score_certain(rows: int, low: float) -> None:
     found = mean_over_rows({"a": scored(np.random.default_rng(0), rows, shift=50)})
     assert found is not None
-    assert found.roc_auc.mean == found.roc_auc.high == 1
-    assert found.roc_auc.low == pytest.approx(low, abs=0.005)
+    assert found.figures["roc_auc"].mean == found.figures["roc_auc"].high == 1
+    assert found.figures["roc_auc"].low == pytest.approx(low, abs=0.005)
 
 
 def test_no_party_and_a_single_one_have_no_mean_over_parties() -> None:
     assert mean_over_rows({}) is None
     assert mean_over_parties({}) is None
-    assert mean_over_parties({"a": PartyScore(10, (5, 5), 0.5, 0.5, 0, 0)}) is None
+    assert mean_over_parties({"a": of_two_classes(5, 0.5, 0.5)}) is None
 
 
 # the headline
@@ -133,7 +149,7 @@ def test_the_headline_is_the_score_within_the_parties() -> None:
     found = conclude(estimate(0.8), estimate(0.78), rows=ROWS, one_class=1)
     assert found.why_none is None
     assert found.headline is not None
-    assert found.headline.roc_auc == estimate(0.8).roc_auc
+    assert found.headline == estimate(0.8).figures
 
 
 @pytest.mark.parametrize(
@@ -187,3 +203,33 @@ def test_a_judgement_is_kept_as_plain_values_without_its_variances() -> None:
     assert found["within"]["by_party"]["a"] == {"rows": 400, "roc_auc": 0.8, "accuracy": 0.8}
     assert found["headline"]["roc_auc"] == {"mean": 0.8, "low": 0.79, "high": 0.81}
     assert found["across"] is None
+
+
+def test_the_scores_of_numbers_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.uniform(-1, 1, 60)
+    found = labels + 0.3 * rng.standard_normal(60)
+    score = score_numbers(labels, found, 25.0)
+    assert score is not None
+    assert score.figures["r2"].value == pytest.approx(r2_score(labels, found))
+    assert score.figures["rmse"].value == pytest.approx(root_mean_squared_error(25 * labels, 25 * found))
+    assert score.figures["mae"].value == pytest.approx(mean_absolute_error(25 * labels, 25 * found))
+    assert score_numbers(labels[:9], found[:9], 25.0) is None
+    assert score_numbers(np.full(60, 0.5), found, 25.0) is None
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.9])
+def test_the_intervals_of_numbers_cover(share: float) -> None:
+    """Predictions that explain a share of the variance; 95 % of the intervals should hold the truth."""
+    rng, covered = np.random.default_rng(7), dict.fromkeys(("r2", "rmse", "mae"), 0)
+    error = np.sqrt(1 - share)
+    truth = {"r2": share, "rmse": error, "mae": error * np.sqrt(2 / np.pi)}
+    for _ in range(300):
+        told = np.sqrt(share) * rng.standard_normal(240)
+        labels = told + error * rng.standard_normal(240)
+        parts = {str(i): score_numbers(labels[i::2], told[i::2], 1.0) for i in range(2)}
+        found = mean_over_rows({name: part for name, part in parts.items() if part is not None})
+        assert found is not None
+        for name, figure in found.figures.items():
+            covered[name] += figure.low <= truth[name] <= figure.high
+    assert min(covered.values()) >= 0.9 * 300, covered

@@ -13,15 +13,17 @@ from analyst_server.training.judgement import Judgement
 from analyst_server.training.judging import FOLDS, MOST_GROUPS, judge
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.metrics import score
-from analyst_server.training.models import Model, fit
-from tests.harness.problems import MODELS, blobs
+from analyst_server.training.models import Model, fit, fit_task
+from analyst_server.training.ridge import Ridge
+from analyst_server.training.tasks import Classes, Numbers, Task
+from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, blobs, numbers
 
 QUICK = [kind for kind in MODELS if kind not in ("mlp", "averaged")]  # networks take longer
 
 
 def judged(model: Model, rows: Any, labels: Any, senders: Any, classes: int = 2) -> Judgement:
     names = [f"party-{number}" for number in range(int(senders.max()) + 1)]
-    return judge(model, rows, labels, classes, senders, names)
+    return judge(model, rows, labels, Classes(classes), senders, names)
 
 
 def who_sent_it(share: float, rows: int = 800, parties: int = 4) -> tuple[Any, Any, Any]:
@@ -37,11 +39,11 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the fits by their rows."""
     counted: list[int] = []
 
-    def counting(model: Model, rows: Any, labels: Any, classes: int) -> Any:
+    def counting(model: Model, rows: Any, labels: Any, task: Task) -> Any:
         counted.append(len(rows))
-        return fit(model, rows, labels, classes)
+        return fit_task(model, rows, labels, task)
 
-    monkeypatch.setattr(judging, "fit", counting)
+    monkeypatch.setattr(judging, "fit_task", counting)
     return counted
 
 
@@ -53,8 +55,8 @@ def test_a_model_that_knows_who_sent_a_row_does_not_look_good() -> None:
     assert found.within is not None
     assert found.across is not None
     for estimate in (found.within, found.across):
-        assert estimate.roc_auc.low < 0.5 < estimate.roc_auc.high
-    assert found.headline is None or found.headline.roc_auc.mean < 0.6
+        assert estimate.figures["roc_auc"].low < 0.5 < estimate.figures["roc_auc"].high
+    assert found.headline is None or found.headline["roc_auc"].mean < 0.6
 
 
 def test_one_class_per_party_has_no_score_at_all(fits: list[int]) -> None:
@@ -71,8 +73,8 @@ def test_every_kind_of_model_is_scored_in_both_ways(kind: str, classes: int) -> 
     found = judged(MODELS[kind], rows, labels, np.arange(300) // 100, classes)
     for estimate in (found.within, found.across):
         assert estimate is not None
-        assert estimate.roc_auc.mean > 0.85
-        assert estimate.accuracy.mean > 0.75
+        assert estimate.figures["roc_auc"].mean > 0.85
+        assert estimate.figures["accuracy"].mean > 0.75
         assert list(estimate.by_party) == ["party-0", "party-1", "party-2"]
         assert estimate.rows == 300
     assert found.headline is not None or "too few rows" in str(found.why_none)
@@ -86,8 +88,8 @@ def test_noise_scores_like_chance(seed: int) -> None:
     found = judged(Logistic(inverse_penalty=100), rows, labels, np.arange(600) % 3)
     assert found.within is not None
     assert found.across is not None
-    assert abs(found.within.roc_auc.mean - 0.5) < 0.1  # four standard errors
-    assert abs(found.across.roc_auc.mean - 0.5) < 0.1
+    assert abs(found.within.figures["roc_auc"].mean - 0.5) < 0.1  # four standard errors
+    assert abs(found.across.figures["roc_auc"].mean - 0.5) < 0.1
 
 
 def test_rows_that_a_party_sends_several_times_give_no_headline() -> None:
@@ -134,7 +136,7 @@ def test_a_large_round_costs_six_fits(fits: list[int], monkeypatch: pytest.Monke
 def test_parties_are_called_by_their_names_and_one_without_rows_is_not_judged() -> None:
     rows, labels = blobs(2, rows=200)
     senders = np.repeat([0, 2], 100)
-    found = judge(Logistic(), rows, labels, 2, senders, ["alpha", "consumer", "gamma"])
+    found = judge(Logistic(), rows, labels, Classes(2), senders, ["alpha", "consumer", "gamma"])
     assert found.within is not None
     assert list(found.within.by_party) == ["alpha", "gamma"]
 
@@ -175,9 +177,49 @@ def test_a_round_goes_on_when_judging_fails(
     def broken(*_given: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(judging, "fit", broken)
+    monkeypatch.setattr(judging, "fit_task", broken)
     rows, labels = blobs(2)
     with caplog.at_level(logging.ERROR):
         found = judged(Logistic(), rows, labels, np.arange(150) % 3)
     assert found == Judgement(why_none="judging failed (MemoryError); the analyst's log has the story")
     assert "the model could not be judged" in caplog.text
+
+
+def judged_numbers(rows: Any, labels: Any, senders: Any, model: Model | None = None) -> Judgement:
+    names = [f"party-{number}" for number in range(int(senders.max()) + 1)]
+    return judge(model or Ridge(), rows, labels, Numbers(unit=50.0), senders, names)
+
+
+@pytest.mark.parametrize("kind", MODELS_OF_NUMBERS)
+def test_every_kind_is_scored_on_numbers_in_both_ways(kind: str) -> None:
+    rows, labels = numbers(rows=400)
+    found = judged_numbers(rows, labels, np.arange(400) % 4, MODELS_OF_NUMBERS[kind])
+    for estimate in (found.within, found.across):
+        assert estimate is not None
+        assert list(estimate.figures) == ["r2", "rmse", "mae"]
+        assert 0.5 < estimate.decisive.mean < 1
+        unexplained = 50.0 * labels.std() * np.sqrt(1 - estimate.decisive.mean)
+        assert estimate.figures["rmse"].mean == pytest.approx(unexplained, rel=0.1)  # in the column's unit
+    assert found.headline is not None
+
+
+def test_numbers_that_tell_only_who_sent_them_explain_nothing() -> None:
+    """Their mean differs from party to party, and the rows say which party it is."""
+    rng = np.random.default_rng(0)
+    senders = np.arange(800) % 4
+    labels = 0.2 * senders - 0.3 + 0.1 * rng.standard_normal(800)
+    rows = 3 * np.eye(4)[senders] + 0.1 * rng.standard_normal((800, 4))
+    fitted = fit_task(Ridge(), rows[:600], labels[:600], Numbers()).predictions(rows[600:])[:, 0]
+    assert np.corrcoef(fitted, labels[600:])[0, 1] > 0.85
+    found = judged_numbers(rows, labels, senders)
+    assert found.within is not None
+    assert found.within.decisive.mean < 0.05
+
+
+def test_few_rows_with_numbers_have_no_headline() -> None:
+    rows, labels = numbers(rows=80)
+    assert "R squared inside the parties may lie" in str(
+        judged_numbers(rows, labels, np.arange(80) % 2).why_none
+    )
+    scattered = judged_numbers(rows[:40], labels[:40], np.arange(40) % 8)
+    assert "have 10 held-out rows with different labels" in str(scattered.why_none)

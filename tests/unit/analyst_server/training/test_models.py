@@ -8,9 +8,11 @@ import pytest
 
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
-from analyst_server.training.models import Model, fit
+from analyst_server.training.models import Model, fit, fit_task
 from analyst_server.training.onnx_file import export
-from tests.harness.problems import MODELS, blobs, haar
+from analyst_server.training.ridge import Ridge
+from analyst_server.training.tasks import Numbers
+from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, blobs, haar, numbers
 
 KINDS = pytest.mark.parametrize("kind", list(MODELS))
 CLASSES = pytest.mark.parametrize("classes", [2, 3])
@@ -158,3 +160,38 @@ def test_random_features_are_drawn_without_looking_at_the_rows() -> None:
         for seed in (0, 1)
     ]
     np.testing.assert_array_equal(drawn[0].random_weights_, drawn[1].random_weights_)
+
+
+OF_NUMBERS = pytest.mark.parametrize("kind", MODELS_OF_NUMBERS)
+
+
+@OF_NUMBERS
+def test_a_number_that_can_be_learned_is_learned_whatever_its_range(kind: str) -> None:
+    """A model of numbers in a corner of the terms' range is the same model: its labels are scaled."""
+    rows, labels = numbers(rows=400)
+    plain = fit_task(MODELS_OF_NUMBERS[kind], rows, labels, Numbers())
+    narrow = fit_task(MODELS_OF_NUMBERS[kind], rows, labels / 64 - 0.5, Numbers())
+    assert np.corrcoef(plain.predictions(rows)[:, 0], labels)[0, 1] > 0.85
+    expected = plain.predictions(rows) / 64 - 0.5
+    np.testing.assert_allclose(narrow.predictions(rows), expected, rtol=0, atol=2e-4)
+    assert plain.parameters > 2 * rows.shape[1]
+
+
+@OF_NUMBERS
+def test_the_same_seed_gives_the_same_numbers(kind: str) -> None:
+    one, other = (fit_task(MODELS_OF_NUMBERS[kind], *numbers(), Numbers()) for _ in range(2))
+    np.testing.assert_array_equal(one.predictions(numbers()[0]), other.predictions(numbers()[0]))
+
+
+def test_one_number_everywhere_is_refused() -> None:
+    with pytest.raises(ValueError, match="different labels"):
+        fit_task(MODELS_OF_NUMBERS["ridge"], numbers()[0], np.full(150, 0.25), Numbers())
+
+
+def test_ridge_minimises_half_the_squared_errors_and_its_penalty() -> None:
+    rows, labels = numbers()
+    fitted = fit_task(Ridge(inverse_penalty=0.02), rows, labels, Numbers())
+    scaled = fitted.pipeline["scale"].transform(rows).astype(np.float64)
+    aims = (labels - labels.mean()) / labels.std()
+    expected = np.linalg.solve(scaled.T @ scaled + np.eye(5) / 0.02, scaled.T @ aims)
+    np.testing.assert_allclose(fitted.pipeline["classify"].coef_, expected, atol=1e-4)

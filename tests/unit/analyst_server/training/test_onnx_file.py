@@ -7,9 +7,10 @@ import onnxruntime
 import pytest
 
 from analyst_server.training import onnx_file
-from analyst_server.training.models import fit
+from analyst_server.training.models import fit, fit_task
 from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
-from tests.harness.problems import MODELS, blobs, haar
+from analyst_server.training.tasks import Numbers
+from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, blobs, haar, numbers
 
 KINDS = pytest.mark.parametrize("kind", list(MODELS))
 CLASSES = pytest.mark.parametrize("classes", [2, 3])
@@ -79,3 +80,29 @@ def test_the_file_has_the_input_and_outputs_the_protocol_names(kind: str, classe
     (found,) = session.run(["probabilities"], {"rep": rows})
     assert found.shape == (len(rows), classes)
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+
+
+OF_NUMBERS = pytest.mark.parametrize("kind", MODELS_OF_NUMBERS)
+
+
+@OF_NUMBERS
+@pytest.mark.parametrize("seed", range(3))
+def test_the_file_says_the_same_number_as_the_model(kind: str, seed: int) -> None:
+    rows, labels = numbers(seed=seed)
+    model = fit_task(MODELS_OF_NUMBERS[kind], rows, labels, Numbers())
+    file = export(model, rows.shape[1])
+    assert parity_gap(model, file, rows) < 1e-5
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    assert [entry.name for entry in session.get_outputs()] == ["value"]
+    (found,) = session.run(["value"], {"rep": rows})
+    assert found.shape == (len(rows), 1)
+    assert np.corrcoef(found[:, 0], labels)[0, 1] > 0.8  # in the unit of the labels, not of the fit
+    assert abs(found.mean() - labels.mean()) < 0.05
+
+
+@OF_NUMBERS
+def test_another_file_of_numbers_is_seen(kind: str) -> None:
+    rows, labels = numbers()
+    model = fit_task(MODELS_OF_NUMBERS[kind], rows, labels, Numbers())
+    other = fit_task(MODELS_OF_NUMBERS[kind], rows, labels + 0.01, Numbers())
+    assert parity_gap(model, export(other, rows.shape[1]), rows) > 10 * PARITY_TOLERANCE

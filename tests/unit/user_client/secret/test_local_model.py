@@ -8,15 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from analyst_server.training.averaged import Averaged
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
-from analyst_server.training.models import Classifier, Labels, Model, fit
+from analyst_server.training.models import Classifier, Labels, Model, fit, fit_task
+from analyst_server.training.ridge import Ridge
+from analyst_server.training.tasks import Numbers
+from tests.harness.problems import numbers
 from user_client.secret import local_model
-from user_client.secret.local_model import LogisticOptions, NetworkOptions, Options, fit_local_model
+from user_client.secret.local_model import (
+    LogisticOptions,
+    NetworkOptions,
+    Options,
+    RidgeOptions,
+    fit_local_model,
+)
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 SEEDS = 4
@@ -73,7 +82,7 @@ def test_the_probabilities_of_a_logistic_regression_are_those_of_the_analyst(tab
     expected = fit(Exact(inverse_penalty=0.1), rows, labels, classes).pipeline.predict_proba(tested)
     model = fit_local_model([LOGISTIC], rows, labels, classes, np.random.default_rng(0))
     assert model is not None
-    np.testing.assert_allclose(model.probabilities(tested), expected, atol=1e-3)
+    np.testing.assert_allclose(model.predictions(tested), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -97,7 +106,7 @@ def test_the_score_is_within_half_a_point_of_the_analysts_model(
         ours = fit_local_model(options, rows, labels, classes, np.random.default_rng(seed))
         assert ours is not None
         gaps.append(
-            auc(answers, ours.probabilities(tested)) - auc(answers, theirs.pipeline.predict_proba(tested))
+            auc(answers, ours.predictions(tested)) - auc(answers, theirs.pipeline.predict_proba(tested))
         )
     assert abs(np.mean(gaps)) < 0.005
 
@@ -107,7 +116,7 @@ def test_a_network_stops_where_the_loss_does_not_fall_any_more() -> None:
     endless = NetworkOptions(hidden_units=2, learning_rate=1e-6, epochs=10**9, weight_penalty=0.0)
     model = fit_local_model([endless], rows, labels, 2, np.random.default_rng(0))
     assert model is not None
-    np.testing.assert_allclose(model.probabilities(rows).sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(model.predictions(rows).sum(axis=1), 1, atol=1e-6)
 
 
 def test_a_class_that_it_has_not_seen_has_probability_zero() -> None:
@@ -115,7 +124,7 @@ def test_a_class_that_it_has_not_seen_has_probability_zero() -> None:
     labels = np.where(labels == 1, 2, labels)
     model = fit_local_model([LOGISTIC, SHORT], rows, labels, 4, np.random.default_rng(0))
     assert model is not None
-    found = model.probabilities(rows)
+    found = model.predictions(rows)
     np.testing.assert_array_equal(found[:, [1, 3]], 0)
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
 
@@ -139,7 +148,7 @@ def test_the_same_seed_gives_the_same_model_and_rows_are_left_as_they_are() -> N
     before = rows.copy()
     found = [fit_local_model([SHORT], rows, labels, 3, np.random.default_rng(3)) for _ in range(2)]
     np.testing.assert_array_equal(rows, before)
-    first, second = (model.probabilities(tested) for model in found if model is not None)
+    first, second = (model.predictions(tested) for model in found if model is not None)
     np.testing.assert_array_equal(first, second)
 
 
@@ -147,3 +156,33 @@ def test_the_repr_of_a_model_shows_no_numbers() -> None:
     rows, _, labels, _ = split("wine", 0)
     model = fit_local_model([LOGISTIC], rows, labels, 3, np.random.default_rng(0))
     assert repr(model) == "<LocalModel of 1 networks>"
+
+
+@pytest.mark.parametrize("inverse_penalty", [0.1, 1.0])
+def test_the_numbers_of_a_ridge_regression_are_those_of_the_analyst(inverse_penalty: float) -> None:
+    rows, labels = numbers(rows=200)
+    expected = fit_task(Ridge(inverse_penalty=inverse_penalty), rows.astype(np.float64), labels, Numbers())
+    model = fit_local_model(
+        [RidgeOptions(inverse_penalty)], rows.astype(np.float64), labels, 0, np.random.default_rng(0)
+    )
+    assert model is not None
+    np.testing.assert_allclose(model.predictions(rows), expected.predictions(rows), atol=1e-6)
+
+
+def test_the_default_of_numbers_scores_as_the_analysts_does() -> None:
+    rows, labels = numbers(rows=400)
+    train, test = slice(0, 250), slice(250, None)
+    options: list[Options] = [RidgeOptions(0.1), NetworkOptions(256, 0.002, 20, 1.0)]
+    theirs = fit_task(Averaged(), rows[train], labels[train], Numbers()).predictions(rows[test])
+    ours = fit_local_model(
+        options, rows[train].astype(np.float64), labels[train], 0, np.random.default_rng(0)
+    )
+    assert ours is not None
+    scores = [r2_score(labels[test], each) for each in (ours.predictions(rows[test]), theirs)]
+    assert min(scores) > 0.6
+    assert abs(scores[0] - scores[1]) < 0.02
+
+
+def test_one_number_everywhere_has_no_model() -> None:
+    rows, _ = numbers()
+    assert fit_local_model([RidgeOptions(1.0)], rows, np.full(150, 0.25), 0, np.random.default_rng(0)) is None

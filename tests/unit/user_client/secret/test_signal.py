@@ -163,3 +163,23 @@ def test_there_are_no_more_directions_than_asked_for_or_than_classes_less_one() 
 
 def test_the_rows_of_a_score_are_not_shown() -> None:
     assert repr(score_of(*rows_with_label_along(0, count=50))) == "<OwnScore of 50 rows>"
+
+
+@pytest.mark.parametrize("axis", [0, 5, 11])
+def test_a_number_has_a_signal_as_classes_have(axis: int) -> None:
+    rows, _ = rows_with_label_along(axis)
+    numbers = rows[:, axis] + 0.1 * rows[:, axis].std() * np.random.default_rng(1).standard_normal(len(rows))
+    score = score_of(rows, numbers.astype(np.float32))
+    assert score.dimensions(principal_axes(rows)[1], 0.9) == axis + 1
+    assert score.directions(3).shape == (12, 1)
+    kept, lost = score.along(np.eye(12)[:, : axis + 1]), score.along(np.delete(np.eye(12), axis, axis=1))
+    assert kept.measure == "concordance"
+    assert kept.kept > 0.95 > 0.05 > lost.kept
+    assert kept.projected_auc > 0.95 > 0.65 > lost.projected_auc
+
+
+def test_numbers_that_the_rows_say_nothing_about_cannot_tell() -> None:
+    rng = np.random.default_rng(0)
+    assert own_score(rng.standard_normal((400, 5)), rng.standard_normal(400)) is None
+    assert own_score(rng.standard_normal((9, 5)), rng.standard_normal(9)) is None
+    assert own_score(rng.standard_normal((40, 5)), np.full(40, 0.5)) is None

@@ -216,3 +216,50 @@ def test_a_draft_is_valid_and_fits_its_own_table(
     features = encode_rows(made, schema)
     assert np.abs(features).max() <= 2
     assert len(encode_labels(made, schema)) == rows
+
+
+# a number to predict
+
+
+def of_numbers(values: list[Any], **options: Any) -> Any:
+    made = pa.table({"x": list(range(len(values))), "y": values})
+    return draft_schema(made, "y", task="number", **options)
+
+
+def test_a_number_is_drafted_with_more_room_than_the_table_needs() -> None:
+    found = of_numbers([25.0, 346.0, 100.0] * 30)
+    assert found.content["label_column"] == {"kind": "number", "name": "y", "low": 0.0, "high": 510.0}
+    assert any(remark.startswith("y: 0 to 510 is this table's range") for remark in found.remarks)
+    below = of_numbers([-5.0, 5.0] * 30).content["label_column"]
+    assert (below["low"], below["high"]) == (-10, 10)
+
+
+def test_a_given_range_is_taken_and_has_to_hold_the_table() -> None:
+    found = of_numbers([1, 2, 3] * 20, label_range=(0, 4))
+    assert (found.content["label_column"]["low"], found.content["label_column"]["high"]) == (0, 4)
+    assert not any("range" in remark for remark in found.remarks)
+    with pytest.raises(InputError, match="numbers outside of 0 to 2"):
+        of_numbers([1, 2, 3] * 20, label_range=(0, 2))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["1", "two", "3"] * 20, "texts that are no numbers"),
+        ([1, 1, None] * 20, "the same number everywhere"),
+        ([None] * 20, "the same number everywhere"),
+    ],
+)
+def test_a_column_that_is_no_number_to_predict_is_refused(values: list[Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        of_numbers(values)
+
+
+def test_many_classes_that_are_numbers_hint_at_the_task() -> None:
+    with pytest.raises(InputError, match="--task number"):
+        draft_schema(pa.table({"x": range(60), "y": range(60)}), "y")
+
+
+def test_a_column_that_leaks_a_number_is_named() -> None:
+    found = of_numbers([float(value) for value in range(100)])
+    assert any("predicts the label alone" in remark for remark in found.remarks)

@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.table_schema import Schema
+from protocol.table_schema import NumberLabel, Schema
 from tests.harness.schemas import SECRET, category, number, schema, table
 from tests.vectors.examples import LEVELS, RANGE, RANKS
 from user_client.errors import (
     EmptyFieldError,
+    LabelOutsideError,
     MissingColumnError,
     NotANumberError,
     OutOfRangeError,
     TableError,
     UnknownLevelError,
 )
-from user_client.tables import encode_labels, encode_rows
+from user_client.tables import QUARTERS, decode_numbers, encode_labels, encode_rows, strata
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())
 
@@ -278,3 +279,39 @@ def test_an_unknown_label_is_refused_by_its_row_and_not_shown() -> None:
 def test_a_missing_label_column_is_refused_by_name() -> None:
     with pytest.raises(MissingColumnError, match="'y'"):
         encode_labels(table(age=[1]), schema())
+
+
+# numbers to predict
+
+
+def schema_of_a_number(low: float = 10, high: float = 30) -> Schema:
+    return Schema(
+        columns=schema().columns, label_column=NumberLabel(name="y", low=low, high=high), missing=("NA",)
+    )
+
+
+def test_a_number_to_predict_becomes_minus_one_to_one_and_back() -> None:
+    label = schema_of_a_number().label_column
+    assert isinstance(label, NumberLabel)
+    found = encode_labels(table(y=["10", " 15", "30"]), schema_of_a_number())
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [-1, -0.5, 1])
+    np.testing.assert_array_equal(decode_numbers(found, label), [10, 15, 30])
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(9.9, LabelOutsideError), (31, LabelOutsideError), (None, EmptyFieldError), ("NA", EmptyFieldError)],
+)
+def test_a_number_that_cannot_be_a_label_is_refused_by_its_row(value: Any, error: type[TableError]) -> None:
+    values = [11, value] if value != "NA" else ["11", "NA"]
+    with pytest.raises(error, match="column 'y', row 2") as caught:
+        encode_labels(table(y=values), schema_of_a_number())
+    assert "9.9" not in str(caught.value.to_problem())
+
+
+def test_strata_are_classes_or_quarters() -> None:
+    np.testing.assert_array_equal(strata(np.array([1, 0, 2], np.uint8)), [1, 0, 2])
+    groups = strata(np.linspace(-1, 1, 100, dtype=np.float32))
+    assert np.bincount(groups).tolist() == [25] * QUARTERS
+    assert len(strata(np.empty(0, np.float32))) == 0

@@ -1,0 +1,133 @@
+"""What a label is to a model: classes or a number. How it is fitted, predicted and scored."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_server.training.judgement import (
+    ENOUGH_OF_CLASSES,
+    ENOUGH_OF_NUMBERS,
+    PartyScore,
+    score_numbers,
+    score_party,
+)
+
+if TYPE_CHECKING:
+    from analyst_server.training.models import Model
+
+Matrix = NDArray[np.floating]
+AnyLabels = NDArray[Any]
+Estimator = Any  # of scikit-learn, which ships no types
+
+
+class Task(ABC):
+    """A kind of label.
+
+    Attributes
+    ----------
+    output : str
+        Name of the output of the ONNX file that has the predictions.
+    enough : str
+        How many rows a party needs to be scored, in words.
+    width : int
+        How many numbers a model predicts for a row.
+    """
+
+    output: ClassVar[str]
+    enough: ClassVar[str]
+    width: int
+
+    @abstractmethod
+    def check(self, model: Model, labels: AnyLabels) -> None:
+        """Raise `ValueError` if these are not enough rows for the model."""
+
+    @abstractmethod
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> Estimator:
+        """Return the estimator of a model, fitted on scaled rows and labels."""
+
+    @abstractmethod
+    def predictions(self, pipeline: Estimator, rows: Matrix) -> Matrix:
+        """Return what a fitted pipeline predicts, (n, width)."""
+
+    @abstractmethod
+    def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
+        """Return the number of the group of each row, of which every held-out part gets its share."""
+
+    @abstractmethod
+    def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
+        """Return the scores of one party's held-out rows, or None if they are too few."""
+
+    def scale(self, labels: AnyLabels) -> tuple[float, float]:  # noqa: ARG002  # classes have none
+        """Return the shift and the scale that a model is fitted under: 0 and 1 for labels that have none."""
+        return 0.0, 1.0
+
+
+@dataclass(frozen=True)
+class Classes(Task):
+    """One of so many classes; the predictions are their probabilities."""
+
+    output: ClassVar[str] = "probabilities"
+    enough: ClassVar[str] = ENOUGH_OF_CLASSES
+
+    width: int
+
+    def check(self, model: Model, labels: AnyLabels) -> None:
+        model.check(labels, self.width)
+
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> Estimator:
+        return model.fitted(rows, labels, self.width)
+
+    def predictions(self, pipeline: Estimator, rows: Matrix) -> Matrix:
+        return np.asarray(pipeline.predict_proba(rows))
+
+    def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
+        return labels
+
+    def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
+        return score_party(labels, predictions)
+
+
+@dataclass(frozen=True)
+class Numbers(Task):
+    """A number from -1 to 1, as on the wire.
+
+    Models are fitted on numbers of mean 0 and variance 1, because how far they are penalised, and when a
+    network stops, should not depend on the range that the terms give the column.
+
+    Attributes
+    ----------
+    unit : float
+        What 1 on the wire is in the column; errors are told in its unit.
+    """
+
+    output: ClassVar[str] = "value"
+    enough: ClassVar[str] = ENOUGH_OF_NUMBERS
+
+    unit: float = 1.0
+    width: int = 1
+
+    def check(self, model: Model, labels: AnyLabels) -> None:  # noqa: ARG002  # no model needs more
+        if len(np.unique(labels)) < 2:
+            raise ValueError("training needs rows with different labels")
+
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> Estimator:
+        shift, scale = self.scale(labels)
+        return model.fitted_on_numbers(rows, (labels - shift) / scale)
+
+    def scale(self, labels: AnyLabels) -> tuple[float, float]:
+        wide = np.asarray(labels, np.float64)
+        return float(wide.mean()), float(wide.std())
+
+    def predictions(self, pipeline: Estimator, rows: Matrix) -> Matrix:
+        return np.asarray(pipeline.predict(rows)).reshape(-1, 1)
+
+    def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
+        return np.zeros(len(labels), np.int64)
+
+    def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
+        return score_numbers(np.asarray(labels, np.float64), predictions[:, 0].astype(np.float64), self.unit)
