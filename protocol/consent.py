@@ -83,7 +83,7 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield ""
     yield from _what_comes_back(terms)
     yield ""
-    yield from (f"Warning: {warning}" for warning in _warnings(terms))
+    yield from (f"Warning: {warning}" for warning in warnings_of(terms))
     yield ""
     yield "Columns:"
     yield from map(_column, terms.table_schema.columns)
@@ -185,7 +185,8 @@ def _model_privacy(terms: Terms) -> Iterator[str]:
         )
 
 
-def _warnings(terms: Terms) -> Iterator[str]:
+def warnings_of(terms: Terms) -> Iterator[str]:
+    """Yield what the plain words warn of, one sentence or more each."""
     if terms.is_row_revealing:
         yield (
             f"row-revealing model: a model of the kind {terms.model.kind} contains training rows. From it"

@@ -9,6 +9,8 @@
      +- NotPreparedError
      +- NotForgottenError
      +- BusyError
+     +- ExportDiffersError         the exported file is wrong: a fault of ours
+     +- MissingExtraError
 
     InputError
      +- ChoiceNeededError
@@ -166,6 +168,30 @@ class PassphraseNeededError(InputError):
     code = "passphrase-needed"
     title = "Passphrase is needed"
     hint = "name a file that contains it: `odc --passphrase-file FILE ...`, or ODC_PASSPHRASE_FILE"
+
+
+class ExportDiffersError(LocalError, OdcError):
+    """An exported file that does not say what `predict` says."""
+
+    code = "export-differs"
+    title = "The exported file is wrong"
+    hint = "nothing was written; use `odc predict`, and report this with the versions of onnx and onnxruntime"
+    exit_code = 1
+
+    def __init__(self, largest: float) -> None:
+        super().__init__(f"the exported file differs from `odc predict` by {largest:.1e}")
+
+
+class MissingExtraError(LocalError, OdcError):
+    """A command whose libraries are an extra that is not installed."""
+
+    code = "missing-extra"
+    title = "A library is not installed"
+    hint = "install the package with the extra that the error names"
+    exit_code = 3
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs libraries that are not installed here: the extra [{extra}]")
 
 
 class TableError(InputError):

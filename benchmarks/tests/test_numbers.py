@@ -10,7 +10,7 @@ from benchmarks.numbers import CASES, REAL_CASES, Job, run
 def test_a_number_is_predicted_about_as_well_as_in_one_place() -> None:
     found = run(Job(CASES[0], 0), folder=None)
     assert 35 < found["together"] < found["central"] + 5
-    assert 40 < found["together_undefended"]
+    assert found["together_undefended"] > 40
     assert found["headline"] is not None
     assert found["latent_dim"] <= found["features"] == 10
 

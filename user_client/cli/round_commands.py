@@ -298,6 +298,37 @@ def predict(
     show(as_json, value, lambda: f"{rows.num_rows} predictions written to {out}")
 
 
+def export(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="ONNX file; its card goes beside it")] = Path("model.onnx"),
+    force: Force = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one ONNX file from the raw columns of a table to the answer, for other programs in this house.
+
+    It holds the secret map F_i G_i and must not leave the institution. A card in Markdown goes beside it.
+    """
+    card = out.with_suffix(".md")
+    for path in (out, card):
+        refuse_to_overwrite(path, force=force)
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        with busy(as_json, "putting the file together"):
+            found = chosen.export()
+    write_private(out, found.onnx_file)
+    write_output(card, found.card.encode())
+    show(
+        as_json,
+        {"model": str(out), "card": str(card), "largest_difference": found.largest_difference},
+        lambda: (
+            f"{out} and {card} written; over made-up rows, its answers differ from those of `odc predict` by"
+            f" {found.largest_difference:.1e} at most\n{out} holds the secret map F_i G_i: only you can read"
+            " it, and it must stay inside this institution"
+        ),
+    )
+
+
 def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | None]) -> str:
     lines = [f"{value['party']} ({value['role']}) in {value['consortium']}, analyst {value['analyst']}"]
     for row in value["collaborations"]:
@@ -346,5 +377,6 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     status,
     receive,
     predict,
+    export,
 )
 """The commands of this module that stand directly behind `odc`."""

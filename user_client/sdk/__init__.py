@@ -42,6 +42,7 @@ from user_client.sdk.membership import (
     revoke_token,
     update_revocations,
 )
+from user_client.sdk.model_card import Exported
 from user_client.sdk.own_certificate import (
     OwnCertificate,
     read_authority,
@@ -69,6 +70,7 @@ __all__ = [
     "Evaluation",
     "Evidence",
     "Examined",
+    "Exported",
     "Information",
     "LocalFit",
     "Member",

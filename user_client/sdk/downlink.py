@@ -245,7 +245,7 @@ def outputs_for(directory: RoundDirectory, rows: NDArray[np.float64]) -> NDArray
         found = own_model(directory).probabilities(rows).astype(np.float32)
     else:
         _check_basis(directory)
-        aligned_rep = (rows @ _map_to_model(directory, manifest)).astype(np.float32)
+        aligned_rep = (rows @ map_to_model(directory, manifest)).astype(np.float32)
         found = run_model(directory.read(MODEL_FILE), aligned_rep, label.model_output)
     if found.shape != (len(rows), label.outputs):
         raise ShapeMismatchError("predictions", (len(rows), label.outputs), found.shape)
@@ -274,7 +274,7 @@ def run_model(
     return np.asarray(found)
 
 
-def _map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:
+def map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:
     """Return ``F_i G_i``, (m, l)."""
     basis = stored_basis(directory)
     if basis is None:

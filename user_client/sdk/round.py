@@ -20,7 +20,7 @@ from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt, Up
 from protocol.operations import COLLABORATION_REPORT, COLLABORATION_STATUS, MemberReport, Status
 from protocol.terms import Terms
 from user_client.custody.round_directory import RoundDirectory
-from user_client.errors import NotPreparedError
+from user_client.errors import ConnectionFailedError, MissingExtraError, NotPreparedError
 from user_client.sdk import (
     anchor,
     downlink,
@@ -39,6 +39,7 @@ from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.ledger_check import CheckedLedger
+from user_client.sdk.model_card import Exported, card
 from user_client.sdk.policy import policy_under
 from user_client.sdk.prepared import Prepared, prepared_before
 from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
@@ -314,6 +315,35 @@ class Round:
         """Return what happened and what it cost, as the analyst reports it to a member."""
         answer = self._session.connection.ask_json(COLLABORATION_REPORT, collaboration_id=self.id)
         return cast("MemberReport", answer)
+
+    def export(self) -> Exported:
+        """Return one ONNX file from the raw columns of a table to the answer, with its card.
+
+        It holds F_i G_i and must stay inside this institution. The file was compared with `predict`. The
+        card has the scores of the analyst's report, unless the analyst cannot be reached.
+
+        Raises
+        ------
+        NotPreparedError
+            Before `receive`, or if the secret basis was erased.
+        MissingExtraError
+            Without the extra ``export``.
+        ExportDiffersError
+            If the file does not say what `predict` says.
+        """
+        self.directory.load(DownlinkManifest)  # before the libraries are loaded
+        try:
+            from user_client.sdk import export
+        except ModuleNotFoundError:
+            raise MissingExtraError("the export", "export") from None
+        report: MemberReport | None
+        try:
+            report = self.report()
+        except ConnectionFailedError:
+            report = None
+        onnx_file, largest = export.export(self.directory)
+        text = card(self.directory, self.evaluation, report, self._session.clock())
+        return Exported(onnx_file, text, largest)
 
     def forget(self, *, confirmed: bool = False) -> ForgettingStatement:
         """Erase the secret basis and what leads to it; return our signed statement.

@@ -68,7 +68,7 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
 
     Both an empty field and a field that is not a number are NaN in the result.
     """
-    codes = [code for code in map(_number, missing) if not math.isnan(code)]
+    codes = [code for code in map(number_of, missing) if not math.isnan(code)]
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
         empty = np.isnan(numbers) | np.isin(numbers, codes)
@@ -82,7 +82,7 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
     try:
         return np.array(pc.cast(blanked, pa.float64()).to_numpy(), dtype=np.float64), empty
     except pa.ArrowInvalid:
-        return np.array([_number(item) for item in blanked.to_pylist()]), empty
+        return np.array([number_of(item) for item in blanked.to_pylist()]), empty
 
 
 def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
@@ -96,7 +96,7 @@ def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
     return numbers if np.isfinite(numbers).all() else None
 
 
-def _number(text: str | None) -> float:
+def number_of(text: str | None) -> float:
     """Return a text as a number, NaN if it is none. Unlike `float`, this refuses 1_000."""
     try:
         return float(text) if text is not None and "_" not in text else math.nan

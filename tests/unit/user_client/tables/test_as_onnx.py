@@ -1,0 +1,110 @@
+"""The encoding in an ONNX file is the encoding of the protocol, to the last digit that counts."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from protocol.table_schema import Schema
+from tests.vectors.examples import CATEGORICAL, LEVELS, NUMERIC, RANGE, RANKS
+from user_client.errors import TableError
+from user_client.tables import encode_rows
+from user_client.tables.as_onnx import ML, Graph, encode_columns
+from user_client.tables.fields import is_empty, number_of
+
+VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())
+MISSING = ("", "NA", "-9")
+
+
+def schema_of(column: dict[str, Any], missing: Any = MISSING) -> Schema:
+    label = {"name": "y", "classes": ["no", "yes"]}
+    content = {"columns": [column], "label_column": label, "missing": list(missing)}
+    return Schema.model_validate(content, strict=False)
+
+
+def features(schema: Schema, fields: list[str]) -> np.ndarray[Any, Any]:
+    """Return what the graph makes of the fields of one column, read as a program in the hospital would."""
+    graph = Graph()
+    name = encode_columns(graph, schema)
+    output = helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["rows", schema.width])
+    made = helper.make_graph(graph.nodes, "test", graph.inputs, [output], graph.constants)
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid(ML, 2)]
+    file = helper.make_model(made, opset_imports=opsets, ir_version=8).SerializeToString()
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    (column,) = schema.columns
+    fields = [field.strip() for field in fields]
+    if hasattr(column, "levels"):
+        values: Any = np.array(fields, dtype=object)
+    else:
+        values = np.array([math.nan if field in schema.missing else number_of(field) for field in fields])
+    (found,) = session.run(None, {column.name: values.reshape(-1, 1)})
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=[case["name"] for case in VECTORS])
+def test_columns_are_encoded_as_the_vectors_say(case: dict[str, Any]) -> None:
+    found = features(schema_of(case["column"], case["missing"]), case["fields"])
+    np.testing.assert_allclose(found, case["features"], rtol=0, atol=1e-12)
+
+
+REFUSING = {"empty": "refuse", "missing_share": None}
+
+
+@pytest.mark.parametrize(
+    ("column", "refused"),
+    [
+        ({**NUMERIC, "impute": None}, ["", "NA", "-9"]),
+        ({**NUMERIC, "out_of_range": "refuse"}, ["-1", "121"]),
+        ({**RANKS, **REFUSING}, ["", "-9"]),
+        ({**RANGE, **REFUSING}, ["NA", "-9"]),
+        ({**LEVELS, **REFUSING}, ["", "NA", "east"]),
+        (LEVELS, ["east"]),
+        (CATEGORICAL, ["", "east"]),
+        ({**CATEGORICAL, "impute": "south"}, ["east"]),
+    ],
+)
+def test_what_is_refused_in_a_table_is_no_number_in_the_file(
+    column: dict[str, Any], refused: list[str]
+) -> None:
+    schema = schema_of(column)
+    for field in refused:
+        with pytest.raises(TableError):
+            encode_rows(pa.table({column["name"]: [field]}), schema)
+        assert np.isnan(features(schema, [field])).any()
+
+
+def test_a_code_for_empty_is_empty_as_a_number_too() -> None:
+    schema = schema_of({**RANKS, "empty": "centre", "missing_share": 0.25})
+    np.testing.assert_allclose(features(schema, ["-9", ""]), [[0, 0.75], [0, 0.75]], atol=1e-12)
+
+
+def test_what_is_not_finite_is_no_answer() -> None:
+    assert np.isnan(features(schema_of(RANGE), ["inf", "-inf"])).all()
+
+
+QUANTILES = st.lists(st.integers(-5, 5), min_size=2, max_size=7).map(sorted)
+
+
+@given(QUANTILES, st.lists(st.floats(-7, 7) | st.sampled_from(range(-7, 8)), min_size=1, max_size=20))
+def test_ranks_are_those_of_the_encoder(quantiles: list[int], values: list[float]) -> None:
+    if quantiles[0] == quantiles[-1]:
+        return
+    schema = schema_of({**RANKS, "quantiles": [float(each) for each in quantiles]}, ("",))
+    expected = encode_rows(pa.table({"rank": pa.array(values, pa.float64())}), schema)
+    found = features(schema, [repr(float(value)) for value in values])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_the_missing_texts_of_a_table_are_those_of_the_file() -> None:
+    texts = pa.chunked_array([["", "NA", "-9", "x"]])
+    assert is_empty(texts, MISSING).tolist() == [True, True, True, False]

@@ -1,0 +1,228 @@
+"""One ONNX file from the raw columns of a table to the answer.
+
+The file holds F_i G_i: whoever has it can bring rows into the common representation as we can. It must stay
+inside the institution, and says so in its metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import onnxruntime
+import pyarrow as pa
+from numpy.typing import NDArray
+from onnx import TensorProto, compose, helper
+
+from protocol import __version__
+from protocol.codec import digest
+from protocol.errors import MalformedMessageError
+from protocol.messages import DownlinkManifest
+from protocol.table_schema import CategoricalColumn, LevelsColumn, NumberLabel, RanksColumn, Schema
+from protocol.terms import Terms
+from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
+from user_client.errors import ExportDiffersError
+from user_client.sdk.downlink import map_to_model, outputs_for, own_model
+from user_client.sdk.model_card import WARNING, inputs_of
+from user_client.sdk.terms import accepted_terms
+from user_client.secret.own_model import OwnModel
+from user_client.tables import encode_rows
+from user_client.tables.as_onnx import ML, Graph, encode_columns, map_rows
+
+MODEL_PREFIX: Final = "h_"
+OLDEST_OPSET: Final = 13
+"""In which sums take their axes as an input, as ours do."""
+TOLERANCE: Final = 1e-5
+"""Largest difference to `predict`: a probability, or a number from -1 to 1."""
+TRIED_ROWS: Final = 500
+
+
+def export(directory: RoundDirectory) -> tuple[bytes, float]:
+    """Return one ONNX file from raw columns to the answer, and its largest difference to `predict`."""
+    terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
+    schema, graph = terms.table_schema, Graph()
+    features = encode_columns(graph, schema)
+    if manifest.has_anchor_predictions:
+        model, found = None, _own_model(graph, features, own_model(directory))
+    else:
+        model = _read(directory.read(MODEL_FILE))
+        aligned = map_rows(graph, features, map_to_model(directory, manifest))
+        found = _append(graph, model, aligned, schema.label_column.model_output)
+    outputs = _answers(graph, features, found, schema)
+    file = _file(graph, outputs, model, _metadata(terms, manifest)).SerializeToString()
+    largest = _difference(directory, schema, file)
+    if not largest <= TOLERANCE:
+        raise ExportDiffersError(largest)
+    return file, largest
+
+
+def _read(onnx_file: bytes) -> onnx.ModelProto:
+    """Return the analyst's model; raises `MalformedMessageError` if it needs other files or is too old."""
+    try:
+        model = onnx.load_from_string(onnx_file)
+    except Exception as error:  # noqa: BLE001  # protobuf raises classes of its own
+        raise MalformedMessageError("model", f"cannot be read ({type(error).__name__})") from None
+    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in _tensors(model)):
+        raise MalformedMessageError("model", "takes numbers from another file")
+    opset = _opset(model)
+    if opset < OLDEST_OPSET:
+        raise MalformedMessageError("model", f"is of ONNX opset {opset}, older than {OLDEST_OPSET}")
+    return compose.add_prefix(model, MODEL_PREFIX)
+
+
+def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
+    """Yield every tensor of a model, wherever it stands: in graphs, in attributes of nodes, in functions."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for each in value if field.is_repeated else [value]:
+            if isinstance(each, onnx.TensorProto):
+                yield each
+            else:
+                yield from _tensors(each)
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next((each.version for each in model.opset_import if each.domain == ""), OLDEST_OPSET)
+
+
+def _append(graph: Graph, model: onnx.ModelProto, aligned: str, output: str) -> str:
+    """Add the nodes of the model, fed with a matrix of aligned rows; return the name of its output."""
+    (fed,) = model.graph.input
+    graph.nodes.append(helper.make_node("Identity", [aligned], [fed.name]))
+    graph.nodes += model.graph.node
+    graph.constants += model.graph.initializer
+    return MODEL_PREFIX + output
+
+
+def _own_model(graph: Graph, features: str, model: OwnModel) -> str:
+    """Add the layers of our own model t_i."""
+    reached = features
+    for index, (weights, shifts) in enumerate(model.layers):
+        product = graph.node("MatMul", reached, graph.constant(weights))
+        reached = graph.node("Add", product, graph.constant(shifts))
+        if index < len(model.layers) - 1:
+            reached = graph.node("Relu", reached)
+    return graph.node("Cast", graph.node("Softmax", reached, axis=1), to=TensorProto.FLOAT)
+
+
+def _answers(graph: Graph, features: str, found: str, schema: Schema) -> list[onnx.ValueInfoProto]:
+    """Add what a person asks for; for a row with a refused field that is NaN, and no class."""
+    label = schema.label_column
+    total = graph.node("ReduceSum", features, graph.constant([1], np.int64), keepdims=1)
+    refused = graph.node("IsNaN", total)
+    if isinstance(label, NumberLabel):
+        wide = graph.node("Cast", found, to=TensorProto.DOUBLE)
+        value = graph.affine(wide, -1.0, 1.0, label.unit, label.low)
+        _named(graph, "prediction", graph.where(refused, graph.constant(np.nan), value))
+        return [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["rows", 1])]
+    chosen = graph.node("ArgMax", found, axis=1, keepdims=1)
+    chosen = graph.where(refused, graph.constant(-1, np.int64), chosen)
+    classes = list(label.classes)
+    name = graph.node(
+        "LabelEncoder",
+        chosen,
+        domain=ML,
+        keys_int64s=list(range(len(classes))),
+        values_strings=classes,
+        default_string="",
+    )
+    _named(graph, "prediction", name)
+    _named(graph, "probabilities", graph.where(refused, graph.constant(np.nan, np.float32), found))
+    return [
+        helper.make_tensor_value_info("prediction", TensorProto.STRING, ["rows", 1]),
+        helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["rows", len(classes)]),
+    ]
+
+
+def _named(graph: Graph, name: str, value: str) -> None:
+    graph.nodes.append(helper.make_node("Identity", [value], [name]))
+
+
+def _file(
+    graph: Graph,
+    outputs: list[onnx.ValueInfoProto],
+    model: onnx.ModelProto | None,
+    metadata: dict[str, str],
+) -> onnx.ModelProto:
+    whole = helper.make_graph(graph.nodes, "odc", graph.inputs, outputs, graph.constants)
+    opsets = {"": OLDEST_OPSET, ML: 2}
+    for each in model.opset_import if model else ():
+        opsets[each.domain] = max(each.version, opsets.get(each.domain, 1))
+    made = helper.make_model(
+        whole,
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
+        functions=list(model.functions) if model else [],
+        ir_version=max(model.ir_version if model else 0, 8),
+        producer_name="odc",
+        producer_version=__version__,
+        doc_string=WARNING,
+    )
+    helper.set_model_props(made, metadata)
+    return made
+
+
+def _metadata(terms: Terms, manifest: DownlinkManifest) -> dict[str, str]:
+    return {
+        "warning": WARNING,
+        "title": terms.title,
+        "collaboration_id": terms.collaboration_id,
+        "terms_digest": digest(terms).hex(),
+        "institution": manifest.party,
+        "predicts": terms.table_schema.label_column.name,
+        "model": terms.model.kind,
+        "inputs": json.dumps(inputs_of(terms.table_schema)),
+    }
+
+
+def feeds(table: pa.Table, schema: Schema) -> dict[str, NDArray[Any]]:
+    """Return the inputs of the file for a table whose columns are numbers and texts already."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, kind in inputs_of(schema).items():
+        values = table.column(name).to_pylist()
+        if kind == "text":
+            column = np.array(["" if value is None else value for value in values], dtype=object)
+        else:
+            column = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        found[name] = column.reshape(-1, 1)
+    return found
+
+
+def _difference(directory: RoundDirectory, schema: Schema, file: bytes) -> float:
+    """Return the largest difference between the file and `predict` on made-up rows."""
+    table = _made_up(schema, np.random.default_rng(0))
+    label, expected = schema.label_column, outputs_for(directory, encode_rows(table, schema))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors alone
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    name = "prediction" if isinstance(label, NumberLabel) else "probabilities"
+    (found,) = session.run([name], feeds(table, schema))
+    if isinstance(label, NumberLabel):
+        found = (found - label.low) / label.unit - 1
+    difference = np.abs(found - expected)
+    return float(np.where(np.isnan(difference), np.inf, difference).max())
+
+
+def _made_up(schema: Schema, rng: np.random.Generator) -> pa.Table:
+    """Return rows within the ranges of the schema, and beyond them or empty where that is allowed."""
+    columns: dict[str, pa.Array] = {}
+    for column in schema.columns:
+        if isinstance(column, CategoricalColumn | LevelsColumn):
+            values: NDArray[Any] = rng.choice(np.array(column.levels, dtype=object), TRIED_ROWS)
+            may_be_empty = column.impute is not None if isinstance(column, CategoricalColumn) else None
+        else:
+            ends = column.quantiles if isinstance(column, RanksColumn) else (column.low, column.high)
+            beyond = 0 if getattr(column, "out_of_range", "clip") == "refuse" else (ends[-1] - ends[0]) / 4
+            values = rng.uniform(ends[0] - beyond, ends[-1] + beyond, TRIED_ROWS)
+            if isinstance(column, RanksColumn):  # on quantiles too, where ties are
+                values = np.where(rng.random(TRIED_ROWS) < 0.5, rng.choice(ends, TRIED_ROWS), values)
+            may_be_empty = getattr(column, "impute", None) is not None
+        if may_be_empty or getattr(column, "empty", "refuse") == "centre":
+            empty = rng.random(TRIED_ROWS) < 0.1
+        else:
+            empty = np.zeros(TRIED_ROWS, np.bool_)
+        columns[column.name] = pa.array(values.tolist(), mask=empty)
+    return pa.table(columns)

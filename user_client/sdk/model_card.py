@@ -1,0 +1,119 @@
+"""The card that goes with an exported model: what it is, what it is worth, and what was signed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from protocol import __version__
+from protocol.codec import digest
+from protocol.consent import warnings_of
+from protocol.messages import DownlinkManifest
+from protocol.operations import MemberReport
+from protocol.table_schema import CategoricalColumn, LevelsColumn, NumberLabel, Schema
+from protocol.terms import Terms
+from runtime.terminal import figures_in_words, score_in_words, second
+from user_client.custody.round_directory import RoundDirectory
+from user_client.sdk.evaluation import Evaluation
+from user_client.sdk.terms import accepted_terms
+
+WARNING: Final = (
+    "This file contains the secret map F_i G_i of one institution. It must stay inside that institution:"
+    " whoever has it, and what the analyst has, can rebuild values of the rows that were sent."
+)
+_INPUTS: Final = {
+    "number": "64-bit float, NaN for an empty field",
+    "text": 'string without surrounding spaces, "" for an empty field',
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Exported:
+    """A model from raw columns to the answer, as an ONNX file, and its card in Markdown.
+
+    Attributes
+    ----------
+    onnx_file : bytes
+        It holds F_i G_i.
+    card : str
+    largest_difference : float
+        Of an answer to that of `predict`, over made-up rows: a probability, or a number from -1 to 1.
+    """
+
+    onnx_file: bytes
+    card: str
+    largest_difference: float
+
+    def __repr__(self) -> str:
+        return f"<Exported of {len(self.onnx_file)} bytes>"
+
+
+def inputs_of(schema: Schema) -> dict[str, str]:
+    """Return what each input of the file is: a text or a number."""
+    return {
+        column.name: "text" if isinstance(column, CategoricalColumn | LevelsColumn) else "number"
+        for column in schema.columns
+    }
+
+
+def card(
+    directory: RoundDirectory, evaluation: Evaluation | None, report: MemberReport | None, now: int
+) -> str:
+    """Return the card as Markdown."""
+    terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
+    inputs = inputs_of(terms.table_schema)
+    lines = [
+        f"# {terms.title}",
+        *(["", terms.purpose] if terms.purpose else []),
+        "",
+        f"**{WARNING}**",
+        "",
+        f"- Predicts {_predicted(terms)}",
+        f"- Model: {terms.model.kind}, of the rows of {', '.join(terms.parties)}; this file is that of"
+        f" {manifest.party}",
+        f"- Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
+        f"- Exported {second(now)} by odc {__version__}",
+        "",
+        "## Inputs",
+        "",
+        "One tensor (rows, 1) for each column. A row with a field that the terms refuse has the answer NaN,"
+        " and no class.",
+        "",
+        "| column | type |",
+        "|---|---|",
+        *(f"| {name} | {_INPUTS[kind]} |" for name, kind in inputs.items()),
+        "",
+        "## Scores",
+        "",
+        *(f"- {line}" for line in _scores(evaluation, report)),
+        "",
+        "## What the terms warn of",
+        "",
+        *(f"- {warning}" for warning in warnings_of(terms)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _predicted(terms: Terms) -> str:
+    label = terms.table_schema.label_column
+    if isinstance(label, NumberLabel):
+        return f"{label.name}, a number from {label.low:g} to {label.high:g}"
+    return f"{label.name}, one of {', '.join(label.classes)}"
+
+
+def _scores(evaluation: Evaluation | None, report: MemberReport | None) -> Iterator[str]:
+    if evaluation is None:
+        yield "not measured here yet: `odc evaluate TABLE`"
+    else:
+        yield f"here, {second(evaluation.evaluated_at)}: {score_in_words(evaluation.score)}"
+    if report is None:
+        yield "the analyst's report could not be fetched when this was written"
+        return
+    judgement = (report["results"] or {}).get("judgement") or {}
+    if judgement.get("headline"):
+        yield f"what a new row may expect, by the analyst: {figures_in_words(judgement['headline'])}"
+    elif judgement.get("why_none"):
+        yield f"no score from the analyst: {judgement['why_none']}"
+    for score in report["member_scores"]:
+        yield f"{score['party']}: {score_in_words(score)}"
