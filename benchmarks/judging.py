@@ -14,17 +14,17 @@ from sklearn.model_selection import train_test_split
 
 from analyst_server.alignment import align
 from analyst_server.compute.model_registry import model_of
-from analyst_server.training.judgement import score_party
 from analyst_server.training.judging import judge
 from analyst_server.training.metrics import score
 from analyst_server.training.models import Model, fit
+from analyst_server.training.party_scores import score_party
 from analyst_server.training.tasks import Classes
 from benchmarks import data
 from benchmarks.accuracy.bases import draw_anchor, principal_directions, turn
 from benchmarks.data import Labels, Matrix
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
-from protocol.terms import AveragedTerms
+from protocol.model_terms import AveragedTerms
 
 Split = Literal[
     "iid", "dirichlet 0.3", "95 % of one class", "one class", "hospitals", "every row three times"

@@ -18,7 +18,7 @@ from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from benchmarks.uplink.membership import aligned_rows
 from benchmarks.uplink.tables import default_cohort, sources
-from protocol.terms import ModelTerms
+from protocol.model_terms import ModelTerms
 from user_client.sdk import DITHER
 from user_client.secret.expansion import haar
 

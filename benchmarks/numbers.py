@@ -28,8 +28,8 @@ from benchmarks.defaults.collaboration import Agreed, Encoded, Predict, Round
 from benchmarks.defaults.tables import LABEL, Source, for_all_members, real
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
+from protocol.model_terms import ModelTerms
 from protocol.table_schema import Schema
-from protocol.terms import ModelTerms
 from user_client.custody.keystream import KeyStream
 from user_client.sdk.drafting import draft_terms
 from user_client.sdk.privacy import draw_basis

@@ -15,9 +15,9 @@ from rich.table import Table
 from analyst_server.compute.model_registry import model_of
 from metering.formulas import FORMULA_BITS, whole_round
 from odc_demo import scores
+from protocol.model_terms import ModelTerms
 from protocol.operations import Score
 from protocol.table_schema import Schema
-from protocol.terms import ModelTerms
 
 
 def assemble(

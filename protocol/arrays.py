@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,7 +247,7 @@ def check_values(layout: Layout, chunk: Chunk, label: AnyLabel | None = None) ->
         too.
     label : Label or NumberLabel, optional
         That of the terms, for an uplink: in its array of labels, class numbers must lie from 0 to
-        ``classes - 1``, and numbers from -1 to 1.
+        ``classes - 1``, and numbers from -1 to 1; times of survival are not 0.
 
     Raises
     ------
@@ -264,8 +264,7 @@ def check_values(layout: Layout, chunk: Chunk, label: AnyLabel | None = None) ->
         row = (before + first) // per_row
         if label is None or spec.name != LABELS or not np.isfinite(values[first]):
             raise NotFiniteError(spec.name, row)
-        one_of = f"one of {label.outputs} classes" if label.task == "classes" else "a number from -1 to 1"
-        raise LabelOutOfRangeError(row, one_of)
+        raise LabelOutOfRangeError(row, _ALLOWED[label.task].format(label.outputs))
 
 
 def _allowed(values: NDArray[Any], spec: ArraySpec, label: AnyLabel | None) -> NDArray[np.bool_]:
@@ -275,4 +274,14 @@ def _allowed(values: NDArray[Any], spec: ArraySpec, label: AnyLabel | None) -> N
         return np.asarray(np.isfinite(values))
     else:
         lowest, highest = (0, label.outputs - 1) if label.task == "classes" else (-1, 1)
-    return np.asarray((values >= lowest) & (values <= highest))  # a NaN is not
+    inside = (values >= lowest) & (values <= highest)  # a NaN is not
+    if label is not None and label.task == "survival" and spec.name == LABELS:
+        inside &= values != 0
+    return np.asarray(inside)
+
+
+_ALLOWED: Final = {
+    "classes": "one of {} classes",
+    "number": "a number from -1 to 1",
+    "survival": "a time from -1 to 1 other than 0",
+}

@@ -20,6 +20,7 @@ from protocol.table_schema import (
     NumberLabel,
     NumericColumn,
     RangeColumn,
+    SurvivalLabel,
 )
 from protocol.terms import Terms
 
@@ -71,7 +72,16 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield terms.purpose
     yield ""
     yield f"Institutions: {', '.join(terms.parties)}. Lead institution: {terms.lead}."
-    if isinstance(label, NumberLabel):
+    if isinstance(label, SurvivalLabel):
+        yield (
+            f"The model predicts survival: the column {label.name} says how long a row was observed, and the"
+            f" column {label.event} whether that ended with the event ({label.seen}) or not"
+            f" ({label.censored})."
+            f" A time beyond {_number(label.horizon)} counts as one without the event. The answer is the"
+            " probability that the event comes after each of these times:"
+            f" {', '.join(map(_number, label.times))}."
+        )
+    elif isinstance(label, NumberLabel):
         yield (
             f"The model predicts the column {label.name}, a number from {_number(label.low)} to"
             f" {_number(label.high)}. A table with a number outside is refused."

@@ -55,6 +55,8 @@ MAX_COLUMNS: Final = 2**16
 
 MAX_QUANTILES: Final = 1001
 """Quantiles of one column: tenths of a percent."""
+MAX_SURVIVAL_TIMES: Final = 64
+"""Times for which a model of survival has an answer."""
 
 MAX_CLASSES: Final = 2**16
 """Classes of the label: what the widest label type on the wire (u2) can number."""

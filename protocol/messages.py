@@ -360,9 +360,9 @@ class MemberScore(Message):
     party: PartyName
     rows: int = Field(ge=1, le=MAX_ROWS)
     """Number of rows that the scores are of."""
-    metric: Literal["roc_auc", "accuracy", "r2"]
+    metric: Literal["roc_auc", "accuracy", "r2", "c_index"]
     """ROC-AUC (mean of one class against the rest), or accuracy where the rows are of one class; R squared
-    for numbers."""
+    for numbers, and the concordance index for survival."""
     together: float = Field(le=1)
     alone: float | None = Field(le=1)
     """None if the labels of the institution are all the same, so that it has no model of its own."""

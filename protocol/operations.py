@@ -159,7 +159,7 @@ class Score(TypedDict):
     """The content of a `MemberScore`, as people and machines are shown it."""
 
     rows: int
-    metric: Literal["roc_auc", "accuracy", "r2"]
+    metric: Literal["roc_auc", "accuracy", "r2", "c_index"]
     together: float
     alone: float | None
     gain_low: float | None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import struct
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Discriminator, FailFast, Field, Tag, model_validator
 
 from protocol.codec import Message
-from protocol.limits import MAX_CLASSES, MAX_COLUMNS, MAX_QUANTILES
+from protocol.limits import MAX_CLASSES, MAX_COLUMNS, MAX_QUANTILES, MAX_SURVIVAL_TIMES
 from protocol.texts import FieldText, Name
 
 
@@ -165,7 +166,7 @@ Column = Annotated[
 ]
 
 
-Task = Literal["classes", "number"]
+Task = Literal["classes", "number", "survival"]
 """What is predicted."""
 
 
@@ -195,6 +196,11 @@ class Label(Message):
         """How many numbers the model returns for a row: a probability for each class."""
         return len(self.classes)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that the label is made of."""
+        return (self.name,)
+
 
 class NumberLabel(Message):
     """The column to predict: a number; on the wire, ``[low, high]`` becomes ``[-1, 1]``.
@@ -223,6 +229,62 @@ class NumberLabel(Message):
         """What a difference of 1 on the wire is in the column."""
         return (self.high - self.low) / 2
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that the label is made of."""
+        return (self.name,)
+
+
+class SurvivalLabel(Message):
+    """How long a row was observed, and whether that ended with the event.
+
+    On the wire it is the time divided by the horizon, negative where the event was not seen. The model
+    answers with the probability that the event comes after each of some times.
+    """
+
+    task: ClassVar[Task] = "survival"
+    model_output: ClassVar[str] = "survival"
+    wire_dtype: ClassVar[Literal["f4"]] = "f4"
+
+    kind: Literal["survival"] = "survival"
+    name: Name
+    """The column of times, from when on all rows are observed."""
+    event: Name
+    """The column that says how they ended."""
+    seen: Name
+    """What it says of the event."""
+    censored: Name
+    """What it says where the event was not seen."""
+    horizon: float = Field(gt=0, le=1e12)
+    """A longer time counts as one that ended here, without the event."""
+    times: Annotated[tuple[float, ...], FailFast()] = Field(min_length=1, max_length=MAX_SURVIVAL_TIMES)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.event == self.name or self.seen == self.censored:
+            raise ValueError("name and event, and seen and censored, must be distinct")
+        if any(after <= before for before, after in pairwise((0.0, *self.times, math.inf))):
+            raise ValueError("times must ascend from above 0")
+        if self.times[-1] > self.horizon:
+            raise ValueError("no time may lie beyond the horizon")
+        return self
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the model returns for a row: a probability for each time."""
+        return len(self.times)
+
+    @property
+    def wire_times(self) -> tuple[float, ...]:
+        """The times on the wire, rounded as those of rows are, so that equal times stay equal."""
+        layout = f"<{len(self.times)}f"
+        return struct.unpack(layout, struct.pack(layout, *(time / self.horizon for time in self.times)))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that the label is made of."""
+        return (self.name, self.event)
+
 
 def _task_of(label: Any) -> str:
     """Return the tag of a label block. Classes, the only labels at first, have no ``kind``."""
@@ -231,7 +293,10 @@ def _task_of(label: Any) -> str:
 
 
 AnyLabel = Annotated[
-    Annotated[Label, Tag("classes")] | Annotated[NumberLabel, Tag("number")], Discriminator(_task_of)
+    Annotated[Label, Tag("classes")]
+    | Annotated[NumberLabel, Tag("number")]
+    | Annotated[SurvivalLabel, Tag("survival")],
+    Discriminator(_task_of),
 ]
 
 
@@ -245,7 +310,7 @@ class Schema(Message):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        names = [column.name for column in self.columns] + [self.label_column.name]
+        names = [*(column.name for column in self.columns), *self.label_column.columns]
         if len(set(names)) != len(names):
             raise ValueError("column names must be distinct")
         if self.width > MAX_COLUMNS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -21,6 +21,14 @@ from protocol.limits import (
     MAX_MODEL_BYTES,
     MAX_PARTIES,
     MAX_ROWS,
+)
+from protocol.model_terms import (
+    MODELS_OF_SCHEMA_1,
+    PRIVATE_MODELS,
+    MlpTerms,
+    ModelPrivacyTerms,
+    ModelTerms,
+    models_for,
 )
 from protocol.table_schema import CENTRED_COLUMNS, Schema, Task
 from protocol.texts import Identifier, Name, PartyName, Text
@@ -114,174 +122,6 @@ class AlignmentTerms(Message):
             fitting = " or ".join(sorted(LEAST_SQUARES_METHODS))
             raise ValueError(f"an invertible target goes with {fitting}: other methods keep lengths")
         return self
-
-
-# The models. `carries_rows` says whether a fitted model has training rows inside it. Whoever gets such a
-# model can read them, so terms with one need a separate consent of every member.
-
-
-class MlpTerms(Message):
-    """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
-
-    carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
-
-    kind: Literal["mlp"] = "mlp"
-    hidden_units: int = Field(default=256, ge=1, le=2**16)
-    learning_rate: float = Field(default=0.002, gt=0, le=1)
-    epochs: int = Field(default=200, ge=1, le=100_000)
-    seed: int = Field(default=0, ge=0, lt=2**32)
-
-
-class LogisticTerms(Message):
-    """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
-
-    carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
-
-    kind: Literal["logistic"] = "logistic"
-    inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
-    epochs: int = Field(default=1000, ge=1, le=100_000)
-
-
-class RidgeTerms(Message):
-    """Least squares with an L2 penalty of 1 / (2 C): the logistic regression's counterpart for a number."""
-
-    carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("number",)
-
-    kind: Literal["ridge"] = "ridge"
-    inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
-    """C; the largest is least squares."""
-
-
-class AveragedTerms(Message):
-    """The mean of what a regularised logistic regression and a short, regularised MLP say.
-
-    For a number, ridge regression takes the place of the logistic one.
-
-    On small tables it does not overfit as a long MLP does, and on large ones it is not bound to straight
-    boundaries as a logistic regression is.
-    """
-
-    carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
-
-    kind: Literal["averaged"] = "averaged"
-    inverse_penalty: float = Field(default=0.1, gt=0, le=1e12)
-    """C of the logistic or ridge regression."""
-    hidden_units: int = Field(default=256, ge=1, le=2**16)
-    learning_rate: float = Field(default=0.002, gt=0, le=1)
-    epochs: int = Field(default=20, ge=1, le=100_000)
-    weight_penalty: float = Field(default=1.0, ge=0, le=1e6)
-    """L2 penalty of the network: this times the squared norm of its weights, divided by twice the rows of a
-    batch, which has 200."""
-    seed: int = Field(default=0, ge=0, lt=2**32)
-
-
-class SvmTerms(Message):
-    """Kernel support vector machine, one class against the rest: row-revealing.
-
-    Its support vectors are training rows. The kernel is ``exp(-gamma ||x - y||^2)`` of representations
-    scaled to variance one; a ``gamma`` of None stands for 1 / l.
-    """
-
-    carries_rows: ClassVar[bool] = True
-    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
-
-    kind: Literal["svm"] = "svm"
-    inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
-    gamma: float | None = Field(default=None, gt=0, le=1e6)
-    seed: int = Field(default=0, ge=0, lt=2**32)
-    """Seed of the splits on which the probabilities are calibrated."""
-
-
-class RandomFeatureSvmTerms(Message):
-    """Linear support vector machine on random Fourier features of that kernel: it contains no rows.
-
-    Rahimi and Recht, Random Features for Large-Scale Kernel Machines (NIPS 2007).
-    """
-
-    carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
-
-    kind: Literal["random-feature-svm"] = "random-feature-svm"
-    random_features: int = Field(default=512, ge=1, le=2**14)
-    inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
-    gamma: float | None = Field(default=None, gt=0, le=1e6)
-    epochs: int = Field(default=1000, ge=1, le=100_000)
-    seed: int = Field(default=0, ge=0, lt=2**32)
-    """Seed of the random features, and of the splits on which the probabilities are calibrated."""
-
-
-class RandomForestTerms(Message):
-    """Trees on bootstrap samples of the rows, along the principal axes of the aligned representation."""
-
-    carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
-
-    kind: Literal["random-forest"] = "random-forest"
-    trees: int = Field(default=300, ge=1, le=10_000)
-    rows_per_leaf: int = Field(default=5, ge=2, le=MAX_ROWS)
-    """Fewest rows in a leaf, which holds their class shares."""
-    seed: int = Field(default=0, ge=0, lt=2**32)
-
-
-class GradientBoostingTerms(Message):
-    """Boosted trees on histograms, along the principal axes of the aligned representation."""
-
-    carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
-
-    kind: Literal["gradient-boosting"] = "gradient-boosting"
-    trees: int = Field(default=100, ge=1, le=10_000)
-    """Rounds; each adds one tree, or one for each of more than two classes."""
-    learning_rate: float = Field(default=0.05, gt=0, le=1)
-    rows_per_leaf: int = Field(default=20, ge=2, le=MAX_ROWS)
-    leaves: int = Field(default=15, ge=2, le=2**16)
-    """Most leaves of a tree."""
-    seed: int = Field(default=0, ge=0, lt=2**32)
-
-
-ModelTerms = Annotated[
-    MlpTerms
-    | LogisticTerms
-    | RidgeTerms
-    | AveragedTerms
-    | SvmTerms
-    | RandomFeatureSvmTerms
-    | RandomForestTerms
-    | GradientBoostingTerms,
-    Field(discriminator="kind"),
-]
-
-
-MODELS_OF_SCHEMA_1: Final = ("mlp", "logistic", "svm", "random-feature-svm")
-"""The kinds that terms of schema 1 can name."""
-PRIVATE_MODELS: Final[Mapping[str, tuple[str, ...]]] = {"mlp": ("hidden_units", "seed"), "logistic": ()}
-"""The kinds that have a private training, each with its fields that count in it."""
-
-
-def models_for(task: Task) -> list[str]:
-    """Return the kinds of models that can predict this."""
-    kinds = get_args(get_args(ModelTerms)[0])
-    return [terms.model_fields["kind"].default for terms in kinds if task in terms.tasks]
-
-
-class ModelPrivacyTerms(Message):
-    """DP-SGD: what the model h may tell of one row to those who get it (arXiv:1607.00133, Algorithm 1).
-
-    With nothing in the place of one projected row and its label, no set of models is more than
-    ``exp(epsilon)`` times as likely, but for ``delta``: given all bases, changes of basis, scales and
-    dithers, in which every row of a party has a part. The analyst is not protected against.
-    """
-
-    epsilon: float = Field(ge=0.1, le=100)
-    delta: float = Field(ge=1e-9, le=0.01)
-    steps: int = Field(default=100, ge=1, le=10_000)
-    batch_rows: int = Field(default=1024, ge=1, le=MAX_ROWS)
-    """Expected number of rows of one step; each takes part independently of the others."""
-    learning_rate: float = Field(default=8.0, gt=0, le=1000)
 
 
 class ExposureTerms(Message):

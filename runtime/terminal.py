@@ -94,9 +94,11 @@ FIGURES: Final = {
     "r2": "R squared",
     "rmse": "RMSE",
     "mae": "MAE",
+    "c_index": "C-index",
+    "ibs": "integrated Brier score",
 }
 """The scores of a model by their names in reports; those of numbers are in the unit of the label column."""
-_SHARES: Final = ("roc_auc", "accuracy")
+_SHARES: Final = ("roc_auc", "accuracy", "c_index")
 
 
 def figure(name: str, value: float) -> str:

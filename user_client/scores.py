@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
-Metric = Literal["roc_auc", "accuracy", "r2"]
+Metric = Literal["roc_auc", "accuracy", "r2", "c_index"]
 MOST_PAIRED: Final = 2000
 """Rows of which all pairs are compared."""
 NORMAL_95: Final = 1.959963984540054
@@ -22,9 +22,9 @@ class Comparison:
 
     Attributes
     ----------
-    metric : {"roc_auc", "accuracy", "r2"}
+    metric : {"roc_auc", "accuracy", "r2", "c_index"}
         The mean ROC-AUC of one class against the rest; accuracy if all rows are of one class. For numbers
-        R squared.
+        R squared, and for survival Harrell's concordance index.
     together, alone : float
         ``alone`` is None if there is one model only.
     gain_low, gain_high : float
@@ -66,7 +66,10 @@ def concordance(scores: Numbers, numbers: Numbers) -> float | None:
 
 
 def compare(
-    labels: NDArray[Any], together: NDArray[np.floating], alone: NDArray[np.floating] | None
+    labels: NDArray[Any],
+    together: NDArray[np.floating],
+    alone: NDArray[np.floating] | None,
+    task: Literal["classes", "number", "survival"] = "classes",
 ) -> Comparison:
     """Return the scores of two models on the same rows, and the interval of their difference.
 
@@ -77,16 +80,17 @@ def compare(
     Parameters
     ----------
     labels : (n,) ndarray
-        At least one: class numbers, or numbers as floats.
+        At least one: class numbers, numbers, or times that are negative without the event.
     together, alone : (n, k) ndarray
-        Probabilities of the classes, of which those without a row do not count; or predicted numbers, (n, 1).
+        Probabilities of the classes, of which those without a row do not count; numbers, (n, 1); or
+        probabilities of no event until each of k times.
 
     References
     ----------
     .. [1] DeLong, DeLong and Clarke-Pearson, Comparing the areas under two or more correlated receiver
        operating characteristic curves, Biometrics 44 (1988) 837-845, Eqs. (3) to (5).
     """
-    metric: Metric = _metric_for(labels)
+    metric = _metric_for(labels, task)
     measure = _MEASURES[metric]
     score, influence = measure(labels, np.asarray(together, dtype=np.float64))
     if alone is None:
@@ -101,9 +105,9 @@ def compare(
     )
 
 
-def _metric_for(labels: NDArray[Any]) -> Metric:
-    if labels.dtype.kind == "f":
-        return "r2"
+def _metric_for(labels: NDArray[Any], task: str) -> Metric:
+    if task != "classes":
+        return "r2" if task == "number" else "c_index"
     return "roc_auc" if len(np.unique(labels)) > 1 else "accuracy"
 
 
@@ -147,4 +151,24 @@ def _ranks(scores: Numbers) -> Numbers:
     return np.asarray((np.cumsum(sizes) - (sizes - 1) / 2)[place])
 
 
-_MEASURES: Final = {"roc_auc": _mean_roc_auc, "accuracy": _accuracy, "r2": _r_squared}
+def _c_index(labels: NDArray[Any], survival: Numbers) -> tuple[float, Numbers]:
+    """Return the concordance index, and the influence of each row on it; a half if no pair can be ordered.
+
+    Of more rows, `MOST_PAIRED` are compared, evenly spaced; the influence of the others is 0.
+    """
+    chosen = np.arange(len(labels))
+    if len(labels) > MOST_PAIRED:
+        chosen = np.linspace(0, len(labels) - 1, MOST_PAIRED).astype(np.int64)
+    until, event, mean = np.abs(labels[chosen]), labels[chosen] > 0, survival[chosen].mean(axis=1)
+    first = event[:, None] & ((until[:, None] < until) | ((until[:, None] == until) & ~event))
+    right = first * (0.5 + np.sign(mean - mean[:, None]) / 2)
+    influence, pairs = np.zeros(len(labels)), float(first.sum())
+    if not pairs:
+        return 0.5, influence
+    index = float(right.sum()) / pairs
+    own = (right.sum(axis=0) + right.sum(axis=1)) - index * (first.sum(axis=0) + first.sum(axis=1))
+    influence[chosen] = own / pairs * len(labels)
+    return index, influence
+
+
+_MEASURES: Final = {"c_index": _c_index, "roc_auc": _mean_roc_auc, "accuracy": _accuracy, "r2": _r_squared}

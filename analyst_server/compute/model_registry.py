@@ -9,18 +9,19 @@ from __future__ import annotations
 from functools import singledispatch
 
 from analyst_server.training.averaged import Averaged
+from analyst_server.training.cox import Cox
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
 from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.ridge import Ridge
 from analyst_server.training.svm import RandomFeatureSvm, Svm
-from analyst_server.training.tasks import Classes, Numbers, Task
+from analyst_server.training.tasks import Classes, Numbers, Survival, Task
 from analyst_server.training.trees import GradientBoosting, RandomForest
-from protocol.table_schema import AnyLabel, NumberLabel
-from protocol.terms import (
+from protocol.model_terms import (
     PRIVATE_MODELS,
     AveragedTerms,
+    CoxTerms,
     GradientBoostingTerms,
     LogisticTerms,
     MlpTerms,
@@ -31,6 +32,7 @@ from protocol.terms import (
     RidgeTerms,
     SvmTerms,
 )
+from protocol.table_schema import AnyLabel, NumberLabel, SurvivalLabel
 
 
 @singledispatch
@@ -57,6 +59,11 @@ def _(terms: LogisticTerms) -> Model:
 @model_of.register
 def _(terms: RidgeTerms) -> Model:
     return Ridge(inverse_penalty=terms.inverse_penalty)
+
+
+@model_of.register
+def _(terms: CoxTerms) -> Model:
+    return Cox(inverse_penalty=terms.inverse_penalty)
 
 
 @model_of.register
@@ -103,8 +110,15 @@ def _(terms: GradientBoostingTerms) -> Model:
     )
 
 
+def trained_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms | None, features: int) -> Model:
+    """Return the model that is trained: with privacy if the terms ask for it."""
+    return private_model_of(terms, privacy, features) if privacy else model_of(terms)
+
+
 def task_of(label: AnyLabel) -> Task:
     """Return what the label of the terms is to a model."""
+    if isinstance(label, SurvivalLabel):
+        return Survival(label.wire_times)
     return Numbers(label.unit) if isinstance(label, NumberLabel) else Classes(len(label.classes))
 
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from analyst_server.store import Blobs
 from protocol.arrays import dequantise, little_endian, raw_bytes
+from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.table_schema import AnyLabel
-from protocol.terms import AlignmentTerms, ModelPrivacyTerms, ModelTerms
+from protocol.terms import AlignmentTerms
 from runtime.start_up import loading
 
 P = ParamSpec("P")
@@ -347,9 +348,9 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         If a class has no row, or the ONNX file differs from the trained model.
     """
     # loaded in the compute process alone, as above
-    from analyst_server.compute.model_registry import model_of, private_model_of, task_of
+    from analyst_server.compute.model_registry import task_of, trained_model_of
     from analyst_server.training.judging import judge
-    from analyst_server.training.models import Model, fit_task
+    from analyst_server.training.models import fit_task
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
     changes = alignment.changes_of_basis.open(blobs)
@@ -362,11 +363,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     aligned_rep = np.concatenate([_aligned_rep(blobs, party, change) for party, change in taken])
     labels = np.concatenate([_labels(blobs, party) for party, _ in taken])
     senders = np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken])
-    if spec.model_privacy:
-        model: Model = private_model_of(spec.model, spec.model_privacy, spec.features)
-    else:
-        model = model_of(spec.model)
-    task = task_of(spec.label)
+    model, task = trained_model_of(spec.model, spec.model_privacy, spec.features), task_of(spec.label)
     fitted = fit_task(model, aligned_rep, labels, task)
     onnx_file = export(fitted, aligned_rep.shape[1])
     gap = parity_gap(fitted, onnx_file, model.probes(aligned_rep))

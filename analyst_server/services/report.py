@@ -87,7 +87,7 @@ class IntervalReport(TypedDict):
 
 
 class HeadlineReport(TypedDict, total=False):
-    """The scores that a member may expect for its own new rows: three of classes, or three of numbers."""
+    """The scores that a member may expect for its own new rows: those of its kind of label."""
 
     roc_auc: IntervalReport
     accuracy: IntervalReport
@@ -97,6 +97,8 @@ class HeadlineReport(TypedDict, total=False):
     rmse: IntervalReport
     """In the unit of the label column, as ``mae``."""
     mae: IntervalReport
+    c_index: IntervalReport
+    ibs: IntervalReport
 
 
 class PartyScoreReport(TypedDict, total=False):
@@ -109,6 +111,8 @@ class PartyScoreReport(TypedDict, total=False):
     r2: float
     rmse: float
     mae: float
+    c_index: float
+    ibs: float
 
 
 class EstimateReport(HeadlineReport):

@@ -14,19 +14,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import rankdata, t
+from scipy.stats import t
 
-Labels = NDArray[np.integer]
+from analyst_server.training.party_scores import ENOUGH_OF_CLASSES, PartyScore
 
-LEAST_ROWS_OF_A_CLASS: Final = 5
-"""A party is scored if it has as many rows of every class: one for each fold."""
 LEAST_SHARE_SCORED: Final = 0.5
 """Of the rows that trained the model: a headline speaks for at least so many of them."""
-LEAST_ROWS: Final = 10
-"""A party is scored if it has so many rows, where the label is a number."""
-ENOUGH_OF_CLASSES: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows of every class"
-ENOUGH_OF_NUMBERS: Final = f"{LEAST_ROWS} held-out rows with different labels"
 WIDEST_HEADLINE: Final = 0.05
 """Half the width that the interval of a headline would have, by the numbers of rows, for a ROC-AUC of 0.5.
 
@@ -59,34 +52,6 @@ class Interval:
     @property
     def half_width(self) -> float:
         return (self.high - self.low) / 2
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A score with its sampling variance, from the rows alone."""
-
-    value: float
-    variance: float
-
-
-@dataclass(frozen=True)
-class PartyScore:
-    """The scores of the held-out rows of one party.
-
-    Attributes
-    ----------
-    rows : int
-        How many were scored.
-    figures : mapping of str to Figure
-        By name: ``roc_auc``, ``accuracy`` and ``brier`` of classes, ``r2``, ``rmse`` and ``mae`` of numbers.
-        The first decides whether a headline can be trusted.
-    class_rows : tuple of int
-        How many rows are of each class; empty for numbers.
-    """
-
-    rows: int
-    figures: Mapping[str, Figure]
-    class_rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,82 +118,6 @@ NOT_JUDGED: Final = Judgement(
 )
 
 
-def score_party(
-    labels: Labels, probabilities: NDArray[np.floating], *, least_rows: int = LEAST_ROWS_OF_A_CLASS
-) -> PartyScore | None:
-    """Return the scores of the rows of one party, or None if a class has too few of them.
-
-    The variance of the ROC-AUC is DeLong's [1]_: the mean of squared placement values. With more
-    than two classes the placement values of the classes, one against rest, are averaged row by row.
-
-    Parameters
-    ----------
-    labels : (n,) ndarray of int
-        True class numbers.
-    probabilities : (n, k) ndarray
-        Column j belongs to class j.
-    least_rows : int
-        The fewest rows of a class, at least 2.
-
-    References
-    ----------
-    .. [1] DeLong, DeLong, Clarke-Pearson, Biometrics 44 (1988) 837-845, doi:10.2307/2531595.
-    """
-    classes = probabilities.shape[1]
-    class_rows = np.bincount(labels, minlength=classes)
-    if class_rows.min() < least_rows:
-        return None
-    against_rest = [1] if classes == 2 else range(classes)
-    found = [_roc_auc(labels == one, probabilities[:, one]) for one in against_rest]
-    influence = np.mean([rows for _, rows in found], axis=0)
-    accuracy = float(np.mean(probabilities.argmax(axis=1) == labels))
-    return PartyScore(
-        len(labels),
-        {
-            "roc_auc": Figure(float(np.mean([value for value, _ in found])), float(influence @ influence)),
-            "accuracy": Figure(accuracy, accuracy * (1 - accuracy) / (len(labels) - 1)),
-            "brier": _mean_of(np.sum((probabilities - np.eye(classes)[labels]) ** 2, axis=1) / 2),
-        },
-        tuple(class_rows.tolist()),
-    )
-
-
-def score_numbers(
-    labels: NDArray[np.floating], found: NDArray[np.floating], unit: float
-) -> PartyScore | None:
-    """Return the scores of the rows of one party, or None if they are too few or all have the same label.
-
-    The variance of R squared is that of its linear part: the mean squared influence of a row.
-
-    Parameters
-    ----------
-    labels, found : (n,) ndarray
-        The numbers and their predictions, in units of the wire.
-    unit : float
-        What 1 on the wire is in the column: RMSE and MAE are in the column's unit.
-    """
-    spread = np.square(labels - labels.mean())
-    if len(labels) < LEAST_ROWS or not spread.any():
-        return None
-    squared = np.square(labels - found)
-    share = float(squared.sum() / spread.sum())
-    influence = (squared - share * spread) / spread.sum()
-    mean = _mean_of(squared * unit**2)
-    root = math.sqrt(mean.value)
-    return PartyScore(
-        len(labels),
-        {
-            "r2": Figure(1 - share, float(influence @ influence) * len(labels) / (len(labels) - 1)),
-            "rmse": Figure(root, mean.variance / (4 * mean.value) if root else 0.0),
-            "mae": _mean_of(np.abs(labels - found) * unit),
-        },
-    )
-
-
-def _mean_of(values: NDArray[np.floating]) -> Figure:
-    return Figure(float(values.mean()), float(values.var(ddof=1)) / len(values))
-
-
 def mean_over_rows(scores: Mapping[str, PartyScore]) -> Estimate | None:
     """Return the mean weighted by rows, with the interval that the rows' sampling gives it."""
     if not scores:
@@ -262,20 +151,6 @@ def mean_over_parties(scores: Mapping[str, PartyScore]) -> Estimate | None:
     return Estimate({name: interval(name) for name in parties[0].figures}, dict(scores))
 
 
-def _roc_auc(positive: NDArray[np.bool_], found: NDArray[np.floating]) -> tuple[float, NDArray[np.float64]]:
-    """Return the area and how much each row moves it."""
-    ranks = rankdata(found)
-    influence = np.empty(len(found))
-    for rows, sign in ((positive, 1), (~positive, -1)):
-        others = len(found) - rows.sum()
-        below = (ranks[rows] - rankdata(found[rows])) / others
-        placed = below if sign > 0 else 1 - below
-        number = len(placed)
-        influence[rows] = (placed - placed.mean()) / math.sqrt(number * (number - 1))
-        area = float(placed.mean())  # the same for both
-    return area, influence
-
-
 def _least_errors(parties: Sequence[PartyScore]) -> dict[str, float]:
     """Return the smallest standard errors of figures whose variances are 0 where all rows are right.
 
@@ -293,7 +168,18 @@ def _least_errors(parties: Sequence[PartyScore]) -> dict[str, float]:
     return {"roc_auc": rarer, "accuracy": 1 / float(class_rows.sum())}
 
 
-_BOUNDS: Final = {"r2": (-math.inf, 1.0), "rmse": (0.0, math.inf), "mae": (0.0, math.inf)}
+_BOUND_ON: Final = {
+    "roc_auc": (WIDEST_HEADLINE, "rows of a class: the ROC-AUC"),
+    "r2": (WIDEST_OF_NUMBERS, "rows: R squared"),
+    "c_index": (WIDEST_HEADLINE, "events: the C-index"),
+}
+"""The widest interval of a decisive figure by the numbers of rows, and what there is too little of else."""
+_BOUNDS: Final = {
+    "r2": (-math.inf, 1.0),
+    "rmse": (0.0, math.inf),
+    "mae": (0.0, math.inf),
+    "ibs": (0.0, math.inf),
+}
 """Where the interval of a figure ends at the latest, if that is not 0 and 1."""
 
 
@@ -362,10 +248,10 @@ def _why_no_headline(
         able = len(within.by_party) if within else 0
         return f"only {able} of {len(rows)} parties have {enough}, with {100 * scored:.0f} % of the rows"
     decisive = within.decisive
-    if decisive.half_width > NARROW and _is_too_wide(within):
-        of_what = "rows of a class: the ROC-AUC" if _has_classes(within) else "rows: R squared"
+    widest, too_few = _BOUND_ON[next(iter(within.figures))]
+    if decisive.half_width > NARROW and _half_width_by_numbers(within) > widest:
         return (
-            f"too few {of_what} inside the parties may lie anywhere between"
+            f"too few {too_few} inside the parties may lie anywhere between"
             f" {100 * decisive.low:.1f} and {100 * decisive.high:.1f}"
         )
     if across is not None and _disagree(within, across):
@@ -376,25 +262,10 @@ def _why_no_headline(
     return None
 
 
-def _has_classes(estimate: Estimate) -> bool:
-    return "roc_auc" in estimate.figures
-
-
-def _is_too_wide(within: Estimate) -> bool:
-    """Return whether the numbers of rows alone leave the decisive figure too uncertain.
-
-    The variance of a ROC-AUC of 0.5 is (1/n + 1/m) / 12; that of R squared, of normal variables of the
-    correlation r, is 4 r^2 (1 - r^2)^2 / n, and 16 / (27 n) at most.
-    """
-    variance = 0.0
-    for score in within.by_party.values():
-        own = np.array(score.class_rows)
-        if len(own):
-            variance += score.rows**2 * float(np.mean(1 / own + 1 / (score.rows - own))) / 12
-        else:
-            variance += score.rows * 16 / 27
-    half_width = _Z * math.sqrt(variance) / within.rows
-    return half_width > (WIDEST_HEADLINE if _has_classes(within) else WIDEST_OF_NUMBERS)
+def _half_width_by_numbers(within: Estimate) -> float:
+    """Return half the width that the interval of the decisive figure has by the numbers of rows alone."""
+    variance = sum(score.rows**2 * score.variance_by_numbers for score in within.by_party.values())
+    return _Z * math.sqrt(variance) / within.rows
 
 
 def _disagree(within: Estimate, across: Estimate) -> bool:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from analyst_server.training.judgement import (
     NOT_JUDGED,
     Judgement,
-    PartyScore,
     conclude,
     mean_over_parties,
     mean_over_rows,
 )
 from analyst_server.training.models import Model, fit_task
+from analyst_server.training.party_scores import PartyScore
 from analyst_server.training.tasks import AnyLabels, Classes, Matrix, Task
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -78,6 +79,10 @@ class Model(ABC):
     def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
         """Return the regressor, fitted on scaled rows."""
         return self.regressor().fit(rows, numbers)
+
+    def fitted_on_survival(self, rows: Matrix, labels: AnyLabels, times: Sequence[float]) -> Estimator:  # noqa: ARG002
+        """Return what predicts survival at some times, fitted on scaled rows and times on the wire."""
+        raise TypeError(f"{type(self).__name__} predicts no survival")
 
     @abstractmethod
     def parameters(self, fitted: Estimator) -> int:

@@ -12,7 +12,7 @@ from skl2onnx import to_onnx
 from skl2onnx.common.data_types import FloatTensorType
 
 from analyst_server.training.models import FittedModel
-from analyst_server.training.tasks import Matrix, Numbers
+from analyst_server.training.tasks import Classes, Matrix
 
 PARITY_TOLERANCE = 1e-4
 """Largest difference in a prediction: float32 rounding through a few hundred units is 1e-6."""
@@ -25,7 +25,8 @@ BATCH_ROWS = 8192
 def export(fitted: FittedModel, latent_dim: int) -> bytes:
     """Return the ONNX file of a fitted model: input ``rep`` (n, l).
 
-    Its outputs are ``label`` and ``probabilities`` for classes, and ``value`` (n, 1) for numbers.
+    Its outputs are ``label`` and ``probabilities`` for classes, ``value`` (n, 1) for numbers, and
+    ``survival`` (n, k).
     """
     fitted.model.prepare_export()
     with warnings.catch_warnings():
@@ -34,9 +35,9 @@ def export(fitted: FittedModel, latent_dim: int) -> bytes:
         proto = to_onnx(
             fitted.pipeline,
             initial_types=[("rep", FloatTensorType([None, latent_dim]))],
-            options=None if isinstance(fitted.task, Numbers) else {"zipmap": False},
+            options={"zipmap": False} if isinstance(fitted.task, Classes) else None,
         )
-    if isinstance(fitted.task, Numbers):
+    if not isinstance(fitted.task, Classes):
         _append_scale(proto.graph, fitted)
     return bytes(proto.SerializeToString())
 

@@ -1,4 +1,4 @@
-"""What a label is to a model: classes or a number. How it is fitted, predicted and scored."""
+"""What a label is to a model: classes, a number or survival. How it is fitted, predicted and scored."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.training.judgement import (
+from analyst_server.training.party_scores import (
     ENOUGH_OF_CLASSES,
     ENOUGH_OF_NUMBERS,
+    ENOUGH_OF_SURVIVAL,
     PartyScore,
     score_numbers,
     score_party,
+    score_survival,
 )
 
 if TYPE_CHECKING:
@@ -131,3 +133,39 @@ class Numbers(Task):
 
     def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
         return score_numbers(np.asarray(labels, np.float64), predictions[:, 0].astype(np.float64), self.unit)
+
+
+@dataclass(frozen=True)
+class Survival(Task):
+    """A time on the wire, negative without the event; predicted is the probability of a later event.
+
+    Attributes
+    ----------
+    times : tuple of float
+        On the wire: after which the event comes with these probabilities.
+    """
+
+    output: ClassVar[str] = "survival"
+    enough: ClassVar[str] = ENOUGH_OF_SURVIVAL
+
+    times: tuple[float, ...]
+
+    @property
+    def width(self) -> int:  # type: ignore[override]  # it follows from the times
+        return len(self.times)
+
+    def check(self, model: Model, labels: AnyLabels) -> None:  # noqa: ARG002  # no model needs more
+        if not (labels > 0).any():
+            raise ValueError("training needs rows with the event; none came")
+
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> Estimator:
+        return model.fitted_on_survival(rows, labels, self.times)
+
+    def predictions(self, pipeline: Estimator, rows: Matrix) -> Matrix:
+        return np.asarray(pipeline.predict(rows))
+
+    def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
+        return np.asarray(labels > 0, np.int64)
+
+    def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
+        return score_survival(np.asarray(labels, np.float64), predictions.astype(np.float64), self.times)

@@ -20,8 +20,8 @@ from benchmarks.data import Labels, Matrix
 from benchmarks.defaults import rivals
 from benchmarks.defaults.collaboration import Agreed, Encoded, Round, one_span
 from benchmarks.defaults.tables import LABEL, Source, bundled, for_all_members, real
+from protocol.model_terms import ModelTerms
 from protocol.table_schema import Schema
-from protocol.terms import ModelTerms
 from user_client.custody.keystream import KeyStream
 from user_client.sdk import Signal, draft_terms
 from user_client.sdk.privacy import draw_basis

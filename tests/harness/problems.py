@@ -15,7 +15,7 @@ from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
 from analyst_server.training.svm import RandomFeatureSvm, Svm
 from analyst_server.training.trees import GradientBoosting, RandomForest
-from protocol.terms import ModelTerms
+from protocol.model_terms import ModelTerms
 from user_client.secret.expansion import ByteSource
 
 Matrix = NDArray[Any]
@@ -35,6 +35,10 @@ MODELS: Final = {kind: model for kind, model in _MODELS.items() if "classes" in 
 """Every kind that predicts classes, small where a test needs it to be quick."""
 MODELS_OF_NUMBERS: Final = {kind: model for kind, model in _MODELS.items() if "number" in TERMS[kind].tasks}
 """Every kind that predicts numbers."""
+MODELS_OF_SURVIVAL: Final = {
+    kind: model for kind, model in _MODELS.items() if "survival" in TERMS[kind].tasks
+}
+"""Every kind that predicts survival."""
 
 
 def haar(order: int, rng: np.random.Generator) -> Matrix:
@@ -87,6 +91,15 @@ def mean_disagreement(bases: list[Matrix], changes: list[Matrix]) -> float:
     return float(
         np.mean([np.linalg.norm(one - other) for i, one in enumerate(mapped) for other in mapped[:i]])
     )
+
+
+def survivals(rows: int = 200, latent_dim: int = 5, seed: int = 0) -> tuple[Matrix, Matrix]:
+    """Return rows, and exponential times that depend on them, on the wire; about half without the event."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.standard_normal((rows, latent_dim)).astype(np.float32)
+    until = rng.exponential(0.4 * np.exp(-drawn[:, 0] + 0.5 * drawn[:, 1]))
+    end = rng.uniform(0.1, 1.0, rows)
+    return drawn, np.where(until <= end, np.minimum(until, 1.0), -end).astype(np.float32)
 
 
 def numbers(rows: int = 150, latent_dim: int = 5, seed: int = 0) -> tuple[Matrix, Matrix]:

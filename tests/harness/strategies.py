@@ -27,6 +27,14 @@ from protocol.messages import (
     SealedAnchor,
     UplinkManifest,
 )
+from protocol.model_terms import (
+    AveragedTerms,
+    GradientBoostingTerms,
+    LogisticTerms,
+    MlpTerms,
+    ModelPrivacyTerms,
+    RandomForestTerms,
+)
 from protocol.states import Event, State
 from protocol.table_schema import (
     CategoricalColumn,
@@ -45,13 +53,7 @@ from protocol.terms import (
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
-    AveragedTerms,
     ExposureTerms,
-    GradientBoostingTerms,
-    LogisticTerms,
-    MlpTerms,
-    ModelPrivacyTerms,
-    RandomForestTerms,
     Terms,
 )
 

@@ -23,8 +23,9 @@ from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment, si
 from protocol.identity import Identity
 from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import Acceptance, MemberScore, Role, SealedAnchor, UplinkManifest
+from protocol.model_terms import LogisticTerms
 from protocol.table_schema import Label, NumericColumn, Schema
-from protocol.terms import AlignmentTerms, AnchorTerms, LogisticTerms, Terms
+from protocol.terms import AlignmentTerms, AnchorTerms, Terms
 from tests.harness.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-a"

@@ -131,6 +131,22 @@ NUMBER_TERMS = {
     },
     "model": {"kind": "ridge", "inverse_penalty": 1.0},
 }
+SURVIVAL_TERMS = {
+    **NUMBER_TERMS,
+    "table_schema": {
+        **TERMS_2["table_schema"],
+        "label_column": {
+            "kind": "survival",
+            "name": "days",
+            "event": "died",
+            "seen": "yes",
+            "censored": "no",
+            "horizon": 730.0,
+            "times": [182.5, 365.0],
+        },
+    },
+    "model": {"kind": "cox", "inverse_penalty": 0.1},
+}
 FOREST_TERMS = {**TERMS_2, "model": {"kind": "random-forest", "trees": 300, "rows_per_leaf": 5, "seed": 0}}
 BOOSTED_TERMS = {
     **TERMS_2,

@@ -9,6 +9,7 @@ from tests.vectors.examples import (
     NUMERIC,
     PRIVATE_TERMS,
     SHOWN,
+    SURVIVAL_TERMS,
     SVM,
     TERMS,
     TERMS_2,
@@ -163,6 +164,16 @@ def shown_texts() -> Iterator[Case]:
             SHOWN.replace(mapped, numbers),
         ),
         ("terms of schema 2", TERMS_2, TERMS_2_TEXT),
+        (
+            "survival",
+            SURVIVAL_TERMS,
+            TERMS_2_TEXT.replace("(averaged)", "(cox)").replace(
+                "the column readmitted, which is one of: no, yes.",
+                "survival: the column days says how long a row was observed, and the column died whether that"
+                " ended with the event (yes) or not (no). A time beyond 730 counts as one without the event."
+                " The answer is the probability that the event comes after each of these times: 182.5, 365.",
+            ),
+        ),
         (
             "terms of schema 2 with nothing that is new in it",
             {

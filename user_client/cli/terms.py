@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +26,15 @@ from user_client.cli.options import (
     show,
 )
 from user_client.errors import TableError
-from user_client.sdk import DITHER, CheckedTable, DraftedTerms, check_table, draft_terms, plain_words
+from user_client.sdk import (
+    DITHER,
+    CheckedTable,
+    DraftedEvent,
+    DraftedTerms,
+    check_table,
+    draft_terms,
+    plain_words,
+)
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
 
@@ -75,10 +84,22 @@ ModelEpsilon = Annotated[
 ]
 
 
-TaskOption = Annotated[str, typer.Option("--task", help="what the label is: classes, or number")]
+TaskOption = Annotated[str, typer.Option("--task", help="what the label is: classes, number or survival")]
 LabelRange = Annotated[
     str | None,
     typer.Option(metavar="LOW:HIGH", help="between which the numbers of the label lie at every institution"),
+]
+
+
+EventColumn = Annotated[
+    str | None, typer.Option(help="survival: the column that says how the time in --label ended")
+]
+Seen = Annotated[
+    str | None, typer.Option(help="survival: what --event says where the event was seen, such as 1")
+]
+Times = Annotated[
+    list[float] | None,
+    typer.Option(help="survival: a time to predict for; repeat for more [the quartiles of the events]"),
 ]
 
 
@@ -100,6 +121,9 @@ def draft(
     model_epsilon: ModelEpsilon = None,
     task: TaskOption = "classes",
     label_range: LabelRange = None,
+    event: EventColumn = None,
+    seen: Seen = None,
+    time: Times = None,
     out_of_range: OutOfRange = "clip",
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
     force: Force = False,
@@ -126,6 +150,7 @@ def draft(
         model_epsilon=model_epsilon,
         task=task,
         label_range=_range(label_range),
+        event=_event(event, seen, time or ()),
     )
     write_whole(out, drafted.to_toml().encode())
     show(
@@ -140,6 +165,15 @@ def draft(
         },
         lambda: _drafted_text(out, drafted),
     )
+
+
+def _event(column: str | None, seen: str | None, times: Sequence[float]) -> DraftedEvent | None:
+    """Return what ends a time; raises `InputError`."""
+    if column is None and seen is None and not times:
+        return None
+    if column is None or seen is None:
+        raise InputError("--task survival needs --event COLUMN and --seen VALUE, and --time goes with them")
+    return DraftedEvent(column, seen, times)
 
 
 def _range(text: str | None) -> tuple[float, float] | None:

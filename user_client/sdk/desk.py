@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from protocol.arrays import dequantise
 from protocol.table_schema import Schema
 from user_client.secret.expansion import Matrix64
-from user_client.tables import QUARTERS
+from user_client.tables import GROUPS
 from user_client.tables.states import column_states
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Exposed:
         X~_i as the analyst decodes it.
     secret_basis : (m, l) ndarray of float64
     labels : (n,) ndarray of int
-        Class numbers, or for numbers the quarter that each is in.
+        Class numbers, or the groups that `tables.strata` makes of other labels.
     dither : float
         As the manifest states it; 0 without.
     """
@@ -120,7 +120,7 @@ class Exposed:
     def groups(self) -> int:
         """How many different labels there are."""
         label = self.schema.label_column
-        return label.outputs if label.task == "classes" else QUARTERS
+        return GROUPS.get(label.task, label.outputs)
 
 
 def decoded(rep: NDArray[Any], scale: NDArray[np.float32] | None) -> Matrix64:

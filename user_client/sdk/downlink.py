@@ -31,7 +31,7 @@ from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
 from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK
 from protocol.states import State
-from protocol.table_schema import Label, NumberLabel
+from protocol.table_schema import Label, NumberLabel, SurvivalLabel
 from protocol.terms import Terms
 from runtime.terminal import day
 from user_client.custody.round_directory import CHANGE_FILE, MODEL_FILE, OWN_MODEL_FILE, RoundDirectory
@@ -60,18 +60,26 @@ class Predictions:
     classes : tuple of str
         Empty if it predicts a number.
     labels : list
-        The most likely class, or the number in the unit of the label column.
-    probabilities : (n, classes) ndarray of float32
+        The most likely class, the number in the unit of the label column, or for survival the probability of
+        the event until the last of the times.
+    probabilities : (n, classes) or (n, times) ndarray of float32
+        Of each class, or that the event comes after each time.
+    times : tuple of float
+        Of survival.
     """
 
     classes: tuple[str, ...]
     labels: list[Any]
     probabilities: NDArray[np.float32]
+    times: tuple[float, ...] = ()
 
     def columns(self) -> dict[str, Any]:
         """Return them as the columns of a table."""
-        shares = zip(self.classes, self.probabilities.T, strict=True)
-        return {"prediction": self.labels, **{f"probability_{name}": share for name, share in shares}}
+        names = [
+            *(f"probability_{name}" for name in self.classes),
+            *(f"survival_{at:g}" for at in self.times),
+        ]
+        return {"prediction": self.labels, **dict(zip(names, self.probabilities.T, strict=True))}
 
 
 def receive(
@@ -229,13 +237,16 @@ def predict(directory: RoundDirectory, data: Any) -> Predictions:
     found, label = outputs_for(directory, encode_rows(table_from(data), schema)), schema.label_column
     if isinstance(label, NumberLabel):
         return Predictions((), decode_numbers(found[:, 0], label).tolist(), found[:, :0])
+    if isinstance(label, SurvivalLabel):
+        return Predictions((), (1 - found[:, -1].astype(np.float64)).tolist(), found, label.times)
     return Predictions(label.classes, [label.classes[index] for index in found.argmax(axis=1)], found)
 
 
 def outputs_for(directory: RoundDirectory, rows: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return what the model says of encoded rows, (n, m).
 
-    These are the probabilities of the classes, (n, classes), or numbers as on the wire, (n, 1).
+    These are the probabilities of the classes, (n, classes), numbers as on the wire, (n, 1), or the
+    probabilities that the event comes after each time, (n, times).
     """
     manifest = directory.load(DownlinkManifest)
     label = accepted_terms(directory).table_schema.label_column

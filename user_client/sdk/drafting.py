@@ -12,15 +12,16 @@ from pydantic import ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.limits import MAX_DITHER
+from protocol.model_terms import ModelPrivacyTerms
 from protocol.table_schema import Schema, Task
-from protocol.terms import WELL_PREDICTED_ROWS, ModelPrivacyTerms
+from protocol.terms import WELL_PREDICTED_ROWS
 from user_client.privacy.information import Information
-from user_client.sdk.privacy import bits_of
+from user_client.sdk.privacy import bits_of, told
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
 from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score
 from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
-from user_client.tables.draft import Encoding
+from user_client.tables.draft import DraftedEvent, Encoding
 
 KEPT_BY_DRAFT: Final = 0.98
 """R^2 of the drafting party's own score that as many leading axes as drafted keep."""
@@ -76,6 +77,7 @@ def draft_terms(
     model_epsilon: float | None = None,
     task: str = "classes",
     label_range: tuple[float, float] | None = None,
+    event: DraftedEvent | None = None,
 ) -> DraftedTerms:
     """Draft terms from one table, whose columns, quantiles, levels and shares become the schema.
 
@@ -108,10 +110,12 @@ def draft_terms(
     model_epsilon : float, optional
         Have a logistic regression trained that is differentially private towards those who get it, with a
         delta of `MODEL_DELTA`.
-    task : {"classes", "number"}
+    task : {"classes", "number", "survival"}
         What the label is.
     label_range : tuple of float, optional
         Between which its numbers lie at every institution: see `tables.draft.draft_schema`.
+    event : DraftedEvent, optional
+        Of survival, where ``label`` is the column of times.
 
     Raises
     ------
@@ -119,10 +123,7 @@ def draft_terms(
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
     _check_choices(encoding, rep_dtype, dither, task)
-    if task != "classes":
-        _check_number(nri=nri, model_epsilon=model_epsilon, classes=classes)
-    elif label_range is not None:
-        raise InputError("label_range goes with the task number")
+    _check_task(task, event, nri=nri, epsilon=model_epsilon, classes=classes, label_range=label_range)
     rows = table_from(data)
     drafted = draft_schema(
         rows,
@@ -134,6 +135,7 @@ def draft_terms(
         missing=missing,
         task=cast("Task", task),
         label_range=label_range,
+        event=event,
     )
     schema = Schema.model_validate(drafted.content, strict=False)
     features = schema.width
@@ -141,7 +143,10 @@ def draft_terms(
         raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
-    score, (singular_values, axes) = own_score(encoded, labels), principal_axes(encoded)
+    score, (singular_values, axes) = (
+        own_score(encoded, told(labels, schema.label_column.task)),
+        principal_axes(encoded),
+    )
     latent_dim = latent_dim or _fewest_dimensions(score, axes, singular_values)
     axes = axes[:, :latent_dim]
     signal = score.along(axes) if score else None
@@ -161,20 +166,34 @@ def draft_terms(
         "returns_scores": True,
         **(_nri_terms(features) if nri else {"anchor": {"kind": "haar", "rows": features}}),
         "alignment": {"method": "isotropic"},
-        **_model_terms(model_epsilon),
+        **_model_terms(model_epsilon, schema.label_column.task),
         "table_schema": drafted.content,
     }
     return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
 
 
-def _check_number(*, nri: bool, model_epsilon: float | None, classes: Sequence[str]) -> None:
-    for name, is_given in (
-        ("nri", nri),
-        ("model_epsilon", model_epsilon is not None),
-        ("classes", bool(classes)),
+def _check_task(
+    task: str,
+    event: DraftedEvent | None,
+    *,
+    nri: bool,
+    epsilon: float | None,
+    classes: Sequence[str],
+    label_range: tuple[float, float] | None,
+) -> None:
+    """Raise `InputError` if an argument does not go with the task."""
+    if (task == "survival") != (event is not None):
+        raise InputError(
+            "survival needs the column that says how a time ended, and what it says of the event"
+        )
+    for name, goes_with, is_given in (
+        ("nri", "classes", nri),
+        ("model_epsilon", "classes", epsilon is not None),
+        ("classes", "classes", bool(classes)),
+        ("label_range", "number", label_range is not None),
     ):
-        if is_given:
-            raise InputError(f"{name} needs a label of classes, and the task is to predict a number")
+        if is_given and task != goes_with:
+            raise InputError(f"{name} goes with the task {goes_with}, and the task is {task}")
 
 
 def _check_choices(encoding: str, rep_dtype: str, dither: float, task: str) -> None:
@@ -186,9 +205,9 @@ def _check_choices(encoding: str, rep_dtype: str, dither: float, task: str) -> N
         raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {dither:g}")
 
 
-def _model_terms(epsilon: float | None) -> dict[str, Any]:
+def _model_terms(epsilon: float | None, task: Task) -> dict[str, Any]:
     if epsilon is None:
-        return {"model": {"kind": "averaged"}}
+        return {"model": {"kind": "cox" if task == "survival" else "averaged"}}
     try:
         privacy = ModelPrivacyTerms(epsilon=epsilon, delta=MODEL_DELTA)
     except ValidationError as error:

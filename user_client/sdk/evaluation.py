@@ -33,9 +33,9 @@ class Evaluation:
         How many rows the scores are of.
     kept_back : bool
         Whether these are the rows that `prepare` has kept back; if not, all rows of another table.
-    metric : {"roc_auc", "accuracy", "r2"}
+    metric : {"roc_auc", "accuracy", "r2", "c_index"}
         ROC-AUC, the mean of one class against the rest; accuracy if all rows are of one class. R squared for
-        numbers.
+        numbers, and the concordance index for survival.
     together : float
         Score of the collaboration's model.
     alone : float
@@ -117,7 +117,7 @@ def _evaluated(directory: RoundDirectory, terms: Terms, data: Any, now: int) -> 
         what = "of this table, no row was kept back" if is_ours else "this table has no rows"
         raise NothingKeptBackError(what)
     together = outputs_for(directory, rows)
-    compared = compare(labels, together, None if model is None else model.predictions(rows))
+    compared = compare(labels, together, None if model is None else model.predictions(rows), terms.task)
     return Evaluation(
         rows=len(rows),
         kept_back=is_ours,

@@ -21,7 +21,14 @@ from protocol import __version__
 from protocol.codec import digest
 from protocol.errors import MalformedMessageError
 from protocol.messages import DownlinkManifest
-from protocol.table_schema import CategoricalColumn, LevelsColumn, NumberLabel, RanksColumn, Schema
+from protocol.table_schema import (
+    CategoricalColumn,
+    LevelsColumn,
+    NumberLabel,
+    RanksColumn,
+    Schema,
+    SurvivalLabel,
+)
 from protocol.terms import Terms
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.errors import ExportDiffersError
@@ -119,6 +126,15 @@ def _answers(graph: Graph, features: str, found: str, schema: Schema) -> list[on
         value = graph.affine(wide, -1.0, 1.0, label.unit, label.low)
         _named(graph, "prediction", graph.where(refused, graph.constant(np.nan), value))
         return [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["rows", 1])]
+    if isinstance(label, SurvivalLabel):
+        survival = graph.where(refused, graph.constant(np.nan, np.float32), found)
+        at_last = graph.node("Gather", survival, graph.constant([len(label.times) - 1], np.int64), axis=1)
+        _named(graph, "prediction", graph.node("Sub", graph.constant(1.0, np.float32), at_last))
+        _named(graph, "survival", survival)
+        return [
+            helper.make_tensor_value_info("prediction", TensorProto.FLOAT, ["rows", 1]),
+            helper.make_tensor_value_info("survival", TensorProto.FLOAT, ["rows", len(label.times)]),
+        ]
     chosen = graph.node("ArgMax", found, axis=1, keepdims=1)
     chosen = graph.where(refused, graph.constant(-1, np.int64), chosen)
     classes = list(label.classes)
@@ -198,7 +214,7 @@ def _difference(directory: RoundDirectory, schema: Schema, file: bytes) -> float
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors alone
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    name = "prediction" if isinstance(label, NumberLabel) else "probabilities"
+    name = "prediction" if isinstance(label, NumberLabel) else label.model_output
     (found,) = session.run([name], feeds(table, schema))
     if isinstance(label, NumberLabel):
         found = (found - label.low) / label.unit - 1

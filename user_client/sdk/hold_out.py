@@ -14,10 +14,12 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.table_schema import Task
-from protocol.terms import AveragedTerms, LogisticTerms, MlpTerms, ModelTerms, RidgeTerms, Terms
+from protocol.model_terms import AveragedTerms, CoxTerms, LogisticTerms, MlpTerms, ModelTerms, RidgeTerms
+from protocol.table_schema import SurvivalLabel, Task
+from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory
+from user_client.secret.cox import Hazards
 from user_client.secret.expansion import ByteSource, Matrix64, permutation
 from user_client.secret.local_model import (
     LocalModel,
@@ -26,6 +28,7 @@ from user_client.secret.local_model import (
     Options,
     RidgeOptions,
     fit_local_model,
+    fit_local_survival,
 )
 from user_client.tables import strata
 
@@ -64,7 +67,7 @@ class HoldOut:
         return np.delete(array, self.rows, axis=0) if len(self.rows) else array
 
 
-def keep_back(directory: RoundDirectory, rows: Matrix64, labels: Labels, share: float) -> HoldOut:
+def keep_back(directory: RoundDirectory, rows: Matrix64, labels: Labels, share: float, task: Task) -> HoldOut:
     """Return which rows of a table do not leave.
 
     The table that was prepared last keeps its choice for the same share: a row that was sent in an upload
@@ -73,12 +76,12 @@ def keep_back(directory: RoundDirectory, rows: Matrix64, labels: Labels, share: 
     table, earlier = table_digest(rows, labels), stored_hold_out(directory)
     if earlier is not None and (earlier.table, earlier.share) == (table, share):
         return earlier
-    return HoldOut(table, share, choose(labels, share, KeyStream.fresh("odc/v1/hold-out").read))
+    return HoldOut(table, share, choose(strata(labels, task), share, KeyStream.fresh("odc/v1/hold-out").read))
 
 
-def choose(labels: Labels, share: float, source: ByteSource) -> NDArray[np.int64]:
-    """Return the numbers of a share of the rows of each class, or quarter of numbers, chosen at random."""
-    chosen, groups = [np.empty(0, np.int64)], strata(labels)
+def choose(groups: Labels, share: float, source: ByteSource) -> NDArray[np.int64]:
+    """Return the numbers of a share of the rows of each group, chosen at random."""
+    chosen = [np.empty(0, np.int64)]
     for each in np.unique(groups):
         of_class = np.flatnonzero(groups == each)
         if len(of_class) >= FEWEST_OF_A_CLASS:
@@ -131,6 +134,10 @@ def fit_alone(terms: Terms, rows: Matrix64, labels: Labels) -> LocalModel | None
 
     None if they have fewer than two different labels.
     """
+    label = terms.table_schema.label_column
+    if isinstance(label, SurvivalLabel):
+        model = terms.model if isinstance(terms.model, CoxTerms) else CoxTerms()
+        return fit_local_survival(rows, labels, label.wire_times, model.inverse_penalty)
     options = _fitted_options(terms.model)
     classes = terms.table_schema.label_column.outputs if terms.task == "classes" else 0
     seed = 0 if isinstance(options, LogisticTerms | RidgeTerms) else options.seed
@@ -140,11 +147,10 @@ def fit_alone(terms: Terms, rows: Matrix64, labels: Labels) -> LocalModel | None
 
 def described(terms: Terms, model: LocalModel | None) -> LocalFit | None:
     """Return how a model of our own rows alone was fitted."""
-    return (
-        None
-        if model is None
-        else LocalFit(_fitted_options(terms.model).kind, terms.model.kind, model.fitted_rows)
-    )
+    if model is None:
+        return None
+    kind = "cox" if terms.task == "survival" else _fitted_options(terms.model).kind
+    return LocalFit(kind, terms.model.kind, model.fitted_rows)
 
 
 def _fitted_options(model: ModelTerms) -> _Fitted:
@@ -176,6 +182,7 @@ def local_model(directory: RoundDirectory) -> LocalModel | None:
             fitted_rows=int(kept["fitted_rows"]),
             label_shift=float(kept["label_shift"]),
             label_scale=float(kept["label_scale"]),
+            hazards=Hazards(kept["weights"], kept["baseline"]) if len(kept["baseline"]) else None,
         )
 
 
@@ -189,12 +196,14 @@ def _packed(model: LocalModel) -> bytes:
         buffer,
         shift=model.shift,
         scale=model.scale,
-        depths=[len(network) for network in model.networks],
+        depths=np.array([len(network) for network in model.networks], np.int64),
         present=model.present,
         classes=model.classes,
         fitted_rows=model.fitted_rows,
         label_shift=model.label_shift,
         label_scale=model.label_scale,
+        weights=model.hazards.weights if model.hazards else [],
+        baseline=model.hazards.baseline if model.hazards else [],
         **numbers,  # type: ignore[arg-type]
     )
     return buffer.getvalue()

@@ -11,7 +11,7 @@ from protocol.codec import digest
 from protocol.consent import warnings_of
 from protocol.messages import DownlinkManifest
 from protocol.operations import MemberReport
-from protocol.table_schema import CategoricalColumn, LevelsColumn, NumberLabel, Schema
+from protocol.table_schema import CategoricalColumn, LevelsColumn, NumberLabel, Schema, SurvivalLabel
 from protocol.terms import Terms
 from runtime.terminal import figures_in_words, score_in_words, second
 from user_client.custody.round_directory import RoundDirectory
@@ -99,6 +99,9 @@ def _predicted(terms: Terms) -> str:
     label = terms.table_schema.label_column
     if isinstance(label, NumberLabel):
         return f"{label.name}, a number from {label.low:g} to {label.high:g}"
+    if isinstance(label, SurvivalLabel):
+        times = ", ".join(f"{time:g}" for time in label.times)
+        return f"the probability that {label.event} = {label.seen} comes after {label.name} = {times}"
     return f"{label.name}, one of {', '.join(label.classes)}"
 
 

@@ -13,13 +13,14 @@ from pydantic import ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.messages import PrivacyRecord
-from protocol.table_schema import Schema
+from protocol.table_schema import Schema, Task
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.information import Information, information
 from user_client.privacy.noise import add_dither, add_noise, clip_rows, gaussian_sigma
 from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
+from user_client.secret.cox import residuals
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
 from user_client.secret.signal import OwnScore, Signal, own_score
 from user_client.tables import encode_labels, encode_rows, strata, table_from
@@ -29,7 +30,7 @@ NRI_PERTURBATION = 0.05
 PICTURE_ROWS = 6
 MAX_HOLD_OUT = 0.5
 """Of the rows, as in the terms."""
-Labels = NDArray[np.unsignedinteger[Any]]
+Labels = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,14 @@ def bits_of(
     return information(rows, widths, projected, number_type=number_type, dither=dither)
 
 
-def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptions) -> Treated:
+def told(labels: Labels, task: Task) -> NDArray[Any]:
+    """Return what a party's own score is to tell: the labels, or the residuals of survival."""
+    return residuals(labels) if task == "survival" else labels
+
+
+def treat(
+    rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptions, task: Task = "classes"
+) -> Treated:
     """Do to the rows what the options say, and draw the secret basis.
 
     The noise comes first, and everything after it is computed from the noisy rows alone. The basis depends
@@ -188,7 +196,7 @@ def treat(rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptio
     strength = options.perturb_basis
     seen = noisy if strength is None else perturbed(noisy, strength, _secret("basis-noise"))
     singular_values, axes = principal_axes(seen)
-    score = own_score(seen, labels)
+    score = own_score(seen, told(labels, task))
     basis = draw_basis(seen, score, latent_dim, _secret("secret-basis"), axes=axes)
     signal = score.along(axes[:, :latent_dim]) if score else None
     chosen = np.arange(len(rows))
@@ -255,13 +263,13 @@ def picture(
     leaves = np.setdiff1d(leaves, kept_back)
     if not len(leaves):
         raise InputError("there is no row to draw")
-    chosen = leaves[_one_of_each_class_first(labels[leaves])[:count]]
+    chosen = leaves[_one_of_each_class_first(strata(labels[leaves], schema.label_column.task))[:count]]
     rep = with_dither(seen @ secret_basis, options)[chosen]
     return png(side_by_side(rows[chosen], rep, rep @ secret_basis.T, shape))
 
 
 def _one_of_each_class_first(labels: Labels) -> NDArray[np.int64]:
-    _, first = np.unique(strata(labels), return_index=True)
+    _, first = np.unique(labels, return_index=True)
     return np.concatenate([first, np.setdiff1d(np.arange(len(labels)), first)])
 
 

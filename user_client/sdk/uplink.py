@@ -115,10 +115,10 @@ def _prepare_anew(
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
     anchor, commitment = open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
-    kept = keep_back(directory, rows, labels, share)
+    kept = keep_back(directory, rows, labels, share, terms.task)
     applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
     applied = dithered(applied, terms.dither)
-    treated = treat(kept.leaving(rows), kept.leaving(labels), terms.latent_dim, applied)
+    treated = treat(kept.leaving(rows), kept.leaving(labels), terms.latent_dim, applied, terms.task)
     basis = treated.secret_basis
     arrays = _on_the_wire(terms, treated.rep, anchor @ basis, treated.labels)
     manifest = UplinkManifest(
@@ -190,7 +190,7 @@ def _exposed(
         treated.original,
         decoded(values["rep"], values.get("rep_scale")),
         treated.secret_basis,
-        strata(treated.labels),
+        strata(treated.labels, terms.task),
         dither=dither,
     )
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.secret.cox import Hazards, fit_hazards
 from user_client.secret.expansion import Matrix64
 from user_client.secret.network import Floats, Layer, forward, improved, loss_and_gradients, probabilities
 
@@ -79,6 +80,8 @@ class LocalModel:
     fitted_rows : int
     label_shift, label_scale : float
         What is added to the outputs of numbers after they are multiplied.
+    hazards : Hazards, optional
+        In the place of the networks, if it predicts survival.
     """
 
     shift: Matrix64
@@ -89,13 +92,16 @@ class LocalModel:
     fitted_rows: int
     label_shift: float = 0.0
     label_scale: float = 1.0
+    hazards: Hazards | None = None
 
     def __repr__(self) -> str:
         return f"<LocalModel of {len(self.networks)} networks>"
 
     def predictions(self, rows: Matrix64) -> Matrix64:
-        """Return the probabilities, (n, classes), or the numbers, (n, 1), for encoded rows, (n, m)."""
+        """Return probabilities (n, classes), numbers (n, 1) or survival (n, times) of rows (n, m)."""
         scaled = (rows - self.shift) / self.scale
+        if self.hazards is not None:
+            return self.hazards.survival(scaled)
         if not self.classes:
             mean = np.mean([forward(each, scaled)[-1] for each in self.networks], axis=0)
             return np.asarray(mean * self.label_scale + self.label_shift)
@@ -150,6 +156,26 @@ def fit_local_model(
     return LocalModel(
         shift, scale, networks, present.astype(np.int64), classes, len(rows), label_shift, label_scale
     )
+
+
+def fit_local_survival(
+    rows: Matrix64, labels: NDArray[Any], times: Sequence[float], inverse_penalty: float
+) -> LocalModel | None:
+    """Fit proportional hazards on a party's own rows; None if the event was never seen, or always at once.
+
+    Parameters
+    ----------
+    labels : (n,) ndarray
+        Times on the wire, negative without the event.
+    times : sequence of float
+        On the wire: those that it predicts for.
+    """
+    if not (labels > 0).any() or len(np.unique(labels)) < 2:
+        return None
+    shift = rows.mean(axis=0)
+    scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
+    hazards = fit_hazards((rows - shift) / scale, labels.astype(np.float64), times, inverse_penalty)
+    return LocalModel(shift, scale, (), np.empty(0, np.int64), 0, len(rows), hazards=hazards)
 
 
 def _fitted(

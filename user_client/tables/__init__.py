@@ -2,7 +2,7 @@
 
 from user_client.tables.draft import draft_schema
 from user_client.tables.encode import (
-    QUARTERS,
+    GROUPS,
     decode_numbers,
     encode_labels,
     encode_rows,
@@ -14,7 +14,7 @@ from user_client.tables.encode import (
 from user_client.tables.read import read_table, table_from
 
 __all__ = [
-    "QUARTERS",
+    "GROUPS",
     "decode_numbers",
     "draft_schema",
     "encode_labels",

@@ -37,6 +37,8 @@ RANGE: Final = 0.01
 """Share of the rows beyond each end of a range."""
 ROWS_BEYOND: Final = 2.5
 """Fewest rows beyond an outermost quantile, so that it is the value of no extreme row."""
+FEWEST_EVENTS: Final = 5
+"""Rows with the event that a draft needs."""
 MANY_EMPTY: Final = 0.05
 """Share of empty fields from which on a column gets a feature that says whether the field is empty."""
 NUMERIC_VARIANCE: Final = 1 / 3
@@ -62,6 +64,7 @@ def draft_schema(
     missing: Sequence[str] = (),
     task: Task = "classes",
     label_range: tuple[float, float] | None = None,
+    event: DraftedEvent | None = None,
 ) -> DraftedSchema:
     """Return the ``table_schema`` part of the terms for ``table``.
 
@@ -80,27 +83,31 @@ def draft_schema(
         Classes of the label that only other institutions have.
     missing : sequence of str
         Further texts that stand for an empty field.
-    task : {"classes", "number"}
+    task : {"classes", "number", "survival"}
         What the label is.
     label_range : tuple of float, optional
         Between which the numbers of the label lie at every institution; by default those of the table, with
         half of their range more on either side, but no number below 0 if the table has none.
+    event : DraftedEvent, optional
+        Of survival, where ``label`` is the column of times.
 
     Raises
     ------
     TableError, InputError
         If the label column is missing, or a column cannot be used.
     """
-    for name in (label, *exclude, *categories):
+    of_label = (label, event.column) if event else (label,)
+    for name in (*of_label, *exclude, *categories):
         if name not in table.column_names:
             raise MissingColumnError(name)
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
-    drafted = (
-        _classes(table, label, texts, classes)
-        if task == "classes"
-        else _number(table, label, texts, label_range)
-    )
-    names = [name for name in table.column_names if name != label and name not in exclude]
+    if event is not None:
+        drafted = _survival(table, label, texts, event)
+    elif task == "number":
+        drafted = _number(table, label, texts, label_range)
+    else:
+        drafted = _classes(table, label, texts, classes)
+    names = [name for name in table.column_names if name not in (*of_label, *exclude)]
     drafting = _Drafting(encoding, QUANTILES if len(names) <= WIDE else FEW_QUANTILES, texts)
     columns, remarks = [], list(drafted.remarks)
     for name in names:
@@ -163,6 +170,66 @@ def _number(
     groups = np.where(np.isnan(numbers), np.nan, numbers > np.median(known))
     content = {"kind": "number", "name": label, "low": low, "high": high}
     return _DraftedLabel(content, groups, 2, tuple(remarks))
+
+
+@dataclass(frozen=True)
+class DraftedEvent:
+    """What ends the time of a row.
+
+    Attributes
+    ----------
+    column : str
+        The column that says it.
+    seen : str
+        What it says of the event; its other value means that the event was not seen.
+    times : sequence of float
+        For which the model predicts; by default the quartiles of the times of the events.
+    """
+
+    column: str
+    seen: str
+    times: Sequence[float] = ()
+
+
+def _survival(table: pa.Table, label: str, missing: Sequence[str], event: DraftedEvent) -> _DraftedLabel:
+    until, empty = as_numbers(table.column(label), missing)
+    if np.isnan(until[~empty]).any() or (until[~empty] < 0).any():
+        raise InputError(f"column '{label}' has fields that are no times: a time is a number from 0 on")
+    values = _distinct(table.column(event.column), missing)
+    if len(values) != 2 or event.seen not in values:
+        raise InputError(
+            f"column '{event.column}' has {len(values)} distinct values; it must have two, {event.seen} where"
+            " the event was seen and another where it was not"
+        )
+    ended = np.array(pc.fill_null(pc.equal(as_text(table.column(event.column)), event.seen), False))
+    with_event = until[ended & ~empty]
+    if len(with_event) < FEWEST_EVENTS:
+        raise InputError(f"the event was seen in {len(with_event)} rows: too few to draft from")
+    horizon = _rounded(float(until[~empty].max()), float(until[~empty].max()))
+    times = sorted({float(time) for time in event.times}) or _quartiles(with_event)
+    if not 0 < times[0] <= times[-1] <= horizon:
+        raise InputError(f"the times must lie above 0 and not beyond the longest observation, {horizon:g}")
+    (censored,) = (value for value in values if value != event.seen)
+    content = {
+        "kind": "survival",
+        "name": label,
+        "event": event.column,
+        "seen": event.seen,
+        "censored": censored,
+        "horizon": horizon,
+        "times": times,
+    }
+    remark = (
+        f"{label}: survival is predicted at {', '.join(f'{time:g}' for time in times)}, and a time beyond"
+        f" {horizon:g} counts as one without the event; give --time for other times"
+    )
+    return _DraftedLabel(content, np.where(empty, np.nan, ended), 2, (remark,))
+
+
+def _quartiles(times: Matrix64) -> list[float]:
+    """Return the quartiles of times, to two digits, without those that are 0 or alike."""
+    found = (float(value) for value in np.quantile(times, [0.25, 0.5, 0.75]))
+    return sorted({rounded for value in found if (rounded := _rounded(value, value)) > 0})
 
 
 def _wide_enough(label: str, low: float, high: float) -> str:

@@ -5,6 +5,7 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,12 +17,15 @@ from numpy.typing import NDArray
 from protocol.table_schema import (
     CategoricalColumn,
     Column,
+    Label,
     LevelsColumn,
     NumberLabel,
     NumericColumn,
     RangeColumn,
     RanksColumn,
     Schema,
+    SurvivalLabel,
+    Task,
 )
 from user_client.errors import LabelOutsideError, MissingColumnError, OutOfRangeError, TableError
 from user_client.tables.fields import (
@@ -156,17 +160,34 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
     label = schema.label_column
     values = _column(table, label.name)
     with _readable(label.name):
-        if isinstance(label, NumberLabel):
-            numbers, empty = read_numbers(values, label.name, schema.missing)
-        else:
+        if isinstance(label, Label):
             chosen, empty = read_levels(values, label.name, label.classes, schema.missing)
+        else:
+            numbers, empty = read_numbers(values, label.name, schema.missing)
     refuse_empty(label.name, empty)
-    if not isinstance(label, NumberLabel):
+    if isinstance(label, Label):
         return chosen.astype(label.wire_dtype)
-    outside = (numbers < label.low) | (numbers > label.high)
+    low, high = (label.low, label.high) if isinstance(label, NumberLabel) else (0.0, math.inf)
+    outside = (numbers < low) | (numbers > high)
     if outside.any():
-        raise LabelOutsideError(label.name, first_row(outside), label.low, label.high)
-    return (2 * ((numbers - label.low) / (label.high - label.low)) - 1).astype(label.wire_dtype)
+        raise LabelOutsideError(label.name, first_row(outside), low, high)
+    if isinstance(label, SurvivalLabel):
+        return _survival(table, schema, label, numbers).astype(label.wire_dtype)
+    return (2 * ((numbers - low) / (high - low)) - 1).astype(label.wire_dtype)
+
+
+SHORTEST: Final = 2.0**-20
+"""Of a time on the wire: the sign of 0 could not say whether the event was seen."""
+
+
+def _survival(table: pa.Table, schema: Schema, label: SurvivalLabel, times: Matrix64) -> Matrix64:
+    """Return the times of survival, negative without the event."""
+    values = _column(table, label.event)
+    with _readable(label.event):
+        seen, empty = read_levels(values, label.event, (label.censored, label.seen), schema.missing)
+    refuse_empty(label.event, empty)
+    part = np.clip(times / label.horizon, SHORTEST, 1.0)
+    return np.where((seen == 1) & (times <= label.horizon), part, -part)
 
 
 def decode_numbers(encoded: NDArray[np.floating], label: NumberLabel) -> Matrix64:
@@ -175,20 +196,25 @@ def decode_numbers(encoded: NDArray[np.floating], label: NumberLabel) -> Matrix6
 
 
 QUARTERS: Final = 4
+GROUPS: Final = {"number": QUARTERS, "survival": 2}
+"""How many groups `strata` makes of labels that are no classes."""
 
 
-def strata(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the group of each row: its class, or the quarter of the numbers that its label is in."""
-    if labels.dtype.kind != "f":
+def strata(labels: NDArray[Any], task: Task) -> NDArray[np.int64]:
+    """Return the group of each row: its class, the quarter of its number, or whether the event was seen."""
+    if task == "classes":
         return labels.astype(np.int64)
+    if task == "survival":
+        return (labels > 0).astype(np.int64)
     inner = np.quantile(labels, np.arange(1, QUARTERS) / QUARTERS) if len(labels) else []
     return np.searchsorted(inner, labels, side="left").astype(np.int64)
 
 
 def with_labels(table: pa.Table, schema: Schema) -> pa.Table:
     """Return the rows whose label is not empty."""
-    labels = text_of(table, schema.label_column.name)
-    return table.filter(pa.chunked_array([pa.array(~is_empty(labels, schema.missing))]))
+    for name in schema.label_column.columns:
+        table = table.filter(pa.chunked_array([pa.array(~is_empty(text_of(table, name), schema.missing))]))
+    return table
 
 
 def misfits(table: pa.Table, schema: Schema) -> list[TableError]:

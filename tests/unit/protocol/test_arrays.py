@@ -21,7 +21,7 @@ from protocol.arrays import (
     specify,
 )
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
-from protocol.table_schema import AnyLabel, Label, NumberLabel
+from protocol.table_schema import AnyLabel, Label, NumberLabel, SurvivalLabel
 
 THREE = Label(name="y", classes=("a", "b", "c"))
 
@@ -204,3 +204,13 @@ def test_a_number_that_no_scale_can_hold_is_refused(bad: float) -> None:
 def test_bytes_that_are_no_labels_may_be_anything() -> None:
     layout, stream = layout_of([0, 255], "u1", name="model")
     check(layout, stream)
+
+
+def test_times_of_survival_are_signed_and_not_zero() -> None:
+    label = SurvivalLabel(name="t", event="e", seen="1", censored="0", horizon=9, times=(3,))
+    layout, stream = layout_of([-1.0, 0.25, 1.0], "f4", name="labels")
+    check(layout, stream, label=label)
+    for bad in (0.0, 1.5):
+        layout, stream = layout_of([-1.0, bad, 1.0], "f4", name="labels")
+        with pytest.raises(LabelOutOfRangeError, match="row 1 is not a time from -1 to 1 other than 0"):
+            check(layout, stream, label=label)

@@ -8,7 +8,17 @@ from pydantic import ValidationError
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
-from protocol.table_schema import CategoricalColumn, Label, NumberLabel, NumericColumn, Schema
+from protocol.model_terms import (
+    CoxTerms,
+    LogisticTerms,
+    MlpTerms,
+    ModelPrivacyTerms,
+    ModelTerms,
+    RidgeTerms,
+    SvmTerms,
+    models_for,
+)
+from protocol.table_schema import CategoricalColumn, Label, NumberLabel, NumericColumn, Schema, SurvivalLabel
 from protocol.terms import (
     ANCHORS,
     LEAST_SQUARES_METHODS,
@@ -16,14 +26,7 @@ from protocol.terms import (
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
-    LogisticTerms,
-    MlpTerms,
-    ModelPrivacyTerms,
-    ModelTerms,
-    RidgeTerms,
-    SvmTerms,
     Terms,
-    models_for,
 )
 
 AGE = NumericColumn(name="age", low=0.0, high=120.0)
@@ -281,3 +284,50 @@ def test_the_kind_of_a_label_is_read_from_its_block() -> None:
                 "label_column": {"kind": "ratio", "name": "y"},
             }
         )
+
+
+def survival_label(**changes: Any) -> SurvivalLabel:
+    return SurvivalLabel(
+        **{
+            "name": "t",
+            "event": "e",
+            "seen": "1",
+            "censored": "0",
+            "horizon": 100,
+            "times": (10, 50),
+            **changes,
+        }
+    )
+
+
+def test_survival_is_predicted_by_cox_alone() -> None:
+    schema = Schema(columns=make().table_schema.columns, label_column=survival_label())
+    terms = make(terms_schema=2, table_schema=schema, model=CoxTerms())
+    assert (terms.task, models_for("survival")) == ("survival", ["cox"])
+    assert decode(Terms, encode(terms)) == terms
+    assert terms.table_schema.label_column.columns == ("t", "e")
+    with pytest.raises(ValidationError, match="a mlp model does not predict survival: take one of cox"):
+        make(terms_schema=2, table_schema=schema, model=MlpTerms())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"event": "t"}, "must be distinct"),
+        ({"censored": "1"}, "must be distinct"),
+        ({"times": (50, 10)}, "must ascend"),
+        ({"times": (0, 10)}, "must ascend"),
+        ({"times": (10, 101)}, "beyond the horizon"),
+        ({"times": ()}, "at least 1"),
+        ({"horizon": 0}, "greater than 0"),
+    ],
+)
+def test_a_survival_label_that_makes_no_sense_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        survival_label(**changes)
+
+
+def test_the_event_column_is_no_feature() -> None:
+    column = NumericColumn(name="e", low=0, high=1)
+    with pytest.raises(ValidationError, match="column names must be distinct"):
+        Schema(columns=(column,), label_column=survival_label())

@@ -106,7 +106,7 @@ def test_rows_of_one_class_are_scored_by_accuracy() -> None:
 def test_a_class_without_rows_does_not_count() -> None:
     labels, together, alone = sample(np.random.default_rng(0), 100)
     wide = [np.concatenate([one, np.zeros((100, 1))], axis=1) for one in (together, alone)]
-    assert compare(labels, *wide) == compare(labels, together, alone)
+    assert compare(labels, wide[0], wide[1]) == compare(labels, together, alone)
 
 
 def test_without_another_model_there_is_no_gain() -> None:
@@ -146,7 +146,7 @@ def test_r_squared_is_that_of_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     labels = rng.standard_normal(80).astype(np.float32)
     together, alone = (labels[:, None] + noise * rng.standard_normal((80, 1)) for noise in (0.3, 3.0))
-    found = compare(labels, together, alone)
+    found = compare(labels, together, alone, "number")
     assert found.metric == "r2"
     assert [found.together, found.alone] == pytest.approx(
         [r2_score(labels, together), r2_score(labels, alone)]
@@ -163,7 +163,7 @@ def test_the_interval_of_r_squared_covers_the_gain() -> None:
         told, shared = rng.standard_normal(150), rng.standard_normal(150)
         labels = told + 0.5 * shared
         first, second = told + 0.1 * rng.standard_normal(150), told + 0.5 * rng.standard_normal(150)
-        found = compare(labels, first[:, None], second[:, None])
+        found = compare(labels, first[:, None], second[:, None], "number")
         assert found.gain_low is not None
         assert found.gain_high is not None
         covered += found.gain_low <= (0.25 - 0.01) / 1.25 <= found.gain_high
@@ -171,5 +171,33 @@ def test_the_interval_of_r_squared_covers_the_gain() -> None:
 
 
 def test_one_number_everywhere_explains_nothing() -> None:
-    found = compare(np.full(5, 0.5, np.float32), np.zeros((5, 1)), np.ones((5, 1)))
+    found = compare(np.full(5, 0.5, np.float32), np.zeros((5, 1)), np.ones((5, 1)), "number")
     assert (found.together, found.alone, found.gain_low, found.gain_high) == (0, 0, 0, 0)
+
+
+def test_the_concordance_index_and_its_interval_cover_the_gain() -> None:
+    rng, covered, truth = np.random.default_rng(3), 0, 0.0
+    for number in range(151):
+        rows = 10_000 if number == 0 else 150
+        told = rng.standard_normal(rows)
+        until, end = rng.exponential(np.exp(told)), rng.uniform(0.2, 4, rows)
+        labels = np.where(until <= end, until, -end) / 50
+        first, second = (told + noise * rng.standard_normal(rows) for noise in (0.3, 1.0))
+        survival = [1 / (1 + np.exp(-each))[:, None] for each in (first, second)]
+        found = compare(labels, survival[0], survival[1], "survival")
+        assert found.metric == "c_index"
+        assert found.alone is not None
+        assert found.gain_low is not None
+        assert found.gain_high is not None
+        if number == 0:
+            truth = found.together - found.alone
+        else:
+            covered += found.gain_low <= truth <= found.gain_high
+    assert 0.02 < truth < 0.2
+    assert covered >= 0.88 * 150
+
+
+def test_rows_whose_order_nobody_knows_say_nothing() -> None:
+    survival = np.random.default_rng(0).random((5, 2))
+    found = compare(-np.ones(5), survival, survival, "survival")
+    assert (found.together, found.gain_low) == (0.5, 0)

@@ -16,15 +16,8 @@ from analyst_server.compute.sequence import RoundResult, StoredArray, compute_ro
 from analyst_server.services import downlinks, end, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs
 from analyst_server.training import onnx_file
-from protocol.terms import (
-    AlignmentTerms,
-    AnchorTerms,
-    GradientBoostingTerms,
-    ModelPrivacyTerms,
-    ModelTerms,
-    RandomForestTerms,
-    Terms,
-)
+from protocol.model_terms import GradientBoostingTerms, ModelPrivacyTerms, ModelTerms, RandomForestTerms
+from protocol.terms import AlignmentTerms, AnchorTerms, Terms
 from tests.harness.computing import claim, fetch
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 from user_client.privacy.noise import gaussian_sigma

@@ -21,8 +21,9 @@ from protocol.errors import (
     TermsNotAcceptedError,
 )
 from protocol.messages import Acceptance
+from protocol.model_terms import SvmTerms
 from protocol.operations import MemberStatus
-from protocol.terms import SvmTerms, Terms
+from protocol.terms import Terms
 from tests.harness.certificates import NOW
 from tests.harness.world import (
     DRAFT,

@@ -11,7 +11,8 @@ from analyst_server.store import MemoryBlobs
 from protocol.codec import digest
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
 from protocol.messages import PrivacyRecord
-from protocol.terms import AlignmentTerms, AnchorTerms, MlpTerms
+from protocol.model_terms import MlpTerms
+from protocol.terms import AlignmentTerms, AnchorTerms
 from tests.harness.certificates import NOW
 from tests.harness.computing import LEASE_S, OTHER, OWNER, claim, fetch, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink

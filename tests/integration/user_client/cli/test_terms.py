@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from analyst_server.services import prepare
-from protocol.terms import LogisticTerms, ModelPrivacyTerms
+from protocol.model_terms import LogisticTerms, ModelPrivacyTerms
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
 

@@ -18,7 +18,7 @@ from tests.harness.in_process import Consortium
 from tests.harness.problems import TERMS
 from user_client.custody.round_directory import MODEL_FILE
 from user_client.errors import ConnectionFailedError, ExportDiffersError, MissingExtraError, NotPreparedError
-from user_client.sdk import downlink, draft_terms
+from user_client.sdk import DraftedEvent, downlink, draft_terms
 from user_client.sdk import export as exporting
 
 SMALL: dict[str, Any] = {
@@ -71,14 +71,17 @@ def messy(seed: int, rows: int = 60) -> pa.Table:
 
 def released(consortium: Consortium, kind: str, task: str, encoding: str = "ranks", **options: Any) -> None:
     """Play a round on messy tables, by drafted terms."""
-    label, other = ("ill", "days") if task == "classes" else ("days", "ill")
+    label = "ill" if task == "classes" else "days"
+    other = {"classes": ["days"], "number": ["ill"], "survival": []}[task]
     paths = []
     for seed in range(3):
         paths.append(consortium.directory / f"messy-{seed}.csv")
         pyarrow.csv.write_csv(messy(seed), paths[-1])
     number: dict[str, Any] = {"task": "number", "label_range": (0.0, 50.0)} if task == "number" else {}
+    if task == "survival":
+        number = {"task": "survival", "event": DraftedEvent("ill", "yes", (15, 20))}
     drafted = draft_terms(
-        paths[0], label=label, parties=["lead-hospital", "hospital-a"], title="Messy", exclude=[other],
+        paths[0], label=label, parties=["lead-hospital", "hospital-a"], title="Messy", exclude=other,
         categories=["grade"] if encoding == "ranks" else [], encoding=encoding, **number, **options,
     )  # fmt: skip
     content = {name: value for name, value in drafted.content.items() if name not in ("parties", "lead")}
@@ -119,6 +122,10 @@ def test_the_file_says_of_raw_columns_what_predict_says(kind: str, task: str, co
     expected = consortium.hospital_round.predict(consortium.directory / "messy-2.csv")
     if task == "number":
         np.testing.assert_allclose(np.array(answers["prediction"])[:, 0], expected.labels, atol=25 * 1e-5)
+        return
+    if task == "survival":
+        np.testing.assert_allclose(answers["survival"], expected.probabilities, atol=1e-5)
+        np.testing.assert_allclose(np.array(answers["prediction"])[:, 0], expected.labels, atol=1e-5)
         return
     assert np.abs(np.array(answers["probabilities"]) - expected.probabilities).max() < 1e-5
     assert [row[0] for row in answers["prediction"]] == expected.labels

@@ -12,13 +12,23 @@ import pytest
 from analyst_server.compute.model_registry import model_of, private_model_of, task_of
 from analyst_server.training.models import fit, fit_task
 from analyst_server.training.onnx_file import export
-from analyst_server.training.tasks import Classes, Numbers
-from protocol.table_schema import Label, NumberLabel, Task
-from protocol.terms import PRIVATE_MODELS, MlpTerms, ModelPrivacyTerms
-from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, TERMS, blobs, numbers
+from analyst_server.training.tasks import Classes, Numbers, Survival
+from protocol.model_terms import PRIVATE_MODELS, MlpTerms, ModelPrivacyTerms
+from protocol.table_schema import Label, NumberLabel, SurvivalLabel, Task
+from tests.harness.problems import (
+    MODELS,
+    MODELS_OF_NUMBERS,
+    MODELS_OF_SURVIVAL,
+    TERMS,
+    blobs,
+    numbers,
+    survivals,
+)
 
 KINDS = pytest.mark.parametrize("kind", list(TERMS))
-TASKS = {"classes": Classes(2), "number": Numbers()}
+TASKS = {"classes": Classes(2), "number": Numbers(), "survival": Survival((0.2, 0.6))}
+ROWS = {"classes": lambda: blobs(2), "number": numbers, "survival": survivals}
+SMALL = {**MODELS_OF_SURVIVAL, **MODELS_OF_NUMBERS, **MODELS}
 
 
 def another(value: Any) -> Any:
@@ -65,8 +75,7 @@ def test_the_terms_say_whether_a_model_carries_rows(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "task"), [(kind, task) for kind in TERMS for task in TERMS[kind].tasks])
 def test_a_model_carries_rows_if_it_says_so_and_only_then(kind: str, task: Task) -> None:
     """Whoever gets the file looks for its training rows, on the model's own scale and as they were."""
-    rows, labels = blobs(2) if task == "classes" else numbers()
-    model = MODELS[kind] if task == "classes" else MODELS_OF_NUMBERS[kind]
+    (rows, labels), model = ROWS[task](), SMALL[kind]
     fitted = fit_task(model, rows, labels, TASKS[task])
     scaled = np.asarray(fitted.pipeline["scale"].transform(rows))
     found = np.concatenate(list(numbers_in(export(fitted, rows.shape[1]))))
@@ -105,16 +114,18 @@ def test_a_model_refuses_the_labels_that_its_terms_do_not_allow(kind: str) -> No
     model = model_of(TERMS[kind]())
     for task, found in TASKS.items():
         if task not in TERMS[kind].tasks:
-            rows, labels = blobs(2) if task == "classes" else numbers()
+            rows, labels = ROWS[task]()
             with pytest.raises(TypeError, match="predicts no"):
                 fit_task(model, rows, labels, found)
 
 
 def test_a_label_of_the_terms_is_a_task_with_the_same_output() -> None:
-    for label in (Label(name="y", classes=("a", "b", "c")), NumberLabel(name="y", low=10, high=30)):
+    survival = SurvivalLabel(name="t", event="e", seen="1", censored="0", horizon=50, times=(12.5, 25))
+    for label in (Label(name="y", classes=("a", "b", "c")), NumberLabel(name="y", low=10, high=30), survival):
         task = task_of(label)
         assert (task.output, task.width) == (label.model_output, label.outputs)
     assert task_of(NumberLabel(name="y", low=10, high=30)) == Numbers(unit=10)
+    assert task_of(survival) == Survival((0.25, 0.5))
 
 
 @KINDS

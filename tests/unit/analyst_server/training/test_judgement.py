@@ -17,16 +17,19 @@ from sklearn.metrics import (
 
 from analyst_server.training.judgement import (
     LEAST_DISAGREEMENT,
-    LEAST_ROWS_OF_A_CLASS,
     Estimate,
-    Figure,
     Interval,
-    PartyScore,
     conclude,
     mean_over_parties,
     mean_over_rows,
+)
+from analyst_server.training.party_scores import (
+    LEAST_ROWS_OF_A_CLASS,
+    Figure,
+    PartyScore,
     score_numbers,
     score_party,
+    score_survival,
 )
 
 
@@ -46,7 +49,7 @@ def scored(rng: np.random.Generator, rows: int, shift: float = 1.0) -> PartyScor
 def of_two_classes(each: int, roc_auc: float, accuracy: float, variance: float = 0.0) -> PartyScore:
     """Return the score of a party with ``each`` rows of either class."""
     figures = {"roc_auc": Figure(roc_auc, variance), "accuracy": Figure(accuracy, variance)}
-    return PartyScore(2 * each, figures, (each, each))
+    return PartyScore(2 * each, figures, 1 / (6 * each), (each, each))
 
 
 def estimate(
@@ -233,3 +236,56 @@ def test_the_intervals_of_numbers_cover(share: float) -> None:
         for name, figure in found.figures.items():
             covered[name] += figure.low <= truth[name] <= figure.high
     assert min(covered.values()) >= 0.9 * 300, covered
+
+
+def test_the_concordance_counts_pairs_whose_order_is_known() -> None:
+    labels = np.array([0.1, -0.2, 0.3, 0.3, -0.3, 0.5] * 3)
+    rng = np.random.default_rng(0)
+    found = rng.random((len(labels), 2)).round(1)
+    score, until, event, mean = (
+        score_survival(labels, found, (0.2, 0.4)),
+        np.abs(labels),
+        labels > 0,
+        found.mean(axis=1),
+    )
+    right = pairs = 0.0
+    for i in range(len(labels)):
+        for j in range(len(labels)):
+            if event[i] and (until[i] < until[j] or (until[i] == until[j] and not event[j])):
+                pairs += 1
+                right += (mean[i] < mean[j]) + (mean[i] == mean[j]) / 2
+    assert score is not None
+    assert score.figures["c_index"].value == pytest.approx(right / pairs)
+    assert score_survival(labels[:9], found[:9], (0.2, 0.4)) is None
+    assert score_survival(-np.abs(labels), found, (0.2, 0.4)) is None
+
+
+def test_the_brier_score_of_the_truth_is_what_it_would_be_if_all_events_were_seen() -> None:
+    """Weighting makes up for rows whose observation ended; without it the score would be far off."""
+    rng = np.random.default_rng(0)
+    rates = np.exp(rng.standard_normal(4000))
+    until, end = rng.exponential(0.5 / rates), rng.uniform(0.05, 1.0, 4000)
+    labels = np.where(until <= end, until, -end)
+    survival = np.exp(-0.3 * rates / 0.5)[:, None]
+    found = score_survival(labels, survival, (0.3,))
+    assert found is not None
+    assert found.figures["ibs"].value == pytest.approx(
+        np.mean((survival[:, 0] - (until > 0.3)) ** 2), abs=0.01
+    )
+
+
+def test_the_intervals_of_the_concordance_cover() -> None:
+    rng, covered, truth = np.random.default_rng(5), 0, 0.0
+    for number in range(201):
+        rows = 20_000 if number == 0 else 200
+        told = rng.standard_normal(rows)
+        until, end = rng.exponential(np.exp(told)), rng.uniform(0.2, 4, rows)
+        labels = np.where(until <= end, until, -end) / 4
+        score = score_survival(labels, (1 / (1 + np.exp(-told)))[:, None], (0.5,))
+        assert score is not None
+        figure = score.figures["c_index"]
+        if number == 0:
+            truth = figure.value
+        else:
+            covered += abs(figure.value - truth) < 1.96 * figure.variance**0.5
+    assert covered >= 0.9 * 200

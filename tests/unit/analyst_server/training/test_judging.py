@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from analyst_server.training import judging
+from analyst_server.training.cox import Cox
 from analyst_server.training.judgement import Judgement
 from analyst_server.training.judging import FOLDS, MOST_GROUPS, judge
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.metrics import score
 from analyst_server.training.models import Model, fit, fit_task
 from analyst_server.training.ridge import Ridge
-from analyst_server.training.tasks import Classes, Numbers, Task
-from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, blobs, numbers
+from analyst_server.training.tasks import Classes, Numbers, Survival, Task
+from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, blobs, numbers, survivals
 
 QUICK = [kind for kind in MODELS if kind not in ("mlp", "averaged")]  # networks take longer
 
@@ -223,3 +224,16 @@ def test_few_rows_with_numbers_have_no_headline() -> None:
     )
     scattered = judged_numbers(rows[:40], labels[:40], np.arange(40) % 8)
     assert "have 10 held-out rows with different labels" in str(scattered.why_none)
+
+
+def test_survival_is_scored_in_both_ways() -> None:
+    rows, labels = survivals(600)
+    names = [f"party-{number}" for number in range(3)]
+    found = judge(Cox(), rows, labels, Survival((0.2, 0.5)), np.arange(600) % 3, names)
+    for estimate in (found.within, found.across):
+        assert estimate is not None
+        assert list(estimate.figures) == ["c_index", "ibs"]
+        assert 0.65 < estimate.decisive.mean < 0.85
+    assert found.headline is not None
+    few = judge(Cox(), rows[:60], labels[:60], Survival((0.2, 0.5)), np.arange(60) % 3, names)
+    assert "too few events" in str(few.why_none)

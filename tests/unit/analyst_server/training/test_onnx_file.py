@@ -9,8 +9,16 @@ import pytest
 from analyst_server.training import onnx_file
 from analyst_server.training.models import fit, fit_task
 from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
-from analyst_server.training.tasks import Numbers
-from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, blobs, haar, numbers
+from analyst_server.training.tasks import Numbers, Survival
+from tests.harness.problems import (
+    MODELS,
+    MODELS_OF_NUMBERS,
+    MODELS_OF_SURVIVAL,
+    blobs,
+    haar,
+    numbers,
+    survivals,
+)
 
 KINDS = pytest.mark.parametrize("kind", list(MODELS))
 CLASSES = pytest.mark.parametrize("classes", [2, 3])
@@ -106,3 +114,18 @@ def test_another_file_of_numbers_is_seen(kind: str) -> None:
     model = fit_task(MODELS_OF_NUMBERS[kind], rows, labels, Numbers())
     other = fit_task(MODELS_OF_NUMBERS[kind], rows, labels + 0.01, Numbers())
     assert parity_gap(model, export(other, rows.shape[1]), rows) > 10 * PARITY_TOLERANCE
+
+
+@pytest.mark.parametrize("kind", MODELS_OF_SURVIVAL)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_file_says_the_same_survival_as_the_model(kind: str, seed: int) -> None:
+    rows, labels = survivals(seed=seed)
+    model = fit_task(MODELS_OF_SURVIVAL[kind], rows, labels, Survival((0.1, 0.4, 0.8)))
+    file = export(model, rows.shape[1])
+    assert parity_gap(model, file, rows) < 1e-5
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    (found,) = session.run(["survival"], {"rep": rows})
+    assert found.shape == (len(rows), 3)
+    assert (np.diff(found, axis=1) <= 0).all()
+    other = fit_task(MODELS_OF_SURVIVAL[kind], rows[::-1], labels, Survival((0.1, 0.4, 0.8)))
+    assert parity_gap(model, export(other, rows.shape[1]), rows) > PARITY_TOLERANCE

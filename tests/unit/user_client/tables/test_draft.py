@@ -12,7 +12,7 @@ from protocol.errors import InputError
 from protocol.table_schema import Schema
 from user_client.errors import MissingColumnError
 from user_client.tables import draft_schema, encode_labels, encode_rows
-from user_client.tables.draft import MAX_DRAFT_LEVELS, QUANTILES
+from user_client.tables.draft import MAX_DRAFT_LEVELS, QUANTILES, DraftedEvent
 
 LABELS = ["no", "yes"]
 
@@ -263,3 +263,46 @@ def test_many_classes_that_are_numbers_hint_at_the_task() -> None:
 def test_a_column_that_leaks_a_number_is_named() -> None:
     found = of_numbers([float(value) for value in range(100)])
     assert any("predicts the label alone" in remark for remark in found.remarks)
+
+
+# survival
+
+
+def of_survival(until: list[Any], died: list[Any], seen: str = "1", times: Any = ()) -> Any:
+    made = pa.table({"x": list(range(len(until))), "t": until, "died": died})
+    return draft_schema(made, "t", task="survival", event=DraftedEvent("died", seen, times))
+
+
+def test_survival_is_drafted_with_the_quartiles_of_its_events() -> None:
+    found = of_survival([float(day) for day in range(1, 101)], [1, 0] * 50)
+    assert found.content["label_column"] == {
+        "kind": "survival",
+        "name": "t",
+        "event": "died",
+        "seen": "1",
+        "censored": "0",
+        "horizon": 100.0,
+        "times": [26.0, 50.0, 74.0],
+    }
+    assert [column["name"] for column in found.content["columns"]] == ["x"]
+    assert any("survival is predicted at 26, 50, 74" in remark for remark in found.remarks)
+    chosen = of_survival([float(day) for day in range(1, 101)], [1, 0] * 50, times=(90, 10))
+    assert chosen.content["label_column"]["times"] == [10, 90]
+
+
+@pytest.mark.parametrize(
+    ("until", "died", "seen", "times", "words"),
+    [
+        ([-1.0, 2] * 20, [1, 0] * 20, "1", (), "no times"),
+        (["soon", "2"] * 20, [1, 0] * 20, "1", (), "no times"),
+        ([1.0, 2] * 20, [1, 0] * 20, "yes", (), "must have two, yes where"),
+        ([1.0, 2] * 20, [1, 1] * 20, "1", (), "has 1 distinct values"),
+        ([1.0, 2] * 20, [1] * 4 + [0] * 36, "1", (), "seen in 4 rows"),
+        ([1.0, 2] * 20, [1, 0] * 20, "1", (5,), "not beyond the longest observation, 2"),
+    ],
+)
+def test_columns_that_are_no_survival_are_refused(
+    until: list[Any], died: list[Any], seen: str, times: Any, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        of_survival(until, died, seen, times)

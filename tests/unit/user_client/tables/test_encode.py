@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.table_schema import NumberLabel, Schema
+from protocol.table_schema import NumberLabel, Schema, SurvivalLabel
 from tests.harness.schemas import SECRET, category, number, schema, table
 from tests.vectors.examples import LEVELS, RANGE, RANKS
 from user_client.errors import (
@@ -23,7 +23,8 @@ from user_client.errors import (
     TableError,
     UnknownLevelError,
 )
-from user_client.tables import QUARTERS, decode_numbers, encode_labels, encode_rows, strata
+from user_client.tables import GROUPS, decode_numbers, encode_labels, encode_rows, strata, with_labels
+from user_client.tables.encode import SHORTEST
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())
 
@@ -311,7 +312,44 @@ def test_a_number_that_cannot_be_a_label_is_refused_by_its_row(value: Any, error
 
 
 def test_strata_are_classes_or_quarters() -> None:
-    np.testing.assert_array_equal(strata(np.array([1, 0, 2], np.uint8)), [1, 0, 2])
-    groups = strata(np.linspace(-1, 1, 100, dtype=np.float32))
-    assert np.bincount(groups).tolist() == [25] * QUARTERS
-    assert len(strata(np.empty(0, np.float32))) == 0
+    np.testing.assert_array_equal(strata(np.array([1, 0, 2], np.uint8), "classes"), [1, 0, 2])
+    groups = strata(np.linspace(-1, 1, 100, dtype=np.float32), "number")
+    assert np.bincount(groups).tolist() == [25] * GROUPS["number"]
+    assert len(strata(np.empty(0, np.float32), "number")) == 0
+    assert strata(np.array([0.5, -0.5], np.float32), "survival").tolist() == [1, 0]
+
+
+# survival
+
+
+def schema_of_survival() -> Schema:
+    label = SurvivalLabel(name="y", event="died", seen="1", censored="0", horizon=200, times=(50, 100))
+    return Schema(columns=schema().columns, label_column=label, missing=("NA",))
+
+
+def test_a_time_is_negative_without_the_event_and_cut_off_at_the_horizon() -> None:
+    made = table(y=[50, 100, 200, 400, 0, 0], died=[1, 0, 1, 1, 1, 0])
+    found = encode_labels(made, schema_of_survival())
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [0.25, -0.5, 1, -1, SHORTEST, -SHORTEST])
+
+
+@pytest.mark.parametrize(
+    ("time", "died", "error", "column"),
+    [
+        (-1, 1, LabelOutsideError, "y"),
+        (None, 1, EmptyFieldError, "y"),
+        (5, None, EmptyFieldError, "died"),
+        (5, 2, UnknownLevelError, "died"),
+    ],
+)
+def test_survival_that_cannot_be_a_label_is_refused_by_its_row(
+    time: Any, died: Any, error: type[TableError], column: str
+) -> None:
+    with pytest.raises(error, match=f"column '{column}', row 2"):
+        encode_labels(table(y=[10, time], died=[1, died]), schema_of_survival())
+
+
+def test_rows_without_a_time_or_an_end_have_no_label() -> None:
+    made = table(y=[1, None, 3, 4], died=[1, 1, None, 0])
+    assert with_labels(made, schema_of_survival()).num_rows == 2

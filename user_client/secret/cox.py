@@ -1,0 +1,85 @@
+"""Cox's proportional hazards on a party's own rows, and what a row's survival says beyond everybody's.
+
+Times are as on the wire: from 0 to 1, negative where the event was not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from user_client.secret.expansion import Matrix64
+from user_client.secret.minimise import minimise
+
+ITERATIONS: Final = 1000
+
+
+@dataclass(frozen=True, repr=False)
+class Hazards:
+    """A fitted model: the probability of no event until each time is ``exp(-baseline exp(X w))``.
+
+    Attributes
+    ----------
+    weights : (m,) ndarray
+    baseline : (k,) ndarray
+        Cumulative hazard at each time.
+    """
+
+    weights: Matrix64
+    baseline: Matrix64
+
+    def __repr__(self) -> str:
+        return f"<Hazards at {len(self.baseline)} times>"
+
+    def survival(self, rows: Matrix64) -> Matrix64:
+        """Return the probability that the event comes after each time, (n, k)."""
+        return np.asarray(np.exp(-np.exp(rows @ self.weights)[:, None] * self.baseline))
+
+
+def fit_hazards(rows: Matrix64, labels: Matrix64, times: Sequence[float], inverse_penalty: float) -> Hazards:
+    """Return the weights w that maximise Breslow's partial likelihood less ``norm(w)^2 / (2 C)``.
+
+    Parameters
+    ----------
+    rows : (n, m) ndarray of float64
+        Of mean 0.
+    labels : (n,) ndarray
+    times : sequence of float
+        In ascending order.
+    inverse_penalty : float
+        C.
+    """
+    order = np.argsort(-np.abs(labels), kind="stable")
+    until, event = np.abs(labels[order]), (labels[order] > 0).astype(np.float64)
+    ordered = rows[order]
+    first, last = (np.searchsorted(-until, -until, side) for side in ("left", "right"))
+    penalty, count = 1 / (inverse_penalty * len(rows)), len(rows)
+
+    def loss(weights: Matrix64) -> tuple[float, Matrix64]:
+        scores = ordered @ weights
+        highest = float(scores.max())
+        hazards = np.exp(scores - highest)
+        at_risk = np.cumsum(hazards)[last - 1]
+        value = float(event @ (np.log(at_risk) + highest - scores)) / count
+        summed = np.cumsum((event / at_risk)[::-1])[::-1][first]  # over events up to each row's time
+        slope = (hazards * summed - event) @ ordered / count
+        return value + penalty * float(weights @ weights) / 2, slope + penalty * weights
+
+    weights = minimise(loss, np.zeros(rows.shape[1]), iterations=ITERATIONS)
+    steps = event / np.cumsum(np.exp(ordered @ weights))[last - 1]
+    return Hazards(weights, np.array([steps[until <= time].sum() for time in times]))
+
+
+def residuals(labels: Matrix64) -> Matrix64:
+    """Return the martingale residuals without any feature: 1 or 0 for the event, less the hazard survived.
+
+    They order rows as their survival does, so that a regression on them finds what the label depends on.
+    """
+    until, event = np.abs(labels).astype(np.float64), labels > 0
+    distinct, place = np.unique(until, return_inverse=True)
+    at_risk = len(until) - np.searchsorted(np.sort(until), distinct, side="left")
+    hazard = np.cumsum(np.bincount(place, weights=event, minlength=len(distinct)) / np.maximum(at_risk, 1))
+    return np.asarray(event - hazard[place])
