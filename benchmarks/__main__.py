@@ -13,6 +13,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "alignment",
     "defaults",
     "encodings",
+    "flamby",
     "judging",
     "knobs",
     "model_privacy",
