@@ -20,26 +20,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from numpy.typing import NDArray
-from pydantic import TypeAdapter
 from sklearn.model_selection import train_test_split
 
 from analyst_server.compute.model_registry import model_of, task_of
 from analyst_server.training.models import fit_task
-from benchmarks.defaults.collaboration import Agreed, Encoded, Predict, Round
+from benchmarks.defaults.collaboration import Encoded, Predict, drafted_round, encoded
 from benchmarks.defaults.tables import Source, for_all_members
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
-from protocol.model_terms import ModelTerms
 from protocol.table_schema import Schema
-from user_client.custody.keystream import KeyStream
 from user_client.scores import compare
 from user_client.sdk import DraftedEvent, draft_terms
-from user_client.sdk.privacy import draw_basis, told
-from user_client.secret.basis import principal_axes
-from user_client.secret.expansion import expand_anchor
-from user_client.secret.signal import own_score
-from user_client.tables import encode_labels, encode_rows
 
 HEART_DROPPED: Final = ("site", "slope", "ca", "thal", "num")
 TESTED: Final = 0.34
@@ -109,20 +100,14 @@ def run(job: Job, folder: Path) -> dict[str, Any]:
     schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
     schema = for_all_members(schema, Source(job.table, whole))
     label = schema.label_column
-    encoded = [_encoded(centre, schema) for centre in centres]
+    members = [encoded(centre.train, centre.test, schema) for centre in centres]
     content = drafted.content
-    terms: Any = TypeAdapter(ModelTerms).validate_python(content["model"])
-    played = Round(
-        encoded,
-        *_bases(encoded, schema, content["latent_dim"], job.seed),
-        Agreed(terms, label, content["rep_dtype"], content["dither"]),
-        job.seed,
-    )
+    played = drafted_round(members, content, schema, job.seed)
     undefended = replace(played, agreed=replace(played.agreed, rep_dtype="f4", dither=0.0))
-    model, of_label = model_of(terms), task_of(label)
-    pooled = np.vstack([one.rows for one in encoded]), np.concatenate([one.labels for one in encoded])
+    model, of_label = model_of(played.agreed.model), task_of(label)
+    pooled = np.vstack([one.rows for one in members]), np.concatenate([one.labels for one in members])
     central = fit_task(model, *pooled, of_label)
-    score = partial(_score, encoded, label.task)
+    score = partial(_score, members, label.task)
     return {
         "table": job.table,
         "seed": job.seed,
@@ -134,29 +119,9 @@ def run(job: Job, folder: Path) -> dict[str, Any]:
     }
 
 
-def _encoded(centre: Centre, schema: Schema) -> Encoded:
-    kind = np.int64 if schema.label_column.task == "classes" else np.float64
-    found: list[NDArray[Any]] = []
-    for table in (centre.train, centre.test):
-        found += [encode_rows(table, schema), encode_labels(table, schema).astype(kind)]
-    return Encoded(*found)
-
-
-def _bases(
-    encoded: Sequence[Encoded], schema: Schema, latent_dim: int, seed: int
-) -> tuple[list[NDArray[Any]], NDArray[Any]]:
-    streams = KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
-    bases = []
-    for party in encoded:
-        score = own_score(party.rows, told(party.labels, schema.label_column.task))
-        axes = principal_axes(party.rows)[1]
-        bases.append(draw_basis(party.rows, score, latent_dim, streams.read, axes=axes))
-    return bases, expand_anchor("haar", streams.read, rows=schema.width, features=schema.width)
-
-
-def _score(encoded: Sequence[Encoded], task: str, predict: Predict) -> float:
+def _score(members: Sequence[Encoded], task: str, predict: Predict) -> float:
     found, rows = [], []
-    for index, party in enumerate(encoded):
+    for index, party in enumerate(members):
         predicted = predict(index, party.test)
         if task == "classes":
             found.append(float(np.mean(predicted.argmax(axis=1) == party.test_labels)))

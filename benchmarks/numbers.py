@@ -18,25 +18,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from analyst_server.compute.model_registry import model_of, task_of
 from analyst_server.training.models import fit_task
-from benchmarks.defaults.collaboration import Agreed, Encoded, Predict, Round
+from benchmarks.defaults.collaboration import Encoded, Predict, drafted_round, encoded
 from benchmarks.defaults.tables import LABEL, Source, for_all_members, real
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
-from protocol.model_terms import ModelTerms
 from protocol.table_schema import Schema
-from user_client.custody.keystream import KeyStream
 from user_client.sdk.drafting import draft_terms
-from user_client.sdk.privacy import draw_basis
-from user_client.secret.basis import principal_axes
-from user_client.secret.expansion import expand_anchor
-from user_client.secret.signal import own_score
-from user_client.tables import encode_labels, encode_rows
 from user_client.tables.draft import MISSING_TEXTS
 from user_client.tables.fields import as_numbers
 
@@ -91,18 +83,21 @@ def run(job: Job, folder: Path | None) -> dict[str, Any]:
         label_range=(float(numbers.min()), float(numbers.max())),
     )
     schema = for_all_members(Schema.model_validate(drafted.content["table_schema"], strict=False), source)
-    encoded = [_encoded(table, schema, cut) for table, cut in zip(tables, cuts, strict=True)]
-    played = _round(encoded, drafted.content, schema, job.seed)
+    members = [
+        encoded(table.slice(cut), table.slice(0, cut), schema)
+        for table, cut in zip(tables, cuts, strict=True)
+    ]
+    played = drafted_round(members, drafted.content, schema, job.seed)
     _, together = played.play()
     undefended = replace(played, agreed=replace(played.agreed, rep_dtype="f4", dither=0.0))
     judged, without_dither = undefended.play()
     headline = judged.model.judgement["headline"]
     task, model = task_of(schema.label_column), model_of(played.agreed.model)
-    pooled = np.vstack([one.rows for one in encoded]), np.concatenate([one.labels for one in encoded])
+    pooled = np.vstack([one.rows for one in members]), np.concatenate([one.labels for one in members])
     central = fit_task(model, *pooled, task)
     boosted = HistGradientBoostingRegressor(random_state=job.seed).fit(*pooled)
-    own = [fit_task(model, one.rows, one.labels, task) for one in encoded]
-    score = partial(_score, encoded)
+    own = [fit_task(model, one.rows, one.labels, task) for one in members]
+    score = partial(_score, members)
     return {
         "case": f"{case.name}, {case.column}",
         "seed": job.seed,
@@ -142,27 +137,10 @@ def _dealt(source: Source, case: Case, rng: np.random.Generator) -> list[NDArray
     return [order[source.sites[order] == site] for site in np.unique(source.sites)]
 
 
-def _encoded(table: pa.Table, schema: Schema, cut: int) -> Encoded:
-    rows, labels = encode_rows(table, schema), encode_labels(table, schema).astype(np.float64)
-    return Encoded(rows[cut:], labels[cut:], rows[:cut], labels[:cut])
-
-
-def _round(encoded: Sequence[Encoded], content: dict[str, Any], schema: Schema, seed: int) -> Round:
-    streams = KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
-    bases = []
-    for party in encoded:
-        score, (_, axes) = own_score(party.rows, party.labels), principal_axes(party.rows)
-        bases.append(draw_basis(party.rows, score, content["latent_dim"], streams.read, axes=axes))
-    anchor = expand_anchor("haar", streams.read, rows=schema.width, features=schema.width)
-    terms: Any = TypeAdapter(ModelTerms).validate_python(content["model"])
-    agreed = Agreed(terms, schema.label_column, content["rep_dtype"], content["dither"])
-    return Round(encoded, bases, anchor, agreed, seed)
-
-
-def _score(encoded: Sequence[Encoded], predict: Predict) -> float:
+def _score(members: Sequence[Encoded], predict: Predict) -> float:
     """Return R squared inside the parties: the mean weighted by rows, in hundredths."""
     found, rows = [], []
-    for index, party in enumerate(encoded):
+    for index, party in enumerate(members):
         errors = np.square(party.test_labels - predict(index, party.test)[:, 0])
         found.append(1 - errors.mean() / party.test_labels.var())
         rows.append(len(party.test))

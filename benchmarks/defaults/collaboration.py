@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from analyst_server.compute.model_registry import model_of, task_of
 from analyst_server.compute.sequence import (
@@ -23,11 +25,17 @@ from analyst_server.training.models import fit_task
 from benchmarks.data import Matrix
 from protocol.arrays import dequantise, little_endian, quantise, raw_bytes
 from protocol.messages import Dtype
-from protocol.table_schema import AnyLabel
+from protocol.model_terms import ModelTerms
+from protocol.table_schema import AnyLabel, Schema
 from protocol.terms import AlignmentTerms
+from user_client.custody.keystream import KeyStream
 from user_client.privacy.noise import add_dither
 from user_client.sdk.downlink import run_model
-from user_client.secret.expansion import ByteSource, haar
+from user_client.sdk.privacy import draw_basis, told
+from user_client.secret.basis import principal_axes
+from user_client.secret.expansion import ByteSource, expand_anchor, haar
+from user_client.secret.signal import own_score
+from user_client.tables import encode_labels, encode_rows
 
 Predict = Callable[[int, Matrix], NDArray[Any]]
 """What the model says of encoded rows, as the party of this number gets it."""
@@ -128,6 +136,27 @@ class Round:
 
     def _maps(self, changes: NDArray[Any]) -> list[Matrix]:
         return [basis @ change for basis, change in zip(self.bases, changes, strict=True)]
+
+
+def encoded(sent: pa.Table, test: pa.Table, schema: Schema) -> Encoded:
+    """Encode what an institution sends and what it is tested on; numbers and times as 64-bit floats."""
+    kind = np.int64 if schema.label_column.task == "classes" else np.float64
+    found: list[NDArray[Any]] = []
+    for table in (sent, test):
+        found += [encode_rows(table, schema), encode_labels(table, schema).astype(kind)]
+    return Encoded(*found)
+
+
+def drafted_round(parties: Sequence[Encoded], drafted: Mapping[str, Any], schema: Schema, seed: int) -> Round:
+    """Return a round of drafted terms: bases that keep each party's own score, and a Haar anchor."""
+    label, streams = schema.label_column, KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
+    bases = []
+    for party in parties:
+        score, (_, axes) = own_score(party.rows, told(party.labels, label.task)), principal_axes(party.rows)
+        bases.append(draw_basis(party.rows, score, drafted["latent_dim"], streams.read, axes=axes))
+    anchor = expand_anchor("haar", streams.read, rows=schema.width, features=schema.width)
+    model: Any = TypeAdapter(ModelTerms).validate_python(drafted["model"])
+    return Round(parties, bases, anchor, Agreed(model, label, drafted["rep_dtype"], drafted["dither"]), seed)
 
 
 def one_span(bases: Sequence[Matrix], source: ByteSource) -> list[Matrix]:

@@ -195,13 +195,8 @@ def _survival(table: pa.Table, label: str, missing: Sequence[str], event: Drafte
     until, empty = as_numbers(table.column(label), missing)
     if np.isnan(until[~empty]).any() or (until[~empty] < 0).any():
         raise InputError(f"column '{label}' has fields that are no times: a time is a number from 0 on")
-    values = _distinct(table.column(event.column), missing)
-    if len(values) != 2 or event.seen not in values:
-        raise InputError(
-            f"column '{event.column}' has {len(values)} distinct values; it must have two, {event.seen} where"
-            " the event was seen and another where it was not"
-        )
-    ended = np.array(pc.fill_null(pc.equal(as_text(table.column(event.column)), event.seen), False))
+    seen, censored = _two_ends(table, missing, event)
+    ended = np.array(pc.fill_null(pc.equal(as_text(table.column(event.column)), seen), False))
     with_event = until[ended & ~empty]
     if len(with_event) < FEWEST_EVENTS:
         raise InputError(f"the event was seen in {len(with_event)} rows: too few to draft from")
@@ -209,12 +204,11 @@ def _survival(table: pa.Table, label: str, missing: Sequence[str], event: Drafte
     times = sorted({float(time) for time in event.times}) or _quartiles(with_event)
     if not 0 < times[0] <= times[-1] <= horizon:
         raise InputError(f"the times must lie above 0 and not beyond the longest observation, {horizon:g}")
-    (censored,) = (value for value in values if value != event.seen)
     content = {
         "kind": "survival",
         "name": label,
         "event": event.column,
-        "seen": event.seen,
+        "seen": seen,
         "censored": censored,
         "horizon": horizon,
         "times": times,
@@ -224,6 +218,20 @@ def _survival(table: pa.Table, label: str, missing: Sequence[str], event: Drafte
         f" {horizon:g} counts as one without the event; give --time for other times"
     )
     return _DraftedLabel(content, np.where(empty, np.nan, ended), 2, (remark,))
+
+
+def _two_ends(table: pa.Table, missing: Sequence[str], event: DraftedEvent) -> tuple[str, str]:
+    """Return what the column says of the event and without it, as the table spells it."""
+    values = _distinct(table.column(event.column), missing)
+    if len(values) != 2:
+        raise InputError(f"column '{event.column}' has {len(values)} distinct values, and not two")
+    number = _sort_number(event.seen)  # 1 and 1.0 are the same number
+    named = [value for value in values if value == event.seen or _sort_number(value) == number < math.inf]
+    if not named:
+        raise InputError(
+            f"column '{event.column}' says {values[0]} or {values[1]}: one of them has to stand for the event"
+        )
+    return named[0], next(value for value in values if value != named[0])
 
 
 def _quartiles(times: Matrix64) -> list[float]:

@@ -286,6 +286,11 @@ def test_survival_is_drafted_with_the_quartiles_of_its_events() -> None:
     }
     assert [column["name"] for column in found.content["columns"]] == ["x"]
     assert any("survival is predicted at 26, 50, 74" in remark for remark in found.remarks)
+    spelt = of_survival([float(day) for day in range(1, 101)], ["1.0", "0.0"] * 50)
+    assert (spelt.content["label_column"]["seen"], spelt.content["label_column"]["censored"]) == (
+        "1.0",
+        "0.0",
+    )
     chosen = of_survival([float(day) for day in range(1, 101)], [1, 0] * 50, times=(90, 10))
     assert chosen.content["label_column"]["times"] == [10, 90]
 
@@ -295,7 +300,7 @@ def test_survival_is_drafted_with_the_quartiles_of_its_events() -> None:
     [
         ([-1.0, 2] * 20, [1, 0] * 20, "1", (), "no times"),
         (["soon", "2"] * 20, [1, 0] * 20, "1", (), "no times"),
-        ([1.0, 2] * 20, [1, 0] * 20, "yes", (), "must have two, yes where"),
+        ([1.0, 2] * 20, [1, 0] * 20, "yes", (), "says 0 or 1: one of them has to stand for the event"),
         ([1.0, 2] * 20, [1, 1] * 20, "1", (), "has 1 distinct values"),
         ([1.0, 2] * 20, [1] * 4 + [0] * 36, "1", (), "seen in 4 rows"),
         ([1.0, 2] * 20, [1, 0] * 20, "1", (5,), "not beyond the longest observation, 2"),
