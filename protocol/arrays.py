@@ -245,7 +245,7 @@ def check_values(layout: Layout, chunk: Chunk, label: AnyLabel | None = None) ->
     chunk : Chunk
         Floats must be finite. Scales must lie from 0 to `MAX_SCALE`, so that the scaled numbers are finite
         too.
-    label : Label or NumberLabel, optional
+    label : Label, NumberLabel or SurvivalLabel, optional
         That of the terms, for an uplink: in its array of labels, class numbers must lie from 0 to
         ``classes - 1``, and numbers from -1 to 1; times of survival are not 0.
 

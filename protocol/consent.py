@@ -48,6 +48,11 @@ _SHARED: Final = {
         " data."
     ),
 }
+_SENT_LABEL: Final = {
+    "classes": "the label of each row, unchanged",
+    "number": "the number to predict of each row, rounded to a 32-bit float",
+    "survival": "the time of each row, rounded to a 32-bit float, and whether it ended with the event",
+}
 _OUTSIDE: Final = {"refuse": "is refused", "clip": "is moved to the nearer end"}
 
 
@@ -110,7 +115,7 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
         f"- the projection of the anchor with the same basis ({terms.anchor.rows * row_bytes} bytes); the"
         " anchor is a matrix that the institutions share and the analyst does not receive;"
     )
-    yield "- the label of each row, unchanged, and with it the number of rows."
+    yield f"- {_SENT_LABEL[terms.task]}, and with it the number of rows."
     yield f"Projections are rounded to {_ROUNDED_TO[terms.rep_dtype]}."
     if terms.dither:
         yield (
@@ -204,6 +209,11 @@ def warnings_of(terms: Terms) -> Iterator[str]:
             " Signing these terms needs a separate consent."
         )
     yield _SHARED[terms.terms_schema]
+    if terms.task != "classes":
+        yield (
+            "exact labels: a number or a time may be known of one person alone. An analyst that has it from"
+            " elsewhere recognises the row."
+        )
     yield "no differential privacy: " + (
         "the noise makes attacks harder and guarantees nothing about a row."
         if terms.dither

@@ -235,6 +235,10 @@ class NumberLabel(Message):
         return (self.name,)
 
 
+SHORTEST_TIME: Final = 2.0**-20
+"""Of a time on the wire: the sign of 0 could not say whether the event was seen."""
+
+
 class SurvivalLabel(Message):
     """How long a row was observed, and whether that ended with the event.
 
@@ -267,6 +271,10 @@ class SurvivalLabel(Message):
             raise ValueError("times must ascend from above 0")
         if self.times[-1] > self.horizon:
             raise ValueError("no time may lie beyond the horizon")
+        if self.times[0] < self.horizon * SHORTEST_TIME:
+            raise ValueError(
+                "the first time is too short beside the horizon: on the wire it would be no time"
+            )
         return self
 
     @property

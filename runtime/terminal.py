@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, ClassVar, Final, TypeVar
 
 from protocol.errors import InputError, OdcError, ProtocolError, RoundError, TrustError
@@ -56,6 +57,11 @@ def shown(value: T, *, as_json: bool, people: Callable[[T], str]) -> str:
 def day(at: int) -> str:
     """Return the date of a Unix time, in UTC."""
     return datetime.fromtimestamp(at, UTC).date().isoformat()
+
+
+def plain(number: float) -> str:
+    """Return a number with all its digits and no exponent: 365, 0.5."""
+    return f"{Decimal(repr(number)).normalize():f}"
 
 
 def minute(at: int) -> str:

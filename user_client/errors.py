@@ -26,6 +26,7 @@
          +- NotANumberError
          +- OutOfRangeError
          +- LabelOutsideError
+         +- NegativeTimeError
          +- UnknownLevelError
 """
 
@@ -243,6 +244,14 @@ class LabelOutsideError(TableError):
 
     def __init__(self, column: str, row: int, low: float, high: float) -> None:
         super().__init__(f"column '{column}', row {row}: expected a number from {low:g} to {high:g}")
+
+
+class NegativeTimeError(TableError):
+    code = "negative-time"
+    title = "Negative time"
+
+    def __init__(self, column: str, row: int) -> None:
+        super().__init__(f"column '{column}', row {row}: expected a time, which is a number from 0 on")
 
 
 class UnknownLevelError(TableError):

@@ -65,6 +65,16 @@ def concordance(scores: Numbers, numbers: Numbers) -> float | None:
     return float((np.sum(difference > 0) + np.sum(difference == 0) / 2) / pairs)
 
 
+def can_be_scored(labels: NDArray[Any], task: str) -> bool:
+    """Return whether rows with these labels can tell a good model from a bad one."""
+    if task == "number":
+        return len(np.unique(labels)) > 1
+    if task == "survival":  # some row is known to have outlived one with the event
+        first = np.abs(labels[labels > 0]).min(initial=np.inf)
+        return bool((np.abs(labels) > first).any() or (labels == -first).any())
+    return len(labels) > 0
+
+
 def compare(
     labels: NDArray[Any],
     together: NDArray[np.floating],
@@ -80,7 +90,7 @@ def compare(
     Parameters
     ----------
     labels : (n,) ndarray
-        At least one: class numbers, numbers, or times that are negative without the event.
+        Class numbers, numbers, or times that are negative without the event: such that `can_be_scored`.
     together, alone : (n, k) ndarray
         Probabilities of the classes, of which those without a row do not count; numbers, (n, 1); or
         probabilities of no event until each of k times.
@@ -112,11 +122,9 @@ def _metric_for(labels: NDArray[Any], task: str) -> Metric:
 
 
 def _r_squared(labels: NDArray[Any], found: Numbers) -> tuple[float, Numbers]:
-    """Return R squared, and the influence of each row on it; 0 if all numbers are the same."""
+    """Return R squared, and the influence of each row on it."""
     numbers = labels.astype(np.float64)
     squared, spread = np.square(numbers - found[:, 0]), np.square(numbers - numbers.mean())
-    if not spread.any():
-        return 0.0, np.zeros(len(numbers))
     share = float(squared.sum() / spread.sum())
     return 1 - share, (share * spread - squared) / spread.mean()
 
@@ -152,7 +160,7 @@ def _ranks(scores: Numbers) -> Numbers:
 
 
 def _c_index(labels: NDArray[Any], survival: Numbers) -> tuple[float, Numbers]:
-    """Return the concordance index, and the influence of each row on it; a half if no pair can be ordered.
+    """Return the concordance index, and the influence of each row on it.
 
     Of more rows, `MOST_PAIRED` are compared, evenly spaced; the influence of the others is 0.
     """
@@ -163,8 +171,6 @@ def _c_index(labels: NDArray[Any], survival: Numbers) -> tuple[float, Numbers]:
     first = event[:, None] & ((until[:, None] < until) | ((until[:, None] == until) & ~event))
     right = first * (0.5 + np.sign(mean - mean[:, None]) / 2)
     influence, pairs = np.zeros(len(labels)), float(first.sum())
-    if not pairs:
-        return 0.5, influence
     index = float(right.sum()) / pairs
     own = (right.sum(axis=0) + right.sum(axis=1)) - index * (first.sum(axis=0) + first.sum(axis=1))
     influence[chosen] = own / pairs * len(labels)

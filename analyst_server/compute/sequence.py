@@ -66,7 +66,7 @@ class RoundSpec:
     ----------
     parties : tuple of PartyArrays
         With the party first that has the most rows: its anchor representation may become the target.
-    label : Label or NumberLabel
+    label : Label, NumberLabel or SurvivalLabel
         As the terms have it.
     alignment, model : AlignmentTerms, ModelTerms
         As the terms have them.

@@ -249,17 +249,25 @@ def _why_no_headline(
         return f"only {able} of {len(rows)} parties have {enough}, with {100 * scored:.0f} % of the rows"
     decisive = within.decisive
     widest, too_few = _BOUND_ON[next(iter(within.figures))]
-    if decisive.half_width > NARROW and _half_width_by_numbers(within) > widest:
+    # a score of classes that is high by chance looks certain, so that its width says too little; R squared of
+    # numbers with a few that are far from all others is as uncertain as it looks
+    width = max(_half_width_by_numbers(within), decisive.half_width if "r2" in within.figures else 0.0)
+    if decisive.half_width > NARROW and width > widest:
         return (
             f"too few {too_few} inside the parties may lie anywhere between"
-            f" {100 * decisive.low:.1f} and {100 * decisive.high:.1f}"
+            f" {_told(within, decisive.low)} and {_told(within, decisive.high)}"
         )
     if across is not None and _disagree(within, across):
         return (
-            f"rows held out inside the parties score {100 * decisive.mean:.1f} and parties held out"
-            f" {100 * across.decisive.mean:.1f}: they disagree by more than their intervals"
+            f"rows held out inside the parties score {_told(within, decisive.mean)} and parties held out"
+            f" {_told(across, across.decisive.mean)}: they disagree by more than their intervals"
         )
     return None
+
+
+def _told(estimate: Estimate, value: float) -> str:
+    """Return a decisive figure as the report writes it: R squared as it is, shares in points of a hundred."""
+    return f"{value:.3f}" if "r2" in estimate.figures else f"{100 * value:.1f}"
 
 
 def _half_width_by_numbers(within: Estimate) -> float:

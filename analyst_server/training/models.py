@@ -128,9 +128,8 @@ class FittedModel:
     label_scale: float = 1.0
 
     def predictions(self, aligned_rep: Matrix) -> Matrix:
-        """Return the predictions for rows: probabilities (n, classes), or numbers (n, 1)."""
-        found = self.task.predictions(self.pipeline, aligned_rep)
-        return found if self.label_scale == 1 else found * self.label_scale + self.label_shift
+        """Return the predictions: probabilities (n, classes), numbers (n, 1) or survival (n, times)."""
+        return self.task.predictions(self.pipeline, aligned_rep) * self.label_scale + self.label_shift
 
 
 def fit(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> FittedModel:
@@ -146,7 +145,7 @@ def fit_task(model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task) -
     aligned_rep : (n, l) ndarray
         All parties' ``X~_i G_i``, stacked.
     labels : (n,) ndarray
-        As on the wire: class numbers in the order of the terms, or numbers from -1 to 1.
+        As on the wire: class numbers in the order of the terms, numbers, or times with their sign.
     task : Task
         What the labels are.
 

@@ -65,5 +65,6 @@ def parity_gap(fitted: FittedModel, onnx_file: bytes, aligned_rep: Matrix) -> fl
     for start in range(0, len(aligned_rep), BATCH_ROWS):
         batch = np.asarray(aligned_rep[start : start + BATCH_ROWS], dtype=np.float32)
         (found,) = session.run([fitted.task.output], {"rep": batch})
-        gap = max(gap, float(np.abs(found - fitted.predictions(batch)).max()))
+        difference = np.abs(found - fitted.predictions(batch))
+        gap = max(gap, float(np.where(np.isnan(difference), np.inf, difference).max()))
     return gap

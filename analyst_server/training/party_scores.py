@@ -190,12 +190,12 @@ def _brier(
     until: NDArray[np.floating], event: NDArray[np.bool_], survival: NDArray[np.floating], time: float
 ) -> NDArray[np.floating]:
     """Return each row's part of the Brier score at a time."""
-    order = np.argsort(until, kind="stable")
+    order = np.lexsort((~event, until))  # of rows that end at the same time, those with the event come first
     left = len(until) - np.arange(len(until))
     # Kaplan and Meier's estimate for the end of observation: right before each row's time, and after `time`
     kept = np.cumprod(np.where(event[order], 1.0, 1 - 1 / left))
-    before = np.ones(len(until))
-    before[order] = np.concatenate([[1.0], kept[:-1]])
+    first_of_its_time = np.searchsorted(until[order], until, side="left")
+    before = np.concatenate([[1.0], kept])[first_of_its_time]
     at_time = float(kept[until[order] <= time][-1]) if (until <= time).any() else 1.0
     had, has_not = event & (until <= time), until > time
     weights = had / np.maximum(before, 1e-9) + has_not / max(at_time, 1e-9)

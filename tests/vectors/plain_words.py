@@ -114,6 +114,15 @@ EXPOSURE = (
 )
 
 
+def with_exact_label(text: str, sent: str) -> str:
+    """Return a text of terms whose label is no class."""
+    return text.replace("the label of each row, unchanged,", f"{sent},").replace(
+        "Warning: no differential privacy",
+        "Warning: exact labels: a number or a time may be known of one person alone. An analyst that has it"
+        " from elsewhere recognises the row.\nWarning: no differential privacy",
+    )
+
+
 def warned(text: str, warning: str) -> str:
     """Return a text with one more warning, which follows those that every text has."""
     return text.replace("\n\nColumns:", f"\n{warning}\nColumns:")
@@ -132,9 +141,12 @@ def shown_texts() -> Iterator[Case]:
         (
             "a number to predict",
             NUMBER_TERMS,
-            TERMS_2_TEXT.replace("(averaged)", "(ridge)").replace(
-                "the column readmitted, which is one of: no, yes.",
-                "the column days, a number from 0 to 80. A table with a number outside is refused.",
+            with_exact_label(
+                TERMS_2_TEXT.replace("(averaged)", "(ridge)").replace(
+                    "the column readmitted, which is one of: no, yes.",
+                    "the column days, a number from 0 to 80. A table with a number outside is refused.",
+                ),
+                "the number to predict of each row, rounded to a 32-bit float",
             ),
         ),
         (
@@ -167,11 +179,14 @@ def shown_texts() -> Iterator[Case]:
         (
             "survival",
             SURVIVAL_TERMS,
+            with_exact_label(
             TERMS_2_TEXT.replace("(averaged)", "(cox)").replace(
                 "the column readmitted, which is one of: no, yes.",
                 "survival: the column days says how long a row was observed, and the column died whether that"
                 " ended with the event (yes) or not (no). A time beyond 730 counts as one without the event."
                 " The answer is the probability that the event comes after each of these times: 182.5, 365.",
+            ),
+                "the time of each row, rounded to a 32-bit float, and whether it ended with the event",
             ),
         ),
         (

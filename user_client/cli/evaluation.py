@@ -32,7 +32,7 @@ _VERDICTS: Final = {
     ),
     "no comparison": (
         "there is no model of your own rows alone to compare with: those that were sent have fewer than two"
-        " different labels, or were prepared by an earlier version"
+        " different labels or no event, or were prepared by an earlier version"
     ),
 }
 

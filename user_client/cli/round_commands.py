@@ -310,6 +310,8 @@ def export(
     It holds the secret map F_i G_i and must not leave the institution. A card in Markdown goes beside it.
     """
     card = out.with_suffix(".md")
+    if card == out:
+        raise InputError(f"{out} would be the card: name the model with another ending, such as .onnx")
     for path in (out, card):
         refuse_to_overwrite(path, force=force)
     with open_session(context) as session:

@@ -115,6 +115,8 @@ class Exposed:
     secret_basis: Matrix64
     labels: NDArray[Any]
     dither: float = 0.0
+    exact_labels: NDArray[Any] | None = None
+    """As they are sent, where ``labels`` are groups of them: who knows a row's number looks for it."""
 
     @property
     def groups(self) -> int:
@@ -245,10 +247,11 @@ def _known_rows(uplink: Exposed) -> Attack:
     chosen = rng.permutation(len(uplink.rows))[:MOST_LINKED]
     if len(chosen) < 2 * KNOWN:
         return tried
-    held, hits = _held(uplink, chosen), 0
+    labels = uplink.labels if uplink.exact_labels is None else uplink.exact_labels
+    held, hits = replace(_held(uplink, chosen), labels=labels[chosen]), 0
     for _ in range(TRIALS):
         known = rng.choice(len(chosen), KNOWN, replace=False)
-        found = locate(uplink.rows[chosen[known]], uplink.labels[chosen[known]], held)
+        found = locate(uplink.rows[chosen[known]], labels[chosen[known]], held)
         hits += int((found == known).sum())
     share = hits / (TRIALS * KNOWN)
     return replace(tried, ran=True, linked_rows=share, seconds=time.thread_time() - start)

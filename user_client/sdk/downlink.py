@@ -33,7 +33,7 @@ from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK
 from protocol.states import State
 from protocol.table_schema import Label, NumberLabel, SurvivalLabel
 from protocol.terms import Terms
-from runtime.terminal import day
+from runtime.terminal import day, plain
 from user_client.custody.round_directory import CHANGE_FILE, MODEL_FILE, OWN_MODEL_FILE, RoundDirectory
 from user_client.errors import NotPreparedError
 from user_client.sdk.anchor import open_anchor
@@ -58,7 +58,7 @@ class Predictions:
     Attributes
     ----------
     classes : tuple of str
-        Empty if it predicts a number.
+        Empty if it predicts a number or survival.
     labels : list
         The most likely class, the number in the unit of the label column, or for survival the probability of
         the event until the last of the times.
@@ -77,7 +77,7 @@ class Predictions:
         """Return them as the columns of a table."""
         names = [
             *(f"probability_{name}" for name in self.classes),
-            *(f"survival_{at:g}" for at in self.times),
+            *(f"survival_{plain(at)}" for at in self.times),
         ]
         return {"prediction": self.labels, **dict(zip(names, self.probabilities.T, strict=True))}
 

@@ -137,7 +137,7 @@ def draft_terms(
         label_range=label_range,
         event=event,
     )
-    schema = Schema.model_validate(drafted.content, strict=False)
+    schema = _valid(drafted.content)
     features = schema.width
     if latent_dim is not None and not 1 <= latent_dim <= features:
         raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
@@ -170,6 +170,14 @@ def draft_terms(
         "table_schema": drafted.content,
     }
     return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
+
+
+def _valid(content: dict[str, Any]) -> Schema:
+    """Return a drafted schema; raises `InputError` where a given range, time or name is none."""
+    try:
+        return Schema.model_validate(content, strict=False)
+    except ValidationError as error:
+        raise InputError(f"these columns make no schema: {explain(error)}") from None
 
 
 def _check_task(

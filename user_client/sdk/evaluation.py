@@ -13,7 +13,7 @@ from protocol.operations import SEND_SCORE, Score
 from protocol.terms import Terms
 from user_client.custody.round_directory import EVALUATION_FILE, RoundDirectory
 from user_client.errors import NothingKeptBackError
-from user_client.scores import Metric, compare
+from user_client.scores import Metric, can_be_scored, compare
 from user_client.sdk.downlink import outputs_for
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out, table_digest
 from user_client.sdk.session import Session
@@ -116,6 +116,8 @@ def _evaluated(directory: RoundDirectory, terms: Terms, data: Any, now: int) -> 
     if not len(rows):
         what = "of this table, no row was kept back" if is_ours else "this table has no rows"
         raise NothingKeptBackError(what)
+    if not can_be_scored(labels, terms.task):
+        raise NothingKeptBackError("the labels of these rows cannot tell a good model from a bad one")
     together = outputs_for(directory, rows)
     compared = compare(labels, together, None if model is None else model.predictions(rows), terms.task)
     return Evaluation(

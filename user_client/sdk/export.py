@@ -39,7 +39,6 @@ from user_client.secret.own_model import OwnModel
 from user_client.tables import encode_rows
 from user_client.tables.as_onnx import ML, Graph, encode_columns, map_rows
 
-MODEL_PREFIX: Final = "h_"
 OLDEST_OPSET: Final = 13
 """In which sums take their axes as an input, as ours do."""
 TOLERANCE: Final = 1e-5
@@ -50,14 +49,15 @@ TRIED_ROWS: Final = 500
 def export(directory: RoundDirectory) -> tuple[bytes, float]:
     """Return one ONNX file from raw columns to the answer, and its largest difference to `predict`."""
     terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
-    schema, graph = terms.table_schema, Graph()
+    schema = terms.table_schema
+    graph = Graph(list(inputs_of(schema)))
     features = encode_columns(graph, schema)
     if manifest.has_anchor_predictions:
         model, found = None, _own_model(graph, features, own_model(directory))
     else:
-        model = _read(directory.read(MODEL_FILE))
+        model = _read(directory.read(MODEL_FILE), f"{graph.prefix}h_")
         aligned = map_rows(graph, features, map_to_model(directory, manifest))
-        found = _append(graph, model, aligned, schema.label_column.model_output)
+        found = _append(graph, model, aligned) + schema.label_column.model_output
     outputs = _answers(graph, features, found, schema)
     file = _file(graph, outputs, model, _metadata(terms, manifest)).SerializeToString()
     largest = _difference(directory, schema, file)
@@ -66,7 +66,7 @@ def export(directory: RoundDirectory) -> tuple[bytes, float]:
     return file, largest
 
 
-def _read(onnx_file: bytes) -> onnx.ModelProto:
+def _read(onnx_file: bytes, prefix: str) -> onnx.ModelProto:
     """Return the analyst's model; raises `MalformedMessageError` if it needs other files or is too old."""
     try:
         model = onnx.load_from_string(onnx_file)
@@ -74,10 +74,17 @@ def _read(onnx_file: bytes) -> onnx.ModelProto:
         raise MalformedMessageError("model", f"cannot be read ({type(error).__name__})") from None
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in _tensors(model)):
         raise MalformedMessageError("model", "takes numbers from another file")
+    if model.graph.sparse_initializer or any(_has_graph(node) for node in model.graph.node):
+        raise MalformedMessageError("model", "has parts that an exported file cannot take over")
     opset = _opset(model)
     if opset < OLDEST_OPSET:
         raise MalformedMessageError("model", f"is of ONNX opset {opset}, older than {OLDEST_OPSET}")
-    return compose.add_prefix(model, MODEL_PREFIX)
+    return compose.add_prefix(model, prefix)
+
+
+def _has_graph(node: onnx.NodeProto) -> bool:
+    """Return whether a node holds graphs of its own, whose names could mean something else among ours."""
+    return any(each.HasField("g") or each.graphs for each in node.attribute)
 
 
 def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
@@ -96,13 +103,16 @@ def _opset(model: onnx.ModelProto) -> int:
     return next((each.version for each in model.opset_import if each.domain == ""), OLDEST_OPSET)
 
 
-def _append(graph: Graph, model: onnx.ModelProto, aligned: str, output: str) -> str:
-    """Add the nodes of the model, fed with a matrix of aligned rows; return the name of its output."""
-    (fed,) = model.graph.input
+def _append(graph: Graph, model: onnx.ModelProto, aligned: str) -> str:
+    """Add the nodes of the model, fed with a matrix of aligned rows; return what its names begin with."""
+    given = {each.name for each in model.graph.initializer}
+    fed, *others = (each for each in model.graph.input if each.name not in given)
+    if others:
+        raise MalformedMessageError("model", "has more than one input")
     graph.nodes.append(helper.make_node("Identity", [aligned], [fed.name]))
     graph.nodes += model.graph.node
     graph.constants += model.graph.initializer
-    return MODEL_PREFIX + output
+    return f"{graph.prefix}h_"
 
 
 def _own_model(graph: Graph, features: str, model: OwnModel) -> str:
@@ -124,38 +134,39 @@ def _answers(graph: Graph, features: str, found: str, schema: Schema) -> list[on
     if isinstance(label, NumberLabel):
         wide = graph.node("Cast", found, to=TensorProto.DOUBLE)
         value = graph.affine(wide, -1.0, 1.0, label.unit, label.low)
-        _named(graph, "prediction", graph.where(refused, graph.constant(np.nan), value))
-        return [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["rows", 1])]
+        answer = graph.where(refused, graph.constant(np.nan), value)
+        return [_output(graph, "prediction", answer, TensorProto.DOUBLE, 1)]
+    found = graph.where(refused, graph.constant(np.nan, np.float32), found)
     if isinstance(label, SurvivalLabel):
-        survival = graph.where(refused, graph.constant(np.nan, np.float32), found)
-        at_last = graph.node("Gather", survival, graph.constant([len(label.times) - 1], np.int64), axis=1)
-        _named(graph, "prediction", graph.node("Sub", graph.constant(1.0, np.float32), at_last))
-        _named(graph, "survival", survival)
+        at_last = graph.node("Gather", found, graph.constant([label.outputs - 1], np.int64), axis=1)
+        risk = graph.node("Sub", graph.constant(1.0, np.float32), at_last)
         return [
-            helper.make_tensor_value_info("prediction", TensorProto.FLOAT, ["rows", 1]),
-            helper.make_tensor_value_info("survival", TensorProto.FLOAT, ["rows", len(label.times)]),
+            _output(graph, "prediction", risk, TensorProto.FLOAT, 1),
+            _output(graph, "survival", found, TensorProto.FLOAT, label.outputs),
         ]
-    chosen = graph.node("ArgMax", found, axis=1, keepdims=1)
-    chosen = graph.where(refused, graph.constant(-1, np.int64), chosen)
-    classes = list(label.classes)
+    chosen = graph.where(
+        refused, graph.constant(-1, np.int64), graph.node("ArgMax", found, axis=1, keepdims=1)
+    )
     name = graph.node(
         "LabelEncoder",
         chosen,
         domain=ML,
-        keys_int64s=list(range(len(classes))),
-        values_strings=classes,
+        keys_int64s=list(range(label.outputs)),
+        values_strings=list(label.classes),
         default_string="",
     )
-    _named(graph, "prediction", name)
-    _named(graph, "probabilities", graph.where(refused, graph.constant(np.nan, np.float32), found))
     return [
-        helper.make_tensor_value_info("prediction", TensorProto.STRING, ["rows", 1]),
-        helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["rows", len(classes)]),
+        _output(graph, "prediction", name, TensorProto.STRING, 1),
+        _output(graph, "probabilities", found, TensorProto.FLOAT, label.outputs),
     ]
 
 
-def _named(graph: Graph, name: str, value: str) -> None:
+def _output(graph: Graph, name: str, value: str, kind: int, width: int) -> onnx.ValueInfoProto:
+    """Name a value as an output; one underscore more where a column has that name."""
+    while name in {each.name for each in graph.inputs}:
+        name += "_"
     graph.nodes.append(helper.make_node("Identity", [value], [name]))
+    return helper.make_tensor_value_info(name, kind, ["rows", width])
 
 
 def _file(
@@ -214,8 +225,7 @@ def _difference(directory: RoundDirectory, schema: Schema, file: bytes) -> float
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors alone
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    name = "prediction" if isinstance(label, NumberLabel) else label.model_output
-    (found,) = session.run([name], feeds(table, schema))
+    found = session.run(None, feeds(table, schema))[-1]
     if isinstance(label, NumberLabel):
         found = (found - label.low) / label.unit - 1
     difference = np.abs(found - expected)

@@ -132,7 +132,7 @@ class LocalFit:
 def fit_alone(terms: Terms, rows: Matrix64, labels: Labels) -> LocalModel | None:
     """Return a model of our own rows alone, fitted on those that leave, without noise.
 
-    None if they have fewer than two different labels.
+    None if they have fewer than two different labels, or for survival no event.
     """
     label = terms.table_schema.label_column
     if isinstance(label, SurvivalLabel):

@@ -13,7 +13,7 @@ from protocol.messages import DownlinkManifest
 from protocol.operations import MemberReport
 from protocol.table_schema import CategoricalColumn, LevelsColumn, NumberLabel, Schema, SurvivalLabel
 from protocol.terms import Terms
-from runtime.terminal import figures_in_words, score_in_words, second
+from runtime.terminal import figures_in_words, plain, score_in_words, second
 from user_client.custody.round_directory import RoundDirectory
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.terms import accepted_terms
@@ -100,7 +100,7 @@ def _predicted(terms: Terms) -> str:
     if isinstance(label, NumberLabel):
         return f"{label.name}, a number from {label.low:g} to {label.high:g}"
     if isinstance(label, SurvivalLabel):
-        times = ", ".join(f"{time:g}" for time in label.times)
+        times = ", ".join(map(plain, label.times))
         return f"the probability that {label.event} = {label.seen} comes after {label.name} = {times}"
     return f"{label.name}, one of {', '.join(label.classes)}"
 

@@ -16,11 +16,12 @@ from metering.explanation import (
     explain_party,
     uplink_transfer,
 )
+from protocol.errors import OdcError
 from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt, UplinkManifest
 from protocol.operations import COLLABORATION_REPORT, COLLABORATION_STATUS, MemberReport, Status
 from protocol.terms import Terms
 from user_client.custody.round_directory import RoundDirectory
-from user_client.errors import ConnectionFailedError, MissingExtraError, NotPreparedError
+from user_client.errors import MissingExtraError, NotPreparedError
 from user_client.sdk import (
     anchor,
     downlink,
@@ -339,7 +340,7 @@ class Round:
         report: MemberReport | None
         try:
             report = self.report()
-        except ConnectionFailedError:
+        except OdcError:  # the export needs nobody else
             report = None
         onnx_file, largest = export.export(self.directory)
         text = card(self.directory, self.evaluation, report, self._session.clock())

@@ -192,6 +192,7 @@ def _exposed(
         treated.secret_basis,
         strata(treated.labels, terms.task),
         dither=dither,
+        exact_labels=np.unique(treated.labels, return_inverse=True)[1] if terms.task != "classes" else None,
     )
 
 

@@ -76,7 +76,7 @@ class LocalModel:
         The numbers of the classes that it was fitted on; empty if it predicts a number.
     classes : int
         How many classes there are. Those it was not fitted on have probability zero. 0 if it predicts a
-        number.
+        number or survival.
     fitted_rows : int
     label_shift, label_scale : float
         What is added to the outputs of numbers after they are multiplied.
@@ -121,7 +121,7 @@ def fit_local_model(
 
     Parameters
     ----------
-    options : sequence of LogisticOptions or NetworkOptions
+    options : sequence of LogisticOptions, RidgeOptions or NetworkOptions
         Each is fitted by itself, and what they say is averaged.
     rows : (n, m) ndarray of float64
         Not modified. Of more than `FITTED_ROWS` rows so many are chosen.
@@ -172,6 +172,9 @@ def fit_local_survival(
     """
     if not (labels > 0).any() or len(np.unique(labels)) < 2:
         return None
+    if len(rows) > FITTED_ROWS:
+        chosen = np.linspace(0, len(rows) - 1, FITTED_ROWS).astype(np.int64)
+        rows, labels = rows[chosen], labels[chosen]
     shift = rows.mean(axis=0)
     scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
     hazards = fit_hazards((rows - shift) / scale, labels.astype(np.float64), times, inverse_penalty)

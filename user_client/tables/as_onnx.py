@@ -35,9 +35,18 @@ ML: Final = "ai.onnx.ml"
 
 
 class Graph:
-    """A graph under construction: constants and nodes get names, which later nodes take as inputs."""
+    """A graph under construction: constants and nodes get names, which later nodes take as inputs.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    inputs : sequence of str
+        The names of the inputs. No other name begins as one of them does.
+    """
+
+    def __init__(self, inputs: Sequence[str] = ()) -> None:
+        self.prefix = "odc_"
+        while any(name.startswith(self.prefix) for name in inputs):
+            self.prefix += "_"
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.inputs: list[onnx.ValueInfoProto] = []
@@ -62,7 +71,7 @@ class Graph:
 
     def _new(self, what: str) -> str:
         self._count += 1
-        return f"odc_{self._count}_{what}"
+        return f"{self.prefix}{self._count}_{what}"
 
     # what most columns are made of
 

@@ -157,17 +157,20 @@ def _number(
 ) -> _DraftedLabel:
     numbers, empty = as_numbers(table.column(label), missing)
     known = numbers[~empty]
-    if np.isnan(known).any():
+    if not np.isfinite(known).all():
         raise InputError(
             f"column '{label}' has texts that are no numbers; --missing TEXT names one that means empty"
         )
     if len(np.unique(known)) < 2:
-        raise InputError(f"column '{label}' has the same number everywhere: there is nothing to predict")
+        what = "has the same number everywhere" if len(known) else "is empty"
+        raise InputError(f"column '{label}' {what}: there is nothing to predict")
     low, high = given or _widened(known)
     if not low <= known.min() <= known.max() <= high:
         raise InputError(f"column '{label}' has numbers outside of {low:g} to {high:g}")
     remarks = [] if given else [_wide_enough(label, low, high)]
-    groups = np.where(np.isnan(numbers), np.nan, numbers > np.median(known))
+    middle = np.median(known)
+    upper = numbers > middle if (known > middle).any() else numbers >= middle
+    groups = np.where(np.isnan(numbers), np.nan, upper)
     content = {"kind": "number", "name": label, "low": low, "high": high}
     return _DraftedLabel(content, groups, 2, tuple(remarks))
 
@@ -192,18 +195,23 @@ class DraftedEvent:
 
 
 def _survival(table: pa.Table, label: str, missing: Sequence[str], event: DraftedEvent) -> _DraftedLabel:
+    if event.column == label:
+        raise InputError(f"column '{label}' cannot be both the time and what ended it")
     until, empty = as_numbers(table.column(label), missing)
-    if np.isnan(until[~empty]).any() or (until[~empty] < 0).any():
+    if not np.isfinite(until[~empty]).all() or (until[~empty] < 0).any():
         raise InputError(f"column '{label}' has fields that are no times: a time is a number from 0 on")
     seen, censored = _two_ends(table, missing, event)
-    ended = np.array(pc.fill_null(pc.equal(as_text(table.column(event.column)), seen), False))
-    with_event = until[ended & ~empty]
+    ended = np.array(pc.fill_null(pc.equal(as_text(table.column(event.column)), seen), False)) & ~empty
+    with_event = until[ended & (until > 0)]
     if len(with_event) < FEWEST_EVENTS:
-        raise InputError(f"the event was seen in {len(with_event)} rows: too few to draft from")
-    horizon = _rounded(float(until[~empty].max()), float(until[~empty].max()))
+        raise InputError(
+            f"the event was seen in {len(with_event)} rows after a time above 0: too few to draft from"
+        )
+    longest = float(until[~empty].max())
+    horizon = _rounded_up(longest)
     times = sorted({float(time) for time in event.times}) or _quartiles(with_event)
     if not 0 < times[0] <= times[-1] <= horizon:
-        raise InputError(f"the times must lie above 0 and not beyond the longest observation, {horizon:g}")
+        raise InputError(f"the times must lie above 0 and not beyond the longest observation, {longest:g}")
     content = {
         "kind": "survival",
         "name": label,
@@ -214,10 +222,12 @@ def _survival(table: pa.Table, label: str, missing: Sequence[str], event: Drafte
         "times": times,
     }
     remark = (
-        f"{label}: survival is predicted at {', '.join(f'{time:g}' for time in times)}, and a time beyond"
-        f" {horizon:g} counts as one without the event; give --time for other times"
+        f"{label}: survival is predicted at {', '.join(map(str, times))}; another institution's time beyond"
+        f" {horizon} counts as one without the event. Give --time for other times"
     )
-    return _DraftedLabel(content, np.where(empty, np.nan, ended), 2, (remark,))
+    # of those with the event: a column that tells who had it late leaks the label
+    groups = np.where(ended, until > np.median(with_event), np.nan)
+    return _DraftedLabel(content, groups, 2, (remark,))
 
 
 def _two_ends(table: pa.Table, missing: Sequence[str], event: DraftedEvent) -> tuple[str, str]:
@@ -234,10 +244,16 @@ def _two_ends(table: pa.Table, missing: Sequence[str], event: DraftedEvent) -> t
     return named[0], next(value for value in values if value != named[0])
 
 
+def _rounded_up(number: float) -> float:
+    """Round up to two digits."""
+    step = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return max(float(f"{math.ceil(number / step) * step:.2g}"), number)
+
+
 def _quartiles(times: Matrix64) -> list[float]:
     """Return the quartiles of times, to two digits, without those that are 0 or alike."""
     found = (float(value) for value in np.quantile(times, [0.25, 0.5, 0.75]))
-    return sorted({rounded for value in found if (rounded := _rounded(value, value)) > 0})
+    return sorted({_rounded(value, value) for value in found})
 
 
 def _wide_enough(label: str, low: float, high: float) -> str:

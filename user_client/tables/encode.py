@@ -5,7 +5,6 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -15,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.table_schema import (
+    SHORTEST_TIME,
     CategoricalColumn,
     Column,
     Label,
@@ -27,7 +27,13 @@ from protocol.table_schema import (
     SurvivalLabel,
     Task,
 )
-from user_client.errors import LabelOutsideError, MissingColumnError, OutOfRangeError, TableError
+from user_client.errors import (
+    LabelOutsideError,
+    MissingColumnError,
+    NegativeTimeError,
+    OutOfRangeError,
+    TableError,
+)
 from user_client.tables.fields import (
     Matrix64,
     as_text,
@@ -150,7 +156,7 @@ def _in_range(numbers: Matrix64, column: RangeColumn) -> Matrix64:
 
 
 def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
-    """Return the labels as they are on the wire, (n,): class numbers, or numbers from -1 to 1.
+    """Return the labels as they are on the wire, (n,): class numbers, numbers or times from -1 to 1.
 
     Raises
     ------
@@ -167,26 +173,23 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
     refuse_empty(label.name, empty)
     if isinstance(label, Label):
         return chosen.astype(label.wire_dtype)
-    low, high = (label.low, label.high) if isinstance(label, NumberLabel) else (0.0, math.inf)
-    outside = (numbers < low) | (numbers > high)
-    if outside.any():
-        raise LabelOutsideError(label.name, first_row(outside), low, high)
     if isinstance(label, SurvivalLabel):
         return _survival(table, schema, label, numbers).astype(label.wire_dtype)
-    return (2 * ((numbers - low) / (high - low)) - 1).astype(label.wire_dtype)
-
-
-SHORTEST: Final = 2.0**-20
-"""Of a time on the wire: the sign of 0 could not say whether the event was seen."""
+    outside = (numbers < label.low) | (numbers > label.high)
+    if outside.any():
+        raise LabelOutsideError(label.name, first_row(outside), label.low, label.high)
+    return (2 * ((numbers - label.low) / (label.high - label.low)) - 1).astype(label.wire_dtype)
 
 
 def _survival(table: pa.Table, schema: Schema, label: SurvivalLabel, times: Matrix64) -> Matrix64:
     """Return the times of survival, negative without the event."""
+    if (times < 0).any():
+        raise NegativeTimeError(label.name, first_row(times < 0))
     values = _column(table, label.event)
     with _readable(label.event):
         seen, empty = read_levels(values, label.event, (label.censored, label.seen), schema.missing)
     refuse_empty(label.event, empty)
-    part = np.clip(times / label.horizon, SHORTEST, 1.0)
+    part = np.clip(times / label.horizon, SHORTEST_TIME, 1.0)
     return np.where((seen == 1) & (times <= label.horizon), part, -part)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
-from user_client.scores import MOST_PAIRED, NORMAL_95, compare, concordance, roc_auc
+from user_client.scores import MOST_PAIRED, NORMAL_95, can_be_scored, compare, concordance, roc_auc
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -170,9 +170,14 @@ def test_the_interval_of_r_squared_covers_the_gain() -> None:
     assert covered >= 0.9 * 300
 
 
-def test_one_number_everywhere_explains_nothing() -> None:
-    found = compare(np.full(5, 0.5, np.float32), np.zeros((5, 1)), np.ones((5, 1)), "number")
-    assert (found.together, found.alone, found.gain_low, found.gain_high) == (0, 0, 0, 0)
+def test_labels_that_can_tell_nothing_are_known_before() -> None:
+    assert not can_be_scored(np.full(5, 0.5, np.float32), "number")
+    assert can_be_scored(np.array([0.5, 0.25]), "number")
+    assert not can_be_scored(-np.ones(5), "survival")
+    assert not can_be_scored(np.array([0.5, -0.25]), "survival")
+    assert can_be_scored(np.array([0.5, -0.5]), "survival")
+    assert can_be_scored(np.array([1]), "classes")
+    assert not can_be_scored(np.array([], np.uint8), "classes")
 
 
 def test_the_concordance_index_and_its_interval_cover_the_gain() -> None:
@@ -195,9 +200,3 @@ def test_the_concordance_index_and_its_interval_cover_the_gain() -> None:
             covered += found.gain_low <= truth <= found.gain_high
     assert 0.02 < truth < 0.2
     assert covered >= 0.88 * 150
-
-
-def test_rows_whose_order_nobody_knows_say_nothing() -> None:
-    survival = np.random.default_rng(0).random((5, 2))
-    found = compare(-np.ones(5), survival, survival, "survival")
-    assert (found.together, found.gain_low) == (0.5, 0)

@@ -17,6 +17,7 @@ def test_the_file_and_its_card_are_written_for_us_alone(odc: Odc) -> None:
     assert "must stay inside this institution" in said.out
     assert stat.S_IMODE(Path("model.onnx").stat().st_mode) == 0o600
     assert "must stay inside that institution" in Path("model.md").read_text()
+    assert "name the model with another ending" in odc("export", "--out", "other.md").err
     again = odc("export")
     assert (again.code, "--force" in again.err) == (3, True)
     found = odc("export", "--force", "--json").json

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from protocol.errors import MalformedMessageError
-from tests.harness.in_process import Consortium
+from protocol.errors import MalformedMessageError, NotFoundError
+from tests.harness.in_process import Consortium, rows
 from tests.harness.problems import TERMS
 from user_client.custody.round_directory import MODEL_FILE
 from user_client.errors import ConnectionFailedError, ExportDiffersError, MissingExtraError, NotPreparedError
@@ -220,3 +221,51 @@ def test_a_model_that_takes_numbers_from_another_file_is_not_exported(
     directory.write(MODEL_FILE, model.SerializeToString())
     with pytest.raises(MalformedMessageError, match="takes numbers from another file"):
         consortium.hospital_round.export()
+
+
+def test_columns_named_like_what_is_in_the_file_are_no_trouble(consortium: Consortium) -> None:
+    names = ["prediction", "probabilities", "odc_1_constant"]
+    table = rows_named(names)
+    columns = [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in names]
+    label = {"name": "y", "classes": ["no", "yes"]}
+    consortium.until_accepted(table_schema={"columns": columns, "label_column": label})
+    consortium.lead_round.create_anchor()
+    for session in consortium.sessions:
+        session.round(consortium.id).prepare(table, attacks="none")
+        session.round(consortium.id).contribute()
+    consortium.compute()
+    consortium.hospital_round.receive()
+    file = consortium.hospital_round.export().onnx_file
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    assert [each.name for each in session.get_inputs()] == names
+    assert [each.name for each in session.get_outputs()] == ["prediction_", "probabilities_"]
+
+
+def rows_named(names: list[str]) -> pa.Table:
+    drawn = rows(3)
+    return pa.table({**dict(zip(names, list(drawn.values())[:3], strict=True)), "y": drawn["y"]})
+
+
+def test_a_model_with_graphs_inside_its_nodes_is_not_exported(consortium: Consortium) -> None:
+    """A name in such a graph could mean one of ours."""
+    released(consortium, "logistic", "classes")
+    directory = consortium.hospital_round.directory
+    model = onnx.load_from_string(directory.read(MODEL_FILE))
+    graph = onnx.helper.make_graph([], "inner", [], [])
+    node = onnx.helper.make_node("If", ["rep"], ["unused"], then_branch=graph, else_branch=graph)
+    model.graph.node.append(node)
+    directory.write(MODEL_FILE, model.SerializeToString())
+    with pytest.raises(MalformedMessageError, match="cannot take over"):
+        consortium.hospital_round.export()
+
+
+def test_an_analyst_that_refuses_its_report_does_not_stop_the_export(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released(consortium, "logistic", "classes")
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise NotFoundError("collaboration")
+
+    monkeypatch.setattr(consortium.hospital.connection, "ask_json", refused)
+    assert "could not be fetched" in consortium.hospital_round.export().card

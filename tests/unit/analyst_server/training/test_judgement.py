@@ -289,3 +289,29 @@ def test_the_intervals_of_the_concordance_cover() -> None:
         else:
             covered += abs(figure.value - truth) < 1.96 * figure.variance**0.5
     assert covered >= 0.9 * 200
+
+
+def test_the_brier_score_does_not_depend_on_the_order_of_rows() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.ceil(rng.uniform(0, 1, 120) * 6) / 6 * rng.choice([-1, 1], 120)
+    found = rng.random((120, 2))
+    scores = []
+    for _ in range(3):
+        order = rng.permutation(120)
+        score = score_survival(labels[order], found[order], (0.4, 0.7))
+        assert score is not None
+        scores.append(score.figures["ibs"].value)
+    assert scores == pytest.approx([scores[0]] * 3, abs=1e-12)
+
+
+def test_numbers_far_from_all_others_withhold_the_headline() -> None:
+    rng = np.random.default_rng(0)
+    told = rng.standard_normal(300)
+    parts = {f"party-{i}": score_numbers(told + rng.standard_normal(300), told, 1.0) for i in range(3)}
+    constant = np.zeros(300)
+    constant[7] = 0.001
+    parts["party-3"] = score_numbers(constant, told, 1.0)
+    scores = {name: part for name, part in parts.items() if part is not None}
+    found = conclude(mean_over_rows(scores), None, rows=dict.fromkeys(scores, 300), one_class=0)
+    assert found.headline is None
+    assert "R squared inside the parties may lie anywhere" in str(found.why_none)

@@ -129,3 +129,11 @@ def test_the_file_says_the_same_survival_as_the_model(kind: str, seed: int) -> N
     assert (np.diff(found, axis=1) <= 0).all()
     other = fit_task(MODELS_OF_SURVIVAL[kind], rows[::-1], labels, Survival((0.1, 0.4, 0.8)))
     assert parity_gap(model, export(other, rows.shape[1]), rows) > PARITY_TOLERANCE
+
+
+def test_an_answer_that_is_no_number_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = blobs(2)
+    model = fit(MODELS["logistic"], rows, labels, 2)
+    file = export(model, rows.shape[1])
+    monkeypatch.setattr(type(model), "predictions", lambda *_: np.full((len(rows), 2), np.nan))
+    assert parity_gap(model, file, rows) == np.inf

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -247,7 +248,7 @@ def test_a_given_range_is_taken_and_has_to_hold_the_table() -> None:
     [
         (["1", "two", "3"] * 20, "texts that are no numbers"),
         ([1, 1, None] * 20, "the same number everywhere"),
-        ([None] * 20, "the same number everywhere"),
+        ([None] * 20, "is empty"),
     ],
 )
 def test_a_column_that_is_no_number_to_predict_is_refused(values: list[Any], words: str) -> None:
@@ -285,7 +286,7 @@ def test_survival_is_drafted_with_the_quartiles_of_its_events() -> None:
         "times": [26.0, 50.0, 74.0],
     }
     assert [column["name"] for column in found.content["columns"]] == ["x"]
-    assert any("survival is predicted at 26, 50, 74" in remark for remark in found.remarks)
+    assert any("survival is predicted at 26.0, 50.0, 74.0" in remark for remark in found.remarks)
     spelt = of_survival([float(day) for day in range(1, 101)], ["1.0", "0.0"] * 50)
     assert (spelt.content["label_column"]["seen"], spelt.content["label_column"]["censored"]) == (
         "1.0",
@@ -302,7 +303,7 @@ def test_survival_is_drafted_with_the_quartiles_of_its_events() -> None:
         (["soon", "2"] * 20, [1, 0] * 20, "1", (), "no times"),
         ([1.0, 2] * 20, [1, 0] * 20, "yes", (), "says 0 or 1: one of them has to stand for the event"),
         ([1.0, 2] * 20, [1, 1] * 20, "1", (), "has 1 distinct values"),
-        ([1.0, 2] * 20, [1] * 4 + [0] * 36, "1", (), "seen in 4 rows"),
+        ([1.0, 2] * 20, [1] * 4 + [0] * 36, "1", (), "seen in 4 rows after a time above 0"),
         ([1.0, 2] * 20, [1, 0] * 20, "1", (5,), "not beyond the longest observation, 2"),
     ],
 )
@@ -311,3 +312,35 @@ def test_columns_that_are_no_survival_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=words):
         of_survival(until, died, seen, times)
+
+
+def test_no_event_is_lost_at_the_horizon() -> None:
+    label = of_survival([104.0, 8.64] * 50, [1, 0] * 50).content["label_column"]
+    assert label["horizon"] == 110
+    assert label["times"] == [100] or max(label["times"]) <= 110
+
+
+@pytest.mark.parametrize(
+    ("until", "words"),
+    [([0.0] * 40, "seen in 0 rows after a time above 0"), ([math.inf, 1.0] * 20, "no times")],
+)
+def test_times_that_cannot_be_drafted_are_refused(until: list[float], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        of_survival(until, [1, 0] * 20)
+
+
+def test_a_column_that_leaks_a_time_is_named() -> None:
+    rng = np.random.default_rng(0)
+    until = rng.exponential(100, 400).round(1) + 0.1
+    made = pa.table(
+        {"x": 2 * until, "z": rng.standard_normal(400), "t": until, "died": rng.integers(0, 2, 400)}
+    )
+    found = draft_schema(made, "t", task="survival", event=DraftedEvent("died", "1"))
+    assert [remark.split(":")[0] for remark in found.remarks if "predicts the label alone" in remark] == ["x"]
+
+
+def test_a_leak_of_numbers_with_a_ceiling_is_named() -> None:
+    values = [min(float(value), 30.0) for value in range(100)]
+    made = pa.table({"x": [2 * value for value in values], "y": values})
+    found = draft_schema(made, "y", task="number")
+    assert any("predicts the label alone" in remark for remark in found.remarks)

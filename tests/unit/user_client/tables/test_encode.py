@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.table_schema import NumberLabel, Schema, SurvivalLabel
+from protocol.table_schema import SHORTEST_TIME, NumberLabel, Schema, SurvivalLabel
 from tests.harness.schemas import SECRET, category, number, schema, table
 from tests.vectors.examples import LEVELS, RANGE, RANKS
 from user_client.errors import (
     EmptyFieldError,
     LabelOutsideError,
     MissingColumnError,
+    NegativeTimeError,
     NotANumberError,
     OutOfRangeError,
     TableError,
     UnknownLevelError,
 )
 from user_client.tables import GROUPS, decode_numbers, encode_labels, encode_rows, strata, with_labels
-from user_client.tables.encode import SHORTEST
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())
 
@@ -331,13 +331,13 @@ def test_a_time_is_negative_without_the_event_and_cut_off_at_the_horizon() -> No
     made = table(y=[50, 100, 200, 400, 0, 0], died=[1, 0, 1, 1, 1, 0])
     found = encode_labels(made, schema_of_survival())
     assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, [0.25, -0.5, 1, -1, SHORTEST, -SHORTEST])
+    np.testing.assert_array_equal(found, [0.25, -0.5, 1, -1, SHORTEST_TIME, -SHORTEST_TIME])
 
 
 @pytest.mark.parametrize(
     ("time", "died", "error", "column"),
     [
-        (-1, 1, LabelOutsideError, "y"),
+        (-1, 1, NegativeTimeError, "y"),
         (None, 1, EmptyFieldError, "y"),
         (5, None, EmptyFieldError, "died"),
         (5, 2, UnknownLevelError, "died"),
