@@ -43,7 +43,7 @@ def remarks_on(
     Parameters
     ----------
     labels : (n,) ndarray of int or float
-        Class numbers; rows with another value, or a NaN, are not looked at.
+        Class numbers; rows with a NaN are not looked at.
     is_number : bool
         Whether the draft takes the column as numbers, and not as levels.
     """
@@ -54,7 +54,8 @@ def remarks_on(
         ordered = np.nan_to_num(numbers, nan=float(np.median(known)))
     else:
         ordered = _rates(values, labels)
-    auc = largest_auc(ordered, labels, classes)
+    known_label = np.isfinite(labels)
+    auc = largest_auc(ordered[known_label], labels[known_label], classes)
     if auc >= LEAK:
         yield (
             f"{name}: predicts the label alone (ROC-AUC {100 * auc:.1f} %); unless it is known before the"
