@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from analyst_server.training.models import Model
 from analyst_server.training.tasks import AnyLabels, Estimator, Matrix
+
+HIGHEST: Final = 80.0
+"""Of a row's score, either way: beyond it the exponential is no 32-bit float, and the answer no number."""
 
 
 class CoxRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -63,7 +66,8 @@ class CoxRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def predict(self, rows: Matrix) -> Matrix:
         """Return the probability that the event comes after each time, (n, k)."""
-        return np.asarray(np.exp(-np.exp(rows @ self.coef_)[:, None] * self.hazard_))
+        risks = np.exp(np.clip(rows @ self.coef_, -HIGHEST, HIGHEST))
+        return np.asarray(np.exp(-risks[:, None] * self.hazard_))
 
 
 def _cumulative(steps: NDArray[np.float64], last: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -108,16 +112,22 @@ def _shape_of(operator: Any) -> None:
 def _as_onnx(scope: Any, operator: Any, container: Any) -> None:
     """Add exp(-hazard exp(X w))."""
     fitted, (out,) = operator.raw_operator, operator.outputs
-    names = {
-        name: scope.get_unique_variable_name(name)
-        for name in ("weights", "hazard", "scores", "risks", "sums")
-    }
-    for name, values in (("weights", fitted.coef_[:, None]), ("hazard", -fitted.hazard_[None, :])):
+    new = ("weights", "hazard", "lowest", "highest", "scores", "inside", "risks", "sums")
+    names = {name: scope.get_unique_variable_name(name) for name in new}
+    for name, values in (
+        ("weights", fitted.coef_[:, None]),
+        ("hazard", -fitted.hazard_[None, :]),
+        ("lowest", np.array(-HIGHEST)),
+        ("highest", np.array(HIGHEST)),
+    ):
         container.add_initializer(names[name], 1, values.shape, values.ravel().tolist())  # 1: 32-bit floats
     for kind, inputs, output in (
         ("MatMul", [operator.inputs[0].full_name, names["weights"]], names["scores"]),
-        ("Exp", [names["scores"]], names["risks"]),
+        ("Clip", [names["scores"], names["lowest"], names["highest"]], names["inside"]),
+        ("Exp", [names["inside"]], names["risks"]),
         ("Mul", [names["risks"], names["hazard"]], names["sums"]),
         ("Exp", [names["sums"]], out.full_name),
     ):
-        container.add_node(kind, inputs, output, name=scope.get_unique_operator_name(kind))
+        container.add_node(
+            kind, inputs, output, name=scope.get_unique_operator_name(kind), op_version=container.target_opset
+        )

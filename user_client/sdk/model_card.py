@@ -82,7 +82,7 @@ def card(
         "",
         "| column | type |",
         "|---|---|",
-        *(f"| {name} | {_INPUTS[kind]} |" for name, kind in inputs.items()),
+        *(f"| {_escaped(name)} | {_INPUTS[kind]} |" for name, kind in inputs.items()),
         "",
         "## Scores",
         "",
@@ -93,6 +93,11 @@ def card(
         *(f"- {warning}" for warning in warnings_of(terms)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _escaped(name: str) -> str:
+    """Return a name as a cell of a Markdown table."""
+    return name.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def _predicted(terms: Terms) -> str:

@@ -15,6 +15,8 @@ from user_client.secret.expansion import Matrix64
 from user_client.secret.minimise import minimise
 
 ITERATIONS: Final = 1000
+HIGHEST: Final = 80.0
+"""Of a row's score, either way, as at the analyst."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +38,8 @@ class Hazards:
 
     def survival(self, rows: Matrix64) -> Matrix64:
         """Return the probability that the event comes after each time, (n, k)."""
-        return np.asarray(np.exp(-np.exp(rows @ self.weights)[:, None] * self.baseline))
+        risks = np.exp(np.clip(rows @ self.weights, -HIGHEST, HIGHEST))
+        return np.asarray(np.exp(-risks[:, None] * self.baseline))
 
 
 def fit_hazards(rows: Matrix64, labels: Matrix64, times: Sequence[float], inverse_penalty: float) -> Hazards:

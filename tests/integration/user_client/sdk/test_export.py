@@ -224,7 +224,7 @@ def test_a_model_that_takes_numbers_from_another_file_is_not_exported(
 
 
 def test_columns_named_like_what_is_in_the_file_are_no_trouble(consortium: Consortium) -> None:
-    names = ["prediction", "probabilities", "odc_1_constant"]
+    names = ["prediction", "probabilities", "odc_1|constant"]
     table = rows_named(names)
     columns = [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in names]
     label = {"name": "y", "classes": ["no", "yes"]}
@@ -235,7 +235,9 @@ def test_columns_named_like_what_is_in_the_file_are_no_trouble(consortium: Conso
         session.round(consortium.id).contribute()
     consortium.compute()
     consortium.hospital_round.receive()
-    file = consortium.hospital_round.export().onnx_file
+    exported = consortium.hospital_round.export()
+    assert "| odc_1\\|constant | 64-bit float" in exported.card
+    file = exported.onnx_file
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     assert [each.name for each in session.get_inputs()] == names
     assert [each.name for each in session.get_outputs()] == ["prediction_", "probabilities_"]

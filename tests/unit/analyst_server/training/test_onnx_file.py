@@ -137,3 +137,11 @@ def test_an_answer_that_is_no_number_is_a_difference(monkeypatch: pytest.MonkeyP
     file = export(model, rows.shape[1])
     monkeypatch.setattr(type(model), "predictions", lambda *_: np.full((len(rows), 2), np.nan))
     assert parity_gap(model, file, rows) == np.inf
+
+
+def test_a_row_far_from_all_others_has_an_answer_too() -> None:
+    rows, labels = survivals()
+    model = fit_task(MODELS_OF_SURVIVAL["cox"], rows, labels, Survival((1e-4, 0.4)))
+    far = np.concatenate([rows[:3], 1e6 * rows[:5]])
+    assert np.isfinite(model.predictions(far)).all()
+    assert parity_gap(model, export(model, rows.shape[1]), far) < 1e-5
