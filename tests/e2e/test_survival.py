@@ -70,15 +70,15 @@ def test_predicted_survival_is_calibrated_and_orders_patients(played: dict[str, 
     np.testing.assert_allclose(found.column("prediction").to_numpy(), 1 - survival[365], atol=1e-6)
     scores = -fresh.column("x0").to_numpy() + 0.5 * fresh.column("x1").to_numpy()
     truth = np.exp(-365 / (400 * np.exp(scores)))
-    assert np.corrcoef(survival[365], truth)[0, 1] > 0.95
-    assert abs(survival[365].mean() - truth.mean()) < 0.05
+    assert np.corrcoef(survival[365], truth)[0, 1] > 0.9
+    assert abs(survival[365].mean() - truth.mean()) < 0.08
 
 
 def test_the_report_and_the_institutions_have_the_concordance(played: dict[str, Any]) -> None:
     judgement = played["report"]["results"]["judgement"]
-    assert set(judgement["headline"]) == {"c_index", "ibs"}
-    assert 0.65 < judgement["headline"]["c_index"]["mean"] < 0.85
-    assert 0 < judgement["headline"]["ibs"]["mean"] < 0.25
+    assert set(judgement["within"]) == {"c_index", "ibs", "by_party"}
+    assert 0.6 < judgement["within"]["c_index"]["mean"] < 0.9
+    assert 0 < judgement["within"]["ibs"]["mean"] < 0.25
     for found in played["evaluated"]:
         assert found["metric"] == "c_index"
         assert found["gain_low"] <= found["together"] - found["alone"] <= found["gain_high"]
