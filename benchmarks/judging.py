@@ -17,7 +17,7 @@ from analyst_server.compute.model_registry import model_of
 from analyst_server.training.judging import judge
 from analyst_server.training.metrics import score
 from analyst_server.training.models import Model, fit
-from analyst_server.training.party_scores import score_party
+from analyst_server.training.party_scores import score_classes
 from analyst_server.training.tasks import Classes
 from benchmarks import data
 from benchmarks.accuracy.bases import draw_anchor, principal_directions, turn
@@ -155,7 +155,7 @@ def play(case: Case, table: Table, seed: int) -> Judged:
     )
     true = [
         (
-            score_party(table.labels[test], fitted.predict_proba(table.rows[test] @ whole), least_rows=2),
+            score_classes(table.labels[test], fitted.predict_proba(table.rows[test] @ whole), least_rows=2),
             len(part),
         )
         for test, whole, part in zip(tests, maps, parts, strict=True)

@@ -127,27 +127,16 @@ def figures_in_words(found: Mapping[str, Any]) -> str:
 
 def score_in_words(score: Score) -> str:
     """Return what an institution gained, as far as it can tell."""
-    if score["metric"] == "r2":
-        return _r_squared_in_words(score)
-    words = f"{FIGURES[score['metric']]} together {100 * score['together']:.1f} %"
+    unit, digits, percent, points = (1, 3, "", "") if score["metric"] == "r2" else (100, 1, " %", " points")
+    words = f"{FIGURES[score['metric']]} together {unit * score['together']:.{digits}f}{percent}"
     if score["alone"] is not None and score["gain_low"] is not None and score["gain_high"] is not None:
         gained, low, high = (
-            100 * value
+            f"{unit * value:+.{digits}f}"
             for value in (score["together"] - score["alone"], score["gain_low"], score["gain_high"])
         )
         words += (
-            f", alone {100 * score['alone']:.1f} %, gained {gained:+.1f} points"
-            f" (95 % interval {low:+.1f} to {high:+.1f})"
-        )
-    return f"{words}, on {score['rows']:,} rows"
-
-
-def _r_squared_in_words(score: Score) -> str:
-    words = f"R squared together {score['together']:.3f}"
-    if score["alone"] is not None and score["gain_low"] is not None and score["gain_high"] is not None:
-        words += (
-            f", alone {score['alone']:.3f}, gained {score['together'] - score['alone']:+.3f}"
-            f" (95 % interval {score['gain_low']:+.3f} to {score['gain_high']:+.3f})"
+            f", alone {unit * score['alone']:.{digits}f}{percent}, gained {gained}{points}"
+            f" (95 % interval {low} to {high})"
         )
     return f"{words}, on {score['rows']:,} rows"
 

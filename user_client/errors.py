@@ -25,7 +25,7 @@
          +- EmptyFieldError
          +- NotANumberError
          +- OutOfRangeError
-         +- LabelOutsideError
+         |   +- LabelOutsideError
          +- NegativeTimeError
          +- UnknownLevelError
 """
@@ -237,13 +237,10 @@ class OutOfRangeError(TableError):
         super().__init__(f"column '{column}', row {row}: expected a number from {low:g} to {high:g}")
 
 
-class LabelOutsideError(TableError):
+class LabelOutsideError(OutOfRangeError):
     code = "label-outside"
     title = "Label outside the range of the terms"
     hint = "check this row; if the number is right, ask the lead for terms with a wider range of the label"
-
-    def __init__(self, column: str, row: int, low: float, high: float) -> None:
-        super().__init__(f"column '{column}', row {row}: expected a number from {low:g} to {high:g}")
 
 
 class NegativeTimeError(TableError):

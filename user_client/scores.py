@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 Metric = Literal["roc_auc", "accuracy", "r2", "c_index"]
 MOST_PAIRED: Final = 2000
-"""Rows of which all pairs are compared."""
+"""Rows of which all pairs are compared at once."""
 NORMAL_95: Final = 1.959963984540054
 """Of a normal variable, 95 % lie within so many standard deviations."""
 
@@ -110,9 +110,9 @@ def compare(
     if len(labels) > 1:  # one row says nothing
         width = NORMAL_95 * float(np.std(influence - its_influence, ddof=1)) / len(labels) ** 0.5
     low, high = gained - width, gained + width
-    return Comparison(
-        metric, score, other, *((low, high) if metric == "r2" else (max(-1.0, low), min(1.0, high)))
-    )
+    if metric != "r2":  # which alone can be as far below 0 as it likes
+        low, high = max(-1.0, low), min(1.0, high)
+    return Comparison(metric, score, other, low, high)
 
 
 def _metric_for(labels: NDArray[Any], task: str) -> Metric:
@@ -160,21 +160,20 @@ def _ranks(scores: Numbers) -> Numbers:
 
 
 def _c_index(labels: NDArray[Any], survival: Numbers) -> tuple[float, Numbers]:
-    """Return the concordance index, and the influence of each row on it.
-
-    Of more rows, `MOST_PAIRED` are compared, evenly spaced; the influence of the others is 0.
-    """
-    chosen = np.arange(len(labels))
-    if len(labels) > MOST_PAIRED:
-        chosen = np.linspace(0, len(labels) - 1, MOST_PAIRED).astype(np.int64)
-    until, event, mean = np.abs(labels[chosen]), labels[chosen] > 0, survival[chosen].mean(axis=1)
-    first = event[:, None] & ((until[:, None] < until) | ((until[:, None] == until) & ~event))
-    right = first * (0.5 + np.sign(mean - mean[:, None]) / 2)
-    influence, pairs = np.zeros(len(labels)), float(first.sum())
-    index = float(right.sum()) / pairs
-    own = (right.sum(axis=0) + right.sum(axis=1)) - index * (first.sum(axis=0) + first.sum(axis=1))
-    influence[chosen] = own / pairs * len(labels)
-    return index, influence
+    """Return the concordance index, and the influence of each row on it."""
+    until, event, mean = np.abs(labels), labels > 0, survival.mean(axis=1)
+    right, counted = np.zeros(len(labels)), np.zeros(len(labels))
+    rows_at_once = max(1, MOST_PAIRED**2 // len(labels))
+    with_event = np.flatnonzero(event)
+    for start in range(0, len(with_event), rows_at_once):
+        some = with_event[start : start + rows_at_once]
+        first = (until[some, None] < until) | ((until[some, None] == until) & ~event)
+        placed = first * (0.5 + np.sign(mean - mean[some, None]) / 2)
+        for sums, pairs in ((counted, first), (right, placed)):
+            sums[some] += pairs.sum(axis=1)
+            sums += pairs.sum(axis=0)
+    index = float(right.sum() / counted.sum())
+    return index, 2 * (right - index * counted) / counted.sum() * len(labels)
 
 
 _MEASURES: Final = {"c_index": _c_index, "roc_auc": _mean_roc_auc, "accuracy": _accuracy, "r2": _r_squared}

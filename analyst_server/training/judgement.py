@@ -168,13 +168,13 @@ def _least_errors(parties: Sequence[PartyScore]) -> dict[str, float]:
     return {"roc_auc": rarer, "accuracy": 1 / float(class_rows.sum())}
 
 
-_BOUND_ON: Final = {
+_WIDEST: Final = {
     "roc_auc": (WIDEST_HEADLINE, "rows of a class: the ROC-AUC"),
     "r2": (WIDEST_OF_NUMBERS, "rows: R squared"),
     "c_index": (WIDEST_HEADLINE, "events: the C-index"),
 }
-"""The widest interval of a decisive figure by the numbers of rows, and what there is too little of else."""
-_BOUNDS: Final = {
+"""Half the widest interval of a decisive figure by the numbers of rows, and what there are too few of."""
+_ENDS: Final = {
     "r2": (-math.inf, 1.0),
     "rmse": (0.0, math.inf),
     "mae": (0.0, math.inf),
@@ -184,7 +184,7 @@ _BOUNDS: Final = {
 
 
 def _bounded(name: str, mean: float, half_width: float) -> Interval:
-    lowest, highest = _BOUNDS.get(name, (0.0, 1.0))
+    lowest, highest = _ENDS.get(name, (0.0, 1.0))
     return Interval(mean, max(lowest, mean - half_width), min(highest, mean + half_width))
 
 
@@ -248,7 +248,7 @@ def _why_no_headline(
         able = len(within.by_party) if within else 0
         return f"only {able} of {len(rows)} parties have {enough}, with {100 * scored:.0f} % of the rows"
     decisive = within.decisive
-    widest, too_few = _BOUND_ON[next(iter(within.figures))]
+    widest, too_few = _WIDEST[next(iter(within.figures))]
     # a score of classes that is high by chance looks certain, so that its width says too little; R squared of
     # numbers with a few that are far from all others is as uncertain as it looks
     width = max(_half_width_by_numbers(within), decisive.half_width if "r2" in within.figures else 0.0)

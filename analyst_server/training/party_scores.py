@@ -16,14 +16,14 @@ Labels = NDArray[np.integer]
 LEAST_ROWS_OF_A_CLASS: Final = 5
 """A party is scored if it has as many rows of every class: one for each fold."""
 LEAST_ROWS: Final = 10
-"""A party is scored if it has so many rows, where the label is a number."""
-ENOUGH_OF_CLASSES: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows of every class"
+"""A party is scored if it has so many rows, where the label is a number or survival."""
 LEAST_EVENTS: Final = 5
-"""The same, where the label is survival, for rows with the event."""
-MOST_PAIRED: Final = 3000
-"""Rows of a party of which all pairs are compared; of more, so many are."""
-ENOUGH_OF_SURVIVAL: Final = f"{LEAST_ROWS} held-out rows with {LEAST_EVENTS} events"
+"""Of these, so many have to have had the event."""
+ENOUGH_OF_CLASSES: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows of every class"
 ENOUGH_OF_NUMBERS: Final = f"{LEAST_ROWS} held-out rows with different labels"
+ENOUGH_OF_SURVIVAL: Final = f"{LEAST_ROWS} held-out rows with {LEAST_EVENTS} events"
+MOST_PAIRED: Final = 3000
+"""Rows of a party of which all pairs are compared; of more, so many are, evenly spaced."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PartyScore:
     class_rows: tuple[int, ...] = ()
 
 
-def score_party(
+def score_classes(
     labels: Labels, probabilities: NDArray[np.floating], *, least_rows: int = LEAST_ROWS_OF_A_CLASS
 ) -> PartyScore | None:
     """Return the scores of the rows of one party, or None if a class has too few of them.

@@ -14,8 +14,8 @@ from analyst_server.training.party_scores import (
     ENOUGH_OF_NUMBERS,
     ENOUGH_OF_SURVIVAL,
     PartyScore,
+    score_classes,
     score_numbers,
-    score_party,
     score_survival,
 )
 
@@ -91,7 +91,7 @@ class Classes(Task):
         return labels
 
     def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
-        return score_party(labels, predictions)
+        return score_classes(labels, predictions)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from protocol.terms import AlignmentTerms
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.noise import add_dither
 from user_client.sdk.downlink import run_model
-from user_client.sdk.privacy import draw_basis, told
+from user_client.sdk.privacy import draw_basis, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import ByteSource, expand_anchor, haar
 from user_client.secret.signal import own_score
@@ -152,7 +152,10 @@ def drafted_round(parties: Sequence[Encoded], drafted: Mapping[str, Any], schema
     label, streams = schema.label_column, KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
     bases = []
     for party in parties:
-        score, (_, axes) = own_score(party.rows, told(party.labels, label.task)), principal_axes(party.rows)
+        score, (_, axes) = (
+            own_score(party.rows, score_targets(party.labels, label.task)),
+            principal_axes(party.rows),
+        )
         bases.append(draw_basis(party.rows, score, drafted["latent_dim"], streams.read, axes=axes))
     anchor = expand_anchor("haar", streams.read, rows=schema.width, features=schema.width)
     model: Any = TypeAdapter(ModelTerms).validate_python(drafted["model"])

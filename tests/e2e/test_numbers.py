@@ -78,7 +78,8 @@ def test_each_compares_it_with_a_model_of_its_own_rows(played: Played) -> None:
         assert found["kept_back"]
         assert found["gain_low"] < found["together"] - found["alone"] < found["gain_high"]
         assert found["local_fit"]["kind"] == "averaged"
-        assert found["together"] > -0.3  # of 29 rows, chosen by chance: little can be said of one institution
+    # each is of 29 rows, chosen by chance
+    assert np.mean([found["together"] for found in played.evaluated]) > 0.15
 
 
 def test_the_report_has_the_figures_of_numbers_and_not_those_of_classes(played: Played) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from protocol.arrays import dequantise
 from protocol.table_schema import Schema
 from user_client.secret.expansion import Matrix64
-from user_client.tables import GROUPS
+from user_client.tables import GROUPS, strata
 from user_client.tables.states import column_states
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Exposed:
     rep : (n, l) ndarray of float64
         X~_i as the analyst decodes it.
     secret_basis : (m, l) ndarray of float64
-    labels : (n,) ndarray of int
-        Class numbers, or the groups that `tables.strata` makes of other labels.
+    labels : (n,) ndarray
+        As they are sent: who knows a row's number looks for it.
     dither : float
         As the manifest states it; 0 without.
     """
@@ -115,12 +115,15 @@ class Exposed:
     secret_basis: Matrix64
     labels: NDArray[Any]
     dither: float = 0.0
-    exact_labels: NDArray[Any] | None = None
-    """As they are sent, where ``labels`` are groups of them: who knows a row's number looks for it."""
 
     @property
-    def groups(self) -> int:
-        """How many different labels there are."""
+    def groups(self) -> NDArray[np.int64]:
+        """The class numbers, or the groups of other labels, for attacks that compare distributions."""
+        return strata(self.labels, self.schema.label_column.task)
+
+    @property
+    def group_count(self) -> int:
+        """How many groups there may be."""
         label = self.schema.label_column
         return GROUPS.get(label.task, label.outputs)
 
@@ -197,11 +200,11 @@ def _independent_components(uplink: Exposed, seconds: float) -> Attack:
     from user_client.privacy.components import search_blindly, shares_by_class, two_valued
 
     _, values = two_valued(uplink.rows)
-    published = shares_by_class(values, uplink.labels, uplink.groups)
+    published = shares_by_class(values, uplink.groups, uplink.group_count)
     found = search_blindly(
         uplink.rep,
         uplink.rows,
-        uplink.labels,
+        uplink.groups,
         published,
         rng=np.random.default_rng(SEED),
         budget_s=seconds,
@@ -224,15 +227,14 @@ def _population_matching(uplink: Exposed) -> Attack:
 
     start, rng = time.thread_time(), np.random.default_rng(SEED)
     sent, public = np.array_split(rng.permutation(len(uplink.rows))[:MOST_LINKED], 2)
+    groups = uplink.groups
     tried = Attack("population matching", "the analyst with rows of similar people", "links", ran=False)
-    shared = np.minimum(
-        *(np.bincount(uplink.labels[part], minlength=uplink.groups) for part in (sent, public))
-    )
+    shared = np.minimum(*(np.bincount(groups[part], minlength=uplink.group_count) for part in (sent, public)))
     if shared.max() < FEWEST_OF_A_CLASS or uplink.rep.shape[1] < 2:
         return tried
-    held = _held(uplink, sent)
+    held = _held(uplink, sent, groups)
     try:
-        rotation = match_population([held], uplink.rows[public], uplink.labels[public], rng=rng)
+        rotation = match_population([held], uplink.rows[public], groups[public], rng=rng)
         share = reidentified([held], [uplink.rows[sent]], uplink.rows[public], rotation)
     except (np.linalg.LinAlgError, IndexError):  # no spread along some axis: nothing to match
         return tried
@@ -247,21 +249,20 @@ def _known_rows(uplink: Exposed) -> Attack:
     chosen = rng.permutation(len(uplink.rows))[:MOST_LINKED]
     if len(chosen) < 2 * KNOWN:
         return tried
-    labels = uplink.labels if uplink.exact_labels is None else uplink.exact_labels
-    held, hits = replace(_held(uplink, chosen), labels=labels[chosen]), 0
+    held, hits = _held(uplink, chosen, uplink.labels), 0
     for _ in range(TRIALS):
         known = rng.choice(len(chosen), KNOWN, replace=False)
-        found = locate(uplink.rows[chosen[known]], labels[chosen[known]], held)
+        found = locate(uplink.rows[chosen[known]], uplink.labels[chosen[known]], held)
         hits += int((found == known).sum())
     share = hits / (TRIALS * KNOWN)
     return replace(tried, ran=True, linked_rows=share, seconds=time.thread_time() - start)
 
 
-def _held(uplink: Exposed, rows: NDArray[np.int64]) -> Uplink:
+def _held(uplink: Exposed, rows: NDArray[np.int64], labels: NDArray[Any]) -> Uplink:
     """Return what the analyst holds of some rows, in the frame of this member alone."""
     from user_client.privacy.held import Uplink
 
-    return Uplink(uplink.rep[rows], np.eye(uplink.rep.shape[1]), uplink.labels[rows], uplink.dither)
+    return Uplink(uplink.rep[rows], np.eye(uplink.rep.shape[1]), labels[rows], uplink.dither)
 
 
 def _columns_of(schema: Schema, features: Sequence[int]) -> tuple[str, ...]:

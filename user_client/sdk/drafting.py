@@ -16,7 +16,7 @@ from protocol.model_terms import ModelPrivacyTerms
 from protocol.table_schema import Schema, Task
 from protocol.terms import WELL_PREDICTED_ROWS
 from user_client.privacy.information import Information
-from user_client.sdk.privacy import bits_of, told
+from user_client.sdk.privacy import bits_of, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
 from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score
@@ -143,10 +143,8 @@ def draft_terms(
         raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
-    score, (singular_values, axes) = (
-        own_score(encoded, told(labels, schema.label_column.task)),
-        principal_axes(encoded),
-    )
+    score = own_score(encoded, score_targets(labels, schema.label_column.task))
+    singular_values, axes = principal_axes(encoded)
     latent_dim = latent_dim or _fewest_dimensions(score, axes, singular_values)
     axes = axes[:, :latent_dim]
     signal = score.along(axes) if score else None

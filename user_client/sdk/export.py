@@ -74,7 +74,7 @@ def _read(onnx_file: bytes, prefix: str) -> onnx.ModelProto:
         raise MalformedMessageError("model", f"cannot be read ({type(error).__name__})") from None
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in _tensors(model)):
         raise MalformedMessageError("model", "takes numbers from another file")
-    if model.graph.sparse_initializer or any(_has_graph(node) for node in model.graph.node):
+    if model.functions or model.graph.sparse_initializer or any(map(_has_graph, model.graph.node)):
         raise MalformedMessageError("model", "has parts that an exported file cannot take over")
     opset = _opset(model)
     if opset < OLDEST_OPSET:
@@ -182,7 +182,6 @@ def _file(
     made = helper.make_model(
         whole,
         opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
-        functions=list(model.functions) if model else [],
         ir_version=max(model.ir_version if model else 0, 8),
         producer_name="odc",
         producer_version=__version__,

@@ -173,7 +173,7 @@ def bits_of(
     return information(rows, widths, projected, number_type=number_type, dither=dither)
 
 
-def told(labels: Labels, task: Task) -> NDArray[Any]:
+def score_targets(labels: Labels, task: Task) -> NDArray[Any]:
     """Return what a party's own score is to tell: the labels, or the residuals of survival."""
     return residuals(labels) if task == "survival" else labels
 
@@ -196,7 +196,7 @@ def treat(
     strength = options.perturb_basis
     seen = noisy if strength is None else perturbed(noisy, strength, _secret("basis-noise"))
     singular_values, axes = principal_axes(seen)
-    score = own_score(seen, told(labels, task))
+    score = own_score(seen, score_targets(labels, task))
     basis = draw_basis(seen, score, latent_dim, _secret("secret-basis"), axes=axes)
     signal = score.along(axes[:, :latent_dim]) if score else None
     chosen = np.arange(len(rows))

@@ -18,7 +18,7 @@ from user_client.custody.round_directory import SEALING_KEY_FILE, TERMS_FILE, Ro
 from user_client.errors import TableError
 from user_client.privacy.information import Information
 from user_client.sdk.policy import Policy
-from user_client.sdk.privacy import bits_of, told
+from user_client.sdk.privacy import bits_of, score_targets
 from user_client.sdk.session import Session
 from user_client.secret.basis import principal_axes
 from user_client.secret.signal import Signal, own_score
@@ -55,7 +55,10 @@ def check_table(terms: Terms, data: Any) -> CheckedTable:
     if found or table.num_rows == 0:
         return CheckedTable(table.num_rows, found, None, None)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
-    score, axes = own_score(rows, told(labels, terms.task)), principal_axes(rows)[1][:, : terms.latent_dim]
+    score, axes = (
+        own_score(rows, score_targets(labels, terms.task)),
+        principal_axes(rows)[1][:, : terms.latent_dim],
+    )
     signal = score.along(axes) if score else None
     bits = bits_of(terms.table_schema, rows, rows @ axes, number_type=terms.rep_dtype, dither=terms.dither)
     return CheckedTable(table.num_rows, [], signal, bits)

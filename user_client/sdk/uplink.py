@@ -54,7 +54,7 @@ from user_client.sdk.privacy import (
 from user_client.sdk.releases import overlaps, record_rows
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
-from user_client.tables import encode_labels, encode_rows, strata, table_from
+from user_client.tables import encode_labels, encode_rows, table_from
 from user_client.transport.upload import Progress, send_uplink
 
 AnyArray = NDArray[Any]
@@ -190,9 +190,8 @@ def _exposed(
         treated.original,
         decoded(values["rep"], values.get("rep_scale")),
         treated.secret_basis,
-        strata(treated.labels, terms.task),
+        treated.labels,
         dither=dither,
-        exact_labels=np.unique(treated.labels, return_inverse=True)[1] if terms.task != "classes" else None,
     )
 
 

@@ -251,7 +251,7 @@ def _rounded_up(number: float) -> float:
 
 
 def _quartiles(times: Matrix64) -> list[float]:
-    """Return the quartiles of times, to two digits, without those that are 0 or alike."""
+    """Return the quartiles of times above 0, to two digits, each once."""
     found = (float(value) for value in np.quantile(times, [0.25, 0.5, 0.75]))
     return sorted({_rounded(value, value) for value in found})
 

@@ -27,8 +27,8 @@ from analyst_server.training.party_scores import (
     LEAST_ROWS_OF_A_CLASS,
     Figure,
     PartyScore,
+    score_classes,
     score_numbers,
-    score_party,
     score_survival,
 )
 
@@ -41,7 +41,7 @@ def drawn(rng: np.random.Generator, rows: int, shift: float = 1.0) -> tuple[Any,
 
 
 def scored(rng: np.random.Generator, rows: int, shift: float = 1.0) -> PartyScore:
-    found = score_party(*drawn(rng, rows, shift))
+    found = score_classes(*drawn(rng, rows, shift))
     assert found is not None
     return found
 
@@ -67,7 +67,7 @@ def test_the_scores_of_a_party_are_those_of_scikit_learn(classes: int) -> None:
     labels = np.arange(60) % classes
     found = rng.dirichlet(np.ones(classes), 60).round(1)  # with ties
     found /= found.sum(axis=1, keepdims=True)
-    score = score_party(labels, found)
+    score = score_classes(labels, found)
     assert score is not None
     given = found[:, 1] if classes == 2 else found
     assert score.figures["roc_auc"].value == pytest.approx(roc_auc_score(labels, given, multi_class="ovr"))
@@ -78,7 +78,7 @@ def test_the_scores_of_a_party_are_those_of_scikit_learn(classes: int) -> None:
 def test_the_variance_of_the_roc_auc_is_that_of_a_known_case() -> None:
     """DeLong by hand: placements (1, 1, .8, .8, .6) of the positives, (1, 1, 1, .8, .4) of the others."""
     found = np.array([0.1, 0.2, 0.3, 0.55, 0.75, 0.9, 0.8, 0.7, 0.6, 0.5])
-    score = score_party(np.array([0] * 5 + [1] * 5), np.stack([1 - found, found], axis=1))
+    score = score_classes(np.array([0] * 5 + [1] * 5), np.stack([1 - found, found], axis=1))
     assert score is not None
     placed = [1, 1, 0.8, 0.8, 0.6], [1, 1, 1, 0.8, 0.4]
     assert score.figures["roc_auc"].value == pytest.approx(0.84)
@@ -90,7 +90,7 @@ def test_the_variance_of_the_roc_auc_is_that_of_a_known_case() -> None:
 @pytest.mark.parametrize("rare", range(8))
 def test_a_party_with_too_few_rows_of_a_class_is_not_scored(rare: int) -> None:
     labels = np.array([1] * rare + [0] * 40)
-    found = score_party(labels, np.full((len(labels), 2), 0.5))
+    found = score_classes(labels, np.full((len(labels), 2), 0.5))
     assert (found is None) == (rare < LEAST_ROWS_OF_A_CLASS)
 
 
