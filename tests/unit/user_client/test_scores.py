@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
+from user_client import scores
 from user_client.scores import MOST_PAIRED, NORMAL_95, can_be_scored, compare, concordance, roc_auc
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -200,3 +201,13 @@ def test_the_concordance_index_and_its_interval_cover_the_gain() -> None:
             covered += found.gain_low <= truth <= found.gain_high
     assert 0.02 < truth < 0.2
     assert covered >= 0.88 * 150
+
+
+def test_all_pairs_count_however_many_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    labels, survival = rng.uniform(-1, 1, 90).round(1), rng.random((90, 2)).round(1)
+    labels[labels == 0] = 0.05
+    at_once = compare(labels, survival, survival[::-1], "survival")
+    monkeypatch.setattr(scores, "MOST_PAIRED", 20)
+    in_blocks = compare(labels, survival, survival[::-1], "survival")
+    assert vars(in_blocks) == pytest.approx(vars(at_once))

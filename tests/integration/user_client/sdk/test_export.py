@@ -248,14 +248,18 @@ def rows_named(names: list[str]) -> pa.Table:
     return pa.table({**dict(zip(names, list(drawn.values())[:3], strict=True)), "y": drawn["y"]})
 
 
-def test_a_model_with_graphs_inside_its_nodes_is_not_exported(consortium: Consortium) -> None:
+@pytest.mark.parametrize("part", ["graph", "function"])
+def test_a_model_with_graphs_inside_it_is_not_exported(part: str, consortium: Consortium) -> None:
     """A name in such a graph could mean one of ours."""
     released(consortium, "logistic", "classes")
     directory = consortium.hospital_round.directory
     model = onnx.load_from_string(directory.read(MODEL_FILE))
-    graph = onnx.helper.make_graph([], "inner", [], [])
-    node = onnx.helper.make_node("If", ["rep"], ["unused"], then_branch=graph, else_branch=graph)
-    model.graph.node.append(node)
+    if part == "graph":
+        graph = onnx.helper.make_graph([], "inner", [], [])
+        node = onnx.helper.make_node("If", ["rep"], ["unused"], then_branch=graph, else_branch=graph)
+        model.graph.node.append(node)
+    else:
+        model.functions.append(onnx.helper.make_function("odc", "f", [], [], [], []))
     directory.write(MODEL_FILE, model.SerializeToString())
     with pytest.raises(MalformedMessageError, match="cannot take over"):
         consortium.hospital_round.export()

@@ -90,3 +90,15 @@ def test_thorough_attacks_recognise_rows_unless_noise_hides_them(
     assert level_of(list(found.values())) == "thorough"
     assert level_of(attack(exposed)) == "quick"
     assert (attack(exposed, "none"), level_of(())) == ((), "none")
+
+
+def test_a_row_is_recognised_by_its_exact_number_whatever_the_noise() -> None:
+    table = cells().drop_columns(["y"]).add_column(0, "y", [np.random.default_rng(0).standard_normal(569)])
+    drafted = draft_terms(table, label="y", parties=["a"], title="t", task="number", latent_dim=8)
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    rows, labels = encode_rows(table, schema), encode_labels(table, schema)
+    treated = treat(rows, labels, 8, PrivacyOptions(dither=3.0), "number")
+    exposed = Exposed(table, schema, rows, treated.rep, treated.secret_basis, labels, dither=3.0)
+    found = {tried.name: tried for tried in attack(exposed, "thorough")}
+    assert found["known rows"].linked_rows == 1
+    assert exposed.group_count == len(np.unique(exposed.groups)) == 4
