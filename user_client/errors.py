@@ -22,12 +22,13 @@
      +- PassphraseNeededError
      +- TableError                 names a row or a column, never a value
          +- MissingColumnError
-         +- EmptyFieldError
-         +- NotANumberError
-         +- OutOfRangeError
-         |   +- LabelOutsideError
-         +- NegativeTimeError
-         +- UnknownLevelError
+         +- FieldError             knows its row
+             +- EmptyFieldError
+             +- NotANumberError
+             +- OutOfRangeError
+             |   +- LabelOutsideError
+             +- NegativeTimeError
+             +- UnknownLevelError
 """
 
 from __future__ import annotations
@@ -211,30 +212,53 @@ class MissingColumnError(TableError):
         super().__init__(f"column '{column}' is not in the table")
 
 
-class EmptyFieldError(TableError):
+class FieldError(TableError):
+    """A field of the table that does not fit. It names the column and the row, and never the value.
+
+    Attributes
+    ----------
+    row : int
+        Counted from 1, as people count below the header.
+    """
+
+    code = "field-error"
+    title = "Field does not fit the terms"
+
+    def __init__(self, column: str, row: int, what: str) -> None:
+        super().__init__(f"column '{column}', row {row}: {what}")
+        self.column, self.row, self.what = column, row, what
+
+    def in_whole_table(self, rows_before: int) -> FieldError:
+        """Return the same error with the row's number in the table that this part was read from."""
+        found = type(self).__new__(type(self))
+        FieldError.__init__(found, self.column, rows_before + self.row, self.what)
+        return found
+
+
+class EmptyFieldError(FieldError):
     code = "empty-field"
     title = "Field is empty"
     hint = "fill in the field or drop the row: the terms have no value to impute in this column"
 
     def __init__(self, column: str, row: int) -> None:
-        super().__init__(f"column '{column}', row {row}: the field is empty")
+        super().__init__(column, row, "the field is empty")
 
 
-class NotANumberError(TableError):
+class NotANumberError(FieldError):
     code = "not-a-number"
     title = "Not a number"
 
     def __init__(self, column: str, row: int) -> None:
-        super().__init__(f"column '{column}', row {row}: expected a number")
+        super().__init__(column, row, "expected a number")
 
 
-class OutOfRangeError(TableError):
+class OutOfRangeError(FieldError):
     code = "out-of-range"
     title = "Number out of range"
     hint = 'check the unit of the column; terms with out_of_range = "clip" would accept the number'
 
     def __init__(self, column: str, row: int, low: float, high: float) -> None:
-        super().__init__(f"column '{column}', row {row}: expected a number from {low:g} to {high:g}")
+        super().__init__(column, row, f"expected a number from {low:g} to {high:g}")
 
 
 class LabelOutsideError(OutOfRangeError):
@@ -243,17 +267,17 @@ class LabelOutsideError(OutOfRangeError):
     hint = "check this row; if the number is right, ask the lead for terms with a wider range of the label"
 
 
-class NegativeTimeError(TableError):
+class NegativeTimeError(FieldError):
     code = "negative-time"
     title = "Negative time"
 
     def __init__(self, column: str, row: int) -> None:
-        super().__init__(f"column '{column}', row {row}: expected a time, which is a number from 0 on")
+        super().__init__(column, row, "expected a time, which is a number from 0 on")
 
 
-class UnknownLevelError(TableError):
+class UnknownLevelError(FieldError):
     code = "unknown-level"
     title = "Unknown level"
 
     def __init__(self, column: str, row: int, levels: int) -> None:
-        super().__init__(f"column '{column}', row {row}: expected one of the {levels} levels in the terms")
+        super().__init__(column, row, f"expected one of the {levels} levels in the terms")

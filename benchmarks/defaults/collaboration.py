@@ -30,7 +30,7 @@ from protocol.table_schema import AnyLabel, Schema
 from protocol.terms import AlignmentTerms
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.noise import add_dither
-from user_client.sdk.downlink import run_model
+from user_client.sdk.predictor import Model
 from user_client.sdk.privacy import draw_basis, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import ByteSource, expand_anchor, haar
@@ -80,11 +80,9 @@ class Round:
         spec, blobs = self._sent()
         result = compute_round(spec, blobs)
         maps = self._maps(result.alignment.changes_of_basis.open(blobs))
-        onnx_file = result.model.onnx_file.open(blobs).tobytes()
+        model = Model(result.model.onnx_file.open(blobs).tobytes())
         output = self.agreed.label.model_output
-        return result, lambda index, rows: run_model(
-            onnx_file, (rows @ maps[index]).astype(np.float32), output
-        )
+        return result, lambda index, rows: model.run((rows @ maps[index]).astype(np.float32), output)
 
     def play_unjudged(self) -> Predict:
         """Compute the round without the analyst's judgement, which takes most of the time."""

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from protocol.errors import MalformedMessageError
 from tests.harness.attacks import got
-from user_client.sdk.downlink import run_model
+from user_client.sdk.predictor import Model
 
 ROWS = np.zeros((2, 3), dtype=np.float32)
 
@@ -32,7 +32,7 @@ def model(numbers: onnx.TensorProto) -> bytes:
 
 def test_a_model_without_other_files_runs() -> None:
     inside = helper.make_tensor("secret", TensorProto.FLOAT, [2, 2], [0.1, 0.9, 0.8, 0.2])
-    np.testing.assert_allclose(run_model(model(inside), ROWS), [[0.1, 0.9], [0.8, 0.2]], rtol=1e-6)
+    np.testing.assert_allclose(Model(model(inside)).run(ROWS), [[0.1, 0.9], [0.8, 0.2]], rtol=1e-6)
 
 
 def reading(place: Path) -> bytes:
@@ -56,7 +56,7 @@ def basis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("is_absolute", [False, True])
 def test_a_model_cannot_read_a_file_of_ours(is_absolute: bool, basis: Path) -> None:
     with pytest.raises(MalformedMessageError, match="cannot be run"):
-        run_model(reading(basis if is_absolute else Path(basis.name)), ROWS)
+        Model(reading(basis if is_absolute else Path(basis.name))).run(ROWS)
     got("hostile model", numbers_read=0)
 
 
@@ -68,6 +68,6 @@ def test_a_model_reads_our_file_if_it_is_run_beside_it(basis: Path, monkeypatch:
             super().add_session_config_entry(key, str(basis.parent))
 
     monkeypatch.setattr(onnxruntime, "SessionOptions", LooksAround)
-    read = run_model(reading(Path(basis.name)), ROWS)
+    read = Model(reading(Path(basis.name))).run(ROWS)
     got("hostile model, run beside the basis", numbers_read=int((read == 0.5).sum()))
     np.testing.assert_array_equal(read, np.full((2, 2), 0.5))

@@ -10,8 +10,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
-import pyarrow as pa
-import pyarrow.csv
 import typer
 
 from metering.client_traffic import total
@@ -30,11 +28,10 @@ from user_client.cli.options import (
     refuse_to_overwrite,
     show,
     upload_progress,
-    write_output,
     write_private,
 )
 from user_client.sdk import AttackLevel, Prepared, PrivacyOptions
-from user_client.tables import read_table, text_of
+from user_client.tables import OUTPUT, read_parts, table_writer
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
 
@@ -268,67 +265,65 @@ def receive(
 def predict(
     context: typer.Context,
     table: TableArgument,
-    out: Annotated[Path, typer.Option(help="CSV file to write")] = Path("predictions.csv"),
+    out: Annotated[
+        Path,
+        typer.Option(help="CSV or Parquet file, by its ending; - for the output of the program"),
+    ] = Path("predictions.csv"),
     keep: Annotated[
         list[str] | None,
         typer.Option(help="column of the table to write before the prediction, such as a patient number"),
+    ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(help="CLASS=P: predict this class from this probability on, such as yes=0.3"),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="for a number: its interval that holds this share of rows like those of `odc evaluate`,"
+            " such as 0.9"
+        ),
     ] = None,
     force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict on this machine: label and probabilities of each row, in the order of the table."""
+    """Predict on this machine: label and probabilities of each row, in the order of the table.
+
+    The table is read part by part, so it may be larger than the memory.
+    """
     if out.exists() and table.exists() and out.samefile(table):
         raise InputError(f"{out} is the table itself: name another file with --out")
+    if out == OUTPUT and as_json:
+        raise InputError("--json and --out - both want the output of the program: leave one of them out")
     refuse_to_overwrite(out, force=force)
+    thresholds = dict(map(_threshold, threshold or ()))
     with open_session(context) as session:
-        chosen = session.round(collaboration)
-        rows = read_table(table)
-        columns: dict[str, Any] = {name: text_of(rows, name) for name in keep or []}
-        predictions = chosen.predict(rows)
-    found = predictions.columns()
-    if taken := columns.keys() & found.keys():
-        reason = "the predictions have a column of this name; rename it in the table"
-        raise InputError(f"--keep {taken.pop()}: {reason}")
-    columns |= found
-    with pa.BufferOutputStream() as written:
-        pyarrow.csv.write_csv(pa.table(columns), written)
-        write_output(out, written.getvalue().to_pybytes())
-    value = {"rows": rows.num_rows, "predictions": str(out)}
-    show(as_json, value, lambda: f"{rows.num_rows} predictions written to {out}")
-
-
-def export(
-    context: typer.Context,
-    out: Annotated[Path, typer.Option(help="ONNX file; its card goes beside it")] = Path("model.onnx"),
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write one ONNX file from the raw columns of a table to the answer, for other programs in this house.
-
-    It holds the secret map F_i G_i and must not leave the institution. A card in Markdown goes beside it.
-    """
-    card = out.with_suffix(".md")
-    if card == out:
-        raise InputError(f"{out} would be the card: name the model with another ending, such as .onnx")
-    for path in (out, card):
-        refuse_to_overwrite(path, force=force)
-    with open_session(context) as session:
-        chosen = session.round(collaboration)
-        with busy(as_json, "putting the file together"):
-            found = chosen.export()
-    write_private(out, found.onnx_file)
-    write_output(card, found.card.encode())
-    show(
-        as_json,
-        {"model": str(out), "card": str(card), "largest_difference": found.largest_difference},
-        lambda: (
-            f"{out} and {card} written; over made-up rows, its answers differ from those of `odc predict` by"
-            f" {found.largest_difference:.1e} at most\n{out} holds the secret map F_i G_i: only you can read"
-            " it, and it must stay inside this institution"
-        ),
+        predictor = session.round(collaboration).predictor()
+    predictor.check(thresholds=thresholds, coverage=interval)
+    parts = predictor.predict_parts(
+        read_parts(table), keep=keep or (), thresholds=thresholds, coverage=interval
     )
+    rows = 0
+    empty = next(parts)
+    with table_writer(out, empty.schema) as write:
+        for part in parts:
+            write(part)
+            rows += part.num_rows
+    if out != OUTPUT:
+        value = {"rows": rows, "predictions": str(out)}
+        show(as_json, value, lambda: f"{rows} predictions written to {out}")
+
+
+def _threshold(text: str) -> tuple[str, float]:
+    """Return class and probability of a ``--threshold``; raises `InputError`."""
+    name, separator, number = text.rpartition("=")
+    try:
+        if not separator:
+            raise ValueError
+        return name, float(number)
+    except ValueError:
+        raise InputError("--threshold must be CLASS=PROBABILITY, such as yes=0.3") from None
 
 
 def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | None]) -> str:
@@ -379,6 +374,5 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     status,
     receive,
     predict,
-    export,
 )
 """The commands of this module that stand directly behind `odc`."""

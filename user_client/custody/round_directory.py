@@ -46,6 +46,7 @@ OWN_MODEL_FILE: Final = "own_model.npz"
 HOLD_OUT_FILE: Final = "hold_out.json"
 LOCAL_MODEL_FILE: Final = "local_model.npz"
 EVALUATION_FILE: Final = "evaluation.json"
+ERRORS_FILE: Final = "errors.bin"
 RELEASE_FILE: Final = "release.json"
 STATEMENT_FILE: Final = "forgotten.odc"
 
@@ -81,6 +82,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     HOLD_OUT_FILE: "which rows of our table were kept back",
     LOCAL_MODEL_FILE: "the model of our own rows alone, to compare with",
     EVALUATION_FILE: "what `odc evaluate` found last",
+    ERRORS_FILE: "how far its predictions of numbers were off, in ascending order, for intervals",
     RELEASE_FILE: "keyed fingerprints of the rows that were sent, to know them again in a later round",
     STATEMENT_FILE: "our signed statement of what was erased",
 }

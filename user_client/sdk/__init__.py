@@ -25,7 +25,6 @@ from user_client.sdk.consortium import (
     revoke,
 )
 from user_client.sdk.desk import Attack, AttackLevel
-from user_client.sdk.downlink import Predictions
 from user_client.sdk.drafting import DITHER, DraftedTerms, draft_terms
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
@@ -50,6 +49,7 @@ from user_client.sdk.own_certificate import (
     read_own_key,
 )
 from user_client.sdk.policy import Policy
+from user_client.sdk.predictor import Predictions, Predictor
 from user_client.sdk.prepared import Prepared
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.releases import Release, list_releases
@@ -81,6 +81,7 @@ __all__ = [
     "OwnCertificate",
     "Policy",
     "Predictions",
+    "Predictor",
     "Prepared",
     "PrivacyOptions",
     "Release",

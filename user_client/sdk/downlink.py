@@ -1,4 +1,4 @@
-"""The one downlink: fetch and verify it, then predict on this machine.
+"""The one downlink: fetch it, verify it against what we sent, and store it.
 
 It contains G_i and h. Under NRI-DC it contains neither, but h's predictions for the anchor rows, and a model
 of our own is trained on them.
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import io
 import struct
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.arrays import ArrayDigest, Layout, StreamReader
 from protocol.codec import digest
@@ -31,55 +28,24 @@ from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
 from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK
 from protocol.states import State
-from protocol.table_schema import Label, NumberLabel, SurvivalLabel
 from protocol.terms import Terms
-from runtime.terminal import day, plain
-from user_client.custody.round_directory import CHANGE_FILE, MODEL_FILE, OWN_MODEL_FILE, RoundDirectory
+from runtime.terminal import day
+from user_client.custody.round_directory import (
+    CHANGE_FILE,
+    MODEL_FILE,
+    OWN_MODEL_FILE,
+    RoundDirectory,
+)
 from user_client.errors import NotPreparedError
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.forgetting import forget_if_required
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
-from user_client.sdk.uplink import stored_basis
 from user_client.secret.own_model import OwnModel, train_own_model
-from user_client.tables import decode_numbers, encode_rows, table_from
 
-_ERRORS_ALONE: Final = 3
-"""What onnxruntime logs: it warns of parts of a model that are there and not used."""
 _FIRST_PAUSE_S: Final = 0.5
 _UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
 """States from which a release can follow without a person stepping in."""
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """What the model predicts, row by row.
-
-    Attributes
-    ----------
-    classes : tuple of str
-        Empty if it predicts a number or survival.
-    labels : list
-        The most likely class, the number in the unit of the label column, or for survival the probability of
-        the event until the last of the times.
-    probabilities : (n, classes) or (n, times) ndarray of float32
-        Of each class, or that the event comes after each time.
-    times : tuple of float
-        Of survival.
-    """
-
-    classes: tuple[str, ...]
-    labels: list[Any]
-    probabilities: NDArray[np.float32]
-    times: tuple[float, ...] = ()
-
-    def columns(self) -> dict[str, Any]:
-        """Return them as the columns of a table."""
-        names = [
-            *(f"probability_{name}" for name in self.classes),
-            *(f"survival_{plain(at)}" for at in self.times),
-        ]
-        return {"prediction": self.labels, **dict(zip(names, self.probabilities.T, strict=True))}
 
 
 def receive(
@@ -87,7 +53,7 @@ def receive(
 ) -> DownlinkManifest:
     """Fetch the downlink, verify it against what we sent, and store it."""
     if not directory.holds(DownlinkManifest):
-        _check_basis(directory)
+        check_basis(directory)
         _wait_for_release(session, directory.collaboration_id, wait_s, pause)
         with directory.exclusive():
             if not directory.holds(DownlinkManifest):
@@ -158,7 +124,7 @@ def own_model(directory: RoundDirectory) -> OwnModel:
         return OwnModel(layers, float(kept["held_out_agreement"]))
 
 
-def _check_basis(directory: RoundDirectory) -> None:
+def check_basis(directory: RoundDirectory) -> None:
     """Raise `NotPreparedError` if the downlink would be useless because the basis was erased."""
     statement = directory.find(ForgettingStatement)
     if statement is None or accepted_terms(directory).returns_anchor_predictions:
@@ -228,69 +194,3 @@ def _check_anchor_predictions(manifest: DownlinkManifest, terms: Terms) -> None:
     shape = (terms.anchor.rows, terms.table_schema.label_column.outputs)
     if manifest.anchor_predictions.shape != shape:
         raise ShapeMismatchError("anchor predictions", shape, manifest.anchor_predictions.shape)
-
-
-def predict(directory: RoundDirectory, data: Any) -> Predictions:
-    """Return ``h(Y F_i G_i)`` for a table, or ``t_i(Y)`` with our own model under NRI-DC."""
-    schema = accepted_terms(directory).table_schema
-    directory.load(DownlinkManifest)  # before the table is read
-    found, label = outputs_for(directory, encode_rows(table_from(data), schema)), schema.label_column
-    if isinstance(label, NumberLabel):
-        return Predictions((), decode_numbers(found[:, 0], label).tolist(), found[:, :0])
-    if isinstance(label, SurvivalLabel):
-        return Predictions((), (1 - found[:, -1].astype(np.float64)).tolist(), found, label.times)
-    return Predictions(label.classes, [label.classes[index] for index in found.argmax(axis=1)], found)
-
-
-def outputs_for(directory: RoundDirectory, rows: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return what the model says of encoded rows, (n, m).
-
-    These are the probabilities of the classes, (n, classes), numbers as on the wire, (n, 1), or the
-    probabilities that the event comes after each time, (n, times).
-    """
-    manifest = directory.load(DownlinkManifest)
-    label = accepted_terms(directory).table_schema.label_column
-    if len(rows) == 0:
-        return np.empty((0, label.outputs), np.float32)
-    if manifest.has_anchor_predictions:
-        found = own_model(directory).probabilities(rows).astype(np.float32)
-    else:
-        _check_basis(directory)
-        aligned_rep = (rows @ map_to_model(directory, manifest)).astype(np.float32)
-        found = run_model(directory.read(MODEL_FILE), aligned_rep, label.model_output)
-    if found.shape != (len(rows), label.outputs):
-        raise ShapeMismatchError("predictions", (len(rows), label.outputs), found.shape)
-    return found
-
-
-def run_model(
-    onnx_file: bytes, aligned_rep: NDArray[np.float32], output: str = Label.model_output
-) -> NDArray[np.float32]:
-    """Return one output of the model.
-
-    The file comes from the analyst. It may name other files to read numbers from, which on this machine
-    would be our secrets, so it is run with an empty directory to look in.
-    """
-    import onnxruntime  # here, because no other command needs it
-
-    options = onnxruntime.SessionOptions()
-    try:
-        with tempfile.TemporaryDirectory(prefix="odc-") as empty:
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
-            options.log_severity_level = _ERRORS_ALONE
-            model = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
-            (found,) = model.run([output], {model.get_inputs()[0].name: aligned_rep})
-    except Exception as error:  # noqa: BLE001  # onnxruntime raises many classes, and quotes the file in them
-        raise MalformedMessageError("model", f"cannot be run ({type(error).__name__})") from None
-    return np.asarray(found)
-
-
-def map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:
-    """Return ``F_i G_i``, (m, l)."""
-    basis = stored_basis(directory)
-    if basis is None:
-        raise NotPreparedError("the secret basis is not on this machine any more")
-    spec = manifest.change_of_basis
-    raw = directory.read(CHANGE_FILE)
-    change = np.frombuffer(raw, dtype=np.dtype(spec.dtype).newbyteorder("<")).reshape(spec.shape)
-    return np.asarray(basis @ change.astype(np.float64))

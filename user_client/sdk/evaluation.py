@@ -6,16 +6,18 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from protocol.codec import digest
 from protocol.errors import ConsentMissingError
-from protocol.messages import DownlinkManifest, MemberScore
+from protocol.messages import MemberScore
 from protocol.operations import SEND_SCORE, Score
 from protocol.terms import Terms
-from user_client.custody.round_directory import EVALUATION_FILE, RoundDirectory
+from user_client.custody.round_directory import ERRORS_FILE, EVALUATION_FILE, RoundDirectory
 from user_client.errors import NothingKeptBackError
 from user_client.scores import Metric, can_be_scored, compare
-from user_client.sdk.downlink import outputs_for
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out, table_digest
+from user_client.sdk.predictor import Predictor
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.tables import encode_labels, encode_rows, table_from
@@ -97,16 +99,17 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
         error = ConsentMissingError("the terms do not let institutions send their scores back")
         error.hint = "run the command without --send: the result stays here"
         raise error
-    directory.load(DownlinkManifest)  # before the table is read
+    predictor = Predictor(directory)  # before the table is read
     with directory.exclusive():
-        found = _evaluated(directory, terms, data, session.clock())
+        found = _evaluated(directory, predictor, data, session.clock())
         _store(directory, found)
         if send:
             found = _sent(session, directory, terms, found)
     return found
 
 
-def _evaluated(directory: RoundDirectory, terms: Terms, data: Any, now: int) -> Evaluation:
+def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: int) -> Evaluation:
+    terms = predictor.terms
     table, schema = table_from(data), terms.table_schema
     rows, labels = encode_rows(table, schema), encode_labels(table, schema)
     kept, model = stored_hold_out(directory), local_model(directory)
@@ -118,7 +121,9 @@ def _evaluated(directory: RoundDirectory, terms: Terms, data: Any, now: int) -> 
         raise NothingKeptBackError(what)
     if not can_be_scored(labels, terms.task):
         raise NothingKeptBackError("the labels of these rows cannot tell a good model from a bad one")
-    together = outputs_for(directory, rows)
+    together = predictor.outputs(rows)
+    if terms.task == "number":
+        directory.write(ERRORS_FILE, np.sort(np.abs(together[:, 0] - labels.astype(np.float64))).tobytes())
     compared = compare(labels, together, None if model is None else model.predictions(rows), terms.task)
     return Evaluation(
         rows=len(rows),

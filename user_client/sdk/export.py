@@ -32,8 +32,9 @@ from protocol.table_schema import (
 from protocol.terms import Terms
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.errors import ExportDiffersError
-from user_client.sdk.downlink import map_to_model, outputs_for, own_model
+from user_client.sdk.downlink import own_model
 from user_client.sdk.model_card import WARNING, inputs_of
+from user_client.sdk.predictor import Predictor, map_to_model
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.own_model import OwnModel
 from user_client.tables import encode_rows
@@ -220,7 +221,7 @@ def feeds(table: pa.Table, schema: Schema) -> dict[str, NDArray[Any]]:
 def _difference(directory: RoundDirectory, schema: Schema, file: bytes) -> float:
     """Return the largest difference between the file and `predict` on made-up rows."""
     table = _made_up(schema, np.random.default_rng(0))
-    label, expected = schema.label_column, outputs_for(directory, encode_rows(table, schema))
+    label, expected = schema.label_column, Predictor(directory).outputs(encode_rows(table, schema))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors alone
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])

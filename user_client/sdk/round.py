@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from metering.client_traffic import recorded
@@ -35,13 +35,13 @@ from user_client.sdk import (
     uplink,
 )
 from user_client.sdk.desk import AttackLevel
-from user_client.sdk.downlink import Predictions
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.ledger_check import CheckedLedger
 from user_client.sdk.model_card import Exported, card
 from user_client.sdk.policy import policy_under
+from user_client.sdk.predictor import Predictions, Predictor
 from user_client.sdk.prepared import Prepared, prepared_before
 from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
 from user_client.sdk.session import Session
@@ -267,19 +267,21 @@ class Round:
         """Return our own model t_i; raises `NotPreparedError` before `receive`, or if the terms have none."""
         return downlink.own_model(self.directory)
 
-    def predict(self, data: Any) -> Predictions:
-        """Return ``h(Y F_i G_i)`` for a table with the feature columns of the terms; no label is needed.
-
-        Under NRI-DC it is ``t_i(Y)``, with our own model. Nothing leaves this machine.
+    def predictor(self) -> Predictor:
+        """Return the model, opened once to predict for any number of tables without asking for anything.
 
         Raises
         ------
         NotPreparedError
             Before `receive`, or if the secret basis was erased.
-        TableError
-            If the table does not fit the terms; it names column and row.
         """
-        return downlink.predict(self.directory, data)
+        return Predictor(self.directory)
+
+    def predict(
+        self, data: Any, *, thresholds: Mapping[str, float] | None = None, coverage: float | None = None
+    ) -> Predictions:
+        """Predict for one table, as `Predictor.predict` does."""
+        return self.predictor().predict(data, thresholds=thresholds, coverage=coverage)
 
     def evaluate(self, data: Any, *, send: bool = False) -> Evaluation:
         """Score the collaboration's model beside one of our own rows alone, on rows that were not sent.

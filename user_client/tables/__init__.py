@@ -11,18 +11,22 @@ from user_client.tables.encode import (
     text_of,
     with_labels,
 )
-from user_client.tables.read import read_table, table_from
+from user_client.tables.read import read_parts, read_table, table_from
+from user_client.tables.write import OUTPUT, table_writer
 
 __all__ = [
     "GROUPS",
+    "OUTPUT",
     "decode_numbers",
     "draft_schema",
     "encode_labels",
     "encode_rows",
     "misfits",
+    "read_parts",
     "read_table",
     "strata",
     "table_from",
+    "table_writer",
     "text_of",
     "with_labels",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,10 @@ from protocol.errors import UnreadableFileError
 _HEADER_BYTES: Final = 2**16
 """Bytes at the beginning of a file in which its separator is looked for."""
 _OTHER_SEPARATORS: Final = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
+_PART_BYTES: Final = 4 * 2**20
+"""Bytes of text that become one part of a CSV file."""
+_PART_ROWS: Final = 2**16
+"""Most rows of one part of a Parquet file."""
 
 
 def read_table(path: Path) -> pa.Table:
@@ -22,43 +27,102 @@ def read_table(path: Path) -> pa.Table:
     Columns of a CSV file stay text, so that the schema alone decides what they mean. Raises
     `UnreadableFileError`, whose message never quotes the file.
     """
-    if not path.exists():
-        raise UnreadableFileError(path, "no such file")
-    if not path.is_file():  # a pipe too, because a CSV file is opened more than once
-        raise UnreadableFileError(path, "not a regular file")
-    try:
-        if path.suffix.lower() in (".parquet", ".pq"):
+    with _readable(path):
+        if is_parquet(path):
             from pyarrow import parquet  # imported late, because most tables are CSV
 
             table: pa.Table = parquet.read_table(path)
             return table
         return _read_csv(path)
+
+
+def read_parts(path: Path) -> Iterator[pa.Table]:
+    """Yield the table in a file part by part; the first part has the columns and no row.
+
+    The memory this takes does not grow with the file. Raises `UnreadableFileError`, as `read_table` does,
+    when it comes to what cannot be read.
+    """
+    with _readable(path):
+        if is_parquet(path):
+            from pyarrow import parquet
+
+            with parquet.ParquetFile(path) as file:
+                yield file.schema_arrow.empty_table()
+                for batch in file.iter_batches(_PART_ROWS):
+                    yield pa.Table.from_batches([batch])
+        else:
+            yield from _parts_of_csv(path)
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a file is a Parquet file by its name; every other one is CSV."""
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn whatever fails in reading a file into an `UnreadableFileError`."""
+    if not path.exists():
+        raise UnreadableFileError(path, "no such file")
+    if not path.is_file():  # a pipe too, because a CSV file is opened more than once
+        raise UnreadableFileError(path, "not a regular file")
+    try:
+        yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Arrow's message quotes the offending line, which may be a patient's record
         raise UnreadableFileError(path, f"not a table ({type(error).__name__})") from None
 
 
 def _read_csv(path: Path) -> pa.Table:
+    refused: list[pyarrow.csv.InvalidRow] = []
+    with _readable_as_csv(path, refused):
+        try:
+            with _opened(path) as file:
+                table: pa.Table = pyarrow.csv.read_csv(file, *_options(path, refused, use_threads=True))
+                return table
+        except pa.ArrowInvalid:
+            if refused:  # only a single thread reports the number of the line
+                list(_batches(path, refused))
+            raise
+
+
+def _parts_of_csv(path: Path) -> Iterator[pa.Table]:
+    refused: list[pyarrow.csv.InvalidRow] = []
+    with _readable_as_csv(path, refused):
+        yield from _batches(path, refused)
+
+
+def _batches(path: Path, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[pa.Table]:
+    with _opened(path) as file:
+        reader = pyarrow.csv.open_csv(file, *_options(path, refused, use_threads=False))
+        yield reader.schema.empty_table()
+        for batch in reader:
+            yield pa.Table.from_batches([batch])
+
+
+@contextmanager
+def _readable_as_csv(path: Path, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[None]:
+    """Say what is wrong with a CSV file, and what to do about it."""
     with _opened(path) as file:
         header = file.read(_HEADER_BYTES).split(b"\n")[0]
     separators = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
     if b"," not in header and separators:
         reason = f"its columns are separated by {separators[0]}"
         raise _unreadable(path, reason, "save it with commas between columns and with decimal points")
-    refused: list[pyarrow.csv.InvalidRow] = []
     try:
-        return _parse_csv(path, refused, use_threads=True)
+        yield
     except pa.ArrowInvalid as error:
         if "invalid UTF8" in str(error):
             hint = "convert it to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
             raise _unreadable(path, "its text is not UTF-8", hint) from None
         if not refused:
             raise
-    with suppress(pa.ArrowInvalid):
-        _parse_csv(path, refused, use_threads=False)  # only a single thread reports line numbers
-    row = refused[-1]
-    reason = f"line {row.number} has {row.actual_columns} fields, the header has {row.expected_columns}"
-    raise _unreadable(path, reason, "correct the line; a field that contains a comma needs quotes around it")
+    if refused:
+        row = refused[-1]
+        reason = f"line {row.number} has {row.actual_columns} fields, the header has {row.expected_columns}"
+        raise _unreadable(
+            path, reason, "correct the line; a field that contains a comma needs quotes around it"
+        )
 
 
 def _unreadable(path: Path, reason: str, hint: str) -> UnreadableFileError:
@@ -67,21 +131,21 @@ def _unreadable(path: Path, reason: str, hint: str) -> UnreadableFileError:
     return error
 
 
-def _parse_csv(path: Path, refused: list[pyarrow.csv.InvalidRow], *, use_threads: bool) -> pa.Table:
+def _options(
+    path: Path, refused: list[pyarrow.csv.InvalidRow], *, use_threads: bool
+) -> tuple[pyarrow.csv.ReadOptions, pyarrow.csv.ParseOptions, pyarrow.csv.ConvertOptions]:
+    """Return the options that keep every column text, and note the lines that are refused."""
+
     def refuse(row: pyarrow.csv.InvalidRow) -> str:
         refused.append(row)
         return "error"
 
-    reading = pyarrow.csv.ReadOptions(use_threads=use_threads)
+    reading = pyarrow.csv.ReadOptions(use_threads=use_threads, block_size=_PART_BYTES)
     parsing = pyarrow.csv.ParseOptions(invalid_row_handler=refuse)
     with _opened(path) as file:
         names = pyarrow.csv.open_csv(file, reading, parsing).schema.names
-    converting = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-    )
-    with _opened(path) as file:
-        table: pa.Table = pyarrow.csv.read_csv(file, reading, parsing, converting)
-    return table
+    types = dict.fromkeys(names, pa.string())
+    return reading, parsing, pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
 
 
 def _opened(path: Path) -> pa.NativeFile:

@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 import typer
 
@@ -182,7 +183,7 @@ def test_predictions_keep_the_columns_that_say_whose_they_are(odc: Odc) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "why"), [("nobody", "'nobody' is not in the table"), ("prediction", "rename it in the table")]
+    ("column", "why"), [("nobody", "'nobody' is not in the table"), ("prediction", "rename it")]
 )
 def test_a_column_that_cannot_be_kept_is_named(odc: Odc, column: str, why: str) -> None:
     odc.consortium.until_released()
@@ -190,6 +191,39 @@ def test_a_column_that_cannot_be_kept_is_named(odc: Odc, column: str, why: str) 
     result = odc("predict", odc.consortium.table(5, prediction=["x"] * 40), "--keep", column)
     assert result.code != 0
     assert why in result.err
+    assert not (odc.consortium.directory / "predictions.csv").exists()
+
+
+def test_predictions_go_to_parquet_or_to_the_output_of_the_program(odc: Odc) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    table = odc.consortium.table(5)
+    assert odc("predict", table, "--out", "mine.parquet").code == 0
+    kept = pyarrow.parquet.read_table(odc.consortium.directory / "mine.parquet").to_pylist()
+    result = odc("predict", table, "--out", "-", "--threshold", "yes=0")
+    found = list(csv.DictReader(result.out.splitlines()))
+    in_csv, in_parquet = ([float(row["probability_yes"]) for row in each] for each in (found, kept))
+    assert in_csv == pytest.approx(in_parquet, rel=1e-6)
+    assert {row["prediction"] for row in found} == {"yes"}
+    assert not (odc.consortium.directory / "-").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--out", "-", "--json"], "leave one of them out"),
+        (["--threshold", "yes"], "CLASS=PROBABILITY"),
+        (["--threshold", "yes=often"], "CLASS=PROBABILITY"),
+        (["--interval", "0.9"], "do not predict one"),
+    ],
+)
+def test_options_of_a_prediction_that_mean_nothing_are_refused(
+    odc: Odc, options: list[str], why: str
+) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    result = odc("predict", odc.consortium.table(5), *options)
+    assert (result.code, why in result.err) == (3, True)
     assert not (odc.consortium.directory / "predictions.csv").exists()
 
 

@@ -1,0 +1,140 @@
+"""Predictions: thresholds, intervals, and tables that come part by part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from protocol.errors import InputError
+from tests.harness.in_process import COLUMNS, Consortium, rows
+from user_client.custody.round_directory import MODEL_FILE
+from user_client.errors import NotANumberError, NotPreparedError
+from user_client.sdk import Round
+
+NUMBER: dict[str, Any] = {
+    "terms_schema": 2,
+    "hold_out": 0.25,
+    "model": {"kind": "ridge"},
+    "table_schema": {
+        "columns": [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in COLUMNS],
+        "label_column": {"kind": "number", "name": "y", "low": 0, "high": 100},
+    },
+}
+
+
+def numbers(seed: int, count: int) -> dict[str, list[Any]]:
+    """A table whose number is a line of the columns with noise of a standard deviation of 5."""
+    table, rng = rows(seed, count), np.random.default_rng(seed)
+    told = 50 + 5 * np.array(table["x0"]) + 5 * rng.standard_normal(count)
+    return {**table, "y": np.clip(told, 0, 100).tolist()}
+
+
+def of_numbers(consortium: Consortium) -> Round:
+    consortium.until_anchored(**NUMBER)
+    for party, seed in ((consortium.lead_round, 1), (consortium.hospital_round, 2)):
+        party.prepare(pa.table(numbers(seed, 400)))
+        party.contribute()
+    consortium.compute()
+    consortium.hospital_round.receive()
+    return consortium.hospital_round
+
+
+@pytest.fixture
+def ours(consortium: Consortium) -> Round:
+    consortium.until_released()
+    consortium.hospital_round.receive()
+    return consortium.hospital_round
+
+
+def test_a_class_is_predicted_from_its_threshold_on(ours: Round) -> None:
+    table = pa.table(rows(9, 200))
+    yes = ours.predict(table).probabilities[:, 1]
+    for threshold in (0.0, 0.1, 0.5, 0.9, 1.0):
+        found = ours.predict(table, thresholds={"yes": threshold}).labels
+        assert found == ["yes" if each >= threshold else "no" for each in yes]
+
+
+def test_if_each_class_has_a_threshold_and_none_is_reached_the_likeliest_is_taken(ours: Round) -> None:
+    table = pa.table(rows(9, 200))
+    assert ours.predict(table, thresholds={"yes": 1.0, "no": 1.0}).labels == ours.predict(table).labels
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"thresholds": {"maybe": 0.5}}, "one of no, yes"),
+        ({"thresholds": {"yes": 1.5}}, "from 0 to 1, got 1.5"),
+        ({"thresholds": {"yes": float("nan")}}, "from 0 to 1"),
+        ({"coverage": 0.9}, "do not predict one"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(ours: Round, options: Any, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        ours.predict(pa.table(rows(9)), **options)
+
+
+def test_parts_give_what_the_whole_table_gives(ours: Round) -> None:
+    table = pa.table(rows(9, 100))
+    whole = pa.table(ours.predict(table).columns())
+    parts = [table.slice(0, 0), table.slice(0, 60), table.slice(60)]
+    found = pa.concat_tables(ours.predictor().predict_parts(parts, keep=["x1"]))
+    assert found.column_names == ["x1", *whole.column_names]
+    assert found.column("prediction").to_pylist() == whole.column("prediction").to_pylist()
+    for name in whole.column_names[1:]:
+        np.testing.assert_allclose(found.column(name).to_numpy(), whole.column(name).to_numpy(), rtol=1e-6)
+
+
+def test_an_error_names_the_row_of_the_whole_table(ours: Round) -> None:
+    spoilt = pa.table({**rows(9, 40), "x1": ["0"] * 39 + ["a secret"]})
+    with pytest.raises(NotANumberError, match="column 'x1', row 140: expected a number") as caught:
+        list(ours.predictor().predict_parts([pa.table(rows(9, 100)), spoilt]))
+    assert (caught.value.row, caught.value.hint) == (140, NotANumberError.hint)
+
+
+def test_a_predictor_needs_no_file_and_nobody_once_it_is_open(consortium: Consortium, ours: Round) -> None:
+    predictor, table = ours.predictor(), pa.table(rows(9))
+    expected = ours.predict(table).labels
+    (ours.directory.path / MODEL_FILE).unlink()
+    consortium.hospital.close()
+    assert predictor.predict(table).labels == expected
+    assert "secret" not in repr(predictor)
+
+
+def test_there_is_no_predictor_before_the_downlink(consortium: Consortium) -> None:
+    consortium.until_contributed()
+    with pytest.raises(NotPreparedError, match="odc receive"):
+        consortium.hospital_round.predictor()
+
+
+def test_an_interval_holds_the_share_of_new_rows_that_it_names(consortium: Consortium) -> None:
+    ours = of_numbers(consortium)
+    ours.evaluate(pa.table(numbers(2, 400)))  # the 100 rows that were kept back
+    new = numbers(3, 2000)
+    truth = np.array(new["y"])
+    for coverage in (0.5, 0.9):
+        found = ours.predict(pa.table(new), coverage=coverage)
+        assert found.interval is not None
+        low, high = found.interval.T
+        held = np.mean((low <= truth) & (truth <= high))
+        # of 100 errors the quantile varies: three standard deviations of its share
+        assert abs(held - coverage) < 3 * (coverage * (1 - coverage) / 100) ** 0.5 + 0.02
+        assert (np.array(found.labels) >= low).all()
+        assert low.min() >= 0
+        assert high.max() <= 100
+
+
+def test_an_interval_needs_errors_of_enough_rows(consortium: Consortium) -> None:
+    ours = of_numbers(consortium)
+    with pytest.raises(InputError, match="at least 9 rows that were not sent; 0 are known") as caught:
+        ours.predict(pa.table(numbers(3, 5)), coverage=0.9)
+    assert "odc evaluate" in str(caught.value.hint)
+    ours.evaluate(pa.table(numbers(3, 9)))
+    assert ours.predict(pa.table(numbers(3, 5)), coverage=0.9).interval is not None
+    with pytest.raises(InputError, match="at least 19 rows that were not sent; 9 are known"):
+        ours.predict(pa.table(numbers(3, 5)), coverage=0.95)
+    for share in (0.0, 1.0, float("nan")):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            ours.predict(pa.table(numbers(3, 5)), coverage=share)

@@ -1,0 +1,104 @@
+"""Tables that are read and written part by part."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from protocol.errors import InputError, UnreadableFileError
+from tests.harness.schemas import SECRET
+from user_client.tables import read_parts, read_table, table_writer
+
+LINES = 900_000
+"""A CSV file of so many lines has more than one part."""
+
+
+def test_the_parts_of_a_csv_file_are_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"age,code\n" + b"".join(b"%d,007\n" % row for row in range(LINES)))
+    first, *parts = read_parts(path)
+    assert (first.num_rows, first.column_names) == (0, ["age", "code"])
+    assert len(parts) > 1
+    assert pa.concat_tables(parts).equals(read_table(path))
+
+
+def test_the_parts_of_a_parquet_file_are_the_table(tmp_path: Path) -> None:
+    rows = pa.table({"age": range(200_000), "ward": pa.array(["a", "b"] * 100_000).dictionary_encode()})
+    pyarrow.parquet.write_table(rows, tmp_path / "rows.parquet")
+    first, *parts = read_parts(tmp_path / "rows.parquet")
+    assert (first.num_rows, first.column_names) == (0, ["age", "ward"])
+    assert len(parts) > 1
+    assert pa.concat_tables(parts).to_pydict() == rows.to_pydict()
+
+
+def test_a_compressed_file_of_a_header_alone_has_one_part(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"age,ward\n"))
+    assert [part.num_rows for part in read_parts(tmp_path / "rows.csv.gz")] == [0]
+
+
+def test_a_line_of_a_later_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"age,ward\n" + b"1,aaaaaaaa\n" * LINES + f"2,{SECRET},c\n".encode())
+    with pytest.raises(UnreadableFileError, match=f"line {LINES + 2} has 3 fields") as refused:
+        list(read_parts(path))
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("rows.csv", b"age;ward\n1;a\n"),
+        ("rows.csv", "age,ward\n1,Müller\n".encode("latin-1")),
+        ("rows.csv", b""),
+        ("rows.parquet", SECRET.encode()),
+    ],
+)
+def test_what_is_no_table_is_refused_as_when_it_is_read_whole(tmp_path: Path, name: str, data: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(UnreadableFileError) as whole:
+        read_table(path)
+    with pytest.raises(UnreadableFileError) as in_parts:
+        list(read_parts(path))
+    assert (str(in_parts.value), in_parts.value.hint) == (str(whole.value), whole.value.hint)
+
+
+PART = pa.table({"patient": ["007", "a,b"], "score": [0.25, 1.5]})
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_what_is_written_in_parts_is_read_again(tmp_path: Path, name: str) -> None:
+    with table_writer(tmp_path / name, PART.schema) as write:
+        write(PART)
+        write(PART)
+    found = read_table(tmp_path / name)
+    assert found.column("patient").to_pylist() == ["007", "a,b"] * 2
+    assert [float(each) for each in found.column("score").to_pylist()] == [0.25, 1.5] * 2
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("old")
+
+    def write_half() -> None:
+        with table_writer(out, PART.schema) as write:
+            write(PART)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="cannot write"),
+        table_writer(tmp_path / "no" / "out.csv", PART.schema),
+    ):
+        pass

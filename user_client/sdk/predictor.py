@@ -1,0 +1,267 @@
+"""Predict on this machine, with what the downlink has brought."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from protocol.errors import InputError, MalformedMessageError, ShapeMismatchError
+from protocol.messages import DownlinkManifest
+from protocol.table_schema import Label, NumberLabel, SurvivalLabel
+from runtime.terminal import plain
+from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, MODEL_FILE, RoundDirectory
+from user_client.errors import FieldError, NotPreparedError
+from user_client.sdk.downlink import check_basis, own_model
+from user_client.sdk.terms import accepted_terms
+from user_client.sdk.uplink import stored_basis
+from user_client.tables import decode_numbers, encode_rows, table_from, text_of
+
+_ERRORS_ALONE: Final = 3
+"""What onnxruntime logs: it warns of parts of a model that are there and not used."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What the model predicts, row by row.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Empty if it predicts a number or survival.
+    labels : list
+        The class, the number in the unit of the label column, or for survival the probability of the event
+        until the last of the times. The class is the most likely one, unless thresholds were given.
+    probabilities : (n, classes) or (n, times) ndarray of float32
+        Of each class, or that the event comes after each time.
+    times : tuple of float
+        Of survival.
+    interval : (n, 2) ndarray of float64, optional
+        Ends of the interval of each number, if one was asked for.
+    """
+
+    classes: tuple[str, ...]
+    labels: list[Any]
+    probabilities: NDArray[np.float32]
+    times: tuple[float, ...] = ()
+    interval: NDArray[np.float64] | None = None
+
+    def columns(self) -> dict[str, pa.Array]:
+        """Return them as the columns of a table."""
+        names = [
+            *(f"probability_{name}" for name in self.classes),
+            *(f"survival_{plain(at)}" for at in self.times),
+        ]
+        found = {"prediction": pa.array(self.labels, pa.string() if self.classes else pa.float64())}
+        found |= {name: pa.array(column) for name, column in zip(names, self.probabilities.T, strict=True)}
+        if self.interval is not None:
+            found |= {"low": pa.array(self.interval[:, 0]), "high": pa.array(self.interval[:, 1])}
+        return found
+
+
+class Predictor:
+    """The model of one round, opened once to predict for any number of tables.
+
+    Raises `NotPreparedError` before `receive`, or if the secret basis was erased. Nothing is read from the
+    disk afterwards, and several threads may use it at once.
+
+    Attributes
+    ----------
+    terms : Terms
+    """
+
+    def __init__(self, directory: RoundDirectory) -> None:
+        manifest = directory.load(DownlinkManifest)
+        self.terms = accepted_terms(directory)
+        self._label = self.terms.table_schema.label_column
+        self._errors = directory.read(ERRORS_FILE) if directory.holds(ERRORS_FILE) else b""
+        self._answer: Callable[[NDArray[np.float64]], NDArray[np.floating]]
+        if manifest.has_anchor_predictions:
+            self._answer = own_model(directory).probabilities
+        else:
+            check_basis(directory)
+            to_model, model = map_to_model(directory, manifest), Model(directory.read(MODEL_FILE))
+            output = self._label.model_output
+            self._answer = lambda rows: model.run((rows @ to_model).astype(np.float32), output)
+
+    def __repr__(self) -> str:
+        return f"<Predictor of {self.terms.collaboration_id}>"
+
+    def predict(
+        self, data: Any, *, thresholds: Mapping[str, float] | None = None, coverage: float | None = None
+    ) -> Predictions:
+        """Return ``h(Y F_i G_i)`` for a table with the feature columns of the terms; no label is needed.
+
+        Under NRI-DC it is ``t_i(Y)``, with our own model. Nothing leaves this machine.
+
+        Parameters
+        ----------
+        data : path, pyarrow.Table or data frame
+        thresholds : mapping of str to float, optional
+            Probabilities from which a class is predicted. Of several classes that reach theirs the likeliest
+            is taken; if none does, the likeliest of those without a threshold.
+        coverage : float, optional
+            With each number, also the interval that holds the true one with this probability. It is as wide
+            as the errors on the rows of `Round.evaluate` say, and holds for rows like those.
+
+        Raises
+        ------
+        TableError
+            If the table does not fit the terms; it names column and row.
+        InputError
+            If an option means nothing for what is predicted, or there are too few rows for an interval.
+        """
+        label = self._label
+        self.check(thresholds=thresholds, coverage=coverage)
+        found = self.outputs(encode_rows(table_from(data), self.terms.table_schema))
+        if isinstance(label, NumberLabel):
+            values = decode_numbers(found[:, 0], label)
+            interval = None if coverage is None else self._interval(values, coverage, label)
+            return Predictions((), values.tolist(), found[:, :0], interval=interval)
+        if isinstance(label, SurvivalLabel):
+            return Predictions((), (1 - found[:, -1].astype(np.float64)).tolist(), found, label.times)
+        chosen = _chosen(found, [(thresholds or {}).get(name) for name in label.classes])
+        return Predictions(label.classes, [label.classes[index] for index in chosen], found)
+
+    def predict_parts(
+        self,
+        parts: Iterable[pa.Table],
+        *,
+        keep: Sequence[str] = (),
+        thresholds: Mapping[str, float] | None = None,
+        coverage: float | None = None,
+    ) -> Iterator[pa.Table]:
+        """Yield the predictions for the parts of one table, as tables, behind the columns to keep.
+
+        It raises what `predict` does, with the number that a row has in the whole table.
+        """
+        rows_before = 0
+        for part in parts:
+            columns = {name: text_of(part, name) for name in keep}
+            try:
+                found = self.predict(part, thresholds=thresholds, coverage=coverage).columns()
+            except FieldError as error:
+                raise error.in_whole_table(rows_before) from None
+            if taken := columns.keys() & found.keys():
+                raise InputError(
+                    f"column '{taken.pop()}' cannot be kept: the predictions have one of this name; rename it"
+                )
+            yield pa.table(columns | found)
+            rows_before += part.num_rows
+
+    def check(self, *, thresholds: Mapping[str, float] | None, coverage: float | None) -> None:
+        """Raise `InputError` for options that mean nothing for what is predicted."""
+        if thresholds:
+            known = self._label.classes if isinstance(self._label, Label) else ()
+            for name, threshold in thresholds.items():
+                if name not in known:
+                    what = f"one of {', '.join(known)}" if known else "classes, and these terms have none"
+                    raise InputError(f"a threshold is for {what}; got one for another")
+                if not 0 <= threshold <= 1:
+                    raise InputError(f"a threshold is a probability from 0 to 1, got {threshold:g}")
+        if coverage is not None:
+            if not isinstance(self._label, NumberLabel):
+                raise InputError("an interval is for a number, and these terms do not predict one")
+            self._half_width(coverage)
+
+    def outputs(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return what the model says of encoded rows, (n, m).
+
+        These are the probabilities of the classes, (n, classes), numbers as on the wire, (n, 1), or the
+        probabilities that the event comes after each time, (n, times).
+        """
+        if len(rows) == 0:
+            return np.empty((0, self._label.outputs), np.float32)
+        found = self._answer(rows).astype(np.float32)
+        if found.shape != (len(rows), self._label.outputs):
+            raise ShapeMismatchError("predictions", (len(rows), self._label.outputs), found.shape)
+        return found
+
+    def _interval(
+        self, values: NDArray[np.float64], coverage: float, label: NumberLabel
+    ) -> NDArray[np.float64]:
+        half_width = self._half_width(coverage) * label.unit
+        return np.column_stack([values - half_width, values + half_width]).clip(label.low, label.high)
+
+    def _half_width(self, coverage: float) -> float:
+        """Return the error that so large a share of rows like those of `evaluate` stays within.
+
+        This is split conformal prediction (Lei et al. 2018, doi:10.1080/01621459.2017.1307116): over rows
+        drawn as those were, an interval holds the truth with at least this probability.
+        """
+        if not 0 < coverage < 1:
+            raise InputError(f"the share of an interval must lie between 0 and 1, got {coverage:g}")
+        errors = np.frombuffer(self._errors, "<f8")
+        rank = math.ceil((len(errors) + 1) * coverage)
+        if rank > len(errors):
+            needed = math.ceil(round(coverage / (1 - coverage), 9))  # 0.9 / (1 - 0.9) is above 9
+            error = InputError(
+                f"an interval of {coverage:.0%} needs errors of at least {needed} rows that were not sent;"
+                f" {len(errors)} are known"
+            )
+            error.hint = "run `odc evaluate TABLE` with more rows that have labels and were not sent"
+            raise error
+        return float(errors[rank - 1])
+
+
+def _chosen(probabilities: NDArray[np.float32], thresholds: Sequence[float | None]) -> NDArray[np.int64]:
+    """Return the class of each row: the likeliest of those that reach their threshold.
+
+    If none does, it is the likeliest of those without one, or of all if each has one.
+    """
+    known = np.array([np.inf if each is None else each for each in thresholds])
+    reached = probabilities >= known
+    open_to_all = np.isinf(known) if np.isinf(known).any() else np.ones(len(known), np.bool_)
+    allowed = np.where(reached.any(axis=1, keepdims=True), reached, open_to_all)
+    return np.asarray(np.where(allowed, probabilities, -1).argmax(axis=1))
+
+
+class Model:
+    """A model of the analyst, open to be run.
+
+    The file may name other files to read numbers from, which on this machine would be our secrets, so it is
+    opened with an empty directory to look in. Raises `MalformedMessageError` if it cannot be run.
+    """
+
+    def __init__(self, onnx_file: bytes) -> None:
+        import onnxruntime  # here, because no other command needs it
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _ERRORS_ALONE
+        with _runnable(), tempfile.TemporaryDirectory(prefix="odc-") as empty:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
+            self._session = onnxruntime.InferenceSession(
+                onnx_file, options, providers=["CPUExecutionProvider"]
+            )
+
+    def run(self, aligned_rep: NDArray[np.float32], output: str = Label.model_output) -> NDArray[np.float32]:
+        """Return one output for aligned rows, (n, l)."""
+        with _runnable():
+            (found,) = self._session.run([output], {self._session.get_inputs()[0].name: aligned_rep})
+        return np.asarray(found)
+
+
+@contextmanager
+def _runnable() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  # onnxruntime raises many classes, and quotes the file in them
+        raise MalformedMessageError("model", f"cannot be run ({type(error).__name__})") from None
+
+
+def map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:
+    """Return ``F_i G_i``, (m, l)."""
+    basis = stored_basis(directory)
+    if basis is None:
+        raise NotPreparedError("the secret basis is not on this machine any more")
+    spec = manifest.change_of_basis
+    raw = directory.read(CHANGE_FILE)
+    change = np.frombuffer(raw, dtype=np.dtype(spec.dtype).newbyteorder("<")).reshape(spec.shape)
+    return np.asarray(basis @ change.astype(np.float64))

@@ -1,0 +1,48 @@
+"""Write tables part by part to a CSV or Parquet file, or as CSV to the output of the program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+import pyarrow as pa
+import pyarrow.csv
+
+from protocol.errors import InputError
+from user_client.tables.read import is_parquet
+
+OUTPUT: Final = Path("-")
+"""Stands for the output of the program."""
+
+
+@contextmanager
+def table_writer(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """Yield a function that writes one part after another; ``-`` is the output of the program.
+
+    The file has its name only once it is whole. Raises `InputError` if it cannot be written.
+    """
+    if path == OUTPUT:
+        with pyarrow.csv.CSVWriter(sys.stdout.buffer, schema) as writer:
+            yield writer.write_table
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file, _writer(path, file, schema) as writer:
+            yield writer.write_table
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _writer(path: Path, file: IO[bytes], schema: pa.Schema) -> Any:
+    if not is_parquet(path):
+        return pyarrow.csv.CSVWriter(file, schema)
+    from pyarrow import parquet  # imported late, because most tables are CSV
+
+    return parquet.ParquetWriter(file, schema)
