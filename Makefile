@@ -54,7 +54,7 @@ COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no
 
 lock:  ## resolve the dependencies again (needs uv)
 	$(COMPILE) --python-version 3.11 --all-extras --upgrade pyproject.toml -o requirements.lock
-	$(COMPILE) --python-version 3.11 --extra client --extra export -c requirements.lock --no-annotate \
+	$(COMPILE) --python-version 3.11 --extra client --extra export --extra serve -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/client.lock
 	$(COMPILE) --python-version 3.11 --extra server -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/server.lock

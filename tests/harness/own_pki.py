@@ -58,10 +58,11 @@ def issue(
     subject: str = "hospital gateway",
     not_before: int = NOT_BEFORE,
     not_after: int = NOT_AFTER,
+    usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
 ) -> bytes:
     """Return a certificate (DER) for a TLS client's key, as a hospital's PKI makes them."""
     builder = _builder(_subject(subject), key, issuer, not_before, not_after).add_extension(
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        x509.ExtendedKeyUsage([usage]), critical=False
     )
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

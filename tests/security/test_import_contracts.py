@@ -53,6 +53,7 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "analyst_server/compute/sequence.py": "import sqlalchemy",
         "user_client/secret/expansion.py": "import httpx",
         "user_client/transport/upload.py": "import user_client.sdk.anchor",
+        "user_client/sdk/predictor.py": "import fastapi",
         "protocol/states.py": "import scipy",
         "metering/explanation.py": "import odc_demo.scores",
         "analyst_server/store/blobs.py": "import analyst_server.services",
@@ -70,7 +71,7 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         file.write_text(text.replace(after, f"{after}\n{line}\n", 1))
     exit_code, said = lint(copy)
     assert exit_code == 1, said
-    broken = {line.removesuffix(" BROKEN") for line in said.splitlines() if line.endswith(" BROKEN")}
+    broken = {line.split(" BROKEN")[0] for line in said.splitlines() if " BROKEN" in line}
     assert broken >= {
         "protocol stands alone",
         "the product stands without its demo, its benchmarks and its tests",
@@ -85,6 +86,7 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "the server's meter stands on uvicorn, without the client's",
         "the analyst does without the client's meter",
         "an institution does without the server's meter",
+        "only the local service knows a web framework",
         "inside the server imports point down",
         "inside the client imports point down",
     }

@@ -1,4 +1,4 @@
-"""The commands on the model that came back, beside predicting with it: export."""
+"""The commands on the model that came back, beside predicting with it: export, serve."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from user_client.cli.options import (
     write_output,
     write_private,
 )
+from user_client.errors import MissingExtraError
 
 
 def export(
@@ -55,5 +56,44 @@ def export(
     )
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (export,)
+def serve(
+    context: typer.Context,
+    host: Annotated[
+        str, typer.Option(help="address to listen on; any but the loopback needs TLS")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8080,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="file with the token that callers send; created if it is not there [default: serve.token in"
+            " the state directory, and none with --client-ca]"
+        ),
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of the service")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file with its key")] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option(help="PEM file of the CA whose certificates callers must have")
+    ] = None,
+    collaboration: CollaborationOption = None,
+) -> None:
+    """Answer predictions over REST on this machine, for other systems of this institution.
+
+    The secret map is held in memory until the service ends; the analyst is not needed.
+    """
+    try:
+        from user_client import service
+    except ModuleNotFoundError:
+        raise MissingExtraError("the local service", "serve") from None
+    listening = service.Listening(host, port, tls_certificate, tls_key, client_ca)
+    with open_session(context) as session:
+        predictor = session.round(collaboration).predictor()
+        if token_file is None and client_ca is None:
+            token_file = session.home.path / "serve.token"
+    token = service.read_or_create_token(token_file) if token_file else None
+    asks = f"send the token in {token_file}" if token_file else "callers need a certificate of --client-ca"
+    typer.echo(f"predicting at {listening.url}/v1/predictions; {asks}")
+    service.serve(predictor, listening, token)
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (export, serve)
 """The commands of this module that stand directly behind `odc`."""

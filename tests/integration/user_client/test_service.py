@@ -1,0 +1,189 @@
+"""The local service: what it answers, whom it answers, and what it never says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from protocol.errors import InputError
+from tests.harness.app import ToApp
+from tests.harness.in_process import Consortium, rows
+from user_client.sdk import Predictor
+from user_client.service import Listening, read_or_create_token
+from user_client.service.app import MAX_BODY_BYTES, create_app
+from user_client.service.content import MOST_ROWS
+
+TOKEN = "a-token-that-nobody-guesses"
+SECRET = "Mrs-Miller"
+
+
+@pytest.fixture
+def predictor(consortium: Consortium) -> Predictor:
+    consortium.until_released()
+    consortium.hospital_round.receive()
+    return consortium.hospital_round.predictor()
+
+
+def asking(predictor: Predictor, headers: dict[str, Any] | None = None) -> httpx.Client:
+    transport = ToApp(create_app(predictor, TOKEN))
+    return httpx.Client(transport=transport, base_url="http://localhost", headers=headers)
+
+
+@pytest.fixture
+def service(predictor: Predictor) -> Iterator[httpx.Client]:
+    with asking(predictor, {"authorization": f"Bearer {TOKEN}"}) as client:
+        yield client
+
+
+def as_rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pa.table(table).to_pylist()
+    return found
+
+
+def test_rows_get_what_the_command_predicts(service: httpx.Client, predictor: Predictor) -> None:
+    table = rows(5)
+    found = service.post("/v1/predictions", json={"rows": as_rows(table)})
+    expected = predictor.predict(pa.table(table))
+    assert found.status_code == 200
+    answers = found.json()["predictions"]
+    assert [answer["prediction"] for answer in answers] == expected.labels
+    for answer, row in zip(answers, expected.probabilities, strict=True):
+        assert list(answer) == ["prediction", "probabilities"]
+        assert answer["probabilities"] == pytest.approx({"no": float(row[0]), "yes": float(row[1])}, abs=1e-6)
+
+
+def test_fields_may_be_numbers_or_what_a_csv_file_has(service: httpx.Client) -> None:
+    numbers = {"x0": 1, "x1": 0.25, "x2": -1.5, "not in the terms": None}
+    texts = {"x0": "1", "x1": " 0.25", "x2": "-1.50"}
+    first, second = service.post("/v1/predictions", json={"rows": [numbers, texts]}).json()["predictions"]
+    assert first == second
+
+
+def test_a_threshold_moves_the_class(service: httpx.Client) -> None:
+    body = {"rows": as_rows(rows(5)), "thresholds": {"yes": 0.0}}
+    found = service.post("/v1/predictions", json=body).json()["predictions"]
+    assert {answer["prediction"] for answer in found} == {"yes"}
+
+
+ROW = {"x0": 0, "x1": 0, "x2": 0}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "why"),
+    [
+        ({"rows": [ROW, {**ROW, "x1": SECRET}]}, 422, "column 'x1', row 2: expected a number"),
+        ({"rows": [ROW, {**ROW, "x1": None}]}, 422, "column 'x1', row 2: the field is empty"),
+        ({"rows": [ROW, {"x0": 1, "x2": SECRET}]}, 422, "column 'x1', row 2: the column is missing"),
+        ({"rows": [{**ROW, "x1": [SECRET]}]}, 422, "rows.0: "),
+        ({"rows": [{**ROW, "x1": True}]}, 422, "rows.0: "),
+        ({"rows": []}, 422, "rows: "),
+        ({"rows": [{}] * (MOST_ROWS + 1)}, 422, "rows: "),
+        ({"rows": [ROW], SECRET: 1}, 422, ""),
+        ({"rows": [ROW], "thresholds": {SECRET: 0.5}}, 400, "one of no, yes"),
+        ({"rows": [ROW], "interval": 0.9}, 400, "do not predict one"),
+    ],
+)
+def test_a_request_that_means_nothing_is_answered_in_words_and_never_quoted(
+    service: httpx.Client, caplog: pytest.LogCaptureFixture, body: Any, status: int, why: str
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        found = service.post("/v1/predictions", json=body)
+    assert (found.status_code, found.headers["content-type"]) == (status, "application/problem+json")
+    assert why in found.json()["detail"]
+    assert found.json()["status"] == status
+    assert SECRET not in found.json()["detail"].replace(f"body.{SECRET}", "") or why == ""
+    assert SECRET not in caplog.text
+
+
+def test_what_is_no_json_is_not_quoted(service: httpx.Client) -> None:
+    found = service.post("/v1/predictions", content=f'{{"rows": {SECRET}'.encode())
+    assert (found.status_code, SECRET in found.text) == (422, False)
+
+
+def test_a_body_that_is_too_large_is_refused(service: httpx.Client) -> None:
+    found = service.post("/v1/predictions", content=b" " * (MAX_BODY_BYTES + 1))
+    assert (found.status_code, "fewer rows" in found.json()["title"]) == (413, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/v1/model"), ("POST", "/v1/predictions"), ("GET", "/metrics")]
+)
+@pytest.mark.parametrize("sent", [None, "Bearer", f"Basic {TOKEN}", "Bearer another-token", "Bearer tökén"])
+def test_without_the_token_nothing_is_answered(
+    predictor: Predictor, method: str, path: str, sent: str | None
+) -> None:
+    client = asking(predictor, {"authorization": sent.encode("latin-1")} if sent else None)
+    found = client.request(method, path, json={"rows": [ROW]})
+    assert (found.status_code, found.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def test_the_health_needs_no_token_and_says_nothing_else(predictor: Predictor) -> None:
+    found = asking(predictor).get("/healthz")
+    assert (found.status_code, found.json()) == (200, {"status": "ok"})
+
+
+def test_the_model_says_what_it_takes(service: httpx.Client, predictor: Predictor) -> None:
+    found = service.get("/v1/model").json()
+    assert found["inputs"] == dict.fromkeys(("x0", "x1", "x2"), "number")
+    assert (found["label"], found["classes"], found["task"]) == ("y", ["no", "yes"], "classes")
+    assert found["collaboration_id"] == predictor.terms.collaboration_id
+
+
+def test_the_metrics_count_requests_and_rows(service: httpx.Client) -> None:
+    service.post("/v1/predictions", json={"rows": [ROW, ROW]})
+    service.post("/v1/predictions", json={"rows": []})
+    service.get(f"/{SECRET}")
+    found = service.get("/metrics").text
+    assert 'odc_requests_total{path="/v1/predictions",status="200"} 1.0' in found
+    assert 'odc_requests_total{path="/v1/predictions",status="422"} 1.0' in found
+    assert 'odc_requests_total{path="other",status="404"} 1.0' in found
+    assert "odc_predicted_rows_total 2.0" in found
+    assert "odc_prediction_seconds_count 2.0" in found
+    assert SECRET not in found
+
+
+def test_the_description_names_every_path_and_the_token(service: httpx.Client) -> None:
+    found = service.get("/openapi.json").json()
+    assert set(found["paths"]) == {"/healthz", "/v1/model", "/v1/predictions"}
+    assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"host": "10.0.0.5"}, "is not the loopback"),
+        ({"host": "::"}, "is not the loopback"),
+        ({"host": "hospital.example"}, "is not the loopback"),
+        ({"certificate": "c.pem"}, "together"),
+        ({"client_ca": "ca.pem"}, "needs TLS"),
+    ],
+)
+def test_what_would_be_unsafe_is_refused(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        Listening(**given)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8080"),
+        ("localhost", "http://localhost:8080"),
+        ("::1", "http://[::1]:8080"),
+    ],
+)
+def test_the_loopback_needs_no_tls(host: str, url: str) -> None:
+    assert Listening(host).url == url
+
+
+def test_a_token_is_made_once_for_its_owner_alone(tmp_path: Any) -> None:
+    path = tmp_path / "serve.token"
+    first = read_or_create_token(path)
+    assert (read_or_create_token(path), path.stat().st_mode & 0o777) == (first, 0o600)
+    path.write_text("short\n")
+    with pytest.raises(InputError, match="holds no token"):
+        read_or_create_token(path)

@@ -1,0 +1,173 @@
+"""The application of the local service: one predictor, asked over HTTP.
+
+Rows are never logged, and no answer quotes one: an error names row and column.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any, Final
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from protocol import __version__
+from protocol.errors import OdcError
+from user_client.errors import TableError
+from user_client.sdk import Predictor
+from user_client.service.content import ModelAnswer, PredictionAnswer, PredictionRequest, answers
+
+PROBLEM: Final = "application/problem+json"
+MAX_BODY_BYTES: Final = 16 * 2**20
+_BEARER: Final = HTTPBearer(auto_error=False)
+HEALTH: Final = "/healthz"
+MODEL: Final = "/v1/model"
+PREDICTIONS: Final = "/v1/predictions"
+METRICS: Final = "/metrics"
+PATHS: Final = (HEALTH, MODEL, PREDICTIONS, METRICS)
+
+
+class Metrics:
+    """What the service counts, for Prometheus."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "odc_requests", "Requests by path and status", ["path", "status"], registry=self.registry
+        )
+        self.rows = Counter("odc_predicted_rows", "Rows predicted", registry=self.registry)
+        self.seconds = Histogram(
+            "odc_prediction_seconds", "Seconds per request for predictions", registry=self.registry
+        )
+
+
+class Gate:
+    """Asks for the token before it reads a body, bounds the body, and counts the answers."""
+
+    def __init__(self, app: ASGIApp, token: str | None, metrics: Metrics) -> None:
+        self._app, self._token, self._metrics = app, token, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        status = 500
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        refusal, body = self._refusal(scope), b""
+        if refusal is None:
+            body, refusal = await _bounded_body(receive)
+        await (refusal or self._app)(scope, _replaying(body, receive), counted)
+        path = scope["path"] if scope["path"] in PATHS else "other"  # what strangers ask for is no label
+        self._metrics.requests.labels(path, str(status)).inc()
+        if path == PREDICTIONS:
+            self._metrics.seconds.observe(time.perf_counter() - began)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        if self._token is None or scope["path"] == HEALTH:
+            return None
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if secrets.compare_digest(given, b"Bearer " + self._token.encode()):
+            return None
+        body = {"type": "about:blank", "title": "Send `Authorization: Bearer TOKEN`"}
+        return _problem(body, 401, {"www-authenticate": "Bearer"})
+
+
+async def _bounded_body(receive: Receive) -> tuple[bytes, JSONResponse | None]:
+    """Return the body, or the answer to one that is too large."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            title = f"A request has at most {MAX_BODY_BYTES:,} bytes: send fewer rows"
+            return b"", _problem({"type": "about:blank", "title": title}, 413)
+        if not message.get("more_body"):
+            return bytes(body), None
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that begins with a body that was read already."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
+
+    return replay
+
+
+def create_app(predictor: Predictor, token: str | None) -> FastAPI:
+    """Return the application.
+
+    Parameters
+    ----------
+    predictor : Predictor
+    token : str, optional
+        What every request but that for the health has to carry; without it, whoever reaches the service may
+        ask, which is meant for connections with a client certificate.
+    """
+    app = FastAPI(title="ODC predictions", version=__version__, docs_url=None, redoc_url=None)
+    metrics, checked = Metrics(), [Depends(_BEARER)] if token else []  # `Gate` checks; this describes it
+
+    @app.get(HEALTH)
+    def health() -> dict[str, str]:
+        """Answer that the service runs and its model is loaded."""
+        return {"status": "ok"}
+
+    @app.get(MODEL, dependencies=checked, response_model_exclude_none=True)
+    def model() -> ModelAnswer:
+        """Return what is predicted, and the columns it is predicted from."""
+        return ModelAnswer.of(predictor.terms)
+
+    @app.post(PREDICTIONS, dependencies=checked, response_model_exclude_none=True)
+    def predict(asked: PredictionRequest) -> PredictionAnswer:
+        """Predict for one row or many."""
+        table = asked.table(predictor.terms)
+        found = predictor.predict(table, thresholds=asked.thresholds, coverage=asked.interval)
+        metrics.rows.inc(len(found.labels))
+        return answers(found)
+
+    @app.get(METRICS, dependencies=checked, include_in_schema=False)
+    def counted() -> Response:
+        """Return the counters for Prometheus."""
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    app.add_middleware(Gate, token=token, metrics=metrics)
+    app.add_exception_handler(OdcError, _on_our_error)
+    app.add_exception_handler(RequestValidationError, _on_wrong_body)
+    app.add_exception_handler(StarletteHTTPException, _on_http_error)
+    return app
+
+
+async def _on_our_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, OdcError)  # noqa: S101  # how the handler is registered
+    status = 422 if isinstance(error, TableError) else 400
+    return _problem({**error.to_problem(), "instance": request.url.path}, status)
+
+
+async def _on_wrong_body(_: Request, error: Exception) -> JSONResponse:
+    """Say where a body is wrong; the framework's own answer would quote it."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:3])  # not further: names of columns are the body's
+    detail = f"{where}: {first['msg']}" if where and first["type"] != "json_invalid" else "not JSON"
+    return _problem({"type": "about:blank", "title": "Request is malformed", "detail": detail}, 422)
+
+
+async def _on_http_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, StarletteHTTPException)  # noqa: S101
+    body = {"type": "about:blank", "title": str(error.detail)}
+    return _problem(body, error.status_code, dict(error.headers or {}))
+
+
+def _problem(body: dict[str, Any], status: int, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({**body, "status": status}, status, headers, media_type=PROBLEM)

@@ -1,0 +1,110 @@
+"""What the local service takes and answers, as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from protocol.table_schema import SurvivalLabel
+from protocol.terms import Terms
+from runtime.terminal import plain
+from user_client.errors import FieldError
+from user_client.sdk import Predictions
+from user_client.sdk.model_card import inputs_of
+
+MOST_ROWS = 10_000
+"""Rows of one request; a table of more is for `odc predict`."""
+
+Value = Annotated[str | int | float | None, Field(union_mode="left_to_right")]
+"""A field as the table has it: what stands in a CSV file, or its number. None is an empty field."""
+
+
+class PredictionRequest(BaseModel):
+    """Rows to predict for, each with every column of the terms."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    rows: list[dict[str, Value]] = Field(min_length=1, max_length=MOST_ROWS)
+    thresholds: dict[str, float] = {}
+    """Probabilities from which a class is predicted."""
+    interval: float | None = None
+    """For a number: share of rows whose interval holds the truth."""
+
+    def table(self, terms: Terms) -> pa.Table:
+        """Return the rows as a table of text; columns that the terms do not name are left out."""
+        names = [column.name for column in terms.table_schema.columns]
+        for number, row in enumerate(self.rows, start=1):
+            for name in names:
+                if name not in row:
+                    raise FieldError(name, number, "the column is missing in this row")
+        columns = {name: [_as_text(row[name]) for row in self.rows] for name in names}
+        return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+class Prediction(BaseModel):
+    """The answer for one row; what does not belong to what is predicted is left out."""
+
+    prediction: str | float
+    """The class, the number, or for survival the probability of the event until the last time."""
+    probabilities: dict[str, float] | None = None
+    survival: dict[str, float] | None = None
+    """The probability that the event comes after each time."""
+    low: float | None = None
+    high: float | None = None
+
+
+class PredictionAnswer(BaseModel):
+    """One answer for each row, in the same order."""
+
+    predictions: list[Prediction]
+
+
+class ModelAnswer(BaseModel):
+    """What the service predicts, and from what."""
+
+    collaboration_id: str
+    title: str
+    model: str
+    task: str
+    label: str
+    classes: list[str] | None = None
+    times: list[float] | None = None
+    inputs: dict[str, str]
+    """What each column holds: ``number`` or ``text``."""
+
+    @classmethod
+    def of(cls, terms: Terms) -> ModelAnswer:
+        label = terms.table_schema.label_column
+        times = list(label.times) if isinstance(label, SurvivalLabel) else None
+        classes = getattr(label, "classes", None)
+        return cls(
+            collaboration_id=terms.collaboration_id,
+            title=terms.title,
+            model=terms.model.kind,
+            task=terms.task,
+            label=label.name,
+            classes=list(classes) if classes else None,
+            times=times,
+            inputs=inputs_of(terms.table_schema),
+        )
+
+
+def answers(found: Predictions) -> PredictionAnswer:
+    """Return predictions row by row."""
+    names = found.classes or tuple(plain(at) for at in found.times)
+    kind = "probabilities" if found.classes else "survival"
+    rows: list[Prediction] = []
+    for number, label in enumerate(found.labels):
+        content: dict[str, Any] = {"prediction": label}
+        if names:
+            content[kind] = dict(zip(names, found.probabilities[number].tolist(), strict=True))
+        if found.interval is not None:
+            content["low"], content["high"] = found.interval[number].tolist()
+        rows.append(Prediction.model_construct(**content))
+    return PredictionAnswer.model_construct(predictions=rows)
+
+
+def _as_text(value: str | float | None) -> str | None:
+    return value if value is None or isinstance(value, str) else repr(value)
