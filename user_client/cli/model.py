@@ -1,18 +1,20 @@
-"""The commands on the model that came back, beside predicting with it: export, serve."""
+"""The commands on the model that came back, beside `predict`: export, coefficients, explain, serve."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, cast, get_args
 
 import typer
 
 from protocol.errors import InputError
+from runtime.terminal import figure, printable
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
     Force,
+    TableArgument,
     busy,
     open_session,
     refuse_to_overwrite,
@@ -21,6 +23,11 @@ from user_client.cli.options import (
     write_private,
 )
 from user_client.errors import MissingExtraError
+from user_client.sdk import Coefficients, Explanation
+from user_client.sdk.explanation import Background
+from user_client.tables import table_writer
+
+_COLUMNS_SHOWN: Final = 20
 
 
 def export(
@@ -54,6 +61,96 @@ def export(
             " it, and it must stay inside this institution"
         ),
     )
+
+
+def coefficients(
+    context: typer.Context,
+    table: TableArgument,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the coefficients of a logistic, ridge or Cox model by column, with 95 % intervals.
+
+    TABLE has our rows with their labels, best those that were sent: the intervals come from them.
+    """
+    with open_session(context) as session, busy(as_json, "reading the coefficients off the model"):
+        found = session.round(collaboration).coefficients(table)
+    show(as_json, found.to_json(), lambda: "\n".join(_coefficient_lines(found)))
+
+
+def _coefficient_lines(found: Coefficients) -> Iterator[str]:
+    yield f"how far each change moves the {printable(found.scale)}:"
+    names = [printable(f"{each.column}, {each.change}") for each in found.coefficients]
+    width = max(map(len, names))
+    for name, each in zip(names, found.coefficients, strict=True):
+        interval = "" if each.low is None else f"   {each.low:+.4g} to {each.high:+.4g}"
+        yield f"  {name:<{width}}  {each.value:+.4g}{interval}"
+    yield from found.notes
+
+
+def explain(
+    context: typer.Context,
+    table: TableArgument,
+    background: Annotated[
+        str, typer.Option(help="what stands for an unknown column: the rows of the anchor, or our own")
+    ] = "anchor",
+    rows: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet file to write: the values of single rows")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="PNG or SVG file to write, by its ending")] = None,
+    force: Force = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which of our columns the answers come from: Shapley values, and permutation importance.
+
+    Institutions that use the anchor can compare their figures. Nothing leaves this machine.
+    """
+    if background not in get_args(Background):
+        raise InputError(f"--background must be one of {', '.join(get_args(Background))}")
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise InputError(f"{plot}: a plot is a .png or an .svg file")
+    for path, option in ((rows, "--rows"), (plot, "--plot")):
+        if path is not None:
+            refuse_to_overwrite(path, force=force, option=option)
+    draw = _plotter() if plot else None  # before the work
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        with busy(as_json, "asking the model about every column"):
+            found = chosen.explain(table, background=cast("Background", background))
+        title = chosen.terms.title
+    if rows is not None:
+        values = found.row_values()
+        with table_writer(rows, values.schema) as write:
+            write(values)
+    if plot is not None and draw is not None:
+        write_output(plot, draw(found, plot.suffix[1:], f"{title}: {', '.join(found.outcomes)}"))
+    show(as_json, found.to_json(), lambda: "\n".join(_explained(found)))
+
+
+def _plotter() -> Callable[[Explanation, Any, str], bytes]:
+    try:
+        from user_client.sdk import plots
+    except ModuleNotFoundError:
+        raise MissingExtraError("the plot", "plots") from None
+    return plots.draw
+
+
+def _explained(found: Explanation) -> Iterator[str]:
+    """Yield a table of the columns, the one that weighs most first."""
+    width = max(len(printable(column.name)) for column in found.columns[:_COLUMNS_SHOWN])
+    yield f"how far a column moves the answer ({', '.join(found.outcomes)}), over {len(found.rows)} rows:"
+    for column in found.columns[:_COLUMNS_SHOWN]:
+        line = f"  {printable(column.name):<{width}}  {column.shapley:.4f} ±{column.shapley_error:.4f}"
+        if column.importance is not None:
+            line += f"   shuffled, the score falls by {column.importance:.4f} ±{column.importance_spread:.4f}"
+        yield line
+    if len(found.columns) > _COLUMNS_SHOWN:
+        yield f"  and {len(found.columns) - _COLUMNS_SHOWN} more columns, all in --json"
+    if found.score is None:
+        yield "a table with labels would also show how far the score falls without each column"
+    else:
+        yield f"score of these rows: {figure(str(found.metric), found.score)}"
 
 
 def serve(
@@ -95,5 +192,5 @@ def serve(
     service.serve(predictor, listening, token)
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (export, serve)
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (export, coefficients, explain, serve)
 """The commands of this module that stand directly behind `odc`."""

@@ -14,6 +14,7 @@ from protocol.own_pki import NameMapping
 from user_client.privacy.information import Information
 from user_client.sdk.approval import Approval, Approved, approve_pending, approve_request
 from user_client.sdk.certificate_requests import Waiting, check_request
+from user_client.sdk.coefficients import Coefficient, Coefficients
 from user_client.sdk.consortium import (
     Member,
     Revoked,
@@ -28,6 +29,7 @@ from user_client.sdk.desk import Attack, AttackLevel
 from user_client.sdk.drafting import DITHER, DraftedTerms, draft_terms
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
+from user_client.sdk.explanation import ColumnWeight, Explanation
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.hold_out import LocalFit
 from user_client.sdk.ledger_check import CheckedLedger
@@ -67,11 +69,15 @@ __all__ = [
     "AttackLevel",
     "CheckedLedger",
     "CheckedTable",
+    "Coefficient",
+    "Coefficients",
+    "ColumnWeight",
     "DraftedEvent",
     "DraftedTerms",
     "Evaluation",
     "Evidence",
     "Examined",
+    "Explanation",
     "Exported",
     "Information",
     "LocalFit",

@@ -6,37 +6,33 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from metering.client_traffic import recorded
-from metering.counts import Counts
-from metering.explanation import (
-    RoundExplanation,
-    Transfer,
-    anchor_transfer,
-    downlink_transfer,
-    explain_party,
-    uplink_transfer,
-)
+from metering.explanation import RoundExplanation
 from protocol.errors import OdcError
-from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt, UplinkManifest
+from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt
 from protocol.operations import COLLABORATION_REPORT, COLLABORATION_STATUS, MemberReport, Status
 from protocol.terms import Terms
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import MissingExtraError, NotPreparedError
 from user_client.sdk import (
     anchor,
+    coefficients,
     downlink,
     evaluation,
     evidence,
+    explanation,
     forgetting,
     hold_out,
     ledger_check,
+    own_bytes,
     privacy,
     terms,
     uplink,
 )
+from user_client.sdk.coefficients import Coefficients
 from user_client.sdk.desk import AttackLevel
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
+from user_client.sdk.explanation import Background, Explanation
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.ledger_check import CheckedLedger
 from user_client.sdk.model_card import Exported, card
@@ -319,6 +315,12 @@ class Round:
         answer = self._session.connection.ask_json(COLLABORATION_REPORT, collaboration_id=self.id)
         return cast("MemberReport", answer)
 
+    def _report_if_reachable(self) -> MemberReport | None:
+        try:
+            return self.report()
+        except OdcError:  # what asks for it can do without
+            return None
+
     def export(self) -> Exported:
         """Return one ONNX file from the raw columns of a table to the answer, with its card.
 
@@ -339,14 +341,30 @@ class Round:
             from user_client.sdk import export
         except ModuleNotFoundError:
             raise MissingExtraError("the export", "export") from None
-        report: MemberReport | None
-        try:
-            report = self.report()
-        except OdcError:  # the export needs nobody else
-            report = None
+        report = self._report_if_reachable()
         onnx_file, largest = export.export(self.directory)
         text = card(self.directory, self.evaluation, report, self._session.clock())
         return Exported(onnx_file, text, largest)
+
+    def coefficients(self, data: Any) -> Coefficients:
+        """Return the coefficients of a linear model by original column, with 95 % intervals.
+
+        ``data`` has rows of ours with labels, best those that were sent: they tell how much one row says.
+        Raises `InputError` if the model is not linear, and what `predict` does.
+        """
+        self.directory.load(DownlinkManifest)  # before anybody is asked
+        report = self._report_if_reachable()
+        rows_in_all = (report["results"] or {}).get("rows") if report else None
+        return coefficients.coefficients(self.directory, data, rows_in_all)
+
+    def explain(self, data: Any, *, background: Background = "anchor") -> Explanation:
+        """Explain which original columns the answers for a table come from; labels in it tell more.
+
+        The rows of the ``background`` stand for "nothing is known of this column": those of the anchor are
+        the same for every institution, ``own`` are those of the table. Raises what `predict` does, and
+        `NotPreparedError` if the key to the anchor was erased.
+        """
+        return explanation.explain(self._session, self.directory, data, background=background)
 
     def forget(self, *, confirmed: bool = False) -> ForgettingStatement:
         """Erase the secret basis and what leads to it; return our signed statement.
@@ -418,22 +436,4 @@ class Round:
 
     def explain_bytes(self) -> RoundExplanation | None:
         """Return where the bytes of our part of the round went, or None before we have its terms."""
-        found = recorded(self._session.home.traffic_path)
-        if found.counter is None or not self.terms_were_shown:
-            return None
-        agreed = self.directory.load(Terms)
-        up = down = Transfer()
-        if self.directory.holds(UplinkManifest):
-            up = uplink_transfer(agreed, *self.directory.load_signed(UplinkManifest))
-        if self.directory.holds(DownlinkManifest):
-            down = downlink_transfer(agreed, *self.directory.load_signed(DownlinkManifest))
-        counted, party = found.of(self.id), self._session.membership.party
-        explained = explain_party(
-            party,
-            counted,
-            sum(found.of("").values(), Counts()),
-            uplink=up,
-            downlink=down,
-            anchor=anchor_transfer(agreed, party, counted.get("anchor", Counts())),
-        )
-        return RoundExplanation((explained,), found.counter)
+        return own_bytes.explain_bytes(self._session, self.directory)

@@ -1,0 +1,26 @@
+"""The command that shows coefficients."""
+
+from __future__ import annotations
+
+from tests.harness.odc import Odc
+
+
+def test_coefficients_are_shown_with_what_to_know_of_them(odc: Odc) -> None:
+    odc.consortium.until_released(latent_dim=2)
+    odc("receive")
+    table = odc.consortium.table(2)
+    lines = odc("coefficients", table).out.splitlines()
+    assert lines[0] == "how far each change moves the log-odds of y = yes:"
+    assert [line.split(",")[0].strip() for line in lines[1:4]] == ["x0", "x1", "x2"]
+    assert " to " in lines[1]
+    assert lines[-1] == "a coefficient says what goes with the answer, not what causes it"
+    found = odc("coefficients", table, "--json").json
+    assert {each["column"] for each in found["coefficients"]} == {"x0", "x1", "x2"}
+    assert found["coefficients"][0]["low"] < found["coefficients"][0]["value"]
+
+
+def test_a_model_without_coefficients_names_the_other_command(odc: Odc) -> None:
+    odc.consortium.until_released(model={"kind": "mlp", "epochs": 1})
+    odc("receive")
+    result = odc("coefficients", odc.consortium.table(2))
+    assert (result.code, "odc explain TABLE" in result.err) == (3, True)

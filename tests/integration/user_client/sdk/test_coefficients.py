@@ -1,0 +1,216 @@
+"""Coefficients by original column: those of the model on all rows, with intervals from one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from protocol.errors import InputError
+from tests.harness.in_process import COLUMNS, Consortium
+from tests.harness.nri import NRI
+from user_client.sdk import Coefficients
+
+TRUTH = np.array([1.0, -0.5, 0.0])
+"""Of the log-odds, by unit of x0, x1 and x2."""
+
+
+def told(seed: int, count: int = 300) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(seed)
+    data = np.clip(rng.standard_normal((count, 3)), -4, 4)
+    yes = rng.random(count) < 1 / (1 + np.exp(-data @ TRUTH))
+    ward = rng.choice(["a", "b", "c"], count)
+    return {
+        **{name: data[:, i].tolist() for i, name in enumerate(COLUMNS)},
+        "ward": ward.tolist(),
+        "y": np.where(yes, "yes", "no").tolist(),
+    }
+
+
+def played(consortium: Consortium, **terms: Any) -> Consortium:
+    consortium.until_anchored(**{"model": {"kind": "logistic", "inverse_penalty": 1e6}, **terms})
+    for party, seed in ((consortium.lead_round, 1), (consortium.hospital_round, 2)):
+        party.prepare(pa.table(told(seed)))
+        party.contribute()
+    consortium.compute()
+    for party in (consortium.lead_round, consortium.hospital_round):
+        party.receive()
+    return consortium
+
+
+def by_change(found: Coefficients) -> dict[tuple[str, str], Any]:
+    return {(each.column, each.change): each for each in found.coefficients}
+
+
+def test_they_are_those_of_all_rows_in_the_units_of_the_columns(consortium: Consortium) -> None:
+    played(consortium)
+    tables = [told(1), told(2)]
+    data = np.vstack([np.column_stack([table[name] for name in COLUMNS]) for table in tables])
+    labels = np.concatenate([table["y"] for table in tables])
+    central = LogisticRegression(C=1e6).fit(data, labels)
+    chance = central.predict_proba(data)[:, 1]
+    ones = np.column_stack([np.ones(len(data)), data])
+    errors = np.sqrt(np.diag(np.linalg.inv((ones * (chance * (1 - chance))[:, None]).T @ ones)))[1:]
+    for party, own in ((consortium.lead_round, tables[0]), (consortium.hospital_round, tables[1])):
+        found = party.coefficients(pa.table(own))
+        assert found.scale == "log-odds of y = yes"
+        assert [(each.column, each.change) for each in found.coefficients] == [
+            (name, "per unit") for name in COLUMNS
+        ]
+        for each, value, error in zip(found.coefficients, central.coef_[0], errors, strict=True):
+            assert each.value == pytest.approx(value, abs=2e-3)
+            assert each.error == pytest.approx(error, rel=0.15)  # from half of the rows
+            assert each.low is not None
+            assert each.high == pytest.approx(each.value + (each.value - each.low))
+
+
+def test_a_level_is_compared_with_the_first_and_a_rank_from_end_to_end(consortium: Consortium) -> None:
+    columns: list[Any] = [
+        {"kind": "ranks", "name": "x0", "quantiles": [-4.0, -1.0, 0.0, 1.0, 4.0]},
+        {
+            "kind": "range",
+            "name": "x1",
+            "low": -2,
+            "high": 2,
+            "centre": 0.5,
+            "empty": "centre",
+            "missing_share": 0.1,
+        },
+        {
+            "kind": "levels",
+            "name": "ward",
+            "levels": ["a", "b", "c"],
+            "shares": [0.3, 0.3, 0.4],
+            "weight": 0.5,
+        },
+    ]
+    label = {"name": "y", "classes": ["no", "yes"]}
+    played(
+        consortium,
+        terms_schema=2,
+        latent_dim=6,
+        anchor={"kind": "haar", "rows": 6},
+        table_schema={"columns": columns, "label_column": label},
+    )
+    ours, table = consortium.hospital_round, told(2)
+    found = by_change(ours.coefficients(pa.table(table)))
+    assert list(found) == [
+        ("x0", "from the lowest to the highest rank"),
+        ("x1", "per unit"),
+        ("x1", "empty"),
+        ("ward", "b instead of a"),
+        ("ward", "c instead of a"),
+    ]
+
+    def log_odds(**changed: Any) -> float:
+        row = {"x0": 0.0, "x1": 0.0, "ward": "a", **changed}
+        chance = ours.predict(pa.Table.from_pylist([row])).probabilities[0].astype(np.float64)
+        return float(np.log(chance[1] / chance[0]))
+
+    for key, difference in {
+        ("x0", "from the lowest to the highest rank"): log_odds(x0=4.0) - log_odds(x0=-4.0),
+        ("x1", "per unit"): log_odds(x1=1.5) - log_odds(x1=0.5),
+        ("x1", "empty"): log_odds(x1=None) - log_odds(x1=0.5),
+        ("ward", "b instead of a"): log_odds(ward="b") - log_odds(),
+        ("ward", "c instead of a"): log_odds(ward="c") - log_odds(),
+    }.items():
+        assert found[key].value == pytest.approx(difference, abs=2e-4), key
+
+
+def test_a_number_has_coefficients_in_its_own_unit(consortium: Consortium) -> None:
+    def with_number(table: dict[str, list[Any]]) -> pa.Table:
+        rng = np.random.default_rng(len(table["y"]))
+        return pa.table({**table, "y": 50 + 5 * np.array(table["x0"]) + rng.standard_normal(len(table["y"]))})
+
+    label = {"kind": "number", "name": "y", "low": 0, "high": 100}
+    columns = [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in COLUMNS]
+    consortium.until_anchored(
+        terms_schema=2,
+        model={"kind": "ridge", "inverse_penalty": 1e6},
+        table_schema={"columns": columns, "label_column": label},
+    )
+    for party, seed in ((consortium.lead_round, 1), (consortium.hospital_round, 2)):
+        party.prepare(with_number(told(seed)))
+        party.contribute()
+    consortium.compute()
+    consortium.hospital_round.receive()
+    found = consortium.hospital_round.coefficients(with_number(told(2)))
+    assert found.scale == "y"
+    assert found.coefficients[0].value == pytest.approx(5, abs=0.2)
+    assert found.coefficients[0].error == pytest.approx(
+        1 / 600**0.5, rel=0.15
+    )  # noise of 1, 600 rows of variance 1
+
+
+def test_what_the_reader_has_to_know_is_said(consortium: Consortium) -> None:
+    played(consortium, terms_schema=2, latent_dim=2, dither=0.25)
+    ours = consortium.hospital_round
+    notes = " ".join(ours.coefficients(pa.table(told(2))).notes)
+    for part in ("like those of this table", "2 of 3 directions", "rows with noise", "not what causes it"):
+        assert part in notes
+    few = ours.coefficients(pa.table(told(2, 20)))
+    assert few.notes[0] == "no intervals: 20 rows tell too little of 2 directions; 30 would do"
+    assert few.coefficients[0].error is None
+
+
+def test_without_the_analyst_there_are_no_intervals(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(consortium)
+    consortium.analyst.records.dispose()
+    ours = consortium.hospital.round(consortium.id)
+    monkeypatch.setattr(type(ours), "_report_if_reachable", lambda _: None)
+    found = ours.coefficients(pa.table(told(2)))
+    assert "cannot be reached" in found.notes[0]
+    assert found.coefficients[0].low is None
+
+
+@pytest.mark.parametrize(
+    ("terms", "why"),
+    [
+        ({"model": {"kind": "mlp", "epochs": 1}}, "of the kind mlp has no coefficients"),
+        (NRI, "h stays at the analyst"),
+    ],
+)
+def test_a_model_that_is_not_linear_has_none(consortium: Consortium, terms: Any, why: str) -> None:
+    played(consortium, **terms)
+    with pytest.raises(InputError, match=why):
+        consortium.hospital_round.coefficients(pa.table(told(2)))
+
+
+def test_survival_has_log_hazards(consortium: Consortium) -> None:
+    def with_times(seed: int) -> pa.Table:
+        table, rng = told(seed), np.random.default_rng(seed + 100)
+        times = rng.exponential(np.exp(-np.array(table["x0"])))
+        ended = np.minimum(times, 3.0)
+        return pa.table({**table, "y": ended, "died": np.where(times < 3.0, "yes", "no")})
+
+    label = {
+        "kind": "survival",
+        "name": "y",
+        "event": "died",
+        "seen": "yes",
+        "censored": "no",
+        "horizon": 4.0,
+    }
+    columns = [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in COLUMNS]
+    consortium.until_anchored(
+        terms_schema=2,
+        model={"kind": "cox", "inverse_penalty": 1e6},
+        table_schema={"columns": columns, "label_column": {**label, "times": [1.0, 2.0]}},
+    )
+    for party, seed in ((consortium.lead_round, 1), (consortium.hospital_round, 2)):
+        party.prepare(with_times(seed))
+        party.contribute()
+    consortium.compute()
+    consortium.hospital_round.receive()
+    found = consortium.hospital_round.coefficients(with_times(2))
+    assert found.scale == "log of the hazard of died = yes"
+    first = found.coefficients[0]
+    assert first.low is not None
+    assert first.high is not None
+    assert first.low < 1 < first.high  # the truth
+    assert first.high - first.low < 0.5

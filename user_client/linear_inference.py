@@ -1,0 +1,82 @@
+"""How sure the weights of a linear model are, from rows like those it was fitted on. Arrays only."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix64 = NDArray[np.float64]
+
+
+def information_of_classes(rows: Matrix64, positive: Matrix64) -> Matrix64:
+    """Return the Fisher information of one row about the weights of a logistic regression, (d, d).
+
+    Parameters
+    ----------
+    rows : (n, d) ndarray of float64
+        With a column of ones for the intercept.
+    positive : (n,) ndarray of float64
+        The probability of the second class at each row.
+    """
+    return np.asarray((rows * (positive * (1 - positive))[:, None]).T @ rows / len(rows))
+
+
+def information_of_numbers(rows: Matrix64, errors: Matrix64) -> Matrix64:
+    """Return the Fisher information of one row about the weights of least squares, (d, d).
+
+    Parameters
+    ----------
+    rows : (n, d) ndarray of float64
+        With a column of ones for the intercept.
+    errors : (n,) ndarray of float64
+        By how much each prediction is off.
+    """
+    return np.asarray(rows.T @ rows / np.sum(np.square(errors)))
+
+
+def information_of_survival(rows: Matrix64, scores: Matrix64, labels: Matrix64) -> Matrix64:
+    """Return the information of one row about the weights of Cox's model, (d, d).
+
+    That is the second derivative of Breslow's partial likelihood: at each event, the covariance of the rows
+    still at risk, weighted by their hazards.
+
+    Parameters
+    ----------
+    rows : (n, d) ndarray of float64
+        Without a column of ones: the baseline is not a weight.
+    scores : (n,) ndarray of float64
+        The logarithm of each row's hazard, up to a constant.
+    labels : (n,) ndarray of float64
+        Times, negative where the event was not seen.
+    """
+    order = np.argsort(-np.abs(labels), kind="stable")
+    until, event = np.abs(labels[order]), labels[order] > 0
+    ordered = rows[order]
+    hazards = np.exp(scores[order] - scores.max())
+    last = np.searchsorted(-until, -until, side="right")
+    at_risk = np.cumsum(hazards)[last - 1]
+    means = np.cumsum(hazards[:, None] * ordered, axis=0)[last - 1] / at_risk[:, None]
+    # a row counts with its hazard at every event while it is at risk
+    steps = np.where(event, 1 / at_risk, 0.0)
+    first = np.searchsorted(-until, -until, side="left")
+    counted = hazards * np.cumsum(steps[::-1])[::-1][first]
+    second = (ordered * counted[:, None]).T @ ordered
+    return np.asarray((second - means[event].T @ means[event]) / len(rows))
+
+
+def covariance(information: Matrix64, count: int, penalty: Matrix64) -> Matrix64:
+    """Return the covariance of the weights of a fit on ``count`` rows, (d, d).
+
+    With H = count * information + diag(penalty) it is ``H^-1 (count * information) H^-1``: what the weights
+    vary from sample to sample, around weights that the penalty has drawn towards zero.
+
+    Parameters
+    ----------
+    information : (d, d) ndarray of float64
+        Of one row.
+    penalty : (d,) ndarray of float64
+        Second derivative of the penalty by each weight.
+    """
+    whole = count * information
+    inverse = np.linalg.pinv(whole + np.diag(penalty), hermitian=True)
+    return np.asarray(inverse @ whole @ inverse)
