@@ -200,7 +200,7 @@ def test_survival_has_log_hazards(consortium: Consortium) -> None:
     consortium.until_anchored(
         terms_schema=2,
         model={"kind": "cox", "inverse_penalty": 1e6},
-        table_schema={"columns": columns, "label_column": {**label, "times": [1.0, 2.0]}},
+        table_schema={"columns": columns, "label_column": {**label, "horizon": 4.0, "times": [1.0, 2.0]}},
     )
     for party, seed in ((consortium.lead_round, 1), (consortium.hospital_round, 2)):
         party.prepare(with_times(seed))
