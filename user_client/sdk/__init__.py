@@ -59,7 +59,7 @@ from user_client.sdk.round import Round
 from user_client.sdk.session import Session
 from user_client.sdk.terms import CheckedTable, check_table
 from user_client.secret.signal import Signal
-from user_client.tables.draft import DraftedEvent
+from user_client.tables.draft_label import DraftedEvent
 
 __all__ = [
     "DITHER",

@@ -21,7 +21,8 @@ from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
 from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score
 from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
-from user_client.tables.draft import DraftedEvent, Encoding
+from user_client.tables.draft_column import Encoding
+from user_client.tables.draft_label import DraftedEvent
 
 KEPT_BY_DRAFT: Final = 0.98
 """R^2 of the drafting party's own score that as many leading axes as drafted keep."""

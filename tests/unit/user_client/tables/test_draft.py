@@ -13,7 +13,9 @@ from protocol.errors import InputError
 from protocol.table_schema import Schema
 from user_client.errors import MissingColumnError
 from user_client.tables import draft_schema, encode_labels, encode_rows
-from user_client.tables.draft import MAX_DRAFT_LEVELS, QUANTILES, DraftedEvent
+from user_client.tables.draft_column import QUANTILES
+from user_client.tables.draft_label import DraftedEvent
+from user_client.tables.figures import MAX_DRAFT_LEVELS
 
 LABELS = ["no", "yes"]
 

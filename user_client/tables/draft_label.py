@@ -1,0 +1,170 @@
+"""A first draft of what is predicted: the label block of the schema, from a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from protocol.errors import InputError
+from user_client.tables.fields import Matrix64, as_numbers, as_text
+from user_client.tables.figures import MAX_DRAFT_LEVELS, distinct, in_order, rounded, sort_number
+
+FEWEST_EVENTS: Final = 5
+"""Rows with the event that a draft needs."""
+
+
+@dataclass(frozen=True)
+class DraftedEvent:
+    """What ends the time of a row.
+
+    Attributes
+    ----------
+    column : str
+        The column that says it.
+    seen : str
+        What it says of the event; its other value means that the event was not seen.
+    times : sequence of float
+        For which the model predicts; by default the quartiles of the times of the events.
+    """
+
+    column: str
+    seen: str
+    times: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class DraftedLabel:
+    """The label block, and for each row a class number, to find the columns that leak the label."""
+
+    content: dict[str, Any]
+    groups: NDArray[Any]
+    """NaN for a row without one."""
+    count: int
+    remarks: tuple[str, ...] = ()
+
+
+def classes_label(
+    table: pa.Table, label: str, missing: Collection[str], others: Collection[str]
+) -> DraftedLabel:
+    """Return the label block of classes; raises `InputError` if the column has none or too many."""
+    classes = in_order({*distinct(table.column(label), missing), *others})
+    if len(classes) < 2:
+        raise InputError(
+            f"column '{label}' has {len(classes)} distinct values; a label has at least 2."
+            " Name a class that only other institutions have with --class"
+        )
+    if len(classes) > MAX_DRAFT_LEVELS:
+        raise InputError(
+            f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}."
+            " If they are numbers to predict, draft with --task number"
+        )
+    groups = np.array(pc.index_in(as_text(table.column(label)), value_set=pa.array(classes, pa.string())))
+    return DraftedLabel({"name": label, "classes": classes}, groups, len(classes))
+
+
+def number_label(
+    table: pa.Table, label: str, missing: Sequence[str], given: tuple[float, float] | None
+) -> DraftedLabel:
+    """Return the label block of a number to predict; raises `InputError`."""
+    numbers, empty = as_numbers(table.column(label), missing)
+    known = numbers[~empty]
+    if not np.isfinite(known).all():
+        raise InputError(
+            f"column '{label}' has texts that are no numbers; --missing TEXT names one that means empty"
+        )
+    if len(np.unique(known)) < 2:
+        what = "has the same number everywhere" if len(known) else "is empty"
+        raise InputError(f"column '{label}' {what}: there is nothing to predict")
+    low, high = given or _widened(known)
+    if not low <= known.min() <= known.max() <= high:
+        raise InputError(f"column '{label}' has numbers outside of {low:g} to {high:g}")
+    remarks = [] if given else [_wide_enough(label, low, high)]
+    middle = np.median(known)
+    upper = numbers > middle if (known > middle).any() else numbers >= middle
+    groups = np.where(np.isnan(numbers), np.nan, upper)
+    content = {"kind": "number", "name": label, "low": low, "high": high}
+    return DraftedLabel(content, groups, 2, tuple(remarks))
+
+
+def survival_label(table: pa.Table, label: str, missing: Sequence[str], event: DraftedEvent) -> DraftedLabel:
+    """Return the label block of survival; raises `InputError`."""
+    if event.column == label:
+        raise InputError(f"column '{label}' cannot be both the time and what ended it")
+    until, empty = as_numbers(table.column(label), missing)
+    if not np.isfinite(until[~empty]).all() or (until[~empty] < 0).any():
+        raise InputError(f"column '{label}' has fields that are no times: a time is a number from 0 on")
+    seen, censored = _two_ends(table, missing, event)
+    ended = np.array(pc.fill_null(pc.equal(as_text(table.column(event.column)), seen), False)) & ~empty
+    with_event = until[ended & (until > 0)]
+    if len(with_event) < FEWEST_EVENTS:
+        raise InputError(
+            f"the event was seen in {len(with_event)} rows after a time above 0: too few to draft from"
+        )
+    longest = float(until[~empty].max())
+    horizon = _rounded_up(longest)
+    times = sorted({float(time) for time in event.times}) or _quartiles(with_event)
+    if not 0 < times[0] <= times[-1] <= horizon:
+        raise InputError(f"the times must lie above 0 and not beyond the longest observation, {longest:g}")
+    content = {
+        "kind": "survival",
+        "name": label,
+        "event": event.column,
+        "seen": seen,
+        "censored": censored,
+        "horizon": horizon,
+        "times": times,
+    }
+    remark = (
+        f"{label}: survival is predicted at {', '.join(map(str, times))}; another institution's time beyond"
+        f" {horizon} counts as one without the event. Give --time for other times"
+    )
+    # of those with the event: a column that tells who had it late leaks the label
+    groups = np.where(ended, until > np.median(with_event), np.nan)
+    return DraftedLabel(content, groups, 2, (remark,))
+
+
+def _two_ends(table: pa.Table, missing: Sequence[str], event: DraftedEvent) -> tuple[str, str]:
+    """Return what the column says of the event and without it, as the table spells it."""
+    values = distinct(table.column(event.column), missing)
+    if len(values) != 2:
+        raise InputError(f"column '{event.column}' has {len(values)} distinct values, and not two")
+    number = sort_number(event.seen)  # 1 and 1.0 are the same number
+    named = [value for value in values if value == event.seen or sort_number(value) == number < math.inf]
+    if not named:
+        raise InputError(
+            f"column '{event.column}' says {values[0]} or {values[1]}: one of them has to stand for the event"
+        )
+    return named[0], next(value for value in values if value != named[0])
+
+
+def _rounded_up(number: float) -> float:
+    """Round up to two digits."""
+    step = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return max(float(f"{math.ceil(number / step) * step:.2g}"), number)
+
+
+def _quartiles(times: Matrix64) -> list[float]:
+    """Return the quartiles of times above 0, to two digits, each once."""
+    found = (float(value) for value in np.quantile(times, [0.25, 0.5, 0.75]))
+    return sorted({rounded(value, value) for value in found})
+
+
+def _wide_enough(label: str, low: float, high: float) -> str:
+    return (
+        f"{label}: {low:g} to {high:g} is this table's range with half of it more on either side, and a table"
+        " with a number outside is refused: ask the other institutions, or give --label-range LOW:HIGH"
+    )
+
+
+def _widened(known: Matrix64) -> tuple[float, float]:
+    low, high = float(known.min()), float(known.max())
+    more = (high - low) / 2
+    wider = (0.0 if low >= 0 and low - more < 0 else low - more, high + more)
+    return min(rounded(wider[0], more), low), max(rounded(wider[1], more), high)

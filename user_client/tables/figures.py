@@ -1,0 +1,76 @@
+"""What a draft takes from a column: its distinct texts, and figures that are rounded so that none is a row's.
+
+Quantiles are rounded to about a hundredth of their distance, and the outermost are not the extremes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from user_client.tables.fields import Matrix64, as_text
+
+MAX_DRAFT_LEVELS: Final = 50
+"""Largest number of distinct texts of a column of categories; with more it holds names or comments."""
+OUTERMOST: Final = 0.005
+"""Share of the rows beyond the first and the last quantile of ranks."""
+RANGE: Final = 0.01
+"""Share of the rows beyond each end of a range."""
+ROWS_BEYOND: Final = 2.5
+"""Fewest rows beyond an outermost quantile, so that it is the value of no extreme row."""
+
+
+def range_of(known: Matrix64) -> tuple[float, float]:
+    """Return a rounded range of quantiles, that of all numbers if the quantiles are one number."""
+    beyond = share_beyond(RANGE, len(known))
+    low, high = np.quantile(known, [beyond, 1 - beyond], method="nearest")
+    if low == high:
+        low, high = known.min(), known.max()
+    return rounded(float(low), high - low), rounded(float(high), high - low)
+
+
+def share_beyond(share: float, rows: int) -> float:
+    return min(max(share, ROWS_BEYOND / rows), 0.1)
+
+
+def rounded_apart(quantiles: Matrix64) -> list[float]:
+    """Round each quantile to about a hundredth of the distance to the nearest different one."""
+    values = np.unique(quantiles)
+    gaps = np.diff(values)
+    nearest = np.minimum(np.append(gaps, np.inf), np.insert(gaps, 0, np.inf))
+    found = {value: rounded(value, gap) for value, gap in zip(values, nearest, strict=True)}
+    return [found[value] for value in quantiles]
+
+
+def rounded(number: float, scale: float) -> float:
+    """Round to two digits of ``scale``."""
+    if not (scale > 0 and math.isfinite(scale)):
+        return float(number)
+    digits = 1 - math.floor(math.log10(scale))
+    return round(float(number), digits) + 0.0  # never -0.0
+
+
+def is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def distinct(values: pa.ChunkedArray, missing: Collection[str]) -> list[str]:
+    text = as_text(values)
+    kept = [item for item in pc.unique(text).to_pylist() if item is not None and item not in missing]
+    return in_order(kept)
+
+
+def in_order(texts: Collection[str]) -> list[str]:
+    return sorted(texts, key=lambda item: (sort_number(item), item))
+
+
+def sort_number(text: str) -> float:
+    return float(text) if is_number(text) else math.inf
