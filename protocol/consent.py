@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -20,6 +21,7 @@ from protocol.table_schema import (
     NumberLabel,
     NumericColumn,
     RangeColumn,
+    RanksColumn,
     SurvivalLabel,
 )
 from protocol.terms import Terms
@@ -226,6 +228,11 @@ def warnings_of(terms: Terms) -> Iterator[str]:
             "figures of a table: the quantiles, ranges, centres and shares below describe one institution's"
             " table or a public one. The analyst and every institution read them."
         )
+    if any(getattr(column, "dates", None) for column in terms.table_schema.columns):
+        yield (
+            "dates: a day may be known of one person alone, and so may the days between two. Whoever has them"
+            " from elsewhere can recognise the row by them."
+        )
     if terms.terms_schema >= 2 and terms.latent_dim == terms.table_schema.width:
         yield (
             "nothing is projected away: each row becomes as many numbers as it has encoded features, so that"
@@ -254,15 +261,24 @@ def _values(column: Column) -> str:
             f"one of {', '.join(column.levels)}, with the shares {_numbers(column.shares)}, each less its"
             f" share and times {_number(column.weight)}"
         )
+    return f"{_read_as(column)}{_mapped(column)} outside {_OUTSIDE['clip']}"
+
+
+def _read_as(column: RanksColumn | RangeColumn) -> str:
+    if column.dates is None:
+        return ""
+    if column.since is None:
+        return f"a date written as {column.dates}, "
+    return f"the days since the date in {column.since}, both written as {column.dates}, "
+
+
+def _mapped(column: RanksColumn | RangeColumn) -> str:
+    is_date = column.dates is not None and column.since is None
+    shown, one = (_day, "a date") if is_date else (_number, "a number")
     if isinstance(column, RangeColumn):
-        return (
-            f"from {_number(column.low)} to {_number(column.high)}, less {_number(column.centre)};"
-            f" a number outside {_OUTSIDE['clip']}"
-        )
-    return (
-        f"its rank among the {len(column.quantiles)} quantiles {_numbers(column.quantiles)};"
-        f" a number outside {_OUTSIDE['clip']}"
-    )
+        return f"from {shown(column.low)} to {shown(column.high)}, less {shown(column.centre)}; {one}"
+    quantiles = ", ".join(map(shown, column.quantiles))
+    return f"its rank among the {len(column.quantiles)} quantiles {quantiles}; {one}"
 
 
 def _empty(column: Column) -> str:
@@ -283,6 +299,14 @@ def _empty(column: Column) -> str:
 
 def _numbers(values: Iterable[float]) -> str:
     return ", ".join(map(_number, values))
+
+
+def _day(days: float) -> str:
+    """Return days since 1970-01-01 as the date they end at, or as a number if no date has it."""
+    try:
+        return (date(1970, 1, 1) + timedelta(int(days))).isoformat() if days.is_integer() else _number(days)
+    except OverflowError:
+        return _number(days)
 
 
 def _number(value: float) -> str:

@@ -7,7 +7,15 @@ import struct
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Discriminator, FailFast, Field, Tag, model_validator
+from pydantic import (
+    Discriminator,
+    FailFast,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
 from protocol.codec import Message
 from protocol.limits import MAX_CLASSES, MAX_COLUMNS, MAX_QUANTILES, MAX_SURVIVAL_TIMES
@@ -71,9 +79,20 @@ class _CentredColumn(Message):
         share.
     """
 
+    absent_if_unused: ClassVar[tuple[str, ...]] = ()
+    """Fields that are not on the wire where they are None."""
+
     name: Name
     empty: Literal["refuse", "centre"] = "refuse"
     missing_share: float | None = Field(default=None, ge=0, le=1)
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        for name in self.absent_if_unused:
+            if getattr(self, name) is None:
+                del content[name]
+        return content
 
     @model_validator(mode="after")
     def _check_missing_share(self) -> Self:
@@ -91,7 +110,37 @@ class _CentredColumn(Message):
         return 1
 
 
-class RanksColumn(_CentredColumn):
+DateFormat = Literal["iso", "dd.mm.yyyy", "dd/mm/yyyy", "mm/dd/yyyy", "yyyy/mm/dd", "yyyymmdd"]
+"""How dates are written. All but ``iso``, which is yyyy-mm-dd, say it themselves."""
+
+
+class _NumbersColumn(_CentredColumn):
+    """A column of numbers, or of dates that become numbers of days.
+
+    Attributes
+    ----------
+    dates : DateFormat, optional
+        How the dates are written, if they are dates. The number is then that of days since 1970-01-01.
+    since : str, optional
+        A column of dates that are written alike: the number is that of days since the date there, in the
+        same row.
+    """
+
+    absent_if_unused: ClassVar = ("dates", "since")
+
+    dates: DateFormat | None = None
+    since: Name | None = None
+
+    @model_validator(mode="after")
+    def _check_since(self) -> Self:
+        if self.since is not None and self.dates is None:
+            raise ValueError("since goes with dates: it needs how they are written")
+        if self.since == self.name:
+            raise ValueError("since must name another column")
+        return self
+
+
+class RanksColumn(_NumbersColumn):
     """A number, mapped to its rank among quantiles, from -1 to 1 and linear between them.
 
     A column with a heavy tail keeps its signal: the largest values take no more room than all others.
@@ -112,7 +161,7 @@ class RanksColumn(_CentredColumn):
         return self
 
 
-class RangeColumn(_CentredColumn):
+class RangeColumn(_NumbersColumn):
     """A number, moved to the nearer end of ``[low, high]`` if it is outside, and mapped linearly.
 
     ``centre`` becomes 0, and ``high - low`` becomes 2.
@@ -158,6 +207,7 @@ class LevelsColumn(_CentredColumn):
         return len(self.levels)
 
 
+CentredColumn = RanksColumn | RangeColumn | LevelsColumn
 CENTRED_COLUMNS: Final = (RanksColumn, RangeColumn, LevelsColumn)
 """The kinds that terms schema 2 has added."""
 Column = Annotated[
@@ -321,9 +371,17 @@ class Schema(Message):
         names = [*(column.name for column in self.columns), *self.label_column.columns]
         if len(set(names)) != len(names):
             raise ValueError("column names must be distinct")
+        if self.origins & set(self.label_column.columns):
+            raise ValueError("since must not name a column of the label: no row has it when it is predicted")
         if self.width > MAX_COLUMNS:
             raise ValueError(f"at most {MAX_COLUMNS} encoded features")
         return self
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The columns of the table that durations begin at."""
+        found = (getattr(column, "since", None) for column in self.columns)
+        return frozenset(name for name in found if name is not None)
 
     @property
     def width(self) -> int:

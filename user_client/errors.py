@@ -25,6 +25,7 @@
          +- FieldError             knows its row
              +- EmptyFieldError
              +- NotANumberError
+             +- NotADateError
              +- OutOfRangeError
              |   +- LabelOutsideError
              +- NegativeTimeError
@@ -250,6 +251,15 @@ class NotANumberError(FieldError):
 
     def __init__(self, column: str, row: int) -> None:
         super().__init__(column, row, "expected a number")
+
+
+class NotADateError(FieldError):
+    code = "not-a-date"
+    title = "Not a date"
+    hint = "`odc terms show` says how the dates are written (iso is yyyy-mm-dd); a time of the day may follow"
+
+    def __init__(self, column: str, row: int, dates: str) -> None:
+        super().__init__(column, row, f"expected a date written as {dates}")
 
 
 class OutOfRangeError(FieldError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.vectors.examples import CATEGORICAL, LEVELS, NUMERIC, RANGE, RANKS, Case
+from tests.vectors.examples import CATEGORICAL, DATES, DURATION, LEVELS, NUMERIC, RANGE, RANKS, Case
 
 MISSING = ["", "NA"]
 TIED = {**RANKS, "quantiles": [0.0, 0.0, 0.0, 1.0, 1.0, 10.0], "empty": "centre", "missing_share": 0.25}
@@ -23,6 +23,48 @@ def encoded_columns() -> Iterator[Case]:
     ]:
         features = [_features(column, field.strip()) for field in fields]
         yield {"name": name, "column": column, "missing": MISSING, "fields": fields, "features": features}
+    yield from _dates()
+
+
+def _dates() -> Iterator[Case]:
+    """Dates and durations; the days that each field says are written out, not computed."""
+    for name, dates, fields in [
+        (
+            "dates: iso, with times of the day",
+            "iso",
+            {
+                "2019-12-31": 18261.0,
+                "2020-01-01T06:00": 18262.25,
+                " 2020-02-28 12:00:00.5 ": 18320 + 43200.5 / 86400,
+                "2020-02-28T23:30:00+01:00": 18320 + 22.5 / 24,
+                "2020-02-28 23:30-01:00": 18321 + 0.5 / 24,
+                "2020-02-28T00:00:00.0000019Z": 18320 + 1e-6 / 86400,
+                "1969-12-31": -1.0,
+            },
+        ),
+        ("dates: dd.mm.yyyy", "dd.mm.yyyy", {"31.12.2019": 18261.0, "1.1.2020 06:00": 18262.25}),
+        ("dates: dd/mm/yyyy", "dd/mm/yyyy", {"02/01/2020": 18263.0, "31/12/2019": 18261.0}),
+        ("dates: mm/dd/yyyy", "mm/dd/yyyy", {"01/02/2020": 18263.0, "12/31/2019": 18261.0}),
+        ("dates: yyyy/mm/dd", "yyyy/mm/dd", {"2020/1/2": 18263.0}),
+        ("dates: yyyymmdd", "yyyymmdd", {"20200102": 18263.0}),
+    ]:
+        column = {**DATES, "dates": dates}
+        features = [_features(column, str(days)) for days in fields.values()]
+        yield {"name": name, "column": column, "missing": MISSING, "fields": [*fields], "features": features}
+    pairs = [
+        ("2020-03-01", "2020-02-28", 2.0),
+        ("2020-01-01 06:00", "2020-01-01", 0.25),
+        ("2020-01-01", "2020-01-05", -4.0),
+    ]
+    found = [*(_features(DURATION, str(days)) for _, _, days in pairs), [0.0], [0.0]]
+    yield {
+        "name": "a duration, empty if one of the two dates is",
+        "column": DURATION,
+        "missing": MISSING,
+        "fields": [*(end for end, _, _ in pairs), "", "2020-01-01"],
+        "since": [*(begin for _, begin, _ in pairs), "2020-01-01", "NA"],
+        "features": found,
+    }
 
 
 def _features(column: dict[str, Any], field: str) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.vectors.examples import (
+    DATE_TERMS,
     NUMBER_TERMS,
     NUMERIC,
     PRIVATE_TERMS,
@@ -102,6 +103,21 @@ TERMS_2_TEXT = (
 )
 
 
+DATES_WARNING = (
+    "Warning: dates: a day may be known of one person alone, and so may the days between two. Whoever has"
+    " them from elsewhere can recognise the row by them.\n"
+)
+DATE_TERMS_TEXT = (
+    TERMS_2_TEXT.split("- rank:")[0]
+    .replace("5 numbers (20 bytes) in place of its 5", "2 numbers (8 bytes) in place of its 2")
+    .replace("(100 bytes)", "(16 bytes)")
+    .replace("along the 5 leading", "along the 2 leading")
+    .replace("Warning: nothing is", f"{DATES_WARNING}Warning: nothing is")
+    + "- admitted: a date written as iso, its rank among the 3 quantiles 2019-12-31, 18262.5, 2020-02-29; a"
+    " date outside is moved to the nearer end; an empty field is refused\n"
+    "- left: the days since the date in admitted, both written as iso, from 0 to 30, less 4.5; a number"
+    " outside is moved to the nearer end; an empty field counts as the middle\n"
+)
 PRIVATE_MODEL = (
     "The model is trained with noise: it is differentially private with epsilon 3 and delta 0.00001. This"
     " bounds what anybody can learn from the model about any one projected row and its label, all bases and"
@@ -176,6 +192,7 @@ def shown_texts() -> Iterator[Case]:
             SHOWN.replace(mapped, numbers),
         ),
         ("terms of schema 2", TERMS_2, TERMS_2_TEXT),
+        ("dates", DATE_TERMS, DATE_TERMS_TEXT),
         (
             "survival",
             SURVIVAL_TERMS,

@@ -60,6 +60,20 @@ Encoding = Annotated[
 Categories = Annotated[
     list[str] | None, typer.Option(help="column of numbers that are names of categories; repeat for more")
 ]
+Dates = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=FORMAT",
+        help="how a column of dates is written, such as dd/mm/yyyy, if that cannot be told; repeat for more",
+    ),
+]
+Durations = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=SINCE",
+        help="column of dates that becomes the days since the date in another column; repeat for more",
+    ),
+]
 Classes = Annotated[
     list[str] | None,
     typer.Option("--class", help="class of the label that only other institutions have; repeat for more"),
@@ -114,6 +128,8 @@ def draft(
     dither: Dither = DITHER,
     encoding: Encoding = "ranks",
     category: Categories = None,
+    date: Dates = None,
+    duration: Durations = None,
     class_: Classes = None,
     missing: Missing = None,
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
@@ -144,6 +160,8 @@ def draft(
         encoding=encoding,
         exclude=exclude or (),
         categories=category or (),
+        dates=_by_column("--date", date),
+        durations=_by_column("--duration", duration),
         classes=class_ or (),
         missing=missing or (),
         nri=nri,
@@ -165,6 +183,17 @@ def draft(
         },
         lambda: _drafted_text(out, drafted),
     )
+
+
+def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str]:
+    """Return what is said of each column; raises `InputError`."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, _, said = text.partition("=")
+        if not name or not said or name in found:
+            raise InputError(f"{option} has the form COLUMN=..., once for each column")
+        found[name] = said
+    return found
 
 
 def _event(column: str | None, seen: str | None, times: Sequence[float]) -> DraftedEvent | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
@@ -13,7 +13,7 @@ from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.limits import MAX_DITHER
 from protocol.model_terms import ModelPrivacyTerms
-from protocol.table_schema import Schema, Task
+from protocol.table_schema import DateFormat, Schema, Task
 from protocol.terms import WELL_PREDICTED_ROWS
 from user_client.privacy.information import Information
 from user_client.sdk.privacy import bits_of, score_targets
@@ -72,6 +72,8 @@ def draft_terms(
     encoding: str = "ranks",
     exclude: Sequence[str] = (),
     categories: Sequence[str] = (),
+    dates: Mapping[str, str] | None = None,
+    durations: Mapping[str, str] | None = None,
     classes: Sequence[str] = (),
     missing: Sequence[str] = (),
     nri: bool = False,
@@ -102,6 +104,9 @@ def draft_terms(
         How numbers and categories become features: see `tables.draft.draft_schema`.
     exclude, categories : sequence of str
         Columns to leave out, and columns of numbers that are names of categories.
+    dates, durations : mapping of str to str, optional
+        How the dates of a column are written, and columns of dates that become days since the date in
+        another: see `tables.draft.draft_schema`.
     classes : sequence of str
         Classes of the label that only other institutions have.
     missing : sequence of str
@@ -123,7 +128,7 @@ def draft_terms(
     InputError, TableError
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
-    _check_choices(encoding, rep_dtype, dither, task)
+    _check_choices(encoding, rep_dtype, dither, task, (dates or {}).values())
     _check_task(task, event, nri=nri, epsilon=model_epsilon, classes=classes, label_range=label_range)
     rows = table_from(data)
     drafted = draft_schema(
@@ -132,6 +137,8 @@ def draft_terms(
         exclude,
         encoding=cast("Encoding", encoding),
         categories=categories,
+        dates=cast("Mapping[str, DateFormat]", dates or {}),
+        durations=durations,
         classes=classes,
         missing=missing,
         task=cast("Task", task),
@@ -203,8 +210,9 @@ def _check_task(
             raise InputError(f"{name} goes with the task {goes_with}, and the task is {task}")
 
 
-def _check_choices(encoding: str, rep_dtype: str, dither: float, task: str) -> None:
-    choices = (("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType), ("task", task, Task))
+def _check_choices(encoding: str, rep_dtype: str, dither: float, task: str, dates: Iterable[str]) -> None:
+    choices = [("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType), ("task", task, Task)]
+    choices += [("the format of dates", each, DateFormat) for each in dates]
     for name, value, allowed in choices:
         if value not in get_args(allowed):
             raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")

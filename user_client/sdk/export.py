@@ -206,7 +206,7 @@ def _metadata(terms: Terms, manifest: DownlinkManifest) -> dict[str, str]:
 
 
 def feeds(table: pa.Table, schema: Schema) -> dict[str, NDArray[Any]]:
-    """Return the inputs of the file for a table whose columns are numbers and texts already."""
+    """Return the inputs of the file for a table that has numbers and texts alone: days in place of dates."""
     found: dict[str, NDArray[Any]] = {}
     for name, kind in inputs_of(schema).items():
         values = table.column(name).to_pylist()
@@ -221,7 +221,8 @@ def feeds(table: pa.Table, schema: Schema) -> dict[str, NDArray[Any]]:
 def _difference(directory: RoundDirectory, schema: Schema, file: bytes) -> float:
     """Return the largest difference between the file and `predict` on made-up rows."""
     table = _made_up(schema, np.random.default_rng(0))
-    label, expected = schema.label_column, Predictor(directory).outputs(encode_rows(table, schema))
+    rows, label = encode_rows(table, schema, dates_as_days=True), schema.label_column
+    expected = Predictor(directory).outputs(rows)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors alone
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])

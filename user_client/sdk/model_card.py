@@ -11,7 +11,15 @@ from protocol.codec import digest
 from protocol.consent import warnings_of
 from protocol.messages import DownlinkManifest
 from protocol.operations import MemberReport
-from protocol.table_schema import CategoricalColumn, LevelsColumn, NumberLabel, Schema, SurvivalLabel
+from protocol.table_schema import (
+    CategoricalColumn,
+    Column,
+    LevelsColumn,
+    NumberLabel,
+    NumericColumn,
+    Schema,
+    SurvivalLabel,
+)
 from protocol.terms import Terms
 from runtime.terminal import figures_in_words, plain, score_in_words, second
 from user_client.custody.round_directory import RoundDirectory
@@ -23,8 +31,8 @@ WARNING: Final = (
     " whoever has it, and what the analyst has, can rebuild values of the rows that were sent."
 )
 _INPUTS: Final = {
-    "number": "64-bit float, NaN for an empty field",
     "text": 'string without surrounding spaces, "" for an empty field',
+    "number": "64-bit float, NaN for an empty field",
 }
 
 
@@ -50,11 +58,16 @@ class Exported:
 
 
 def inputs_of(schema: Schema) -> dict[str, str]:
-    """Return what each input of the file is: a text or a number."""
-    return {
-        column.name: "text" if isinstance(column, CategoricalColumn | LevelsColumn) else "number"
-        for column in schema.columns
-    }
+    """Return what each input of the file is: a text, a number, or a number of days since something."""
+    return {column.name: _input_of(column) for column in schema.columns}
+
+
+def _input_of(column: Column) -> str:
+    if isinstance(column, CategoricalColumn | LevelsColumn):
+        return "text"
+    if isinstance(column, NumericColumn) or column.dates is None:
+        return "number"
+    return f"days since {'1970-01-01' if column.since is None else f'the date in {column.since}'}"
 
 
 def card(
@@ -82,7 +95,7 @@ def card(
         "",
         "| column | type |",
         "|---|---|",
-        *(f"| {_escaped(name)} | {_INPUTS[kind]} |" for name, kind in inputs.items()),
+        *(f"| {_escaped(name)} | {_escaped(_tensor(kind))} |" for name, kind in inputs.items()),
         "",
         "## Scores",
         "",
@@ -93,6 +106,10 @@ def card(
         *(f"- {warning}" for warning in warnings_of(terms)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _tensor(kind: str) -> str:
+    return _INPUTS.get(kind) or f"{_INPUTS['number']}: the {kind}, with fractions for times of the day"
 
 
 def _escaped(name: str) -> str:

@@ -137,7 +137,7 @@ class Policy(BaseModel):
         write_whole(home.policy_path, tomli_w.dumps(self.model_dump(exclude_none=True)).encode())
 
     def _named(self, schema: Schema) -> Iterator[str]:
-        names = {*(column.name for column in schema.columns), *schema.label_column.columns}
+        names = {*(column.name for column in schema.columns), *schema.origins, *schema.label_column.columns}
         for name in sorted(names & set(self.never)):
             yield f"the column {name} must never leave"
 

@@ -1,8 +1,9 @@
 """The encoding of a table as nodes of an ONNX graph: what `encode` does, in a file without code of ours.
 
 A field that `encode` refuses becomes NaN, and with it every answer for its row. Numbers are 64-bit floats
-with NaN for an empty field; categories are texts without surrounding spaces, "" for an empty one. The library
-`onnx` is loaded here; the extra ``export`` brings it.
+with NaN for an empty field; categories are texts without surrounding spaces, "" for an empty one. ONNX cannot
+read dates, so that a column of dates takes numbers of days. The library `onnx` is loaded here; the extra
+``export`` brings it.
 """
 
 from __future__ import annotations
@@ -107,18 +108,26 @@ def _column(graph: Graph, column: Column, missing: Sequence[str]) -> str:
         if isinstance(column, CategoricalColumn):
             return _categorical(graph, column, code, empty)
         return _with_missing_share(graph, column, _levels(graph, column, code), empty)
-    value = graph.input(column.name, TensorProto.DOUBLE)
-    empty = graph.node("IsNaN", value)
-    for stands_for_empty in sorted({x for x in map(number_of, missing) if not math.isnan(x)}):
-        empty = graph.node("Or", empty, graph.node("Equal", value, graph.constant(stands_for_empty)))
-    infinite = graph.node("IsInf", value)
-    value = graph.where(infinite, graph.constant(math.nan), value)
+    value, empty = _number(graph, column, missing)
     if isinstance(column, NumericColumn):
         return _numeric(graph, column, value, empty)
     feature = (
         _ranks(graph, column, value) if isinstance(column, RanksColumn) else _range(graph, column, value)
     )
     return _with_missing_share(graph, column, feature, empty)
+
+
+def _number(
+    graph: Graph, column: NumericColumn | RanksColumn | RangeColumn, missing: Sequence[str]
+) -> tuple[str, str]:
+    """Add an input of numbers; return its finite values, NaN for all others, and where it is empty."""
+    value = graph.input(column.name, TensorProto.DOUBLE)
+    empty = graph.node("IsNaN", value)
+    if isinstance(column, NumericColumn) or column.dates is None:  # a code such as -999 is no number of days
+        for stands_for_empty in sorted({x for x in map(number_of, missing) if not math.isnan(x)}):
+            empty = graph.node("Or", empty, graph.node("Equal", value, graph.constant(stands_for_empty)))
+    infinite = graph.node("IsInf", value)
+    return graph.where(infinite, graph.constant(math.nan), value), empty
 
 
 def _numeric(graph: Graph, column: NumericColumn, value: str, empty: str) -> str:

@@ -7,18 +7,25 @@ institutions too and reveal no single row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
 
 from protocol.errors import InputError
-from protocol.table_schema import Task
+from protocol.table_schema import DateFormat, Task
 from user_client.errors import MissingColumnError
-from user_client.tables.draft_column import FEW_QUANTILES, QUANTILES, ColumnDrafting, Encoding
-from user_client.tables.draft_label import DraftedEvent, classes_label, number_label, survival_label
-from user_client.tables.remarks import remarks_on
+from user_client.tables.draft_column import FEW_QUANTILES, QUANTILES, ColumnDrafting, DraftedColumn, Encoding
+from user_client.tables.draft_label import (
+    DraftedEvent,
+    DraftedLabel,
+    classes_label,
+    number_label,
+    survival_label,
+)
+from user_client.tables.fields import Matrix64
+from user_client.tables.remarks import remarks_on, remarks_on_dates
 
 MISSING_TEXTS: Final = ("", "?", "NA", "N/A", "NaN", "nan", "null", "None")
 WIDE: Final = 8000
@@ -40,6 +47,8 @@ def draft_schema(
     *,
     encoding: Encoding = "ranks",
     categories: Collection[str] = (),
+    dates: Mapping[str, DateFormat] | None = None,
+    durations: Mapping[str, str] | None = None,
     classes: Collection[str] = (),
     missing: Sequence[str] = (),
     task: Task = "classes",
@@ -59,6 +68,11 @@ def draft_schema(
         centred, and so are the levels of a category. "plain" is the uncentred form of the papers.
     categories : collection of str
         Columns of numbers that are names of categories.
+    dates : mapping of str to DateFormat, optional
+        How the dates of a column are written. It is found out where all texts of a column are dates, but not
+        for ``yyyymmdd``, which looks like a number.
+    durations : mapping of str to str, optional
+        Columns of dates that become days since the date in another column.
     classes : collection of str
         Classes of the label that only other institutions have.
     missing : sequence of str
@@ -76,10 +90,9 @@ def draft_schema(
     TableError, InputError
         If the label column is missing, or a column cannot be used.
     """
+    dates, durations = dates or {}, durations or {}
     of_label = (label, event.column) if event else (label,)
-    for name in (*of_label, *exclude, *categories):
-        if name not in table.column_names:
-            raise MissingColumnError(name)
+    _check_named(table, [*of_label, *exclude, *categories, *dates], durations)
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
     if event is not None:
         drafted = survival_label(table, label, texts, event)
@@ -88,18 +101,39 @@ def draft_schema(
     else:
         drafted = classes_label(table, label, texts, classes)
     names = [name for name in table.column_names if name not in (*of_label, *exclude)]
-    drafting = ColumnDrafting(encoding, QUANTILES if len(names) <= WIDE else FEW_QUANTILES, texts)
-    columns, remarks = [], list(drafted.remarks)
-    for name in names:
-        values = table.column(name)
-        column = drafting.column(name, values, is_category=name in categories)
-        if column is None:
-            remarks.append(f"{name}: has the same value everywhere, so it is left out")
-            continue
-        columns.append(column)
-        is_number = "levels" not in column
-        remarks += remarks_on(name, values, texts, drafted.groups, drafted.count, is_number=is_number)
-    if not columns:
+    quantiles = QUANTILES if len(names) <= WIDE else FEW_QUANTILES
+    drafting = ColumnDrafting(encoding, quantiles, texts, categories, dates, durations)
+    columns = {name: drafting.column(table, name) for name in names}
+    remarks = [*drafted.remarks, *_remarks(table, columns, drafted)]
+    content = [column.content for column in columns.values() if column is not None]
+    if not content:
         raise InputError("no column is left to predict from")
-    content = {"missing": list(texts), "label_column": drafted.content, "columns": columns}
-    return DraftedSchema(content, remarks)
+    return DraftedSchema(
+        {"missing": list(texts), "label_column": drafted.content, "columns": content}, remarks
+    )
+
+
+def _check_named(table: pa.Table, names: Iterable[str], durations: Mapping[str, str]) -> None:
+    """Raise an error if a column that a person names is not in the table, or is a duration since itself."""
+    for name in (*names, *durations, *durations.values()):
+        if name not in table.column_names:
+            raise MissingColumnError(name)
+    for name, since in durations.items():
+        if name == since:
+            raise InputError(f"column '{name}' cannot be a duration since itself")
+
+
+def _remarks(
+    table: pa.Table, columns: Mapping[str, DraftedColumn | None], label: DraftedLabel
+) -> Iterator[str]:
+    """Yield what a person should look at in the columns, one sentence each."""
+    days: dict[str, Matrix64] = {}
+    for name, column in columns.items():
+        if column is None:
+            yield f"{name}: has the same value everywhere, so it is left out"
+            continue
+        yield from column.remarks
+        yield from remarks_on(name, table.column(name), column, label.groups, label.count)
+        if column.numbers is not None and "dates" in column.content and "since" not in column.content:
+            days[name] = column.numbers
+    yield from remarks_on_dates(days)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from protocol.errors import InputError
+from protocol.table_schema import DateFormat
+from user_client.tables.dates import DATE_FORMATS, are_dates, dates_in, is_temporal, read_days
 from user_client.tables.fields import Mask, Matrix64, as_numbers, as_text
 from user_client.tables.figures import (
     MAX_DRAFT_LEVELS,
@@ -34,6 +37,21 @@ NUMERIC_VARIANCE: Final = 1 / 3
 
 
 @dataclass(frozen=True)
+class DraftedColumn:
+    """One column of the schema.
+
+    Attributes
+    ----------
+    numbers : (n,) ndarray of float64, optional
+        What it reads from the rows, NaN where a field is empty; None of a column of levels.
+    """
+
+    content: dict[str, Any]
+    numbers: Matrix64 | None = None
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ColumnDrafting:
     """How columns are drafted.
 
@@ -43,32 +61,92 @@ class ColumnDrafting:
         Of each column of ranks.
     missing : tuple of str
         Texts that stand for an empty field.
+    categories : collection of str
+        Columns of numbers that are names of categories.
+    dates : mapping of str to DateFormat
+        How the dates of a column are written, where it is not to be found out.
+    durations : mapping of str to str
+        Columns of dates, and the column that each is a duration since.
     """
 
     encoding: Encoding
     quantiles: int
     missing: tuple[str, ...]
+    categories: Collection[str] = ()
+    dates: Mapping[str, DateFormat] = field(default_factory=dict)
+    durations: Mapping[str, str] = field(default_factory=dict)
 
-    def column(self, name: str, values: pa.ChunkedArray, *, is_category: bool) -> dict[str, Any] | None:
-        """Return one column of the schema; None if it has the same value everywhere."""
+    def column(self, table: pa.Table, name: str) -> DraftedColumn | None:
+        """Return one column of the schema; None if it has the same value everywhere.
+
+        Raises
+        ------
+        InputError
+            If the column cannot be used.
+        """
+        values = table.column(name)
         levels = distinct(values, self.missing)
-        numbers, _ = as_numbers(values, self.missing)
-        takes_numbers = not is_category and all(is_number(level) for level in levels)
-        if takes_numbers and len(np.unique(numbers[~np.isnan(numbers)])) < 2:
-            return None
+        takes_numbers = name not in self.categories and all(map(is_number, levels))
+        if dates := self._dates(name, values, levels, takes_numbers=takes_numbers):
+            return self._of_dates(table, name, dates)
         if takes_numbers:
-            return self._numeric(name, numbers)
+            numbers, _ = as_numbers(values, self.missing)
+            drafted = self._of_numbers(name, numbers, self.encoding)
+            if drafted is not None and are_dates(levels, "yyyymmdd"):
+                remark = (
+                    f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
+                )
+                return replace(drafted, remarks=(remark,))
+            return drafted
         if len(levels) == 1:
             return None
         if len(levels) > MAX_DRAFT_LEVELS:
             raise InputError(
                 f"column '{name}' has {len(levels)} distinct texts; leave it out with --exclude {name}"
             )
-        return self._categorical(name, values, levels)
+        return DraftedColumn(self._categorical(name, values, levels))
 
-    def _numeric(self, name: str, numbers: Matrix64) -> dict[str, Any]:
+    def _dates(
+        self, name: str, values: pa.ChunkedArray, levels: list[str], *, takes_numbers: bool
+    ) -> list[DateFormat]:
+        """Return how the dates of a column may be written; nothing if it holds none."""
+        if name in self.dates:
+            return [self.dates[name]]
+        if name in self.categories:
+            return []
+        if is_temporal(values):
+            return ["iso"]
+        found = [] if takes_numbers else dates_in(levels)
+        if name in self.durations and not found:
+            raise InputError(
+                f"column '{name}' holds no dates that can be read: --date {name}=FORMAT says how they are"
+                f" written, one of {', '.join(DATE_FORMATS)}"
+            )
+        return found
+
+    def _of_dates(self, table: pa.Table, name: str, dates: list[DateFormat]) -> DraftedColumn | None:
+        since = self.durations.get(name)
+        days, _ = read_days(table, name, dates[0], since, self.missing)
+        # the form of the papers has no dates
+        drafted = self._of_numbers(name, days, "ranges" if self.encoding == "plain" else self.encoding)
+        if drafted is None:
+            return None
+        reading = {"dates": dates[0], **({} if since is None else {"since": since})}
+        remarks = [
+            f"{name}: its dates may be {dates[0]} or {other}; the draft takes the first. If they are not,"
+            f" draft again with --date {name}={other}"
+            for other in dates[1:]
+        ]
+        return DraftedColumn({**drafted.content, **reading}, days, tuple(remarks))
+
+    def _of_numbers(self, name: str, numbers: Matrix64, encoding: Encoding) -> DraftedColumn | None:
+        if len(np.unique(numbers[~np.isnan(numbers)])) < 2:
+            return None
+        return DraftedColumn(self._numeric(name, numbers, encoding), numbers)
+
+    def _numeric(self, name: str, numbers: Matrix64, encoding: Encoding) -> dict[str, Any]:
         known = numbers[~np.isnan(numbers)]
-        if self.encoding == "ranks":
+        if encoding == "ranks":
             shares = np.linspace(0, 1, self.quantiles)
             beyond = share_beyond(OUTERMOST, len(known))
             shares = shares.clip(beyond, 1 - beyond)
@@ -77,7 +155,7 @@ class ColumnDrafting:
                 column: dict[str, Any] = {"kind": "ranks", "name": name, "quantiles": found}
                 return {**column, **_empty(np.isnan(numbers))}
         low, high = range_of(known)
-        if self.encoding == "plain":
+        if encoding == "plain":
             median = rounded(float(np.median(known)), high - low)
             return {
                 "kind": "numeric",

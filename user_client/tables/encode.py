@@ -5,8 +5,7 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from protocol.table_schema import (
     SHORTEST_TIME,
     CategoricalColumn,
+    CentredColumn,
     Column,
     Label,
     LevelsColumn,
@@ -29,26 +29,34 @@ from protocol.table_schema import (
 )
 from user_client.errors import (
     LabelOutsideError,
-    MissingColumnError,
     NegativeTimeError,
     OutOfRangeError,
     TableError,
 )
+from user_client.tables.dates import numbers_of
 from user_client.tables.fields import (
+    Mask,
     Matrix64,
     as_text,
+    column_of,
     first_row,
     is_empty,
     read_levels,
     read_numbers,
+    readable,
     refuse_empty,
 )
 
 
-def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
+def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False) -> Matrix64:
     """Return the encoded features, each kind of column as docs/protocol.md says.
 
     Columns that the schema does not name are ignored.
+
+    Parameters
+    ----------
+    dates_as_days : bool
+        The table has the numbers of days, a NaN or a null for none, in the place of the dates.
 
     Returns
     -------
@@ -63,27 +71,36 @@ def encode_rows(table: pa.Table, schema: Schema) -> Matrix64:
     encoded = np.empty((table.num_rows, schema.width))
     start = 0
     for column in schema.columns:
-        _encode_column(table, column, schema.missing, encoded[:, start : start + column.width])
+        part = encoded[:, start : start + column.width]
+        if dates_as_days and isinstance(column, RanksColumn | RangeColumn) and column.dates:
+            _encode_column(table, column.model_copy(update={"dates": None, "since": None}), (), part)
+        else:
+            _encode_column(table, column, schema.missing, part)
         start += column.width
     return encoded
 
 
 def _encode_column(table: pa.Table, column: Column, missing: Sequence[str], out: Matrix64) -> None:
     """Write the features of one column."""
-    values = _column(table, column.name)
-    with _readable(column.name):
-        if isinstance(column, NumericColumn):
-            _encode_numeric(values, column, missing, out)
-        elif isinstance(column, CategoricalColumn):
-            _encode_categorical(values, column, missing, out)
+    if isinstance(column, CategoricalColumn | LevelsColumn):
+        with readable(column.name):
+            values = column_of(table, column.name)
+            chosen, empty = read_levels(values, column.name, column.levels, missing)
+        if isinstance(column, CategoricalColumn):
+            _encode_categorical(chosen, empty, column, out)
         else:
-            _encode_centred(values, column, missing, out)
+            _encode_centred(_of_levels(chosen, column), empty, column, out)
+        return
+    numbers, empty = numbers_of(table, column, missing)
+    if isinstance(column, NumericColumn):
+        _encode_numeric(numbers, empty, column, out)
+    elif isinstance(column, RanksColumn):
+        _encode_centred(ranks(numbers, column.quantiles)[:, None], empty, column, out)
+    else:
+        _encode_centred(_in_range(numbers, column)[:, None], empty, column, out)
 
 
-def _encode_numeric(
-    values: pa.ChunkedArray, column: NumericColumn, missing: Sequence[str], out: Matrix64
-) -> None:
-    numbers, empty = read_numbers(values, column.name, missing)
+def _encode_numeric(numbers: Matrix64, empty: Mask, column: NumericColumn, out: Matrix64) -> None:
     if column.impute is None:
         refuse_empty(column.name, empty)
     elif empty.any():
@@ -96,9 +113,8 @@ def _encode_numeric(
 
 
 def _encode_categorical(
-    values: pa.ChunkedArray, column: CategoricalColumn, missing: Sequence[str], out: Matrix64
+    chosen: NDArray[np.int64], empty: Mask, column: CategoricalColumn, out: Matrix64
 ) -> None:
-    chosen, empty = read_levels(values, column.name, column.levels, missing)
     if column.impute is None:
         refuse_empty(column.name, empty)
     else:
@@ -107,30 +123,19 @@ def _encode_categorical(
     out[np.arange(len(chosen)), chosen] = 1
 
 
-def _encode_centred(
-    values: pa.ChunkedArray,
-    column: RanksColumn | RangeColumn | LevelsColumn,
-    missing: Sequence[str],
-    out: Matrix64,
-) -> None:
-    features = out[:, : column.value_width]
-    if isinstance(column, LevelsColumn):
-        chosen, empty = read_levels(values, column.name, column.levels, missing)
-        features[:] = -np.array(column.shares)
-        features[np.arange(len(chosen)), chosen] += 1
-        features *= column.weight
-    else:
-        numbers, empty = read_numbers(values, column.name, missing)
-        features[:, 0] = (
-            ranks(numbers, column.quantiles)
-            if isinstance(column, RanksColumn)
-            else _in_range(numbers, column)
-        )
+def _encode_centred(features: Matrix64, empty: Mask, column: CentredColumn, out: Matrix64) -> None:
     if column.empty == "refuse":
         refuse_empty(column.name, empty)
     features[empty] = 0
+    out[:, : column.value_width] = features
     if column.missing_share is not None:
         out[:, -1] = empty - column.missing_share
+
+
+def _of_levels(chosen: NDArray[np.int64], column: LevelsColumn) -> Matrix64:
+    features = np.tile(-np.array(column.shares), (len(chosen), 1))
+    features[np.arange(len(chosen)), chosen] += 1
+    return features * column.weight
 
 
 def ranks(numbers: Matrix64, quantiles: Sequence[float]) -> Matrix64:
@@ -164,8 +169,8 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
         If a label is empty, no class of the terms, or outside their range; it names the row.
     """
     label = schema.label_column
-    values = _column(table, label.name)
-    with _readable(label.name):
+    values = column_of(table, label.name)
+    with readable(label.name):
         if isinstance(label, Label):
             chosen, empty = read_levels(values, label.name, label.classes, schema.missing)
         else:
@@ -185,8 +190,8 @@ def _survival(table: pa.Table, schema: Schema, label: SurvivalLabel, times: Matr
     """Return the times of survival, negative without the event."""
     if (times < 0).any():
         raise NegativeTimeError(label.name, first_row(times < 0))
-    values = _column(table, label.event)
-    with _readable(label.event):
+    values = column_of(table, label.event)
+    with readable(label.event):
         seen, empty = read_levels(values, label.event, (label.censored, label.seen), schema.missing)
     refuse_empty(label.event, empty)
     part = np.clip(times / label.horizon, SHORTEST_TIME, 1.0)
@@ -235,26 +240,8 @@ def misfits(table: pa.Table, schema: Schema) -> list[TableError]:
     return found
 
 
-@contextmanager
-def _readable(name: str) -> Iterator[None]:
-    """Turn Arrow's errors about a column into a `TableError`, because their text may quote a value."""
-    try:
-        yield
-    except (pa.ArrowException, UnicodeDecodeError):
-        raise TableError(f"column '{name}' holds neither numbers nor text") from None
-
-
 def text_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     """Return a column as text; raises `TableError`."""
-    values = _column(table, name)
-    with _readable(name):
+    values = column_of(table, name)
+    with readable(name):
         return as_text(values)
-
-
-def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    found = table.schema.get_all_field_indices(name)
-    if not found:
-        raise MissingColumnError(name)
-    if len(found) > 1:
-        raise TableError(f"column '{name}' is in the table more than once")
-    return table.column(found[0])

@@ -6,14 +6,21 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from user_client.errors import EmptyFieldError, NotANumberError, UnknownLevelError
+from user_client.errors import (
+    EmptyFieldError,
+    MissingColumnError,
+    NotANumberError,
+    TableError,
+    UnknownLevelError,
+)
 
 Matrix64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -113,3 +120,22 @@ def is_empty(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:
 def first_row(mask: Mask) -> int:
     """Return the number of the first row of a mask, counted from 1."""
     return int(mask.argmax()) + 1
+
+
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column; raises `TableError` if there is none, or more than one."""
+    found = table.schema.get_all_field_indices(name)
+    if not found:
+        raise MissingColumnError(name)
+    if len(found) > 1:
+        raise TableError(f"column '{name}' is in the table more than once")
+    return table.column(found[0])
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Turn Arrow's errors about a column into a `TableError`, because their text may quote a value."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError):
+        raise TableError(f"column '{name}' holds neither numbers nor text") from None

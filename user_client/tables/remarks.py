@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from user_client.scores import roc_auc
-from user_client.tables.fields import Matrix64, as_numbers, as_text
+from user_client.tables.draft_column import DraftedColumn
+from user_client.tables.fields import Matrix64, as_text
 
 CODES: Final = frozenset(
     sign * code
@@ -19,6 +21,22 @@ CODES: Final = frozenset(
     for code in (9, 88, 98, 99, 888, 988, 998, 999, 8888, 9998, 9999, 88888, 99998, 99999, 999999)
 )
 """Numbers that tables use for "not known"."""
+DATE_CODES: Final = {
+    float((day - date(1970, 1, 1)).days): day.isoformat()
+    for day in (
+        date(1, 1, 1),
+        date(1800, 1, 1),
+        date(1899, 12, 30),
+        date(1899, 12, 31),
+        date(1900, 1, 1),
+        date(1901, 1, 1),
+        date(1970, 1, 1),
+        date(2099, 12, 31),
+        date(2999, 12, 31),
+        date(9999, 12, 31),
+    )
+}
+"""Days since 1970-01-01 that tables use for "not known", and how they are written."""
 FAR: Final = 1.0
 """A code stands at least this many times the spread of all other numbers away from them."""
 HEAVY: Final = 20.0
@@ -30,30 +48,25 @@ LEAK: Final = 0.97
 
 
 def remarks_on(
-    name: str,
-    values: pa.ChunkedArray,
-    missing: Sequence[str],
-    labels: NDArray[Any],
-    classes: int,
-    *,
-    is_number: bool,
+    name: str, values: pa.ChunkedArray, column: DraftedColumn, labels: NDArray[Any], classes: int
 ) -> Iterator[str]:
     """Yield one sentence for each thing a person should look at in a column.
 
     Parameters
     ----------
+    values : (n,) pyarrow.ChunkedArray
+        The column in the table.
     labels : (n,) ndarray of int or float
         Class numbers; rows with a NaN are not looked at.
-    is_number : bool
-        Whether the draft takes the column as numbers, and not as levels.
     """
-    if is_number:
-        numbers, _ = as_numbers(values, missing)
-        known = numbers[~np.isnan(numbers)]
-        yield from _remarks_on_numbers(name, known)
-        ordered = np.nan_to_num(numbers, nan=float(np.median(known)))
-    else:
+    if column.numbers is None:
         ordered = _rates(values, labels)
+    else:
+        known = column.numbers[~np.isnan(column.numbers)]
+        yield from (
+            _remarks_on_days(name, known) if "dates" in column.content else _remarks_on_numbers(name, known)
+        )
+        ordered = np.nan_to_num(column.numbers, nan=float(np.median(known)))
     known_label = np.isfinite(labels)
     auc = largest_auc(ordered[known_label], labels[known_label], classes)
     if auc >= LEAK:
@@ -63,20 +76,57 @@ def remarks_on(
         )
 
 
+def remarks_on_dates(days: Mapping[str, Matrix64]) -> Iterator[str]:
+    """Yield one sentence for each column of dates that are no durations: what they tell, and what to do.
+
+    Parameters
+    ----------
+    days : mapping of str to (n,) ndarray of float64
+        Days since 1970-01-01 of each such column, NaN where a field is empty.
+    """
+    for name, ends in days.items():
+        # the nearest column that is never after it
+        before = {
+            other: float(np.nanmedian(ends - begins))
+            for other, begins in days.items()
+            if other != name and _never_after(begins, ends)
+        }
+        advice = f"leave it out with --exclude {name}, or coarsen it in every table"
+        if before:
+            origin = min(before, key=lambda other: before[other])
+            advice = (
+                f"the days since '{origin}', which is never after it, say less: draft again with --duration"
+                f" {name}={origin}"
+            )
+        yield f"{name}: who knows a date from elsewhere can recognise the row by it; {advice}"
+
+
+def _never_after(begins: Matrix64, ends: Matrix64) -> bool:
+    """Return whether, where both days are known, the first never is the later one, and mostly the earlier."""
+    between = ends - begins
+    known = between[~np.isnan(between)]
+    return bool(len(known) and (known >= 0).all() and np.median(known) > 0)
+
+
+def _remarks_on_days(name: str, known: Matrix64) -> Iterator[str]:
+    distinct, counts = np.unique(known, return_counts=True)
+    for code in _far_codes(distinct, DATE_CODES):
+        count = int(counts[distinct == code][0])
+        yield (
+            f"{name}: {DATE_CODES[code]} stands in {count} rows, far from all other dates; if it means that"
+            " the date is not known, draft again with --missing and that date as the table writes it"
+        )
+
+
 def _remarks_on_numbers(name: str, known: Matrix64) -> Iterator[str]:
     distinct, counts = np.unique(known, return_counts=True)
-    for code in (distinct[0], distinct[-1]):
-        others = distinct[distinct != code]
-        if code in CODES and len(others) > 1:
-            spread = others[-1] - others[0]
-            distance = others[0] - code if code < others[0] else code - others[-1]
-            if distance >= FAR * spread:
-                count = int(counts[distinct == code][0])
-                yield (
-                    f"{name}: {code:g} stands in {count} rows, far from all other numbers; if it means that"
-                    f" the number is not known, draft again with --missing {code:g}"
-                )
-                known = known[known != code]
+    for code in _far_codes(distinct, CODES):
+        count = int(counts[distinct == code][0])
+        yield (
+            f"{name}: {code:g} stands in {count} rows, far from all other numbers; if it means that"
+            f" the number is not known, draft again with --missing {code:g}"
+        )
+        known = known[known != code]
     is_whole = bool(np.all(distinct == np.round(distinct)))
     if is_whole and 3 <= len(distinct) <= FEW:
         yield (
@@ -87,6 +137,17 @@ def _remarks_on_numbers(name: str, known: Matrix64) -> Iterator[str]:
     tail = max(np.quantile(known, 0.995) - middle, middle - np.quantile(known, 0.005))
     if third > first and tail > HEAVY * (third - first):
         yield f"{name}: has a heavy tail, which ranks keep in proportion and ranges cut off"
+
+
+def _far_codes(distinct: Matrix64, codes: Collection[float]) -> Iterator[float]:
+    """Yield the first and the last of ascending numbers if they are codes, far from all others."""
+    for code in (distinct[0], distinct[-1]):
+        others = distinct[distinct != code]
+        if code in codes and len(others) > 1:
+            spread = others[-1] - others[0]
+            distance = others[0] - code if code < others[0] else code - others[-1]
+            if distance >= FAR * spread:
+                yield float(code)
 
 
 def _rates(values: pa.ChunkedArray, labels: NDArray[Any]) -> Matrix64:

@@ -17,15 +17,20 @@ from protocol.table_schema import (
     Column,
     LevelsColumn,
     NumericColumn,
+    RangeColumn,
     RanksColumn,
     Schema,
 )
+from user_client.tables.dates import numbers_of
 from user_client.tables.encode import encode_rows
-from user_client.tables.fields import Matrix64, as_text, is_empty, read_numbers
+from user_client.tables.fields import Matrix64, as_text, is_empty
 
 MOST_STATES: Final = 4096
 """A column with more possible values is taken for one of real numbers."""
-MOST_DECIMALS: Final = 6
+DECIMALS: Final = tuple(10.0**decimals for decimals in range(7))
+"""Of which parts of one numbers may be multiples."""
+DAY_PARTS: Final = (1.0, 24.0, 1440.0, 86400.0)
+"""The same of days: hours, minutes and seconds."""
 
 
 def column_states(table: pa.Table, schema: Schema) -> list[Matrix64]:
@@ -59,10 +64,10 @@ def _states(table: pa.Table, column: Column, schema: Schema) -> Matrix64:
             return np.empty((0, column.width))
         values = pa.array(numbers)
     alone = schema.model_copy(update={"columns": (column,)})
-    found = encode_rows(pa.table({column.name: values}), alone)
+    found = encode_rows(pa.table({column.name: values}), alone, dates_as_days=True)
     if _has_empty(table, column, schema):
         null = pa.table({column.name: pa.array([None], values.type)})
-        found = np.vstack([found, encode_rows(null, alone)])
+        found = np.vstack([found, encode_rows(null, alone, dates_as_days=True)])
     return np.unique(found.round(12), axis=0)
 
 
@@ -70,33 +75,35 @@ def _has_empty(table: pa.Table, column: Column, schema: Schema) -> bool:
     """Return whether an empty field is to be expected: the terms say so, or the table has one."""
     if not isinstance(column, NumericColumn | CategoricalColumn) and column.missing_share is not None:
         return True
+    if isinstance(column, RanksColumn | RangeColumn) and column.dates:
+        return bool(numbers_of(table, column, schema.missing)[1].any())
     return bool(is_empty(as_text(table.column(column.name)), schema.missing).any())
 
 
-def _possible_numbers(table: pa.Table, column: Column, schema: Schema) -> Matrix64 | None:
+def _possible_numbers(
+    table: pa.Table, column: NumericColumn | RanksColumn | RangeColumn, schema: Schema
+) -> Matrix64 | None:
     """Return the numbers in the column's range that are recorded as precisely as those of the table."""
-    numbers, empty = read_numbers(table.column(column.name), column.name, schema.missing)
+    numbers, empty = numbers_of(table, column, schema.missing)
     known = np.unique(numbers[~empty])
     low, high = _ends(column)
     if not len(known):
         return None
-    for decimals in range(MOST_DECIMALS + 1):
-        scaled = known * 10.0**decimals
+    for parts in DAY_PARTS if getattr(column, "dates", None) else DECIMALS:
+        scaled = known * parts
         whole = np.rint(scaled)
         if np.abs(scaled - whole).max() < 1e-6 and np.abs(whole).max() < 2**53:
             step = int(np.gcd.reduce(np.diff(whole).astype(np.int64))) or 1
-            first, last = low * 10.0**decimals, high * 10.0**decimals
+            first, last = low * parts, high * parts
             start = whole[0] + step * np.ceil((first - whole[0]) / step - 1e-9)
             if (last - start) / step >= MOST_STATES:
                 return None
-            inside = np.arange(start, last + 1e-6, step) / 10.0**decimals
+            inside = np.arange(start, last + 1e-6, step) / parts
             return np.unique(np.clip(np.concatenate([[low], inside, [high]]), low, high))
     return None
 
 
-def _ends(column: Column) -> tuple[float, float]:
+def _ends(column: NumericColumn | RanksColumn | RangeColumn) -> tuple[float, float]:
     if isinstance(column, RanksColumn):
         return column.quantiles[0], column.quantiles[-1]
-    if isinstance(column, CategoricalColumn | LevelsColumn):
-        raise TypeError("a column of levels has no range")
     return column.low, column.high

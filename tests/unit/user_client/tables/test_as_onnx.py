@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from protocol.table_schema import Schema
-from tests.vectors.examples import CATEGORICAL, LEVELS, NUMERIC, RANGE, RANKS
+from tests.vectors.examples import CATEGORICAL, DATES, LEVELS, NUMERIC, RANGE, RANKS
 from user_client.errors import TableError
 from user_client.tables import encode_rows
 from user_client.tables.as_onnx import ML, Graph, encode_columns
+from user_client.tables.dates import numbers_of
 from user_client.tables.fields import is_empty, number_of
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())
@@ -32,7 +33,7 @@ def schema_of(column: dict[str, Any], missing: Any = MISSING) -> Schema:
     return Schema.model_validate(content, strict=False)
 
 
-def features(schema: Schema, fields: list[str]) -> np.ndarray[Any, Any]:
+def features(schema: Schema, fields: list[str], since: Any = ()) -> np.ndarray[Any, Any]:
     """Return what the graph makes of the fields of one column, read as a program in the hospital would."""
     graph = Graph()
     name = encode_columns(graph, schema)
@@ -45,6 +46,8 @@ def features(schema: Schema, fields: list[str]) -> np.ndarray[Any, Any]:
     fields = [field.strip() for field in fields]
     if hasattr(column, "levels"):
         values: Any = np.array(fields, dtype=object)
+    elif getattr(column, "dates", None):
+        values, _ = numbers_of(pa.table({column.name: fields, "admitted": since or fields}), column, MISSING)
     else:
         values = np.array([math.nan if field in schema.missing else number_of(field) for field in fields])
     (found,) = session.run(None, {column.name: values.reshape(-1, 1)})
@@ -53,7 +56,7 @@ def features(schema: Schema, fields: list[str]) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("case", VECTORS, ids=[case["name"] for case in VECTORS])
 def test_columns_are_encoded_as_the_vectors_say(case: dict[str, Any]) -> None:
-    found = features(schema_of(case["column"], case["missing"]), case["fields"])
+    found = features(schema_of(case["column"], case["missing"]), case["fields"], case.get("since"))
     np.testing.assert_allclose(found, case["features"], rtol=0, atol=1e-12)
 
 
@@ -86,6 +89,13 @@ def test_what_is_refused_in_a_table_is_no_number_in_the_file(
 def test_a_code_for_empty_is_empty_as_a_number_too() -> None:
     schema = schema_of({**RANKS, "empty": "centre", "missing_share": 0.25})
     np.testing.assert_allclose(features(schema, ["-9", ""]), [[0, 0.75], [0, 0.75]], atol=1e-12)
+
+
+def test_a_number_of_days_is_never_a_code_for_empty() -> None:
+    schema = schema_of({**DATES, "quantiles": [-10.0, 0.0], "empty": "centre"})
+    found = encode_rows(pa.table({"admitted": [-9.0, None]}), schema, dates_as_days=True)
+    np.testing.assert_allclose(found, np.array([[-0.8], [0.0]]), atol=1e-12)
+    np.testing.assert_allclose(features(schema, ["1969-12-23", ""]), found, atol=1e-12)
 
 
 def test_what_is_not_finite_is_no_answer() -> None:

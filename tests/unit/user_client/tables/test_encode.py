@@ -37,6 +37,8 @@ def test_columns_are_encoded_as_the_protocol_says(case: dict[str, Any]) -> None:
         "missing": case["missing"],
     }
     table = pa.table({case["column"]["name"]: case["fields"]})
+    if "since" in case:
+        table = table.append_column(case["column"]["since"], pa.array(case["since"]))
     found = encode_rows(table, Schema.model_validate(content, strict=False))
     np.testing.assert_allclose(found, case["features"], rtol=0, atol=1e-12)
 
