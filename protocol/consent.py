@@ -20,6 +20,7 @@ from protocol.table_schema import (
     LevelsColumn,
     NumberLabel,
     NumericColumn,
+    OrdinalColumn,
     RangeColumn,
     RanksColumn,
     SurvivalLabel,
@@ -257,9 +258,15 @@ def _values(column: Column) -> str:
     if isinstance(column, CategoricalColumn):
         return f"one of {', '.join(column.levels)}"
     if isinstance(column, LevelsColumn):
+        others = "" if column.other is None else f"; any other text counts as {column.other}"
         return (
             f"one of {', '.join(column.levels)}, with the shares {_numbers(column.shares)}, each less its"
-            f" share and times {_number(column.weight)}"
+            f" share and times {_number(column.weight)}{others}"
+        )
+    if isinstance(column, OrdinalColumn):
+        return (
+            f"one of {', '.join(column.levels)}, as its place in this order from -1 to 1, less"
+            f" {_number(column.centre)}"
         )
     return f"{_read_as(column)}{_mapped(column)} outside {_OUTSIDE['clip']}"
 

@@ -187,10 +187,14 @@ class LevelsColumn(_CentredColumn):
     The weight keeps a column of many levels from taking the latent dimensions of a numeric one.
     """
 
+    absent_if_unused: ClassVar = ("other",)
+
     kind: Literal["levels"] = "levels"
     levels: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
     shares: Annotated[tuple[float, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
     weight: float = Field(default=1.0, gt=0, le=1)
+    other: Name | None = None
+    """The level of every text that is none; None means that such a text is refused."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -200,6 +204,8 @@ class LevelsColumn(_CentredColumn):
             raise ValueError("there must be one share per level")
         if not all(0 <= share <= 1 for share in self.shares):
             raise ValueError("shares must lie between 0 and 1")
+        if self.other is not None and self.other not in self.levels:
+            raise ValueError("other must be one of the levels")
         return self
 
     @property
@@ -207,13 +213,26 @@ class LevelsColumn(_CentredColumn):
         return len(self.levels)
 
 
-CentredColumn = RanksColumn | RangeColumn | LevelsColumn
-CENTRED_COLUMNS: Final = (RanksColumn, RangeColumn, LevelsColumn)
+class OrdinalColumn(_CentredColumn):
+    """One of a list of levels in an order: its place there, evenly from -1 to 1, less ``centre``."""
+
+    kind: Literal["ordinal"] = "ordinal"
+    levels: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
+    centre: float = Field(default=0.0, ge=-1, le=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.levels)) != len(self.levels):
+            raise ValueError("levels must be distinct")
+        return self
+
+
+CentredColumn = RanksColumn | RangeColumn | LevelsColumn | OrdinalColumn
+CENTRED_COLUMNS: Final = (RanksColumn, RangeColumn, LevelsColumn, OrdinalColumn)
 """The kinds that terms schema 2 has added."""
-Column = Annotated[
-    NumericColumn | CategoricalColumn | RanksColumn | RangeColumn | LevelsColumn,
-    Field(discriminator="kind"),
-]
+ColumnOfNumbers = NumericColumn | RanksColumn | RangeColumn
+ColumnOfLevels = CategoricalColumn | LevelsColumn | OrdinalColumn
+Column = Annotated[ColumnOfNumbers | ColumnOfLevels, Field(discriminator="kind")]
 
 
 Task = Literal["classes", "number", "survival"]

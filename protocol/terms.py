@@ -193,7 +193,7 @@ class Terms(Message):
     def _check_schema(self) -> Self:
         if self.terms_schema == 1:
             if any(isinstance(column, CENTRED_COLUMNS) for column in self.table_schema.columns):
-                raise ValueError("columns of the kinds ranks, range and levels need terms_schema 2")
+                raise ValueError("columns of the kinds ranks, range, levels and ordinal need terms_schema 2")
             if self.task != "classes":
                 raise ValueError(f"a label of the kind {self.task} needs terms_schema 2")
             if self.model.kind not in MODELS_OF_SCHEMA_1:

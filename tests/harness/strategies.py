@@ -42,6 +42,7 @@ from protocol.table_schema import (
     Label,
     LevelsColumn,
     NumericColumn,
+    OrdinalColumn,
     RangeColumn,
     RanksColumn,
     Schema,
@@ -103,18 +104,22 @@ def centred_columns(draw: st.DrawFn, name: str = "x") -> Column:
     shares = st.floats(0, 1)
     missing_share = draw(st.none() | shares)
     empty: Any = "centre" if missing_share is not None else draw(st.sampled_from(["refuse", "centre"]))
-    common = {"name": name, "empty": empty, "missing_share": missing_share}
-    kind = draw(st.sampled_from(["ranks", "range", "levels"]))
+    common: dict[str, Any] = {"name": name, "empty": empty, "missing_share": missing_share}
+    kind = draw(st.sampled_from(["ranks", "range", "levels", "ordinal"]))
+    levels = draw(st.lists(names, min_size=2, max_size=4, unique=True))
+    if kind == "ordinal":
+        return OrdinalColumn(levels=tuple(levels), centre=draw(st.floats(-1, 1)), **common)
     if kind == "levels":
-        levels = draw(st.lists(names, min_size=2, max_size=4, unique=True))
         return LevelsColumn(
             levels=tuple(levels),
             shares=tuple(draw(shares) for _ in levels),
             weight=draw(st.floats(0, 1, exclude_min=True)),
+            other=draw(st.none() | st.sampled_from(levels)),
             **common,
         )
     low, high = sorted(draw(st.lists(numbers, min_size=2, max_size=2, unique=True)))
     between = st.floats(low, high)
+    common |= draw(st.sampled_from([{}, {"dates": "iso"}, {"dates": "dd.mm.yyyy", "since": f"{name} began"}]))
     if kind == "range":
         return RangeColumn(low=low, high=high, centre=draw(between), **common)
     inner = sorted(draw(st.lists(between, max_size=5)))

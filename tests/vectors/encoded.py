@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.vectors.examples import CATEGORICAL, DATES, DURATION, LEVELS, NUMERIC, RANGE, RANKS, Case
+from tests.vectors.examples import (
+    CATEGORICAL,
+    DATES,
+    DURATION,
+    LEVELS,
+    NUMERIC,
+    ORDINAL,
+    OTHERS,
+    RANGE,
+    RANKS,
+    Case,
+)
 
 MISSING = ["", "NA"]
 TIED = {**RANKS, "quantiles": [0.0, 0.0, 0.0, 1.0, 1.0, 10.0], "empty": "centre", "missing_share": 0.25}
@@ -19,6 +30,8 @@ def encoded_columns() -> Iterator[Case]:
         ("ranks: ties have the middle of their ranks", TIED, ["0", "0.5", "1", "5.5", "10", "", "NA", "11"]),
         ("a centred range", RANGE, ["0", "1.5", "4", "5", "-1", ""]),
         ("centred levels", LEVELS, ["north", "south", "", "NA"]),
+        ("levels: any other text is one of them", OTHERS, ["north", "south", "west", " East ", "", "NA"]),
+        ("ordinal levels", ORDINAL, ["low", "mid", " high", "", "NA"]),
         ("levels: a text that is a level is never empty", {**LEVELS, "levels": ["NA", "south"]}, ["NA", ""]),
     ]:
         features = [_features(column, field.strip()) for field in fields]
@@ -77,14 +90,18 @@ def _features(column: dict[str, Any], field: str) -> list[float]:
     if kind == "categorical":
         return [float(level == field) for level in column["levels"]]
     is_empty = field in MISSING and field not in column.get("levels", ())
-    width = len(column.get("levels", [""]))
+    width = len(column["levels"]) if kind == "levels" else 1
     features = [0.0] * width if is_empty else _value_features(column, field)
     share = column["missing_share"]
     return features if share is None else [*features, is_empty - share]
 
 
 def _value_features(column: dict[str, Any], field: str) -> list[float]:
+    if column["kind"] == "ordinal":
+        return [2 * column["levels"].index(field) / (len(column["levels"]) - 1) - 1 - column["centre"]]
     if column["kind"] == "levels":
+        if field not in column["levels"]:
+            field = column["other"]
         pairs = zip(column["levels"], column["shares"], strict=True)
         return [column["weight"] * ((level == field) - share) for level, share in pairs]
     x = float(field)

@@ -138,6 +138,21 @@ DATE_TERMS: dict[str, Any] = {
     "latent_dim": 2,
     "anchor": {"kind": "haar", "rows": 2},
 }
+OTHERS: dict[str, Any] = {**LEVELS, "other": "south"}
+ORDINAL: dict[str, Any] = {
+    "kind": "ordinal",
+    "name": "grade",
+    "levels": ["low", "mid", "high"],
+    "centre": 0.25,
+    "empty": "centre",
+    "missing_share": None,
+}
+LEVEL_TERMS: dict[str, Any] = {
+    **TERMS_2,
+    "table_schema": {**TERMS_2["table_schema"], "columns": [ORDINAL, OTHERS]},
+    "latent_dim": 4,
+    "anchor": {"kind": "haar", "rows": 4},
+}
 NUMBER_TERMS = {
     **TERMS_2,
     "table_schema": {

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tests.vectors.examples import (
     DATE_TERMS,
+    LEVEL_TERMS,
     NUMBER_TERMS,
     NUMERIC,
     PRIVATE_TERMS,
@@ -118,6 +119,17 @@ DATE_TERMS_TEXT = (
     "- left: the days since the date in admitted, both written as iso, from 0 to 30, less 4.5; a number"
     " outside is moved to the nearer end; an empty field counts as the middle\n"
 )
+LEVEL_TERMS_TEXT = (
+    TERMS_2_TEXT.split("- rank:")[0]
+    .replace("5 numbers (20 bytes) in place of its 5", "4 numbers (16 bytes) in place of its 4")
+    .replace("(100 bytes)", "(64 bytes)")
+    .replace("along the 5 leading", "along the 4 leading")
+    + "- grade: one of low, mid, high, as its place in this order from -1 to 1, less 0.25; an empty field"
+    " counts as the middle\n"
+    "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; any other"
+    " text counts as south; an empty field counts as the middle, and one more feature says whether the field"
+    " is empty, less the share 0.1\n"
+)
 PRIVATE_MODEL = (
     "The model is trained with noise: it is differentially private with epsilon 3 and delta 0.00001. This"
     " bounds what anybody can learn from the model about any one projected row and its label, all bases and"
@@ -193,6 +205,7 @@ def shown_texts() -> Iterator[Case]:
         ),
         ("terms of schema 2", TERMS_2, TERMS_2_TEXT),
         ("dates", DATE_TERMS, DATE_TERMS_TEXT),
+        ("levels in an order, and one for all other texts", LEVEL_TERMS, LEVEL_TERMS_TEXT),
         (
             "survival",
             SURVIVAL_TERMS,

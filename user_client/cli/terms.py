@@ -74,6 +74,20 @@ Durations = Annotated[
         help="column of dates that becomes the days since the date in another column; repeat for more",
     ),
 ]
+Ordinals = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=LOW,...,HIGH",
+        help="column whose levels have this order, the lowest first; repeat for more",
+    ),
+]
+Others = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="column of which one level takes all rare texts and all that only other institutions have;"
+        " repeat for more"
+    ),
+]
 Classes = Annotated[
     list[str] | None,
     typer.Option("--class", help="class of the label that only other institutions have; repeat for more"),
@@ -130,6 +144,8 @@ def draft(
     category: Categories = None,
     date: Dates = None,
     duration: Durations = None,
+    ordinal: Ordinals = None,
+    other: Others = None,
     class_: Classes = None,
     missing: Missing = None,
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
@@ -162,6 +178,8 @@ def draft(
         categories=category or (),
         dates=_by_column("--date", date),
         durations=_by_column("--duration", duration),
+        ordinals={name: said.split(",") for name, said in _by_column("--ordinal", ordinal).items()},
+        others=other or (),
         classes=class_ or (),
         missing=missing or (),
         nri=nri,

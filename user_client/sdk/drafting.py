@@ -74,6 +74,8 @@ def draft_terms(
     categories: Sequence[str] = (),
     dates: Mapping[str, str] | None = None,
     durations: Mapping[str, str] | None = None,
+    ordinals: Mapping[str, Sequence[str]] | None = None,
+    others: Sequence[str] = (),
     classes: Sequence[str] = (),
     missing: Sequence[str] = (),
     nri: bool = False,
@@ -107,6 +109,10 @@ def draft_terms(
     dates, durations : mapping of str to str, optional
         How the dates of a column are written, and columns of dates that become days since the date in
         another: see `tables.draft.draft_schema`.
+    ordinals : mapping of str to sequence of str, optional
+        The levels of columns whose levels have an order, the lowest first.
+    others : sequence of str
+        Columns of which one level takes all rare texts, and all that are not in the table.
     classes : sequence of str
         Classes of the label that only other institutions have.
     missing : sequence of str
@@ -139,6 +145,8 @@ def draft_terms(
         categories=categories,
         dates=cast("Mapping[str, DateFormat]", dates or {}),
         durations=durations,
+        ordinals=ordinals,
+        others=others,
         classes=classes,
         missing=missing,
         task=cast("Task", task),

@@ -23,6 +23,7 @@ from protocol.errors import MalformedMessageError
 from protocol.messages import DownlinkManifest
 from protocol.table_schema import (
     CategoricalColumn,
+    ColumnOfLevels,
     LevelsColumn,
     NumberLabel,
     RanksColumn,
@@ -237,8 +238,9 @@ def _made_up(schema: Schema, rng: np.random.Generator) -> pa.Table:
     """Return rows within the ranges of the schema, and beyond them or empty where that is allowed."""
     columns: dict[str, pa.Array] = {}
     for column in schema.columns:
-        if isinstance(column, CategoricalColumn | LevelsColumn):
-            values: NDArray[Any] = rng.choice(np.array(column.levels, dtype=object), TRIED_ROWS)
+        if isinstance(column, ColumnOfLevels):
+            unlisted = ["unlisted"] if isinstance(column, LevelsColumn) and column.other else []
+            values: NDArray[Any] = rng.choice(np.array([*column.levels, *unlisted], dtype=object), TRIED_ROWS)
             may_be_empty = column.impute is not None if isinstance(column, CategoricalColumn) else None
         else:
             ends = column.quantiles if isinstance(column, RanksColumn) else (column.low, column.high)

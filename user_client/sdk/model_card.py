@@ -12,9 +12,8 @@ from protocol.consent import warnings_of
 from protocol.messages import DownlinkManifest
 from protocol.operations import MemberReport
 from protocol.table_schema import (
-    CategoricalColumn,
     Column,
-    LevelsColumn,
+    ColumnOfLevels,
     NumberLabel,
     NumericColumn,
     Schema,
@@ -63,7 +62,7 @@ def inputs_of(schema: Schema) -> dict[str, str]:
 
 
 def _input_of(column: Column) -> str:
-    if isinstance(column, CategoricalColumn | LevelsColumn):
+    if isinstance(column, ColumnOfLevels):
         return "text"
     if isinstance(column, NumericColumn) or column.dates is None:
         return "number"

@@ -19,9 +19,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from protocol.table_schema import (
     CategoricalColumn,
+    CentredColumn,
     Column,
+    ColumnOfLevels,
+    ColumnOfNumbers,
     LevelsColumn,
     NumericColumn,
+    OrdinalColumn,
     RangeColumn,
     RanksColumn,
     Schema,
@@ -102,11 +106,13 @@ def encode_columns(graph: Graph, schema: Schema) -> str:
 
 
 def _column(graph: Graph, column: Column, missing: Sequence[str]) -> str:
-    if isinstance(column, CategoricalColumn | LevelsColumn):
-        code = _level_number(graph, column.name, column.levels, missing)
+    if isinstance(column, ColumnOfLevels):
+        code = _level_number(graph, column, missing)
         empty = graph.node("Equal", code, graph.constant(EMPTY, np.int64))
         if isinstance(column, CategoricalColumn):
             return _categorical(graph, column, code, empty)
+        if isinstance(column, OrdinalColumn):
+            return _with_missing_share(graph, column, _place(graph, column, code), empty)
         return _with_missing_share(graph, column, _levels(graph, column, code), empty)
     value, empty = _number(graph, column, missing)
     if isinstance(column, NumericColumn):
@@ -117,9 +123,7 @@ def _column(graph: Graph, column: Column, missing: Sequence[str]) -> str:
     return _with_missing_share(graph, column, feature, empty)
 
 
-def _number(
-    graph: Graph, column: NumericColumn | RanksColumn | RangeColumn, missing: Sequence[str]
-) -> tuple[str, str]:
+def _number(graph: Graph, column: ColumnOfNumbers, missing: Sequence[str]) -> tuple[str, str]:
     """Add an input of numbers; return its finite values, NaN for all others, and where it is empty."""
     value = graph.input(column.name, TensorProto.DOUBLE)
     empty = graph.node("IsNaN", value)
@@ -174,16 +178,17 @@ def _ranks(graph: Graph, column: RanksColumn, value: str) -> str:
     return graph.node("Sub", doubled, one)
 
 
-def _level_number(graph: Graph, name: str, levels: Sequence[str], missing: Sequence[str]) -> str:
-    text = graph.input(name, TensorProto.STRING)
-    numbers = dict.fromkeys(("", *missing), EMPTY) | {level: i for i, level in enumerate(levels)}
+def _level_number(graph: Graph, column: ColumnOfLevels, missing: Sequence[str]) -> str:
+    text = graph.input(column.name, TensorProto.STRING)
+    numbers = dict.fromkeys(("", *missing), EMPTY) | {level: i for i, level in enumerate(column.levels)}
+    other = column.other if isinstance(column, LevelsColumn) else None
     return graph.node(
         "LabelEncoder",
         text,
         domain=ML,
         keys_strings=list(numbers),
         values_int64s=list(numbers.values()),
-        default_int64=UNKNOWN,
+        default_int64=UNKNOWN if other is None else numbers[other],
     )
 
 
@@ -199,6 +204,14 @@ def _levels(graph: Graph, column: LevelsColumn, code: str) -> str:
     return graph.node("Mul", less, graph.constant(column.weight))
 
 
+def _place(graph: Graph, column: OrdinalColumn, code: str) -> str:
+    """Return the place of a level in the order, and NaN where a text is none."""
+    places = graph.constant(np.linspace(-1, 1, len(column.levels)) - column.centre)
+    none = graph.constant(0, np.int64)
+    place = graph.node("Gather", places, graph.node("Max", code, none))
+    return graph.where(graph.node("Less", code, none), graph.constant(math.nan), place)
+
+
 def _one_of(graph: Graph, code: str, levels: int) -> str:
     """Return 0 and 1 for each level, and NaN where a text is none."""
     chosen = graph.number(graph.node("Equal", code, graph.constant(np.arange(levels), np.int64)))
@@ -206,9 +219,7 @@ def _one_of(graph: Graph, code: str, levels: int) -> str:
     return graph.where(is_none, graph.constant(math.nan), chosen)
 
 
-def _with_missing_share(
-    graph: Graph, column: RanksColumn | RangeColumn | LevelsColumn, features: str, empty: str
-) -> str:
+def _with_missing_share(graph: Graph, column: CentredColumn, features: str, empty: str) -> str:
     instead = 0.0 if column.empty == "centre" else math.nan
     features = graph.where(empty, graph.constant(instead), features)
     if column.missing_share is None:

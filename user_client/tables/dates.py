@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from protocol.table_schema import DateFormat, NumericColumn, RangeColumn, RanksColumn
+from protocol.table_schema import ColumnOfNumbers, DateFormat, NumericColumn
 from user_client.errors import NotADateError
 from user_client.tables.fields import (
     Mask,
@@ -51,9 +51,7 @@ _FURTHEST: Final = 4_000_000 * _DAY
 """Beyond the years that can be written; larger numbers of a column of dates are no dates."""
 
 
-def numbers_of(
-    table: pa.Table, column: NumericColumn | RanksColumn | RangeColumn, missing: Sequence[str]
-) -> tuple[Matrix64, Mask]:
+def numbers_of(table: pa.Table, column: ColumnOfNumbers, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
     """Return the numbers of a column, NaN where a field is empty, and a mask of the empty fields.
 
     Of dates it is the days since 1970-01-01, or since the date in the column that a duration begins at.

@@ -49,6 +49,8 @@ def draft_schema(
     categories: Collection[str] = (),
     dates: Mapping[str, DateFormat] | None = None,
     durations: Mapping[str, str] | None = None,
+    ordinals: Mapping[str, Sequence[str]] | None = None,
+    others: Collection[str] = (),
     classes: Collection[str] = (),
     missing: Sequence[str] = (),
     task: Task = "classes",
@@ -73,6 +75,11 @@ def draft_schema(
         for ``yyyymmdd``, which looks like a number.
     durations : mapping of str to str, optional
         Columns of dates that become days since the date in another column.
+    ordinals : mapping of str to sequence of str, optional
+        The levels of columns whose levels have an order, the lowest first.
+    others : collection of str
+        Columns of which one level takes all rare texts, and all that are not in the table. A column with more
+        than `MAX_DRAFT_LEVELS` texts is drafted so if it can be.
     classes : collection of str
         Classes of the label that only other institutions have.
     missing : sequence of str
@@ -90,9 +97,9 @@ def draft_schema(
     TableError, InputError
         If the label column is missing, or a column cannot be used.
     """
-    dates, durations = dates or {}, durations or {}
+    dates, durations, ordinals = dates or {}, durations or {}, ordinals or {}
     of_label = (label, event.column) if event else (label,)
-    _check_named(table, [*of_label, *exclude, *categories, *dates], durations)
+    _check_named(table, [*of_label, *exclude, *categories, *dates, *ordinals, *others], durations)
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
     if event is not None:
         drafted = survival_label(table, label, texts, event)
@@ -102,7 +109,7 @@ def draft_schema(
         drafted = classes_label(table, label, texts, classes)
     names = [name for name in table.column_names if name not in (*of_label, *exclude)]
     quantiles = QUANTILES if len(names) <= WIDE else FEW_QUANTILES
-    drafting = ColumnDrafting(encoding, quantiles, texts, categories, dates, durations)
+    drafting = ColumnDrafting(encoding, quantiles, texts, categories, dates, durations, ordinals, others)
     columns = {name: drafting.column(table, name) for name in names}
     remarks = [*drafted.remarks, *_remarks(table, columns, drafted)]
     content = [column.content for column in columns.values() if column is not None]

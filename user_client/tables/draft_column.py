@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from protocol.errors import InputError
 from protocol.table_schema import DateFormat
@@ -32,6 +33,11 @@ FEW_QUANTILES: Final = 5
 """Quantiles per column of a table so wide that the terms would not fit into one message with `QUANTILES`."""
 MANY_EMPTY: Final = 0.05
 """Share of empty fields from which on a column gets a feature that says whether the field is empty."""
+FEWEST_ROWS: Final = 5
+"""A text in fewer rows is rare: in the terms, it would tell every member that there is such a person."""
+MANY_RARE: Final = 3
+"""Rare texts from which on a person should look at a column of categories."""
+OTHER: Final = "other"
 NUMERIC_VARIANCE: Final = 1 / 3
 """Variance of ranks, which are spread evenly from -1 to 1; all levels of a column together have no more."""
 
@@ -67,6 +73,10 @@ class ColumnDrafting:
         How the dates of a column are written, where it is not to be found out.
     durations : mapping of str to str
         Columns of dates, and the column that each is a duration since.
+    ordinals : mapping of str to sequence of str
+        The levels of columns whose levels have an order, the lowest first.
+    others : collection of str
+        Columns whose rare texts, and all that are not in the table, are one level.
     """
 
     encoding: Encoding
@@ -75,6 +85,8 @@ class ColumnDrafting:
     categories: Collection[str] = ()
     dates: Mapping[str, DateFormat] = field(default_factory=dict)
     durations: Mapping[str, str] = field(default_factory=dict)
+    ordinals: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    others: Collection[str] = ()
 
     def column(self, table: pa.Table, name: str) -> DraftedColumn | None:
         """Return one column of the schema; None if it has the same value everywhere.
@@ -85,26 +97,26 @@ class ColumnDrafting:
             If the column cannot be used.
         """
         values = table.column(name)
+        if name in self.ordinals:
+            return DraftedColumn(self._ordinal(name, values))
         levels = distinct(values, self.missing)
-        takes_numbers = name not in self.categories and all(map(is_number, levels))
+        takes_numbers = not self._takes_texts(name) and all(map(is_number, levels))
         if dates := self._dates(name, values, levels, takes_numbers=takes_numbers):
             return self._of_dates(table, name, dates)
         if takes_numbers:
             numbers, _ = as_numbers(values, self.missing)
             drafted = self._of_numbers(name, numbers, self.encoding)
-            if drafted is not None and are_dates(levels, "yyyymmdd"):
-                remark = (
-                    f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
-                )
-                return replace(drafted, remarks=(remark,))
-            return drafted
-        if len(levels) == 1:
+            if drafted is None or not are_dates(levels, "yyyymmdd"):
+                return drafted
+            remark = f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
+            return replace(drafted, remarks=(remark,))
+        if len(levels) == 1 and name not in self.others:
             return None
-        if len(levels) > MAX_DRAFT_LEVELS:
-            raise InputError(
-                f"column '{name}' has {len(levels)} distinct texts; leave it out with --exclude {name}"
-            )
-        return DraftedColumn(self._categorical(name, values, levels))
+        return self._categories(name, values, levels)
+
+    def _takes_texts(self, name: str) -> bool:
+        """Return whether a person says that a column holds names of categories."""
+        return name in self.categories or name in self.others
 
     def _dates(
         self, name: str, values: pa.ChunkedArray, levels: list[str], *, takes_numbers: bool
@@ -112,7 +124,7 @@ class ColumnDrafting:
         """Return how the dates of a column may be written; nothing if it holds none."""
         if name in self.dates:
             return [self.dates[name]]
-        if name in self.categories:
+        if self._takes_texts(name):
             return []
         if is_temporal(values):
             return ["iso"]
@@ -169,23 +181,77 @@ class ColumnDrafting:
         column = {"kind": "range", "name": name, "low": low, "high": high, "centre": centre}
         return {**column, **_empty(np.isnan(numbers))}
 
-    def _categorical(self, name: str, values: pa.ChunkedArray, levels: list[str]) -> dict[str, Any]:
+    def _categories(self, name: str, values: pa.ChunkedArray, levels: list[str]) -> DraftedColumn:
         text = as_text(values)
         chosen = np.array(pc.fill_null(pc.index_in(text, value_set=pa.array(levels, pa.string())), -1))
         counts = np.bincount(chosen[chosen >= 0], minlength=len(levels))
+        empty = _empty(chosen < 0)
+        if name in self.others or (len(levels) > MAX_DRAFT_LEVELS and self.encoding != "plain"):
+            return _with_other(name, levels, counts, empty)
+        if len(levels) > MAX_DRAFT_LEVELS:
+            raise _too_many(name, len(levels))
         if self.encoding == "plain":
             impute = levels[int(counts.argmax())]
-            return {"kind": "categorical", "name": name, "levels": levels, "impute": impute}
-        shares = counts / counts.sum()
-        spread = 1 - float(np.square(shares).sum())
-        return {
-            "kind": "levels",
-            "name": name,
-            "levels": levels,
-            "shares": [round(float(share), 3) for share in shares],
-            "weight": round(min(1.0, math.sqrt(NUMERIC_VARIANCE / spread)), 3),
-            **_empty(chosen < 0),
-        }
+            content = {"kind": "categorical", "name": name, "levels": levels, "impute": impute}
+            return DraftedColumn(content)
+        rare = int((counts < FEWEST_ROWS).sum())
+        remark = (
+            f"{name}: {rare} of its texts stand in fewer than {FEWEST_ROWS} rows each, and every member will"
+            f" read them; --other {name} makes them, and what is in other tables alone, one level"
+        )
+        content = {**levels_block(name, levels, counts / counts.sum()), **empty}
+        return DraftedColumn(content, remarks=(remark,) if rare >= MANY_RARE else ())
+
+    def _ordinal(self, name: str, values: pa.ChunkedArray) -> dict[str, Any]:
+        levels = list(self.ordinals[name])
+        if unknown := set(distinct(values, self.missing)) - set(levels):
+            raise InputError(
+                f"column '{name}' has {len(unknown)} texts that are none of the {len(levels)} levels of"
+                f" --ordinal {name}"
+            )
+        places = pc.index_in(as_text(values), value_set=pa.array(levels, pa.string()))
+        known = np.array(places.drop_null(), dtype=np.float64)
+        centre = 2 * float(known.mean()) / max(len(levels) - 1, 1) - 1 if len(known) else 0.0
+        content = {"kind": "ordinal", "name": name, "levels": levels, "centre": round(centre, 3)}
+        return {**content, **_empty(np.array(pc.is_null(places)))}
+
+
+def levels_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:
+    """Return a column of levels whose features together vary as much as ranks do."""
+    spread = 1 - float(np.square(shares).sum())
+    return {
+        "kind": "levels",
+        "name": name,
+        "levels": list(levels),
+        "shares": [round(float(share), 3) for share in shares],
+        "weight": round(min(1.0, math.sqrt(NUMERIC_VARIANCE / spread)), 3) if spread > 0 else 1.0,
+    }
+
+
+def _with_other(
+    name: str, levels: list[str], counts: NDArray[np.int64], empty: dict[str, Any]
+) -> DraftedColumn:
+    """Return a column whose rare texts are one level; raises `InputError` if most rows have such a text."""
+    other = next((level for level in levels if level.lower() == OTHER), OTHER)
+    often = [i for i in np.argsort(-counts, kind="stable") if counts[i] >= FEWEST_ROWS and levels[i] != other]
+    kept = sorted(often[: MAX_DRAFT_LEVELS - 1])
+    listed, total = int(counts[kept].sum()), int(counts.sum())
+    if not kept or listed < total / 2:
+        raise _too_many(name, len(levels))
+    rest = 1 - listed / total
+    block = levels_block(name, [*(levels[i] for i in kept), other], [*counts[kept] / total, rest])
+    remark = (
+        f"{name}: {len(levels) - len(kept)} of its {len(levels)} texts count as '{other}', in"
+        f" {100 * rest:.1f} % of the rows, and so does every text that only other institutions have"
+    )
+    return DraftedColumn({**block, "other": other, **empty}, remarks=(remark,))
+
+
+def _too_many(name: str, texts: int) -> InputError:
+    return InputError(
+        f"column '{name}' has {texts} distinct texts, and too few of them stand in many rows; leave it out"
+        f" with --exclude {name}"
+    )
 
 
 def _empty(is_empty: Mask) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from protocol.table_schema import (
     CategoricalColumn,
     CentredColumn,
     Column,
+    ColumnOfLevels,
     Label,
     LevelsColumn,
     NumberLabel,
@@ -82,14 +83,8 @@ def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False)
 
 def _encode_column(table: pa.Table, column: Column, missing: Sequence[str], out: Matrix64) -> None:
     """Write the features of one column."""
-    if isinstance(column, CategoricalColumn | LevelsColumn):
-        with readable(column.name):
-            values = column_of(table, column.name)
-            chosen, empty = read_levels(values, column.name, column.levels, missing)
-        if isinstance(column, CategoricalColumn):
-            _encode_categorical(chosen, empty, column, out)
-        else:
-            _encode_centred(_of_levels(chosen, column), empty, column, out)
+    if isinstance(column, ColumnOfLevels):
+        _encode_levels(table, column, missing, out)
         return
     numbers, empty = numbers_of(table, column, missing)
     if isinstance(column, NumericColumn):
@@ -98,6 +93,20 @@ def _encode_column(table: pa.Table, column: Column, missing: Sequence[str], out:
         _encode_centred(ranks(numbers, column.quantiles)[:, None], empty, column, out)
     else:
         _encode_centred(_in_range(numbers, column)[:, None], empty, column, out)
+
+
+def _encode_levels(table: pa.Table, column: ColumnOfLevels, missing: Sequence[str], out: Matrix64) -> None:
+    other = column.other if isinstance(column, LevelsColumn) else None
+    with readable(column.name):
+        values = column_of(table, column.name)
+        chosen, empty = read_levels(values, column.name, column.levels, missing, other)
+    if isinstance(column, CategoricalColumn):
+        _encode_categorical(chosen, empty, column, out)
+    elif isinstance(column, LevelsColumn):
+        _encode_centred(_of_levels(chosen, column), empty, column, out)
+    else:
+        places = np.linspace(-1, 1, len(column.levels))
+        _encode_centred(places[chosen][:, None] - column.centre, empty, column, out)
 
 
 def _encode_numeric(numbers: Matrix64, empty: Mask, column: NumericColumn, out: Matrix64) -> None:

@@ -47,11 +47,12 @@ def read_levels(
     name: str,
     levels: Sequence[str],
     missing: Sequence[str],
+    other: str | None = None,
 ) -> tuple[NDArray[np.int64], Mask]:
     """Return the index of each value's level, and a mask of the empty fields; raises `UnknownLevelError`.
 
-    A text that is a level is that level, even if it also stands for an empty field. The index of an empty
-    field means nothing.
+    A text that is a level is that level, even if it also stands for an empty field. One that is neither is
+    the level ``other``, if there is one. The index of an empty field means nothing.
     """
     text = as_text(values)
     found = pc.fill_null(pc.index_in(text, value_set=pa.array(list(levels), pa.string())), -1)
@@ -59,8 +60,11 @@ def read_levels(
     empty = numbers < 0
     if empty.any():
         unknown = empty & ~is_empty(text, missing)
-        if unknown.any():
+        if unknown.any() and other is None:
             raise UnknownLevelError(name, first_row(unknown), len(levels))
+        if other is not None:
+            numbers[unknown] = levels.index(other)
+            empty &= ~unknown
     return numbers, empty
 
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 from protocol.table_schema import (
     CategoricalColumn,
     Column,
-    LevelsColumn,
+    ColumnOfLevels,
+    ColumnOfNumbers,
     NumericColumn,
     RangeColumn,
     RanksColumn,
@@ -56,7 +57,7 @@ def column_states(table: pa.Table, schema: Schema) -> list[Matrix64]:
 
 
 def _states(table: pa.Table, column: Column, schema: Schema) -> Matrix64:
-    if isinstance(column, CategoricalColumn | LevelsColumn):
+    if isinstance(column, ColumnOfLevels):
         values = pa.array(list(column.levels), pa.string())
     else:
         numbers = _possible_numbers(table, column, schema)
@@ -80,9 +81,7 @@ def _has_empty(table: pa.Table, column: Column, schema: Schema) -> bool:
     return bool(is_empty(as_text(table.column(column.name)), schema.missing).any())
 
 
-def _possible_numbers(
-    table: pa.Table, column: NumericColumn | RanksColumn | RangeColumn, schema: Schema
-) -> Matrix64 | None:
+def _possible_numbers(table: pa.Table, column: ColumnOfNumbers, schema: Schema) -> Matrix64 | None:
     """Return the numbers in the column's range that are recorded as precisely as those of the table."""
     numbers, empty = numbers_of(table, column, schema.missing)
     known = np.unique(numbers[~empty])
@@ -103,7 +102,7 @@ def _possible_numbers(
     return None
 
 
-def _ends(column: NumericColumn | RanksColumn | RangeColumn) -> tuple[float, float]:
+def _ends(column: ColumnOfNumbers) -> tuple[float, float]:
     if isinstance(column, RanksColumn):
         return column.quantiles[0], column.quantiles[-1]
     return column.low, column.high

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from protocol.table_schema import Schema
-from tests.vectors.examples import CATEGORICAL, DATES, LEVELS, NUMERIC, RANGE, RANKS
+from tests.vectors.examples import CATEGORICAL, DATES, LEVELS, NUMERIC, ORDINAL, OTHERS, RANGE, RANKS
 from user_client.errors import TableError
 from user_client.tables import encode_rows
 from user_client.tables.as_onnx import ML, Graph, encode_columns
@@ -74,6 +74,9 @@ REFUSING = {"empty": "refuse", "missing_share": None}
         (LEVELS, ["east"]),
         (CATEGORICAL, ["", "east"]),
         ({**CATEGORICAL, "impute": "south"}, ["east"]),
+        ({**ORDINAL, **REFUSING}, ["", "NA", "lower"]),
+        (ORDINAL, ["lower"]),
+        ({**OTHERS, **REFUSING}, ["", "NA"]),
     ],
 )
 def test_what_is_refused_in_a_table_is_no_number_in_the_file(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -125,14 +125,70 @@ class TestCategories:
     def test_with_words_among_numbers_list_the_numbers_first(self) -> None:
         assert draft(["10", "9", "other"])["levels"] == ["9", "10", "other"]
 
-    def test_of_too_many_levels_are_refused_with_a_hint(self) -> None:
-        values = [f"name {index}" for index in range(MAX_DRAFT_LEVELS + 1)] * 2
-        with pytest.raises(InputError, match="--exclude x"):
-            draft(values)
-
     def test_of_as_many_levels_as_allowed_are_drafted(self) -> None:
         values = [f"name {index}" for index in range(MAX_DRAFT_LEVELS)]
         assert len(draft(values)["levels"]) == MAX_DRAFT_LEVELS
+
+    def test_in_an_order_become_one_centred_feature(self) -> None:
+        values = ["mid", "low", "high", "low", ""] * 10
+        found = draft(values, ordinals={"x": ["low", "mid", "high"]})
+        assert found == {
+            "kind": "ordinal",
+            "name": "x",
+            "levels": ["low", "mid", "high"],
+            "centre": -0.25,
+            "empty": "centre",
+            "missing_share": 0.2,
+        }
+        features = encoded(values, ordinals={"x": ["low", "mid", "high"]})
+        np.testing.assert_allclose(features[:5, 0], [0.25, -0.75, 1.25, -0.75, 0])
+
+    def test_in_an_order_that_does_not_have_them_all_are_refused(self) -> None:
+        with pytest.raises(InputError, match="1 texts that are none of the 3 levels of --ordinal x"):
+            draft([3, 1, 2], ordinals={"x": ["1", "2", "4"]})
+
+
+class TestOther:
+    """One level takes what is rare, and what is not in the table."""
+
+    MANY: ClassVar = [*["a"] * 150, *["b"] * 100, *[f"name {index}" for index in range(100)]]
+
+    def test_takes_the_rare_texts_of_a_column_with_too_many(self) -> None:
+        found = draft(self.MANY)
+        assert (found["levels"], found["other"]) == (["a", "b", "other"], "other")
+        assert found["shares"] == [0.429, 0.286, 0.286]
+        assert encoded(self.MANY).shape == (350, 3)
+
+    def test_is_named_with_its_share_and_no_text(self) -> None:
+        (remark,) = draft_schema(with_label(x=self.MANY), "y").remarks
+        assert "100 of its 102 texts count as 'other', in 28.6 % of the rows" in remark
+        assert "name" not in remark
+
+    def test_does_not_keep_a_column_where_most_rows_are_rare(self) -> None:
+        for values in (self.MANY[160:], [f"name {index}" for index in range(100)]):
+            with pytest.raises(InputError, match="--exclude x"):
+                draft(values)
+
+    def test_is_not_in_the_form_of_the_papers(self) -> None:
+        with pytest.raises(InputError, match="--exclude x"):
+            draft(self.MANY, encoding="plain")
+
+    def test_is_drafted_where_a_person_asks(self) -> None:
+        values = ["a", "b"] * 20 + ["c", "Other"]
+        assert draft(values)["levels"] == ["Other", "a", "b", "c"]
+        found = draft(values, others=["x"])
+        assert (found["levels"], found["other"]) == (["a", "b", "Other"], "Other")
+        assert draft(["a"] * 40, others=["x"])["shares"] == [1, 0]
+
+    def test_keeps_the_most_frequent_levels(self) -> None:
+        values = [f"{index:03}" for index in range(80) for _ in range(5 + index)]
+        found = draft(values, others=["x"])
+        assert found["levels"] == [*(f"{index:03}" for index in range(31, 80)), "other"]
+
+    def test_is_proposed_for_rare_texts(self) -> None:
+        (remark,) = draft_schema(with_label(x=[*["a", "a", "b", "b"] * 10, "c", "d", "e"]), "y").remarks
+        assert "3 of its texts stand in fewer than 5 rows" in remark
+        assert "--other x" in remark
 
 
 class TestRemarks:
@@ -179,7 +235,9 @@ def test_an_excluded_column_is_left_out() -> None:
     assert [column["name"] for column in found.content["columns"]] == ["x"]
 
 
-@pytest.mark.parametrize("options", [{"exclude": ["z"]}, {"categories": ["z"]}])
+@pytest.mark.parametrize(
+    "options", [{"exclude": ["z"]}, {"categories": ["z"]}, {"others": ["z"]}, {"ordinals": {"z": ["a", "b"]}}]
+)
 def test_a_column_that_is_not_in_the_table_is_an_error(options: Any) -> None:
     with pytest.raises(MissingColumnError, match="z"):
         draft_schema(with_label(x=[1, 2]), "y", **options)
