@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +33,7 @@ from user_client.sdk import (
     DraftedTerms,
     check_table,
     draft_terms,
+    draft_terms_from_dictionary,
     plain_words,
 )
 
@@ -113,6 +114,12 @@ ModelEpsilon = Annotated[
 
 
 TaskOption = Annotated[str, typer.Option("--task", help="what the label is: classes, number or survival")]
+DictionaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="data dictionary (TOML or CSV) to draft from in place of a table, so that no row is used"
+    ),
+]
 LabelRange = Annotated[
     str | None,
     typer.Option(metavar="LOW:HIGH", help="between which the numbers of the label lie at every institution"),
@@ -133,7 +140,8 @@ Times = Annotated[
 
 @app.command()
 def draft(
-    table: TableArgument,
+    table: Annotated[Path | None, typer.Argument(help="CSV (also .gz) or Parquet")] = None,
+    *,
     label: Annotated[str, typer.Option(help="column to predict")],
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
     title: Annotated[str, typer.Option(help="title of the collaboration")] = "Untitled collaboration",
@@ -157,6 +165,7 @@ def draft(
     seen: Seen = None,
     time: Times = None,
     out_of_range: OutOfRange = "clip",
+    dictionary: DictionaryFile = None,
     out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
     force: Force = False,
     as_json: AsJson = False,
@@ -165,27 +174,31 @@ def draft(
     if out_of_range != "clip":
         raise InputError('drafted columns clip: write out_of_range = "refuse" into a numeric column by hand')
     refuse_to_overwrite(out, force=force)
-    drafted = draft_terms(
+    of_a_table = {
+        "encoding": None if encoding == "ranks" else encoding,
+        "categories": category,
+        "dates": _by_column("--date", date),
+        "durations": _by_column("--duration", duration),
+        "ordinals": {name: said.split(",") for name, said in _by_column("--ordinal", ordinal).items()},
+        "others": other,
+        "classes": class_,
+        "label_range": _range(label_range),
+    }
+    drafted = _draft(
         table,
+        dictionary,
+        {name: value for name, value in of_a_table.items() if value},
         label=label,
         parties=party,
         title=title,
         latent_dim=latent_dim,
         rep_dtype=rep_dtype,
         dither=dither,
-        encoding=encoding,
         exclude=exclude or (),
-        categories=category or (),
-        dates=_by_column("--date", date),
-        durations=_by_column("--duration", duration),
-        ordinals={name: said.split(",") for name, said in _by_column("--ordinal", ordinal).items()},
-        others=other or (),
-        classes=class_ or (),
         missing=missing or (),
         nri=nri,
         model_epsilon=model_epsilon,
         task=task,
-        label_range=_range(label_range),
         event=_event(event, seen, time or ()),
     )
     write_whole(out, drafted.to_toml().encode())
@@ -201,6 +214,22 @@ def draft(
         },
         lambda: _drafted_text(out, drafted),
     )
+
+
+def _draft(
+    table: Path | None, dictionary: Path | None, of_a_table: dict[str, Any], **options: Any
+) -> DraftedTerms:
+    """Draft from a table or from a dictionary; raises `InputError` if an option does not go with it."""
+    if (table is None) == (dictionary is None):
+        raise InputError("name a table to draft from, or a data dictionary with --dictionary, and not both")
+    if dictionary is None:
+        return draft_terms(table, **of_a_table, **options)
+    if of_a_table:
+        raise InputError(
+            "--encoding, --category, --date, --duration, --ordinal, --other, --class and --label-range go"
+            " with a table; a dictionary says such things itself"
+        )
+    return draft_terms_from_dictionary(dictionary, **options)
 
 
 def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str]:

@@ -26,7 +26,7 @@ from user_client.sdk.consortium import (
     revoke,
 )
 from user_client.sdk.desk import Attack, AttackLevel
-from user_client.sdk.drafting import DITHER, DraftedTerms, draft_terms
+from user_client.sdk.drafting import DITHER, DraftedTerms, draft_terms, draft_terms_from_dictionary
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
 from user_client.sdk.explanation import ColumnWeight, Explanation
@@ -103,6 +103,7 @@ __all__ = [
     "create_consortium",
     "create_token",
     "draft_terms",
+    "draft_terms_from_dictionary",
     "invitations",
     "invite",
     "join",

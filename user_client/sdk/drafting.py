@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
 import tomli_w
@@ -13,7 +14,7 @@ from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.limits import MAX_DITHER
 from protocol.model_terms import ModelPrivacyTerms
-from protocol.table_schema import DateFormat, Schema, Task
+from protocol.table_schema import DateFormat, LevelsColumn, Schema, Task
 from protocol.terms import WELL_PREDICTED_ROWS
 from user_client.privacy.information import Information
 from user_client.sdk.privacy import bits_of, score_targets
@@ -21,6 +22,8 @@ from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
 from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score
 from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
+from user_client.tables.dictionary import Dictionary, draft_from_dictionary
+from user_client.tables.draft import DraftedSchema
 from user_client.tables.draft_column import Encoding
 from user_client.tables.draft_label import DraftedEvent
 
@@ -155,8 +158,7 @@ def draft_terms(
     )
     schema = _valid(drafted.content)
     features = schema.width
-    if latent_dim is not None and not 1 <= latent_dim <= features:
-        raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
+    _check_dimension(latent_dim, features)
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
     score = own_score(encoded, score_targets(labels, schema.label_column.task))
@@ -166,7 +168,107 @@ def draft_terms(
     signal = score.along(axes) if score else None
     bits = bits_of(schema, encoded, encoded @ axes, number_type=rep_dtype, dither=dither)
     remarks = [*drafted.remarks, *_remarks_on_dimension(signal, latent_dim, features, len(encoded))]
-    content = {
+    content = _terms(
+        drafted,
+        schema,
+        title,
+        parties,
+        latent_dim=latent_dim,
+        rep_dtype=rep_dtype,
+        dither=dither,
+        nri=nri,
+        model_epsilon=model_epsilon,
+    )
+    return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
+
+
+def draft_terms_from_dictionary(
+    path: Path,
+    *,
+    label: str,
+    parties: Sequence[str],
+    title: str,
+    latent_dim: int | None = None,
+    rep_dtype: str = "i1",
+    dither: float = DITHER,
+    exclude: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    nri: bool = False,
+    model_epsilon: float | None = None,
+    task: str = "classes",
+    event: DraftedEvent | None = None,
+) -> DraftedTerms:
+    """Draft terms from a public data dictionary, so that they say nothing of anybody's rows.
+
+    Nothing is measured: signal and information are None. Unless it is given, the latent dimension is the
+    smallest that loses nothing of a row.
+
+    Parameters
+    ----------
+    path : path
+        A TOML or CSV file: see docs/defaults.md.
+    label, parties, title, latent_dim, rep_dtype, dither, exclude, missing, nri, model_epsilon, task, event
+        As for `draft_terms`.
+
+    Raises
+    ------
+    InputError, TableError
+        If an argument is not one of its values, or the dictionary cannot be used.
+    """
+    _check_choices("ranks", rep_dtype, dither, task, ())
+    _check_task(task, event, nri=nri, epsilon=model_epsilon, classes=(), label_range=None)
+    drafted = draft_from_dictionary(
+        Dictionary.read(path), label, exclude, missing=missing, task=cast("Task", task), event=event
+    )
+    schema = _valid(drafted.content)
+    _check_dimension(latent_dim, schema.width)
+    remarks = list(drafted.remarks)
+    if latent_dim is None:
+        latent_dim = _lossless_dimensions(schema)
+        remarks.append(
+            f"latent_dim {latent_dim}: a dictionary has no rows that could tell how many dimensions the label"
+            " needs, so it is as many as lose nothing of a row; fewer (--latent-dim) send fewer bits, and"
+            " `odc terms check` says what they keep of each table's own score"
+        )
+    content = _terms(
+        drafted,
+        schema,
+        title,
+        parties,
+        latent_dim=latent_dim,
+        rep_dtype=rep_dtype,
+        dither=dither,
+        nri=nri,
+        model_epsilon=model_epsilon,
+    )
+    return DraftedTerms(content, schema.width, latent_dim, None, None, remarks)
+
+
+def _lossless_dimensions(schema: Schema) -> int:
+    """Return how many dimensions the encoded features span: those of the levels of a column add up to 0."""
+    return schema.width - sum(isinstance(column, LevelsColumn) for column in schema.columns)
+
+
+def _check_dimension(latent_dim: int | None, features: int) -> None:
+    if latent_dim is not None and not 1 <= latent_dim <= features:
+        raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
+
+
+def _terms(
+    drafted: DraftedSchema,
+    schema: Schema,
+    title: str,
+    parties: Sequence[str],
+    *,
+    latent_dim: int,
+    rep_dtype: str,
+    dither: float,
+    nri: bool,
+    model_epsilon: float | None,
+) -> dict[str, Any]:
+    """Return the terms of a drafted schema."""
+    features = schema.width
+    return {
         "terms_schema": 2,
         "title": title,
         "purpose": "",
@@ -183,7 +285,6 @@ def draft_terms(
         **_model_terms(model_epsilon, schema.label_column.task),
         "table_schema": drafted.content,
     }
-    return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
 
 
 def _valid(content: dict[str, Any]) -> Schema:

@@ -93,6 +93,14 @@ def are_dates(texts: Sequence[str], dates: DateFormat) -> bool:
     return bool(_of_text(pa.chunked_array([list(texts)], pa.string()), dates)[1].all())
 
 
+def days_of(texts: Sequence[str], dates: DateFormat) -> list[float]:
+    """Return dates as days since 1970-01-01; raises `ValueError` if a text is none."""
+    counts, is_date = _of_text(as_text(pa.chunked_array([list(texts)], pa.string())), dates)
+    if not is_date.all():
+        raise ValueError("not a date")
+    return [float(days) for days in counts / _DAY]
+
+
 def dates_in(texts: Sequence[str]) -> list[DateFormat]:
     """Return how texts may be written if each of them is a date; nothing if they are none.
 

@@ -210,10 +210,15 @@ class ColumnDrafting:
                 f" --ordinal {name}"
             )
         places = pc.index_in(as_text(values), value_set=pa.array(levels, pa.string()))
-        known = np.array(places.drop_null(), dtype=np.float64)
-        centre = 2 * float(known.mean()) / max(len(levels) - 1, 1) - 1 if len(known) else 0.0
-        content = {"kind": "ordinal", "name": name, "levels": levels, "centre": round(centre, 3)}
-        return {**content, **_empty(np.array(pc.is_null(places)))}
+        counts = np.bincount(np.array(places.drop_null(), dtype=np.int64), minlength=len(levels))
+        block = ordinal_block(name, levels, counts / max(counts.sum(), 1))
+        return {**block, **_empty(np.array(pc.is_null(places)))}
+
+
+def ordinal_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:
+    """Return a column of levels in an order whose feature has the mean 0."""
+    centre = float(np.linspace(-1, 1, len(levels)) @ np.asarray(shares))
+    return {"kind": "ordinal", "name": name, "levels": list(levels), "centre": round(centre, 3) + 0.0}
 
 
 def levels_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:

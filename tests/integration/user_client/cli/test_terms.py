@@ -10,6 +10,7 @@ from analyst_server.services import prepare
 from protocol.model_terms import LogisticTerms, ModelPrivacyTerms
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
+from user_client.sdk import check_table
 
 
 def test_a_draft_becomes_terms(odc: Odc) -> None:
@@ -63,6 +64,46 @@ def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
     assert (terms.anchor.kind, terms.anchor.rows) == ("gaussian", 60)
 
 
+def test_a_draft_from_a_dictionary_becomes_terms_that_fit_a_table(odc: Odc) -> None:
+    lines = [
+        "name,type,low,high,levels",
+        *(f"x{index},number,-3,3," for index in range(3)),
+        "y,category,,,no|yes",
+    ]
+    (odc.consortium.directory / "public.csv").write_text("\n".join(lines))
+    words = ("terms", "draft", "--label", "y", "--party", LEAD, "--party", HOSPITAL)
+    drafted = odc(*words, "--dictionary", "public.csv")
+    assert "terms with 3 encoded features and latent_dim 3 written to terms.toml" in drafted.out
+    assert "look at every column: a dictionary has no rows" in drafted.out
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    terms = prepare.complete_terms(odc.consortium.analyst, content)
+    assert check_table(terms, odc.consortium.table(1)).misfits == []
+    for wrong in ((), (odc.consortium.table(1), "--dictionary", "public.csv")):
+        assert "not both" in odc(*words, *wrong, "--force").err
+    refused = odc(*words, "--dictionary", "public.csv", "--category", "x0", "--force")
+    assert "go with a table" in refused.err
+
+
+def test_a_draft_reads_columns_as_a_person_says(odc: Odc) -> None:
+    dates = [f"{day:02}/01/2020" for day in range(1, 13)] * 3
+    table = odc.consortium.table(
+        1,
+        x0=[*dates, *dates[:4]],
+        x1=["01/01/2019"] * 40,
+        x2=["low", "high", "mid", "mid"] * 10,
+        code=["a"] * 30 + ["b"] * 7 + ["c", "d", "e"],
+    )
+    odc(
+        "terms", "draft", table, "--label", "y", "--party", LEAD, "--date", "x0=mm/dd/yyyy", "--duration",
+        "x0=x1", "--exclude", "x1", "--ordinal", "x2=low,mid,high", "--other", "code",
+    )  # fmt: skip
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    duration, order, code = content["table_schema"]["columns"]
+    assert (duration["dates"], duration["since"]) == ("mm/dd/yyyy", "x1")
+    assert order["levels"] == ["low", "mid", "high"]
+    assert (code["levels"], code["other"]) == (["a", "b", "other"], "other")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -73,6 +114,11 @@ def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
         ("--category", "nothing"),
         ("--label", "nothing"),
         ("--rep-dtype", "i4"),
+        ("--date", "x0=yyyy"),
+        ("--date", "x0"),
+        ("--duration", "x0=nothing"),
+        ("--ordinal", "x0=1"),
+        ("--other", "nothing"),
     ],
     ids=" ".join,
 )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
 from protocol.errors import MalformedMessageError, NotFoundError
+from protocol.table_schema import Schema
 from tests.harness.in_process import Consortium, rows
 from tests.harness.problems import TERMS
 from user_client.custody.round_directory import MODEL_FILE
@@ -85,7 +89,12 @@ def released(consortium: Consortium, kind: str, task: str, encoding: str = "rank
         paths[0], label=label, parties=["lead-hospital", "hospital-a"], title="Messy", exclude=other,
         categories=["grade"] if encoding == "ranks" else [], encoding=encoding, **number, **options,
     )  # fmt: skip
-    content = {name: value for name, value in drafted.content.items() if name not in ("parties", "lead")}
+    play(consortium, drafted.content, kind, paths)
+
+
+def play(consortium: Consortium, drafted: dict[str, Any], kind: str, paths: list[Path]) -> None:
+    """Play a round by drafted terms, until the hospital has received."""
+    content = {name: value for name, value in drafted.items() if name not in ("parties", "lead")}
     consortium.until_joined().publish(**{**content, "model": {"kind": kind, **SMALL.get(kind, {})}})
     for session in consortium.sessions:
         session.round(consortium.id).accept(accept_row_revealing_model=TERMS[kind].carries_rows)
@@ -138,6 +147,50 @@ def test_every_encoding_is_in_the_file(encoding: str, consortium: Consortium) ->
     answers = read_elsewhere(consortium, consortium.hospital_round.export().onnx_file)
     expected = consortium.hospital_round.predict(consortium.directory / "messy-2.csv")
     np.testing.assert_allclose(answers["probabilities"], expected.probabilities, atol=1e-5)
+
+
+def dated(seed: int, rows: int = 60) -> pa.Table:
+    """A table of dates, of codes that are its own, and of levels in an order, each with empty fields."""
+    rng = np.random.default_rng(seed)
+    first, stay, grade = rng.integers(0, 999, rows), rng.integers(0, 30, rows), rng.integers(0, 3, rows)
+    told = (first - 500) / 500 + (stay - 15) / 15 + grade - 1
+    came = [dt.date(2019, 1, 1) + dt.timedelta(days=int(day)) for day in first]
+    left = [day + dt.timedelta(days=int(days)) for day, days in zip(came, stay, strict=True)]
+    codes = np.where(rng.random(rows) < 0.2, f"only at {seed}", rng.choice(["a", "b"], rows))
+    empty = rng.random((3, rows)) < 0.1
+    return pa.table(
+        {
+            "came": pa.array(came, mask=empty[0]),
+            "left": pa.array(left),
+            "code": pa.array(codes.tolist(), mask=empty[1]),
+            "grade": pa.array([("low", "mid", "high")[each] for each in grade], mask=empty[2]),
+            "ill": ["yes" if value + 0.3 * rng.standard_normal() > 0 else "no" for value in told],
+        }
+    )
+
+
+def test_dates_and_levels_in_an_order_are_in_the_file(consortium: Consortium) -> None:
+    paths = [consortium.directory / f"dated-{seed}.csv" for seed in range(3)]
+    for seed, path in enumerate(paths):
+        pyarrow.csv.write_csv(dated(seed), path)
+    drafted = draft_terms(
+        paths[0], label="ill", parties=["lead-hospital", "hospital-a"], title="Dated",
+        durations={"left": "came"}, ordinals={"grade": ["low", "mid", "high"]}, others=["code"],
+    )  # fmt: skip
+    play(consortium, drafted.content, "logistic", paths)
+    exported = consortium.hospital_round.export()
+    assert exported.largest_difference < 1e-5
+    fresh = dated(2)
+    days = [fresh.column(name).cast(pa.int32()).cast(pa.float64()) for name in ("came", "left")]
+    table = fresh.set_column(0, "came", days[0]).set_column(1, "left", pc.subtract(days[1], days[0]))
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    session = onnxruntime.InferenceSession(exported.onnx_file)
+    (found,) = session.run(["probabilities"], exporting.feeds(table, schema))
+    expected = consortium.hospital_round.predict(paths[2])
+    np.testing.assert_allclose(found, expected.probabilities, atol=1e-5)
+    told = {each.key: each.value for each in onnx.load_from_string(exported.onnx_file).metadata_props}
+    assert json.loads(told["inputs"])["came"] == "days since 1970-01-01"
+    assert json.loads(told["inputs"])["left"] == "days since the date in came"
 
 
 def test_our_own_model_leaves_in_the_same_way(consortium: Consortium) -> None:

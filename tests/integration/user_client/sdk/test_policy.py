@@ -85,6 +85,18 @@ def test_a_column_that_never_leaves_is_no_part_of_terms_we_sign(consortium: Cons
             consortium.hospital_round.accept()
 
 
+def test_a_date_that_never_leaves_is_the_beginning_of_no_duration(consortium: Consortium) -> None:
+    columns = [
+        {"kind": "range", "name": name, "low": 0, "high": 9, "centre": 4, "dates": "iso", "since": "born"}
+        for name in ("x0", "x1", "x2")
+    ]
+    schema = {"columns": columns, "label_column": {"name": "y", "classes": ["no", "yes"]}}
+    consortium.until_joined().publish(terms_schema=2, table_schema=schema)
+    Policy(never=("born",)).store(consortium.hospital.home)
+    with pytest.raises(PolicyError, match="the column born must never leave"):
+        consortium.hospital_round.accept()
+
+
 def test_attacks_that_could_not_be_tried_are_no_proof(
     undefended: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:

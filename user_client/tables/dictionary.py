@@ -1,0 +1,263 @@
+"""A first draft of the schema from a data dictionary: names, types and figures of columns, and no row.
+
+A draft from a table tells every member something of that table's rows. One from a public dictionary tells
+what is public already.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from protocol.codec import Message, explain
+from protocol.errors import InputError, UnreadableFileError
+from protocol.table_schema import DateFormat, Task
+from protocol.texts import FieldText, Name
+from runtime.files import read_text
+from user_client.errors import MissingColumnError
+from user_client.tables.dates import days_of
+from user_client.tables.draft import MISSING_TEXTS, DraftedSchema
+from user_client.tables.draft_column import levels_block, ordinal_block
+from user_client.tables.draft_label import DraftedEvent
+
+_LISTS: Final = frozenset({"percentiles", "levels", "shares"})
+"""Fields that are lists, which a CSV file separates by bars."""
+
+
+class _Entry(Message):
+    name: Name
+    label: str = ""
+    """Words for people; they are not used."""
+    missing_share: float | None = None
+
+    @property
+    def empty(self) -> dict[str, Any]:
+        share = {} if self.missing_share is None else {"missing_share": self.missing_share}
+        return {"empty": "centre", **share}
+
+
+class _Spread(_Entry):
+    """Numbers or dates, whose range or whose percentiles are known."""
+
+    low: Any = None
+    high: Any = None
+    percentiles: tuple[Any, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.low is None or self.high is None) == (not self.percentiles):
+            raise ValueError("give low and high, or percentiles")
+        return self
+
+    def block(self, ends: Sequence[float]) -> dict[str, Any]:
+        """Return the column, with these numbers in the place of its percentiles, or of low and high."""
+        if self.percentiles:
+            return {"kind": "ranks", "name": self.name, "quantiles": list(ends), **self.empty}
+        low, high = ends
+        spread = {"low": low, "high": high, "centre": (low + high) / 2}
+        return {"kind": "range", "name": self.name, **spread, **self.empty}
+
+
+class NumberEntry(_Spread):
+    """A number, from low to high or with evenly spaced percentiles, the lowest first."""
+
+    type: Literal["number"]
+    low: float | None = None
+    high: float | None = None
+    percentiles: tuple[float, ...] = ()
+
+    def content(self) -> dict[str, Any]:
+        return self.block(
+            self.percentiles or [float(end) for end in (self.low, self.high) if end is not None]
+        )
+
+
+class DateEntry(_Spread):
+    """A date, or the days since another one; then low, high and percentiles are numbers of days."""
+
+    type: Literal["date"]
+    dates: DateFormat = "iso"
+    since: Name | None = None
+    low: str | None = None
+    high: str | None = None
+    percentiles: tuple[str, ...] = ()
+
+    def content(self) -> dict[str, Any]:
+        texts = self.percentiles or [end for end in (self.low, self.high) if end is not None]
+        try:
+            ends = days_of(texts, self.dates) if self.since is None else [float(text) for text in texts]
+        except ValueError:
+            what = f"dates written as {self.dates}" if self.since is None else "numbers of days"
+            raise InputError(f"the dictionary's figures of '{self.name}' are no {what}") from None
+        since = {} if self.since is None else {"since": self.since}
+        return {**self.block(ends), "dates": self.dates, **since}
+
+
+class _Levels(_Entry):
+    levels: tuple[Name, ...] = Field(min_length=2)
+    shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.shares and len(self.shares) != len(self.levels):
+            raise ValueError("give one share for each level, or none")
+        return self
+
+    @property
+    def shares_or_even(self) -> Sequence[float]:
+        return self.shares or [1 / len(self.levels)] * len(self.levels)
+
+
+class CategoryEntry(_Levels):
+    """One of some levels, and the level of every text that is none."""
+
+    type: Literal["category"]
+    other: Name | None = None
+
+    def content(self) -> dict[str, Any]:
+        other = {} if self.other is None else {"other": self.other}
+        return {**levels_block(self.name, self.levels, self.shares_or_even), **other, **self.empty}
+
+
+class OrdinalEntry(_Levels):
+    """One of some levels in an order, the lowest first."""
+
+    type: Literal["ordinal"]
+
+    def content(self) -> dict[str, Any]:
+        return {**ordinal_block(self.name, self.levels, self.shares_or_even), **self.empty}
+
+
+Entry = Annotated[NumberEntry | DateEntry | CategoryEntry | OrdinalEntry, Field(discriminator="type")]
+
+
+class Dictionary(Message):
+    """What is known of the columns of a table without its rows."""
+
+    columns: tuple[Entry, ...] = Field(min_length=1)
+    missing: tuple[FieldText, ...] = ()
+    """Texts that stand for an empty field, beside those that a draft always has."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the dictionary in a TOML or CSV file; raises `UnreadableFileError`."""
+        text = read_text(path)
+        try:
+            content = _from_csv(text) if path.suffix.lower() == ".csv" else _texts(tomllib.loads(text))
+            return cls.model_validate(content, strict=False)
+        except ValidationError as error:
+            raise UnreadableFileError(path, f"it is no dictionary: {explain(error)}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise UnreadableFileError(path, f"it is no TOML file: {error}") from None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len({entry.name for entry in self.columns}) != len(self.columns):
+            raise ValueError("column names must be distinct")
+        return self
+
+
+def _from_csv(text: str) -> dict[str, Any]:
+    rows = csv.DictReader(text.splitlines())
+    return {"columns": [dict(_fields(row)) for row in rows]}
+
+
+def _fields(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a line that are not empty."""
+    for name, value in row.items():
+        if value:
+            yield name, [part.strip() for part in value.split("|")] if name in _LISTS else value.strip()
+
+
+def _texts(value: Any) -> Any:
+    """Return the content of a TOML file as a CSV file has it: every number and every date as text."""
+    if isinstance(value, dict):
+        return {name: _texts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_texts(item) for item in value]
+    return str(value)
+
+
+def draft_from_dictionary(
+    dictionary: Dictionary,
+    label: str,
+    exclude: Collection[str] = (),
+    *,
+    missing: Sequence[str] = (),
+    task: Task = "classes",
+    event: DraftedEvent | None = None,
+) -> DraftedSchema:
+    """Return the ``table_schema`` part of the terms for tables of which only a dictionary is known.
+
+    Parameters
+    ----------
+    label, exclude, missing, task, event
+        As for `draft.draft_schema`.
+
+    Raises
+    ------
+    InputError, TableError
+        If a column is not in the dictionary, or its entry does not have what is needed.
+    """
+    entries = {entry.name: entry for entry in dictionary.columns}
+    of_label = (label, event.column) if event else (label,)
+    for name in (*of_label, *exclude):
+        if name not in entries:
+            raise MissingColumnError(name)
+    columns = [entry for name, entry in entries.items() if name not in (*of_label, *exclude)]
+    if not columns:
+        raise InputError("no column is left to predict from")
+    content = {
+        "missing": list(dict.fromkeys((*MISSING_TEXTS, *dictionary.missing, *missing))),
+        "label_column": _label(entries, label, task, event),
+        "columns": [entry.content() for entry in columns],
+    }
+    return DraftedSchema(content, [*_remarks(columns)])
+
+
+def _label(
+    entries: Mapping[str, Entry], label: str, task: Task, event: DraftedEvent | None
+) -> dict[str, Any]:
+    """Return the label block; raises `InputError` if the dictionary does not have what it needs."""
+    entry = entries[label]
+    if task == "classes":
+        if not isinstance(entry, _Levels):
+            raise InputError(f"column '{label}' is no category in the dictionary, and classes are its levels")
+        return {"name": label, "classes": list(entry.levels)}
+    if not isinstance(entry, NumberEntry) or entry.low is None or entry.high is None:
+        raise InputError(f"column '{label}' needs to be a number with low and high in the dictionary")
+    if event is None:
+        return {"kind": "number", "name": label, "low": entry.low, "high": entry.high}
+    end = entries[event.column]
+    if not isinstance(end, _Levels) or len(end.levels) != 2 or event.seen not in end.levels:
+        raise InputError(
+            f"column '{event.column}' needs to be a category of two levels in the dictionary, and one of them"
+            " has to stand for the event"
+        )
+    if not event.times:
+        raise InputError("a dictionary has no events to take times from: give each time with --time")
+    (censored,) = set(end.levels) - {event.seen}
+    ends = {"event": event.column, "seen": event.seen, "censored": censored}
+    times = sorted({float(time) for time in event.times})
+    return {"kind": "survival", "name": label, **ends, "horizon": entry.high, "times": times}
+
+
+def _remarks(columns: Sequence[Entry]) -> Iterator[str]:
+    """Yield what a person should look at, one sentence each."""
+    yield (
+        "every column: a dictionary has no rows in which to find codes that mean not known, and columns that"
+        " are known only after the outcome"
+    )
+    for entry in columns:
+        if isinstance(entry, _Levels) and not entry.shares:
+            yield f"{entry.name}: the dictionary has no shares, so that its levels count as equally frequent"
+        if isinstance(entry, DateEntry) and entry.since is None:
+            yield (
+                f"{entry.name}: who knows a date from elsewhere can recognise the row by it; the days since"
+                " another date (`since` in the dictionary) say less"
+            )
