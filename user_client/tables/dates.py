@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from protocol.table_schema import ColumnOfNumbers, DateFormat, NumericColumn
+from protocol.table_schema import DateFormat
 from user_client.errors import NotADateError
 from user_client.tables.fields import (
     Mask,
@@ -24,7 +24,6 @@ from user_client.tables.fields import (
     column_of,
     first_row,
     is_empty,
-    read_numbers,
     readable,
 )
 
@@ -51,26 +50,18 @@ _FURTHEST: Final = 4_000_000 * _DAY
 """Beyond the years that can be written; larger numbers of a column of dates are no dates."""
 
 
-def numbers_of(table: pa.Table, column: ColumnOfNumbers, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
-    """Return the numbers of a column, NaN where a field is empty, and a mask of the empty fields.
+def read_days(
+    table: pa.Table, name: str, dates: DateFormat, since: str | None, missing: Sequence[str]
+) -> tuple[Matrix64, Mask]:
+    """Return the days of a column, NaN where a field is empty, and a mask of the empty fields.
 
-    Of dates it is the days since 1970-01-01, or since the date in the column that a duration begins at.
+    They are days since 1970-01-01, or since the date in the column ``since`` of the same row.
 
     Raises
     ------
     TableError
-        If a field is neither empty nor a number or a date; it names the column and the row.
+        If a field is neither empty nor a date; it names the column and the row.
     """
-    if isinstance(column, NumericColumn) or column.dates is None:
-        with readable(column.name):
-            return read_numbers(column_of(table, column.name), column.name, missing)
-    return read_days(table, column.name, column.dates, column.since, missing)
-
-
-def read_days(
-    table: pa.Table, name: str, dates: DateFormat, since: str | None, missing: Sequence[str]
-) -> tuple[Matrix64, Mask]:
-    """Return the days of a column as `numbers_of` does; raises `TableError`."""
     counts, empty = _read(table, name, dates, missing)
     if since is not None:
         begun, unknown = _read(table, since, dates, missing)
@@ -153,14 +144,15 @@ def _of_text(text: pa.ChunkedArray, dates: DateFormat) -> tuple[Counts, Mask]:
         known = pc.fill_null(pc.if_else(pc.equal(digits, ""), "0", digits), "0")
         return np.asarray(known.cast(pa.int64()), dtype=np.int64)
 
-    month = ((part("year") - 1970) * 12 + part("month") - 1).astype("datetime64[M]")
-    days = month.astype("datetime64[D]") + (part("day") - 1)
-    is_day = (days.astype("datetime64[M]") == month) & (part("year") > 0)
-    is_day &= (part("month") >= 1) & (part("month") <= 12)
-    is_time = (part("hour") < 24) & (part("minute") < 60) & (part("second") < 60)
-    is_time &= (part("ahead") < 24) & (part("ahead_minute") < 60)
+    year, month, day = part("year"), part("month"), part("day")
+    hour, minute, second = part("hour"), part("minute"), part("second")
+    ahead, ahead_minute = part("ahead"), part("ahead_minute")
+    first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = first.astype("datetime64[D]") + (day - 1)
+    is_day = (days.astype("datetime64[M]") == first) & (year > 0) & (month >= 1) & (month <= 12)
+    is_time = (hour < 24) & (minute < 60) & (second < 60) & (ahead < 24) & (ahead_minute < 60)
     behind = np.asarray(pc.fill_null(pc.equal(pc.struct_field(found, "sign"), "-"), False))
-    ahead = (part("ahead") * 60 + part("ahead_minute")) * np.where(behind, -1, 1)
-    minutes = days.astype(np.int64) * 1440 + part("hour") * 60 + part("minute") - ahead
-    counts = (minutes * 60 + part("second")) * 1_000_000 + part("fraction")
+    offset = (ahead * 60 + ahead_minute) * np.where(behind, -1, 1)
+    minutes = days.astype(np.int64) * 1440 + hour * 60 + minute - offset
+    counts = (minutes * 60 + second) * 1_000_000 + part("fraction")
     return counts, matches & is_day & is_time

@@ -18,6 +18,7 @@ from protocol.table_schema import (
     CentredColumn,
     Column,
     ColumnOfLevels,
+    ColumnOfNumbers,
     Label,
     LevelsColumn,
     NumberLabel,
@@ -34,7 +35,7 @@ from user_client.errors import (
     OutOfRangeError,
     TableError,
 )
-from user_client.tables.dates import numbers_of
+from user_client.tables.dates import read_days
 from user_client.tables.fields import (
     Mask,
     Matrix64,
@@ -93,6 +94,14 @@ def _encode_column(table: pa.Table, column: Column, missing: Sequence[str], out:
         _encode_centred(ranks(numbers, column.quantiles)[:, None], empty, column, out)
     else:
         _encode_centred(_in_range(numbers, column)[:, None], empty, column, out)
+
+
+def numbers_of(table: pa.Table, column: ColumnOfNumbers, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
+    """Return a column's numbers, or days if it has dates, and a mask of empty fields; raises `TableError`."""
+    if not isinstance(column, NumericColumn) and column.dates is not None:
+        return read_days(table, column.name, column.dates, column.since, missing)
+    with readable(column.name):
+        return read_numbers(column_of(table, column.name), column.name, missing)
 
 
 def _encode_levels(table: pa.Table, column: ColumnOfLevels, missing: Sequence[str], out: Matrix64) -> None:

@@ -22,8 +22,7 @@ from protocol.table_schema import (
     RanksColumn,
     Schema,
 )
-from user_client.tables.dates import numbers_of
-from user_client.tables.encode import encode_rows
+from user_client.tables.encode import encode_rows, numbers_of
 from user_client.tables.fields import Matrix64, as_text, is_empty
 
 MOST_STATES: Final = 4096

@@ -20,7 +20,7 @@ from tests.vectors.examples import CATEGORICAL, DATES, LEVELS, NUMERIC, ORDINAL,
 from user_client.errors import TableError
 from user_client.tables import encode_rows
 from user_client.tables.as_onnx import ML, Graph, encode_columns
-from user_client.tables.dates import numbers_of
+from user_client.tables.encode import numbers_of
 from user_client.tables.fields import is_empty, number_of
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())

@@ -15,7 +15,8 @@ from protocol.table_schema import RanksColumn
 from tests.harness.schemas import SECRET, schema
 from user_client.errors import MissingColumnError, NotADateError, TableError
 from user_client.tables import encode_rows
-from user_client.tables.dates import DATE_FORMATS, dates_in, numbers_of
+from user_client.tables.dates import DATE_FORMATS, dates_in
+from user_client.tables.encode import numbers_of
 from user_client.tables.states import column_states
 
 HOUR = dt.timedelta(hours=1)
