@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,32 @@ def test_every_row_of_the_table_is_among_the_states(encoding: Any) -> None:
             continue
         gaps = np.abs(part[:, None] - states[None]).max(axis=2).min(axis=1)
         np.testing.assert_allclose(gaps, 0, atol=1e-9)
+
+
+def test_rows_of_dates_of_other_texts_and_of_an_order_are_among_the_states() -> None:
+    days = [dt.date(2020, 1, 1) + dt.timedelta(days=7 * day) for day in range(40)]
+    made = pa.table(
+        {
+            "came": pa.array(days, mask=np.arange(40) % 10 == 0),
+            "left": [day + dt.timedelta(days=index % 5) for index, day in enumerate(days)],
+            "code": [*["a", "b"] * 16, *(f"only {index}" for index in range(8))],
+            "grade": ["low", "mid", "high", None] * 10,
+            "label": ["yes", "no"] * 20,
+        }
+    )
+    drafted = draft_schema(
+        made, "label", durations={"left": "came"}, ordinals={"grade": ["low", "mid", "high"]}, others=["code"]
+    )
+    terms = Schema.model_validate(drafted.content, strict=False)
+    encoded, start, counts = encode_rows(made, terms), 0, []
+    for column, states in zip(terms.columns, column_states(made, terms), strict=True):
+        part = encoded[:, start : start + column.width]
+        start += column.width
+        gaps = np.abs(part[:, None] - states[None]).max(axis=2).min(axis=1)
+        np.testing.assert_allclose(gaps, 0, atol=1e-9)
+        counts.append(len(states))
+    assert counts[1:] == [5 + 1, 3, 3 + 1]  # with one for empty fields
+    assert counts[0] < 50  # weeks, not days
 
 
 def test_numbers_are_as_precise_as_in_the_table() -> None:
