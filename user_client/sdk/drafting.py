@@ -1,4 +1,4 @@
-"""Draft terms from one table, for people to discuss and correct before the analyst publishes them."""
+"""Draft terms from one table or a dictionary, for people to correct before the analyst publishes them."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class DraftedTerms:
     """Encoded features of a row."""
     latent_dim: int
     signal: Signal | None
-    """How much of the table's own score lies along its leading axes; None if the table cannot tell."""
+    """How much of the table's own score lies along its leading axes; None if no table can tell."""
     information: Information | None
-    """How many bits a row holds, and how many of them can leave."""
+    """How many bits a row holds, and how many of them can leave; None if there are no rows."""
     remarks: list[str]
     """What a person should look at, one sentence each."""
 

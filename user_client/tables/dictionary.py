@@ -7,6 +7,7 @@ what is public already.
 from __future__ import annotations
 
 import csv
+import io
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -50,7 +51,8 @@ class _Spread(_Entry):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.low is None or self.high is None) == (not self.percentiles):
+        ends = [end for end in (self.low, self.high) if end is not None]
+        if len(ends) != (0 if self.percentiles else 2):
             raise ValueError("give low and high, or percentiles")
         return self
 
@@ -152,6 +154,8 @@ class Dictionary(Message):
             return cls.model_validate(content, strict=False)
         except ValidationError as error:
             raise UnreadableFileError(path, f"it is no dictionary: {explain(error)}") from None
+        except csv.Error as error:
+            raise UnreadableFileError(path, f"it is no CSV file: {error}") from None
         except tomllib.TOMLDecodeError as error:
             raise UnreadableFileError(path, f"it is no TOML file: {error}") from None
 
@@ -163,8 +167,13 @@ class Dictionary(Message):
 
 
 def _from_csv(text: str) -> dict[str, Any]:
-    rows = csv.DictReader(text.splitlines())
-    return {"columns": [dict(_fields(row)) for row in rows]}
+    rows = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), restkey="")
+    found = []
+    for row in rows:
+        if "" in row:
+            raise csv.Error(f"line {rows.line_num} has more fields than the header")
+        found.append(dict(_fields(row)))
+    return {"columns": found}
 
 
 def _fields(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -33,13 +33,17 @@ def odd_columns(kind: str, count: int) -> dict[str, list[Any]]:
         case "mostly empty":
             empty: list[Any] = [None if value else 1.5 for value in rng.integers(0, 2, count)]
             return {"x": empty, "z": rng.integers(0, 9, count).tolist()}
+        case "dates":
+            days = rng.integers(0, 900, (2, count)).astype("datetime64[D]")
+            return {"x": [str(day) for day in days[0]], "z": [f"{day} 12:30" for day in days[1]]}
         case _:
             return {f"c{k}": rng.integers(0, 2, count).tolist() for k in range(12)}
 
 
 @pytest.mark.parametrize("count", [4, 5, 12, 60])
 @pytest.mark.parametrize(
-    "kind", ["one", "constant but for one", "of many scales", "of two rows", "mostly empty", "yes and no"]
+    "kind",
+    ["one", "constant but for one", "of many scales", "of two rows", "mostly empty", "dates", "yes and no"],
 )
 @pytest.mark.parametrize(
     "options",

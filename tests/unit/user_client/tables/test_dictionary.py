@@ -137,6 +137,7 @@ def test_a_column_that_is_not_in_the_dictionary_is_named(options: Any, tmp_path:
         ('{name = "x", type = "number"}', "low and high, or percentiles"),
         ('{name = "x", type = "number", low = 1}', "low and high, or percentiles"),
         ('{name = "x", type = "number", low = 1, high = 2, percentiles = [1, 2]}', "low and high, or"),
+        ('{name = "x", type = "number", low = 1, percentiles = [1, 2]}', "low and high, or"),
         ('{name = "x", type = "number", low = 1, high = "SECRET"}', "columns.0.number.high"),
         ('{name = "x", type = "category", levels = ["a"]}', "columns.0.category.levels"),
         ('{name = "x", type = "ordinal", levels = ["a", "b"], shares = [1]}', "one share for each level"),
@@ -151,6 +152,13 @@ def test_a_file_that_is_no_dictionary_is_refused(entry: str, words: str, tmp_pat
     with pytest.raises(UnreadableFileError, match=words) as caught:
         Dictionary.read(written(tmp_path, f"columns = [{entry}]".replace("SECRET", SECRET)))
     assert SECRET not in str(caught.value)
+
+
+def test_a_csv_file_may_come_from_a_spreadsheet_and_names_a_line_that_is_too_long(tmp_path: Path) -> None:
+    with_mark = "\ufeff" + CSV.replace("\n", "\r\n").replace("Age, in years", "Age\nin years")
+    assert len(Dictionary.read(written(tmp_path, with_mark, "d.csv")).columns) == 8
+    with pytest.raises(UnreadableFileError, match="line 3 has more fields than the header"):
+        Dictionary.read(written(tmp_path, "name,type\na,date\nb,date,iso\n", "d.csv"))
 
 
 @pytest.mark.parametrize(
