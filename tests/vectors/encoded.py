@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tests.vectors.columns import DATES, DURATION, ORDINAL, OTHERS
 from tests.vectors.examples import (
     CATEGORICAL,
-    DATES,
-    DURATION,
     LEVELS,
     NUMERIC,
-    ORDINAL,
-    OTHERS,
     RANGE,
     RANKS,
     Case,

@@ -123,36 +123,6 @@ TERMS_2: dict[str, Any] = {
     "model_privacy": None,
     "exposure": None,
 }
-DATES: dict[str, Any] = {
-    **RANKS,
-    "name": "admitted",
-    "quantiles": [18261.0, 18262.5, 18321.0],
-    "dates": "iso",
-}
-DURATION: dict[str, Any] = {
-    **RANGE, "name": "left", "high": 30.0, "centre": 4.5, "dates": "iso", "since": "admitted",
-}  # fmt: skip
-DATE_TERMS: dict[str, Any] = {
-    **TERMS_2,
-    "table_schema": {**TERMS_2["table_schema"], "columns": [DATES, DURATION]},
-    "latent_dim": 2,
-    "anchor": {"kind": "haar", "rows": 2},
-}
-OTHERS: dict[str, Any] = {**LEVELS, "other": "south"}
-ORDINAL: dict[str, Any] = {
-    "kind": "ordinal",
-    "name": "grade",
-    "levels": ["low", "mid", "high"],
-    "centre": 0.25,
-    "empty": "centre",
-    "missing_share": None,
-}
-LEVEL_TERMS: dict[str, Any] = {
-    **TERMS_2,
-    "table_schema": {**TERMS_2["table_schema"], "columns": [ORDINAL, OTHERS]},
-    "latent_dim": 4,
-    "anchor": {"kind": "haar", "rows": 4},
-}
 NUMBER_TERMS = {
     **TERMS_2,
     "table_schema": {

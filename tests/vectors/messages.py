@@ -8,12 +8,12 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS, broken_columns
 from tests.vectors.examples import (
     ACCEPTANCE,
     BOOSTED_TERMS,
     COLLABORATION,
     CONSUMER_UPLINK,
-    DATE_TERMS,
     DITHERED_UPLINK,
     DOWNLINK,
     ENROLMENT,
@@ -22,17 +22,13 @@ from tests.vectors.examples import (
     FORGETTING,
     LEDGER,
     LEDGER_HEAD,
-    LEVEL_TERMS,
-    LEVELS,
     MEMBER_SCORE,
     NUMBER_TERMS,
     NUMERIC,
-    ORDINAL,
     PREDICTIONS_DOWNLINK,
     PRIVACY,
     PRIVATE_TERMS,
     PRIVATE_UPLINK,
-    RANKS,
     RECEIPT,
     RENEWAL,
     SCALED_TERMS,
@@ -254,20 +250,7 @@ def _broken_schema_2() -> Iterator[Case]:
         ("a level with a share twice", changed(TERMS_2, *levels, "levels", to=["north", "north"])),
         ("a weight of zero", changed(TERMS_2, *levels, "weight", to=0.0)),
         ("a weight above one", changed(TERMS_2, *levels, "weight", to=1.5)),
-        ("dates written in no known way", changed(DATE_TERMS, *ranks, "dates", to="yyyy")),
-        ("dates that are nil", changed(TERMS_2, *ranks, to={**RANKS, "dates": None})),
-        ("a duration of no dates", changed(TERMS_2, *ranks, to={**RANKS, "since": "admitted"})),
-        ("a duration since itself", changed(DATE_TERMS, *spread, "since", to="left")),
-        ("a duration since the label", changed(DATE_TERMS, *spread, "since", to="readmitted")),
-        ("a level for other texts that is none", changed(LEVEL_TERMS, *spread, "other", to="west")),
-        ("a level for other texts that is nil", changed(LEVEL_TERMS, *spread, "other", to=None)),
-        ("an order of one level", changed(LEVEL_TERMS, *ranks, "levels", to=["low"])),
-        ("a level twice in an order", changed(LEVEL_TERMS, *ranks, "levels", to=["low", "low"])),
-        ("a centre beyond the places", changed(LEVEL_TERMS, *ranks, "centre", to=1.5)),
-        ("terms of schema 1 with levels in an order",
-            {**TERMS, "table_schema": {**TERMS["table_schema"], "columns": [ORDINAL]},
-             "latent_dim": 1, "anchor": {"kind": "haar", "rows": 1}}),
-        ("levels that are dates", changed(TERMS_2, *levels, to={**LEVELS, "dates": "iso"})),
+        *broken_columns(),
     ]  # fmt: skip
     for name, value in cases:
         yield _refused(name, "Terms", pack(value))

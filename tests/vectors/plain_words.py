@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS
 from tests.vectors.examples import (
-    DATE_TERMS,
-    LEVEL_TERMS,
     NUMBER_TERMS,
     NUMERIC,
     PRIVATE_TERMS,

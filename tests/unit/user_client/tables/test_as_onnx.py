@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from protocol.table_schema import Schema
-from tests.vectors.examples import CATEGORICAL, DATES, LEVELS, NUMERIC, ORDINAL, OTHERS, RANGE, RANKS
+from tests.vectors.columns import DATES, ORDINAL, OTHERS
+from tests.vectors.examples import CATEGORICAL, LEVELS, NUMERIC, RANGE, RANKS
 from user_client.errors import TableError
 from user_client.tables import encode_rows
 from user_client.tables.as_onnx import ML, Graph, encode_columns

@@ -1,0 +1,60 @@
+"""Columns of dates, of levels in an order and with a level for all other texts, and terms with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.vectors.examples import LEVELS, RANGE, RANKS, TERMS, TERMS_2, changed
+
+DATES: dict[str, Any] = {
+    **RANKS,
+    "name": "admitted",
+    "quantiles": [18261.0, 18262.5, 18321.0],
+    "dates": "iso",
+}
+DURATION: dict[str, Any] = {
+    **RANGE, "name": "left", "high": 30.0, "centre": 4.5, "dates": "iso", "since": "admitted",
+}  # fmt: skip
+DATE_TERMS: dict[str, Any] = {
+    **TERMS_2,
+    "table_schema": {**TERMS_2["table_schema"], "columns": [DATES, DURATION]},
+    "latent_dim": 2,
+    "anchor": {"kind": "haar", "rows": 2},
+}
+OTHERS: dict[str, Any] = {**LEVELS, "other": "south"}
+ORDINAL: dict[str, Any] = {
+    "kind": "ordinal",
+    "name": "grade",
+    "levels": ["low", "mid", "high"],
+    "centre": 0.25,
+    "empty": "centre",
+    "missing_share": None,
+}
+LEVEL_TERMS: dict[str, Any] = {
+    **TERMS_2,
+    "table_schema": {**TERMS_2["table_schema"], "columns": [ORDINAL, OTHERS]},
+    "latent_dim": 4,
+    "anchor": {"kind": "haar", "rows": 4},
+}
+
+
+def broken_columns() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield terms with a column that is none."""
+    first, second, third = (("table_schema", "columns", index) for index in range(3))
+    yield from [
+        ("dates written in no known way", changed(DATE_TERMS, *first, "dates", to="yyyy")),
+        ("dates that are nil", changed(TERMS_2, *first, to={**RANKS, "dates": None})),
+        ("a duration of no dates", changed(TERMS_2, *first, to={**RANKS, "since": "admitted"})),
+        ("a duration since itself", changed(DATE_TERMS, *second, "since", to="left")),
+        ("a duration since the label", changed(DATE_TERMS, *second, "since", to="readmitted")),
+        ("a level for other texts that is none", changed(LEVEL_TERMS, *second, "other", to="west")),
+        ("a level for other texts that is nil", changed(LEVEL_TERMS, *second, "other", to=None)),
+        ("an order of one level", changed(LEVEL_TERMS, *first, "levels", to=["low"])),
+        ("a level twice in an order", changed(LEVEL_TERMS, *first, "levels", to=["low", "low"])),
+        ("a centre beyond the places", changed(LEVEL_TERMS, *first, "centre", to=1.5)),
+        ("terms of schema 1 with levels in an order",
+            {**TERMS, "table_schema": {**TERMS["table_schema"], "columns": [ORDINAL]},
+             "latent_dim": 1, "anchor": {"kind": "haar", "rows": 1}}),
+        ("levels that are dates", changed(TERMS_2, *third, to={**LEVELS, "dates": "iso"})),
+    ]  # fmt: skip
