@@ -21,6 +21,7 @@ from protocol.table_schema import (
     CategoricalColumn,
     LevelsColumn,
     NumberLabel,
+    OrdinalColumn,
     RanksColumn,
     Schema,
     SurvivalLabel,
@@ -50,8 +51,8 @@ class Coefficient:
     Attributes
     ----------
     column, change : str
-        The change: ``per unit``, ``from the lowest to the highest rank``, a level instead of the first one,
-        or an empty field.
+        The change: ``per unit`` or ``per day``, ``from the lowest to the highest rank``, a level instead of
+        the first one, or an empty field.
     value : float
         In the unit of `Coefficients.scale`.
     error, low, high : float, optional
@@ -187,8 +188,11 @@ def _changes(schema: Schema) -> Iterator[tuple[str, str, Matrix64]]:
                 )
         elif isinstance(column, RanksColumn):
             yield column.name, "from the lowest to the highest rank", 2 * moved[0]
+        elif isinstance(column, OrdinalColumn):
+            yield column.name, f"{column.levels[-1]} instead of {column.levels[0]}", 2 * moved[0]
         else:
-            yield column.name, "per unit", 2 / (column.high - column.low) * moved[0]
+            unit = "per day" if getattr(column, "dates", None) else "per unit"
+            yield column.name, unit, 2 / (column.high - column.low) * moved[0]
         if getattr(column, "missing_share", None) is not None:
             yield column.name, "empty", moved[-1]
 

@@ -131,7 +131,7 @@ def create_app(predictor: Predictor, token: str | None) -> FastAPI:
     @app.post(PREDICTIONS, dependencies=checked, response_model_exclude_none=True)
     def predict(asked: PredictionRequest) -> PredictionAnswer:
         """Predict for one row or many."""
-        table = asked.table(predictor.terms)
+        table = asked.table(predictor.terms.table_schema)
         found = predictor.predict(table, thresholds=asked.thresholds, coverage=asked.interval)
         metrics.rows.inc(len(found.labels))
         return answers(found)

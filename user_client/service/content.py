@@ -7,12 +7,11 @@ from typing import Annotated, Any
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocol.table_schema import SurvivalLabel
+from protocol.table_schema import ColumnOfLevels, Schema, SurvivalLabel
 from protocol.terms import Terms
 from runtime.terminal import plain
 from user_client.errors import FieldError
 from user_client.sdk import Predictions
-from user_client.sdk.model_card import inputs_of
 
 MOST_ROWS = 10_000
 """Rows of one request; a table of more is for `odc predict`."""
@@ -32,9 +31,9 @@ class PredictionRequest(BaseModel):
     interval: float | None = None
     """For a number: share of rows whose interval holds the truth."""
 
-    def table(self, terms: Terms) -> pa.Table:
-        """Return the rows as a table of text; columns that the terms do not name are left out."""
-        names = [column.name for column in terms.table_schema.columns]
+    def table(self, schema: Schema) -> pa.Table:
+        """Return the rows as a table of text; columns that the schema does not name are left out."""
+        names = [*dict.fromkeys([*(column.name for column in schema.columns), *sorted(schema.origins)])]
         for number, row in enumerate(self.rows, start=1):
             for name in names:
                 if name not in row:
@@ -72,7 +71,7 @@ class ModelAnswer(BaseModel):
     classes: list[str] | None = None
     times: list[float] | None = None
     inputs: dict[str, str]
-    """What each column holds: ``number`` or ``text``."""
+    """What each column holds: ``number``, ``text``, or ``date written as`` and how."""
 
     @classmethod
     def of(cls, terms: Terms) -> ModelAnswer:
@@ -87,8 +86,25 @@ class ModelAnswer(BaseModel):
             label=label.name,
             classes=list(classes) if classes else None,
             times=times,
-            inputs=inputs_of(terms.table_schema),
+            inputs=inputs(terms.table_schema),
         )
+
+
+def inputs(schema: Schema) -> dict[str, str]:
+    """Return what each column of a row holds, and those that durations begin at."""
+    found: dict[str, str] = {}
+    for column in schema.columns:
+        dates = getattr(column, "dates", None)
+        found[column.name] = (
+            "text"
+            if isinstance(column, ColumnOfLevels)
+            else f"date written as {dates}"
+            if dates
+            else "number"
+        )
+        if since := getattr(column, "since", None):
+            found[since] = f"date written as {dates}"
+    return found
 
 
 def answers(found: Predictions) -> PredictionAnswer:

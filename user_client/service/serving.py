@@ -15,7 +15,7 @@ import uvicorn
 from protocol.errors import InputError
 from runtime.files import read_text, write_whole
 from user_client.sdk import Predictor
-from user_client.service.app import create_app
+from user_client.service.app import PREDICTIONS, create_app
 
 _TOKEN: Final = re.compile(r"[!-~]{20,200}")
 """What an HTTP header can carry and nobody guesses."""
@@ -55,9 +55,9 @@ class Listening:
 
     @property
     def url(self) -> str:
-        """Where the service answers."""
+        """Where the service answers predictions."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}"
+        return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}{PREDICTIONS}"
 
 
 def serve(predictor: Predictor, listening: Listening, token: str | None) -> None:

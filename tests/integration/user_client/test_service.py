@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 
 from protocol.errors import InputError
+from protocol.table_schema import Schema
 from tests.harness.app import ToApp
 from tests.harness.in_process import Consortium, rows
+from user_client.errors import FieldError
 from user_client.sdk import Predictor
 from user_client.service import Listening, read_or_create_token
 from user_client.service.app import MAX_BODY_BYTES, create_app
-from user_client.service.content import MOST_ROWS
+from user_client.service.content import MOST_ROWS, PredictionRequest, inputs
 
 TOKEN = "a-token-that-nobody-guesses"
 SECRET = "Mrs-Miller"
@@ -171,9 +173,9 @@ def test_what_would_be_unsafe_is_refused(given: dict[str, Any], why: str) -> Non
 @pytest.mark.parametrize(
     ("host", "url"),
     [
-        ("127.0.0.1", "http://127.0.0.1:8080"),
-        ("localhost", "http://localhost:8080"),
-        ("::1", "http://[::1]:8080"),
+        ("127.0.0.1", "http://127.0.0.1:8080/v1/predictions"),
+        ("localhost", "http://localhost:8080/v1/predictions"),
+        ("::1", "http://[::1]:8080/v1/predictions"),
     ],
 )
 def test_the_loopback_needs_no_tls(host: str, url: str) -> None:
@@ -187,3 +189,29 @@ def test_a_token_is_made_once_for_its_owner_alone(tmp_path: Any) -> None:
     path.write_text("short\n")
     with pytest.raises(InputError, match="holds no token"):
         read_or_create_token(path)
+
+
+def test_dates_are_taken_as_they_are_written_and_durations_with_where_they_begin() -> None:
+    numbers = {"kind": "range", "low": 0, "high": 100, "centre": 50, "dates": "iso"}
+    schema = Schema.model_validate(
+        {
+            "columns": [
+                {**numbers, "name": "admitted", "high": 30000},
+                {**numbers, "name": "discharged", "since": "arrived"},
+                {"kind": "ordinal", "name": "grade", "levels": ["low", "high"]},
+            ],
+            "label_column": {"name": "y", "classes": ["no", "yes"]},
+        },
+        strict=False,
+    )
+    assert inputs(schema) == {
+        "admitted": "date written as iso",
+        "discharged": "date written as iso",
+        "arrived": "date written as iso",
+        "grade": "text",
+    }
+    row = {"admitted": "2026-01-02", "discharged": "2026-01-05", "arrived": "2026-01-01", "grade": "high"}
+    table = PredictionRequest(rows=[{**row, "other": 1}]).table(schema)
+    assert table.to_pylist() == [row]
+    with pytest.raises(FieldError, match="column 'arrived', row 1"):
+        PredictionRequest(rows=[{name: row[name] for name in row if name != "arrived"}]).table(schema)

@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from protocol.errors import InputError
 from tests.harness.in_process import COLUMNS, Consortium
 from tests.harness.nri import NRI
-from user_client.sdk import Coefficients
+from user_client.errors import ConnectionFailedError
+from user_client.sdk import Coefficients, Round
 
 TRUTH = np.array([1.0, -0.5, 0.0])
 """Of the log-odds, by unit of x0, x1 and x2."""
@@ -26,6 +27,7 @@ def told(seed: int, count: int = 300) -> dict[str, list[Any]]:
     return {
         **{name: data[:, i].tolist() for i, name in enumerate(COLUMNS)},
         "ward": ward.tolist(),
+        "grade": rng.choice(["low", "mid", "high"], count).tolist(),
         "y": np.where(yes, "yes", "no").tolist(),
     }
 
@@ -86,13 +88,14 @@ def test_a_level_is_compared_with_the_first_and_a_rank_from_end_to_end(consortiu
             "shares": [0.3, 0.3, 0.4],
             "weight": 0.5,
         },
+        {"kind": "ordinal", "name": "grade", "levels": ["low", "mid", "high"]},
     ]
     label = {"name": "y", "classes": ["no", "yes"]}
     played(
         consortium,
         terms_schema=2,
-        latent_dim=6,
-        anchor={"kind": "haar", "rows": 6},
+        latent_dim=7,
+        anchor={"kind": "haar", "rows": 7},
         table_schema={"columns": columns, "label_column": label},
     )
     ours, table = consortium.hospital_round, told(2)
@@ -103,10 +106,11 @@ def test_a_level_is_compared_with_the_first_and_a_rank_from_end_to_end(consortiu
         ("x1", "empty"),
         ("ward", "b instead of a"),
         ("ward", "c instead of a"),
+        ("grade", "high instead of low"),
     ]
 
     def log_odds(**changed: Any) -> float:
-        row = {"x0": 0.0, "x1": 0.0, "ward": "a", **changed}
+        row = {"x0": 0.0, "x1": 0.0, "ward": "a", "grade": "low", **changed}
         chance = ours.predict(pa.Table.from_pylist([row])).probabilities[0].astype(np.float64)
         return float(np.log(chance[1] / chance[0]))
 
@@ -116,6 +120,7 @@ def test_a_level_is_compared_with_the_first_and_a_rank_from_end_to_end(consortiu
         ("x1", "empty"): log_odds(x1=None) - log_odds(x1=0.5),
         ("ward", "b instead of a"): log_odds(ward="b") - log_odds(),
         ("ward", "c instead of a"): log_odds(ward="c") - log_odds(),
+        ("grade", "high instead of low"): log_odds(grade="high") - log_odds(),
     }.items():
         assert found[key].value == pytest.approx(difference, abs=2e-4), key
 
@@ -159,11 +164,12 @@ def test_what_the_reader_has_to_know_is_said(consortium: Consortium) -> None:
 def test_without_the_analyst_there_are_no_intervals(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def unreachable(_: Round) -> Any:
+        raise ConnectionFailedError("no route")
+
     played(consortium)
-    consortium.analyst.records.dispose()
-    ours = consortium.hospital.round(consortium.id)
-    monkeypatch.setattr(type(ours), "_report_if_reachable", lambda _: None)
-    found = ours.coefficients(pa.table(told(2)))
+    monkeypatch.setattr(Round, "report", unreachable)
+    found = consortium.hospital_round.coefficients(pa.table(told(2)))
     assert "cannot be reached" in found.notes[0]
     assert found.coefficients[0].low is None
 
