@@ -120,6 +120,19 @@ class RandomFeatureSvmTerms(Message):
     """Seed of the random features, and of the splits on which the probabilities are calibrated."""
 
 
+class KnnTerms(Message):
+    """The mean of the nearest training rows' labels: row-revealing, for the model is those rows.
+
+    Their weights are ``1 - d^2 / D^2``, where D is the distance of the first row that is not among them.
+    """
+
+    carries_rows: ClassVar[bool] = True
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
+
+    kind: Literal["knn"] = "knn"
+    neighbours: int = Field(default=25, ge=1, le=10_000)
+
+
 class RandomForestTerms(Message):
     """Trees on bootstrap samples of the rows, along the principal axes of the aligned representation."""
 
@@ -158,7 +171,8 @@ ModelTerms = Annotated[
     | SvmTerms
     | RandomFeatureSvmTerms
     | RandomForestTerms
-    | GradientBoostingTerms,
+    | GradientBoostingTerms
+    | KnnTerms,
     Field(discriminator="kind"),
 ]
 

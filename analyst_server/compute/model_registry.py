@@ -10,6 +10,7 @@ from functools import singledispatch
 
 from analyst_server.training.averaged import Averaged
 from analyst_server.training.cox import Cox
+from analyst_server.training.knn import Knn
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
@@ -23,6 +24,7 @@ from protocol.model_terms import (
     AveragedTerms,
     CoxTerms,
     GradientBoostingTerms,
+    KnnTerms,
     LogisticTerms,
     MlpTerms,
     ModelPrivacyTerms,
@@ -108,6 +110,11 @@ def _(terms: GradientBoostingTerms) -> Model:
         leaves=terms.leaves,
         seed=terms.seed,
     )
+
+
+@model_of.register
+def _(terms: KnnTerms) -> Model:
+    return Knn(neighbours=terms.neighbours)
 
 
 def trained_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms | None, features: int) -> Model:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from analyst_server.compute.model_registry import model_of
+from analyst_server.training.knn import Knn
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
@@ -27,6 +28,7 @@ SMALL: Final[dict[str, Model]] = {
     "logistic": Logistic(epochs=500),
     "svm": Svm(seed=3),
     "random-feature-svm": RandomFeatureSvm(random_features=60, epochs=500, seed=3),
+    "knn": Knn(neighbours=9),
     "random-forest": RandomForest(trees=30, seed=3),
     "gradient-boosting": GradientBoosting(trees=30, learning_rate=0.2, seed=3),
 }

@@ -30,6 +30,7 @@ from protocol.messages import (
 from protocol.model_terms import (
     AveragedTerms,
     GradientBoostingTerms,
+    KnnTerms,
     LogisticTerms,
     MlpTerms,
     ModelPrivacyTerms,
@@ -167,9 +168,11 @@ model_privacy = st.builds(
 )
 
 
-trees_and_rows = st.builds(
-    RandomForestTerms, trees=st.integers(1, 10_000), rows_per_leaf=st.integers(2, 2**31 - 1)
-) | st.builds(GradientBoostingTerms, leaves=st.integers(2, 2**16), learning_rate=st.floats(1e-9, 1))
+trees_and_rows = st.one_of(
+    st.builds(RandomForestTerms, trees=st.integers(1, 10_000), rows_per_leaf=st.integers(2, 2**31 - 1)),
+    st.builds(GradientBoostingTerms, leaves=st.integers(2, 2**16), learning_rate=st.floats(1e-9, 1)),
+    st.builds(KnnTerms, neighbours=st.integers(1, 10_000)),
+)
 exposure = st.builds(
     ExposureTerms,
     max_exact_rows=st.none() | st.floats(0, 1),

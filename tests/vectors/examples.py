@@ -159,6 +159,7 @@ BOOSTED_TERMS = {
         "seed": 0,
     },
 }
+KNN_TERMS = {**TERMS_2, "model": {"kind": "knn", "neighbours": 25}}
 PRIVATE_TERMS: dict[str, Any] = {
     **TERMS_2,
     "model": {"kind": "logistic", "inverse_penalty": 1.0, "epochs": 1000},

@@ -238,7 +238,7 @@ def of_a_number(**changes: Any) -> Terms:
     return make(table_schema=Schema(columns=schema.columns, label_column=label), **changes)
 
 
-@pytest.mark.parametrize("kind", ["ridge", "averaged", "mlp", "random-forest", "gradient-boosting"])
+@pytest.mark.parametrize("kind", ["ridge", "averaged", "mlp", "random-forest", "gradient-boosting", "knn"])
 def test_a_number_is_predicted_by_the_models_that_can(kind: str) -> None:
     (model,) = (terms() for terms in get_args(get_args(ModelTerms)[0]) if terms().kind == kind)
     terms = of_a_number(model=model)
