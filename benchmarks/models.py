@@ -11,22 +11,23 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from analyst_server.compute.model_registry import model_of
+from analyst_server.compute.model_registry import trainable_of
 from analyst_server.training.metrics import score
-from analyst_server.training.models import fit
+from analyst_server.training.models import fit_task
+from analyst_server.training.tasks import Classes
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from benchmarks.uplink.membership import aligned_rows
 from benchmarks.uplink.tables import default_cohort, sources
-from protocol.model_terms import ModelTerms
+from protocol.model_terms import DEFAULT_CANDIDATES, AutoTerms, CandidateTerms, ModelTerms
 from user_client.sdk import DITHER
 from user_client.secret.expansion import haar
 
-KINDS: Final = {
-    terms.model_fields["kind"].default: terms
-    for terms in get_args(get_args(ModelTerms)[0])
+KINDS: Final[dict[str, ModelTerms]] = {
+    terms.model_fields["kind"].default: terms()
+    for terms in get_args(CandidateTerms)
     if "classes" in terms.tasks
-}
+} | {"auto": AutoTerms(candidates=DEFAULT_CANDIDATES["classes"])}
 MEMBERS: Final = 10
 OTHERS: Final = 5
 """Institutions that send nothing; the scores are those of their rows."""
@@ -66,12 +67,15 @@ def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
         "random": haar(rng.bytes, rows.shape[1]),
     }
     results = []
+    senders = np.repeat(np.arange(MEMBERS), [len(one.rows) for one in inside])
     for kind, terms in KINDS.items():
-        model = model_of(terms())
-        for axes, turn in turns.items() if model.needs_principal_axes else [("any", turns["as aligned"])]:
-            fitted = fit(model, rows @ turn, labels, classes).pipeline
-            roc_auc = 100 * score(truth, fitted.predict_proba(new @ turn))["roc_auc"]
-            results.append({**seen, "model": kind, "axes": axes, "roc_auc": roc_auc})
+        model = trainable_of(terms)
+        along = turns if model.needs_principal_axes else {"any": turns["as aligned"]}
+        for axes, turn in along.items() if kind != "auto" else [("principal", turns["principal"])]:
+            fitted = fit_task(model, rows @ turn, labels, Classes(classes), senders)
+            roc_auc = 100 * score(truth, fitted.predictions(new @ turn))["roc_auc"]
+            chosen = fitted.choice.candidates[fitted.choice.chosen].name if fitted.choice else kind
+            results.append({**seen, "model": kind, "axes": axes, "chosen": chosen, "roc_auc": roc_auc})
     return results
 
 
@@ -96,7 +100,7 @@ def measure(options: Options) -> Report:
 
 def _shown(found: Iterator[list[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
     for rows in found:
-        scores = (f"{row['model']} {row['axes']} {row['roc_auc']:.1f}" for row in rows)
+        scores = (f"{row['chosen']} ({row['model']}, {row['axes']}) {row['roc_auc']:.1f}" for row in rows)
         print(rows[0]["table"], rows[0]["seed"], "; ".join(scores), flush=True)
         yield rows
 

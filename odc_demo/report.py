@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 
-from analyst_server.compute.model_registry import model_of
+from analyst_server.compute.model_registry import trainable_of
 from metering.formulas import FORMULA_BITS, whole_round
 from odc_demo import scores
-from protocol.model_terms import ModelTerms
+from protocol.model_terms import ModelTerms, with_candidates
 from protocol.operations import Score
 from protocol.table_schema import Schema
 
@@ -73,7 +73,8 @@ def compare(
     The last two are of the kind of model that the terms have.
     """
     schema = Schema.model_validate(terms["table_schema"], strict=False)
-    model = model_of(TypeAdapter[ModelTerms](ModelTerms).validate_python(terms["model"]))
+    asked = with_candidates(terms["model"], schema.label_column.task)
+    model = trainable_of(TypeAdapter[ModelTerms](ModelTerms).validate_python(asked))
     collaboration = {
         name: scores.of_predictions(pyarrow.csv.read_csv(path), hold_out, schema)
         for name, path in predictions.items()

@@ -13,20 +13,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from analyst_server.training.metrics import score
-from analyst_server.training.models import Model, fit
+from analyst_server.training.models import Trainable, fit
 from protocol.table_schema import Schema
 from user_client.tables import encode_labels, encode_rows
 
 Scores = dict[str, float]
 
 
-def central(tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema, model: Model) -> Scores:
+def central(tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema, model: Trainable) -> Scores:
     """Return the scores of one model on all rows, which nobody could pool in practice."""
     return _fit_and_score(pa.concat_tables(tables.values()), hold_out, schema, model)
 
 
 def local(
-    tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema, model: Model
+    tables: Mapping[str, pa.Table], hold_out: pa.Table, schema: Schema, model: Trainable
 ) -> dict[str, Scores]:
     """Return the scores of each hospital's model of its own rows."""
     return {name: _fit_and_score(table, hold_out, schema, model) for name, table in tables.items()}
@@ -45,7 +45,7 @@ def mean(scores: list[Scores]) -> Scores:
     return {name: float(np.mean([one[name] for one in scores if name in one])) for name in names}
 
 
-def _fit_and_score(table: pa.Table, hold_out: pa.Table, schema: Schema, model: Model) -> Scores:
+def _fit_and_score(table: pa.Table, hold_out: pa.Table, schema: Schema, model: Trainable) -> Scores:
     classes = schema.label_column.outputs
     rows, labels = encode_rows(table, schema), encode_labels(table, schema).astype(np.int64)
     test_labels = encode_labels(hold_out, schema).astype(np.int64)

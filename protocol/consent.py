@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from protocol.messages import DTYPE_BYTES
+from protocol.model_terms import model_in_words, revealing_in_words
 from protocol.table_schema import (
     CENTRED_COLUMNS,
     CategoricalColumn,
@@ -165,8 +166,8 @@ def _exposure(terms: Terms) -> Iterator[str]:
 def _what_comes_back(terms: Terms) -> Iterator[str]:
     if not terms.returns_anchor_predictions:
         yield (
-            f"The analyst sends back: one model for all institutions ({terms.model.kind}), and for this"
-            " institution alone the change-of-basis matrix that it needs to use the model."
+            f"The analyst sends back: one model for all institutions ({model_in_words(terms.model)}), and for"
+            " this institution alone the change-of-basis matrix that it needs to use the model."
         )
         yield from _model_privacy(terms)
         yield (
@@ -177,9 +178,9 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
     rows, classes = terms.anchor.rows, terms.table_schema.label_column.outputs
     yield (
         "The analyst sends back, for this institution alone: what the model for all institutions"
-        f" ({terms.model.kind}) predicts for each of the {rows} anchor rows ({4 * classes * rows} bytes). It"
-        " sends neither the model nor a change-of-basis matrix. From these predictions this institution"
-        " trains a model of its own."
+        f" ({model_in_words(terms.model)}) predicts for each of the {rows} anchor rows"
+        f" ({4 * classes * rows} bytes). It sends neither the model nor a change-of-basis matrix. From these"
+        " predictions this institution trains a model of its own."
     )
     yield from _model_privacy(terms)
     yield (
@@ -207,9 +208,9 @@ def warnings_of(terms: Terms) -> Iterator[str]:
     """Yield what the plain words warn of, one sentence or more each."""
     if terms.is_row_revealing:
         yield (
-            f"row-revealing model: a model of the kind {terms.model.kind} contains training rows. From it"
-            " every other institution can rebuild what the projection keeps of these rows, including yours."
-            " Signing these terms needs a separate consent."
+            f"row-revealing model: a model of the kind {revealing_in_words(terms.model)} contains training"
+            " rows. From it every other institution can rebuild what the projection keeps of these rows,"
+            " including yours. Signing these terms needs a separate consent."
         )
     yield _SHARED[terms.terms_schema]
     if terms.task != "classes":

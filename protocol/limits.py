@@ -53,6 +53,9 @@ MAX_ANSWER_BYTES: Final = 64 * 2**20
 MAX_COLUMNS: Final = 2**16
 """Columns of a schema, and levels of one categorical column."""
 
+MAX_CANDIDATES: Final = 8
+"""Models that `auto` compares, each by five fits, and again in every fit for judging."""
+
 MAX_QUANTILES: Final = 1001
 """Quantiles of one column: tenths of a percent."""
 MAX_SURVIVAL_TIMES: Final = 64

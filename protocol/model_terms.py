@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import Field
+from pydantic import FailFast, Field, model_validator
 
 from protocol.codec import Message
-from protocol.limits import MAX_ROWS
+from protocol.limits import MAX_CANDIDATES, MAX_ROWS
 from protocol.table_schema import Task
 
 # The models. `carries_rows` says whether a fitted model has training rows inside it. Whoever gets such a
@@ -162,7 +162,7 @@ class GradientBoostingTerms(Message):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
-ModelTerms = Annotated[
+CandidateTerms: TypeAlias = (
     MlpTerms
     | LogisticTerms
     | RidgeTerms
@@ -172,11 +172,51 @@ ModelTerms = Annotated[
     | RandomFeatureSvmTerms
     | RandomForestTerms
     | GradientBoostingTerms
-    | KnnTerms,
-    Field(discriminator="kind"),
-]
+    | KnnTerms
+)
 
 
+class AutoTerms(Message):
+    """The best of several models by cross-validation on the rows that train: leaving out groups of parties.
+
+    A time bounds the comparison, so that what is chosen may depend on how fast the analyst's machine is.
+    """
+
+    tasks: ClassVar[tuple[Task, ...]] = get_args(Task)
+
+    kind: Literal["auto"] = "auto"
+    candidates: Annotated[
+        tuple[Annotated[CandidateTerms, Field(discriminator="kind")], ...],
+        FailFast(),
+        Field(min_length=2, max_length=MAX_CANDIDATES),
+    ]
+    """In the order in which they are tried, and preferred where several are as good."""
+    budget_s: int = Field(default=600, ge=1, le=86_400)
+    """Seconds after which no fit of another than the first begins; as many again for all fits for judging."""
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Of the division of the parties into groups."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.candidates)) != len(self.candidates):
+            raise ValueError("candidates must be distinct")
+        return self
+
+    @property
+    def carries_rows(self) -> bool:
+        """Whether the chosen one may have training rows inside it."""
+        return any(one.carries_rows for one in self.candidates)
+
+
+ModelTerms = Annotated[CandidateTerms | AutoTerms, Field(discriminator="kind")]
+
+
+DEFAULT_CANDIDATES: Final[Mapping[Task, tuple[CandidateTerms, ...]]] = {
+    "classes": (AveragedTerms(), LogisticTerms(), RandomForestTerms(), GradientBoostingTerms()),
+    "number": (AveragedTerms(), RidgeTerms(), RandomForestTerms(), GradientBoostingTerms()),
+    "survival": (CoxTerms(), CoxTerms(inverse_penalty=0.01), CoxTerms(inverse_penalty=1.0)),
+}
+"""What `auto` compares if a draft names no candidates; the first is what is drafted without `auto`."""
 MODELS_OF_SCHEMA_1: Final = ("mlp", "logistic", "svm", "random-feature-svm")
 """The kinds that terms of schema 1 can name."""
 PRIVATE_MODELS: Final[Mapping[str, tuple[str, ...]]] = {"mlp": ("hidden_units", "seed"), "logistic": ()}
@@ -187,6 +227,31 @@ def models_for(task: Task) -> list[str]:
     """Return the kinds of models that can predict this."""
     kinds = get_args(get_args(ModelTerms)[0])
     return [terms.model_fields["kind"].default for terms in kinds if task in terms.tasks]
+
+
+def candidates_of(model: ModelTerms) -> tuple[CandidateTerms, ...]:
+    """Return the models of which one is trained: a model by itself, or those that `auto` compares."""
+    return model.candidates if isinstance(model, AutoTerms) else (model,)
+
+
+def with_candidates(draft: Any, task: Task) -> Any:
+    """Return the draft of a model, with the candidates of the task for an `auto` that names none."""
+    if isinstance(draft, dict) and draft.get("kind") == "auto" and "candidates" not in draft:
+        return {**draft, "candidates": DEFAULT_CANDIDATES[task]}
+    return draft
+
+
+def model_in_words(model: ModelTerms) -> str:
+    """Return the kind of a model, as the plain words have it."""
+    if not isinstance(model, AutoTerms):
+        return model.kind
+    kinds = ", ".join(dict.fromkeys(one.kind for one in model.candidates))
+    return f"auto: the best of several on rows that did not train them, of these kinds: {kinds}"
+
+
+def revealing_in_words(model: ModelTerms) -> str:
+    """Return the kinds that may come back with training rows inside."""
+    return " or ".join(dict.fromkeys(one.kind for one in candidates_of(model) if one.carries_rows))
 
 
 class ModelPrivacyTerms(Message):

@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    FailFast,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from protocol.codec import Message
 from protocol.limits import (
@@ -28,7 +36,9 @@ from protocol.model_terms import (
     MlpTerms,
     ModelPrivacyTerms,
     ModelTerms,
+    candidates_of,
     models_for,
+    with_candidates,
 )
 from protocol.table_schema import CENTRED_COLUMNS, Schema, Task
 from protocol.texts import Identifier, Name, PartyName, Text
@@ -181,6 +191,12 @@ class Terms(Message):
     exposure: ExposureTerms | None = None
     """Limits that every institution holds itself to, beside those of its own policy."""
 
+    @field_validator("model", mode="before")
+    @classmethod
+    def _with_candidates(cls, draft: Any, info: ValidationInfo) -> Any:
+        schema = info.data.get("table_schema")  # absent if it is not valid
+        return with_candidates(draft, schema.label_column.task) if schema else draft
+
     @model_serializer(mode="wrap")
     def _of_its_schema(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
         content: dict[str, Any] = serialise(self)
@@ -228,9 +244,10 @@ class Terms(Message):
         return self
 
     def _check_task(self) -> None:
-        if self.task not in self.model.tasks:
-            fit = ", ".join(models_for(self.task))
-            raise ValueError(f"a {self.model.kind} model does not predict {self.task}: take one of {fit}")
+        for model in candidates_of(self.model):
+            if self.task not in model.tasks:
+                fit = ", ".join(models_for(self.task))
+                raise ValueError(f"a {model.kind} model does not predict {self.task}: take one of {fit}")
         if self.task != "classes":
             for name, is_used in (
                 ("downlink anchor-predictions", self.returns_anchor_predictions),

@@ -125,6 +125,23 @@ def figures_in_words(found: Mapping[str, Any]) -> str:
     )
 
 
+def choice_in_words(found: Mapping[str, Any]) -> list[str]:
+    """Return how the model was chosen (docs/scores.md), one line and then one for each that was compared."""
+    lines = [
+        f"the model is {found['chosen']}, chosen of {len(found['candidates'])}: {found['rule']}; compared on:"
+        f" {found['folds']}"
+    ]
+    metric = FIGURES.get(found["metric"], found["metric"])
+    for one in found["candidates"]:
+        said = one["why_none"]
+        if one["mean"] is not None:
+            mean, spread = (figure(found["metric"], one[key]) for key in ("mean", "spread"))
+            said = f"{metric} {mean}, spread {spread} over {one['folds']} folds"
+            said += f", {one['parameters']:,} parameters"
+        lines.append(f"  {one['name']}: {said}{' (chosen)' if one['name'] == found['chosen'] else ''}")
+    return lines
+
+
 def score_in_words(score: Score) -> str:
     """Return what an institution gained, as far as it can tell."""
     unit, digits, percent, points = (1, 3, "", "") if score["metric"] == "r2" else (100, 1, " %", " points")

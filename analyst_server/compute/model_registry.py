@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import singledispatch
 
 from analyst_server.training.averaged import Averaged
+from analyst_server.training.choosing import Auto
 from analyst_server.training.cox import Cox
 from analyst_server.training.knn import Knn
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
-from analyst_server.training.models import Model
+from analyst_server.training.models import Model, Trainable
 from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.ridge import Ridge
 from analyst_server.training.svm import RandomFeatureSvm, Svm
@@ -21,7 +22,9 @@ from analyst_server.training.tasks import Classes, Numbers, Survival, Task
 from analyst_server.training.trees import GradientBoosting, RandomForest
 from protocol.model_terms import (
     PRIVATE_MODELS,
+    AutoTerms,
     AveragedTerms,
+    CandidateTerms,
     CoxTerms,
     GradientBoostingTerms,
     KnnTerms,
@@ -117,9 +120,23 @@ def _(terms: KnnTerms) -> Model:
     return Knn(neighbours=terms.neighbours)
 
 
-def trained_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms | None, features: int) -> Model:
-    """Return the model that is trained: with privacy if the terms ask for it."""
-    return private_model_of(terms, privacy, features) if privacy else model_of(terms)
+def trainable_of(terms: ModelTerms) -> Trainable:
+    """Return what the terms ask to have trained: a model, or the choice among several."""
+    if not isinstance(terms, AutoTerms):
+        return model_of(terms)
+    candidates = tuple((_name(one), model_of(one)) for one in terms.candidates)
+    return Auto(candidates=candidates, budget_s=terms.budget_s, seed=terms.seed)
+
+
+def _name(terms: CandidateTerms) -> str:
+    """Return the kind, with the options that are not the defaults."""
+    options = terms.model_dump(exclude_defaults=True)
+    return ", ".join([terms.kind, *(f"{option} {value}" for option, value in options.items())])
+
+
+def trained_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms | None, features: int) -> Trainable:
+    """Return what is trained: with privacy if the terms ask for it."""
+    return private_model_of(terms, privacy, features) if privacy else trainable_of(terms)
 
 
 def task_of(label: AnyLabel) -> Task:

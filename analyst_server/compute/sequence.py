@@ -7,7 +7,7 @@ everything small is returned. Nothing here knows a record, a key or the network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
@@ -153,6 +153,9 @@ class TrainedModel:
         Largest difference of a prediction between the fitted model and its ONNX file.
     privacy : mapping, optional
         How much the model tells of one row, and the noise that it took: None for a model without privacy.
+    choice : mapping, optional
+        Which models were compared, and how they did, as `training.choosing.Choice.as_json` has it; None if
+        the terms name one model.
     judgement : mapping
         Scores on rows that did not train it: the fields of `training.judgement.Judgement`, as plain values,
         because loading the room of training takes the server as long as its own libraries.
@@ -166,6 +169,7 @@ class TrainedModel:
     parity_gap: float
     judgement: Mapping[str, Any]
     privacy: Mapping[str, float] | None = None
+    choice: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +195,7 @@ class RoundResult:
             "hold_out_scores": self._headline_scores(),
             "judgement": model.judgement,
             **({"model_privacy": model.privacy} if model.privacy else {}),
+            **({"choice": model.choice} if model.choice else {}),
             "alignment": {
                 **asdict(self.alignment.agreement),
                 "suspicions": [asdict(suspicion) for suspicion in self.alignment.suspicions],
@@ -267,7 +272,7 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     # loaded in the compute process alone: SciPy takes as long to load as the rest of the server
     from analyst_server.alignment import AnchorRepError, align
     from analyst_server.alignment.suspicion import suspects, trusted_parties
-    from analyst_server.compute.model_registry import model_of
+    from analyst_server.compute.model_registry import trainable_of
 
     names = [party.party for party in spec.parties]
     anchor_reps = [
@@ -291,7 +296,7 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     )
     left_out = _left_out(spec, suspicions)
     changes = np.stack(alignment.changes_of_basis)
-    if model_of(spec.model).needs_principal_axes:
+    if trainable_of(spec.model).needs_principal_axes:
         changes = changes @ _principal_axes(spec, blobs, changes, left_out)
 
     def by_party(values: Sequence[T]) -> dict[str, T]:
@@ -315,28 +320,16 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
 def _principal_axes(
     spec: RoundSpec, blobs: Blobs, changes: NDArray[Any], left_out: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Return the principal axes of the rows that train, (l, l), each with the sign of a positive skewness.
+    """Return the principal axes of the rows that train, (l, l); one party's are in memory at a time."""
+    from analyst_server.training.axes import principal_axes
 
-    Every orthogonal target is as good for the alignment. A model that splits along axes gets these, so that
-    it depends on no such target where the variances along them differ. The rows of one party are in memory
-    at a time.
-    """
-    taken = [
-        (party, change)
-        for party, change in zip(spec.parties, changes, strict=True)
-        if party.party not in left_out
-    ]
-
-    def parts() -> Iterator[NDArray[np.float64]]:
-        for party, change in taken:
-            yield _aligned_rep(blobs, party, change).astype(np.float64)
-
-    count = sum(party.rep.shape[0] for party, _ in taken)
-    mean = sum(part.sum(axis=0) for part in parts()) / count
-    moments = sum((part - mean).T @ (part - mean) for part in parts())
-    axes = np.linalg.eigh(moments)[1][:, ::-1]
-    skewness = sum((((part - mean) @ axes) ** 3).sum(axis=0) for part in parts())
-    return np.asarray(axes * np.where(np.asarray(skewness) < 0, -1.0, 1.0))
+    return principal_axes(
+        lambda: (
+            _aligned_rep(blobs, party, change)
+            for party, change in zip(spec.parties, changes, strict=True)
+            if party.party not in left_out
+        )
+    )
 
 
 def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> TrainedModel:
@@ -364,9 +357,9 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     labels = np.concatenate([_labels(blobs, party) for party, _ in taken])
     senders = np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken])
     model, task = trained_model_of(spec.model, spec.model_privacy, spec.features), task_of(spec.label)
-    fitted = fit_task(model, aligned_rep, labels, task)
+    fitted = fit_task(model, aligned_rep, labels, task, senders)
     onnx_file = export(fitted, aligned_rep.shape[1])
-    gap = parity_gap(fitted, onnx_file, model.probes(aligned_rep))
+    gap = parity_gap(fitted, onnx_file, fitted.model.probes(aligned_rep))
     if not gap <= PARITY_TOLERANCE:
         raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
     predictions = (
@@ -385,7 +378,8 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         converged=fitted.converged,
         parity_gap=gap,
         judgement=judgement.as_json(),
-        privacy=model.spent_on(len(labels)),
+        privacy=fitted.model.spent_on(len(labels)),
+        choice=fitted.choice.as_json() if fitted.choice else None,
     )
 
 

@@ -14,7 +14,7 @@ from analyst_server.services.report import (
     PartyScoreReport,
     Results,
 )
-from runtime.terminal import FIGURES, figure, figure_in_words, figures_in_words
+from runtime.terminal import FIGURES, choice_in_words, figure, figure_in_words, figures_in_words
 
 _WAYS: Final[Mapping[Literal["within", "across"], str]] = {
     "within": "rows held out inside the parties",
@@ -35,6 +35,8 @@ def score_lines(results: Results) -> list[str]:
         lines.append(f"    {party:<32} {said}")
     if private := _privacy(results):
         lines.append(private)
+    if "choice" in results:
+        lines += choice_in_words(results["choice"])
     return [*lines, *(f"  {note}" for note in judgement["notes"])]
 
 
@@ -55,6 +57,8 @@ def score_parts(results: Results) -> list[str]:
     ]
     if private := _privacy(results):
         parts.append(paragraph(f"{private}."))
+    if "choice" in results:
+        parts += [paragraph(f"{line.strip()}.") for line in choice_in_words(results["choice"])]
     by_party = _by_party(judgement)
     if by_party:
         said = [FIGURES[name] for name in names]

@@ -135,6 +135,33 @@ class JudgementReport(TypedDict):
     """Fits that could not be made."""
 
 
+class CandidateReport(TypedDict):
+    """One model of a choice."""
+
+    name: str
+    """Its kind, with the options that are not the defaults."""
+    mean: float | None
+    """Over the folds, of the score that decides; None without one."""
+    spread: float | None
+    """Its standard deviation over the folds."""
+    folds: int
+    parameters: int | None
+    why_none: str | None
+    """Why there is no score, in one sentence."""
+
+
+class ChoiceReport(TypedDict):
+    """Which models were compared on the rows that train, and which was chosen (docs/scores.md)."""
+
+    chosen: str
+    rule: str
+    folds: str
+    """What was left out, in words."""
+    metric: str
+    scored_parties: int
+    candidates: list[CandidateReport]
+
+
 class ModelPrivacyReport(TypedDict):
     """What a differentially private model may tell of one row, and the noise it took (docs/privacy.md)."""
 
@@ -158,6 +185,7 @@ class Results(TypedDict):
     judgement: NotRequired[JudgementReport]
     """Rounds of earlier versions have none."""
     model_privacy: NotRequired[ModelPrivacyReport]
+    choice: NotRequired[ChoiceReport]
     alignment: AlignmentReport
 
 
@@ -315,4 +343,14 @@ def _without_parties_scores(results: Results) -> Results:
     if within and len(within["by_party"]) < 2:
         shown |= {"within": None, "headline": None, "why_none": _ONE_PARTY_SCORED}
     scores = results["hold_out_scores"] if shown["headline"] else None
+    if "choice" in results and results["choice"]["scored_parties"] < 2:
+        results = {**results, "choice": _without_scores(results["choice"])}
     return {**results, "judgement": shown, "hold_out_scores": scores}
+
+
+def _without_scores(choice: ChoiceReport) -> ChoiceReport:
+    candidates: list[CandidateReport] = [
+        {**one, "mean": None, "spread": None, "why_none": one["why_none"] or _ONE_PARTY_SCORED}
+        for one in choice["candidates"]
+    ]
+    return {**choice, "candidates": candidates}

@@ -19,7 +19,8 @@ from analyst_server.training.judgement import (
     mean_over_parties,
     mean_over_rows,
 )
-from analyst_server.training.models import Model, fit_task
+from analyst_server.training.models import Senders, Trainable, fit_task
+from analyst_server.training.parts import parts_of_parties
 from analyst_server.training.party_scores import PartyScore
 from analyst_server.training.tasks import AnyLabels, Classes, Matrix, Task
 
@@ -33,16 +34,22 @@ MANY_ROWS: Final = 20_000
 """Beyond it only one part is scored, and `GROUPS_OF_MANY` groups: six fits more instead of fifteen."""
 GROUPS_OF_MANY: Final = 5
 
-Senders = NDArray[np.integer]
 Chosen = NDArray[np.bool_]
 Part = tuple[str, Chosen]
 """Rows to hold out, and what a reader calls them."""
 
 
 def judge(
-    model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task, senders: Senders, names: Sequence[str]
+    model: Trainable,
+    aligned_rep: Matrix,
+    labels: AnyLabels,
+    task: Task,
+    senders: Senders,
+    names: Sequence[str],
 ) -> Judgement:
     """Score a model of this kind within the parties and across them, if members may see that; never raises.
+
+    Where the model is chosen, each fit chooses again, on its own rows alone.
 
     Parameters
     ----------
@@ -63,30 +70,42 @@ def judge(
 
 
 def _judge(
-    model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task, senders: Senders, names: Sequence[str]
+    model: Trainable,
+    aligned_rep: Matrix,
+    labels: AnyLabels,
+    task: Task,
+    senders: Senders,
+    names: Sequence[str],
 ) -> Judgement:
     present = np.unique(senders).tolist()
     mixed = [party for party in present if len(np.unique(labels[senders == party])) > 1]
     notes: list[str] = []
+    within_parts = list(_parts_of_parties(task.strata(labels), senders, model.seed)) if mixed else []
+    across_parts = list(_groups_of_parties(senders, present, names)) if len(present) > 1 and mixed else []
+    sharing = model.sharing_its_time(max(1, len(within_parts) + len(across_parts)))
+    cut_short = 0
 
     def scored(parts: Iterable[Part]) -> dict[str, PartyScore]:
+        nonlocal cut_short
         predictions = np.full((len(labels), task.width), np.nan)
         for name, held in parts:
             if not held.any():
                 continue
             try:
-                fitted = fit_task(model, aligned_rep[~held], labels[~held], task)
+                fitted = fit_task(sharing, aligned_rep[~held], labels[~held], task, senders[~held])
             except ValueError as error:  # too few rows are left
                 notes.append(f"{name} could not be held out: {error}")
             else:
                 predictions[held] = fitted.predictions(aligned_rep[held])
+                cut_short += fitted.choice is not None and fitted.choice.ran_out_of_time
         known = ~np.isnan(predictions[:, 0])
         found = ((party, known & (senders == party)) for party in present)
         scores = ((party, task.score(labels[own], predictions[own])) for party, own in found)
         return {names[party]: score for party, score in scores if score is not None}
 
-    within = scored(_parts_of_parties(task.strata(labels), senders, model.seed)) if mixed else {}
-    across = scored(_groups_of_parties(senders, present, names)) if len(present) > 1 and mixed else {}
+    within, across = scored(within_parts), scored(across_parts)
+    if cut_short:
+        notes.append(f"in {cut_short} fits for judging, the time was over before all models were compared")
     return conclude(
         mean_over_rows(within),
         mean_over_parties(across),
@@ -99,13 +118,7 @@ def _judge(
 
 def _parts_of_parties(strata: NDArray[np.integer], senders: Senders, seed: int) -> Iterator[Part]:
     """Yield parts of the rows, each with its share of every stratum of every party."""
-    rng = np.random.default_rng(seed)
-    part = np.empty(len(strata), dtype=np.int64)
-    for party in np.unique(senders):
-        for stratum in np.unique(strata[senders == party]):
-            own = np.flatnonzero((senders == party) & (strata == stratum))
-            # each begins at another part, or the first parts would get all rows of rare classes
-            part[rng.permutation(own)] = (rng.integers(FOLDS) + np.arange(len(own))) % FOLDS
+    part = parts_of_parties(strata, senders, FOLDS, seed)
     for number in range(FOLDS if len(strata) <= MANY_ROWS else 1):
         yield f"part {number + 1} of every party's rows", part == number
 

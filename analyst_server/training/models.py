@@ -10,7 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,34 +20,67 @@ from sklearn.preprocessing import StandardScaler
 
 from analyst_server.training.tasks import AnyLabels, Classes, Estimator, Matrix, Task
 
+if TYPE_CHECKING:
+    from analyst_server.training.choosing import Choice
+
 Labels = NDArray[np.integer]
+Senders = NDArray[np.integer]
 Classifier = Estimator
 
 
 @dataclass(frozen=True)
-class Model(ABC):
-    """One kind of model with its options, which are the fields of the subclass.
+class Trainable(ABC):
+    """What terms ask to have trained: a model, or one of several that the rows choose.
 
     Attributes
     ----------
     seed : int
-        Of everything the model draws at random, and of the parts of the rows that `judging.judge` holds out.
-    rows_per_class : int
-        The fewest rows of a class that it can be fitted on; `fit` refuses fewer.
-    carried_rows : str
-        Which training rows a fitted model has inside it, in words; empty if it has none.
+        Of everything that is drawn at random, and of the parts of the rows that `judging.judge` holds out.
     needs_principal_axes : bool
         Whether it depends on the axes of the representation, so that these have to be principal ones.
     may_be_judged : bool
         Whether members may see scores of the rows that trained it.
     """
 
-    rows_per_class: ClassVar[int] = 1
-    carried_rows: ClassVar[str] = ""
     needs_principal_axes: ClassVar[bool] = False
     may_be_judged: ClassVar[bool] = True
 
     seed: int = 0
+
+    @abstractmethod
+    def chosen(
+        self, aligned_rep: Matrix, labels: AnyLabels, task: Task, senders: Senders
+    ) -> tuple[Model, Choice | None]:
+        """Return the model to fit on these rows, and how it was chosen if there was a choice."""
+
+    def sharing_its_time(self, fits: int) -> Trainable:  # noqa: ARG002
+        """Return it with what it may take of time divided among so many fits."""
+        return self
+
+
+@dataclass(frozen=True)
+class Model(Trainable):
+    """One kind of model with its options, which are the fields of the subclass.
+
+    Attributes
+    ----------
+    rows_per_class : int
+        The fewest rows of a class that it can be fitted on; `fit` refuses fewer.
+    carried_rows : str
+        Which training rows a fitted model has inside it, in words; empty if it has none.
+    """
+
+    rows_per_class: ClassVar[int] = 1
+    carried_rows: ClassVar[str] = ""
+
+    def chosen(
+        self,
+        aligned_rep: Matrix,  # noqa: ARG002  # there is no choice
+        labels: AnyLabels,  # noqa: ARG002
+        task: Task,  # noqa: ARG002
+        senders: Senders,  # noqa: ARG002
+    ) -> tuple[Model, Choice | None]:
+        return self, None
 
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # of those that can
         """Return the classifier of scikit-learn to fit on scaled rows with these labels."""
@@ -100,7 +133,7 @@ class Model(ABC):
         """Return whether the fit stopped by itself; ``warned`` says whether scikit-learn doubts it."""
         return not warned
 
-    def prepare_export(self) -> None:  # noqa: B027  # a hook that most models leave empty
+    def prepare_export(self) -> None:  # a hook that most models leave empty
         """Register a converter for what skl2onnx does not know, or converts to something else."""
 
 
@@ -117,6 +150,8 @@ class FittedModel:
     task : Task
     label_shift, label_scale : float
         What is added to its predictions of numbers after they are multiplied: it was fitted on scaled labels.
+    choice : Choice, optional
+        How the model was chosen, if there was a choice.
     """
 
     model: Model
@@ -126,19 +161,22 @@ class FittedModel:
     task: Task
     label_shift: float = 0.0
     label_scale: float = 1.0
+    choice: Choice | None = None
 
     def predictions(self, aligned_rep: Matrix) -> Matrix:
         """Return the predictions: probabilities (n, classes), numbers (n, 1) or survival (n, times)."""
         return self.task.predictions(self.pipeline, aligned_rep) * self.label_scale + self.label_shift
 
 
-def fit(model: Model, aligned_rep: Matrix, labels: Labels, classes: int) -> FittedModel:
+def fit(model: Trainable, aligned_rep: Matrix, labels: Labels, classes: int) -> FittedModel:
     """Fit a model of classes: `fit_task` with their number."""
     return fit_task(model, aligned_rep, labels, Classes(classes))
 
 
-def fit_task(model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task) -> FittedModel:
-    """Fit a model; deterministic for its seed, but for models with noise.
+def fit_task(
+    asked: Trainable, aligned_rep: Matrix, labels: AnyLabels, task: Task, senders: Senders | None = None
+) -> FittedModel:
+    """Fit a model; deterministic for its seed, but for models with noise and where a time ends a choice.
 
     Parameters
     ----------
@@ -148,12 +186,17 @@ def fit_task(model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task) -
         As on the wire: class numbers in the order of the terms, numbers, or times with their sign.
     task : Task
         What the labels are.
+    senders : (n,) ndarray of int, optional
+        The number of the party that sent each row, for a choice among models; one party unless it is given.
 
     Raises
     ------
     ValueError
         If a class has no row, or fewer than the model needs, or all numbers are the same.
     """
+    model, choice = asked.chosen(
+        aligned_rep, labels, task, np.zeros(len(labels), np.int64) if senders is None else senders
+    )
     task.check(model, labels)
     scaler = model.scaler(aligned_rep)
     with warnings.catch_warnings(record=True) as caught:
@@ -170,6 +213,7 @@ def fit_task(model: Model, aligned_rep: Matrix, labels: AnyLabels, task: Task) -
         task=task,
         label_shift=shift,
         label_scale=scale,
+        choice=choice,
     )
 
 

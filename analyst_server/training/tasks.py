@@ -36,12 +36,15 @@ class Task(ABC):
         Name of the output of the ONNX file that has the predictions.
     enough : str
         How many rows a party needs to be scored, in words.
+    decisive : str
+        Name of the score that decides between models, and whether a headline can be trusted.
     width : int
         How many numbers a model predicts for a row.
     """
 
     output: ClassVar[str]
     enough: ClassVar[str]
+    decisive: ClassVar[str]
     width: int
 
     @abstractmethod
@@ -75,6 +78,7 @@ class Classes(Task):
 
     output: ClassVar[str] = "probabilities"
     enough: ClassVar[str] = ENOUGH_OF_CLASSES
+    decisive: ClassVar[str] = "roc_auc"
 
     width: int
 
@@ -109,6 +113,7 @@ class Numbers(Task):
 
     output: ClassVar[str] = "value"
     enough: ClassVar[str] = ENOUGH_OF_NUMBERS
+    decisive: ClassVar[str] = "r2"
 
     unit: float = 1.0
     width: int = 1
@@ -147,6 +152,7 @@ class Survival(Task):
 
     output: ClassVar[str] = "survival"
     enough: ClassVar[str] = ENOUGH_OF_SURVIVAL
+    decisive: ClassVar[str] = "c_index"
 
     times: tuple[float, ...]
 

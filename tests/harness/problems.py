@@ -16,13 +16,13 @@ from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model
 from analyst_server.training.svm import RandomFeatureSvm, Svm
 from analyst_server.training.trees import GradientBoosting, RandomForest
-from protocol.model_terms import ModelTerms
+from protocol.model_terms import CandidateTerms
 from user_client.secret.expansion import ByteSource
 
 Matrix = NDArray[Any]
 SEEDS = range(20)
-TERMS: Final = {terms.model_fields["kind"].default: terms for terms in get_args(get_args(ModelTerms)[0])}
-"""The terms of every kind of model."""
+TERMS: Final = {terms.model_fields["kind"].default: terms for terms in get_args(CandidateTerms)}
+"""The terms of every kind of model, without `auto`, which trains one of these."""
 SMALL: Final[dict[str, Model]] = {
     "mlp": Mlp(hidden_units=12, learning_rate=0.01, epochs=40, seed=3),
     "logistic": Logistic(epochs=500),

@@ -28,6 +28,7 @@ from protocol.messages import (
     UplinkManifest,
 )
 from protocol.model_terms import (
+    AutoTerms,
     AveragedTerms,
     GradientBoostingTerms,
     KnnTerms,
@@ -173,6 +174,14 @@ trees_and_rows = st.one_of(
     st.builds(GradientBoostingTerms, leaves=st.integers(2, 2**16), learning_rate=st.floats(1e-9, 1)),
     st.builds(KnnTerms, neighbours=st.integers(1, 10_000)),
 )
+chosen = st.lists(trees_and_rows, min_size=2, max_size=8, unique=True).flatmap(
+    lambda candidates: st.builds(
+        AutoTerms,
+        candidates=st.just(tuple(candidates)),
+        budget_s=st.integers(1, 86_400),
+        seed=st.integers(0, 2**32 - 1),
+    )
+)
 exposure = st.builds(
     ExposureTerms,
     max_exact_rows=st.none() | st.floats(0, 1),
@@ -229,7 +238,7 @@ def terms(draw: st.DrawFn) -> Terms:
         if version == 1
         else private_models
         if added["model_privacy"]
-        else models | averaged | trees_and_rows
+        else models | averaged | trees_and_rows | chosen
     )
     return Terms(
         terms_schema=version,

@@ -11,6 +11,7 @@ import pytest
 from protocol.errors import ConsentMissingError
 from tests.harness.attacks import got, mapped_back
 from tests.harness.consortium import Consortium, consortium, rows
+from tests.harness.problems import TERMS
 from user_client.errors import NotPreparedError
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows
@@ -57,6 +58,19 @@ def rebuilt_by_b(made: Consortium, found: str) -> tuple[int, float]:
     truth = encode_rows(rows(0, ROWS), b.round(found).terms.table_schema)
     distances = np.linalg.norm(truth[:, None] - guesses, axis=2) / np.linalg.norm(truth, axis=1)[:, None]
     return len(carried), float(np.median(np.sort(distances.min(axis=1))[: ROWS // 4]))
+
+
+@pytest.mark.parametrize("kind", [kind for kind, terms in TERMS.items() if terms.carries_rows])
+def test_no_such_model_can_be_chosen_without_the_consent_of_all(made: Consortium, kind: str) -> None:
+    """Whatever would have been chosen: one candidate with rows in it is enough to be asked."""
+    for candidates in ([kind, "logistic"], ["logistic", kind]):
+        model = {"kind": "auto", "candidates": [{"kind": one} for one in candidates]}
+        found = made.publish(terms_schema=2, model=model, latent_dim=LATENT_DIM)
+        made.lead.round(found).accept(accept_row_revealing_model=True)
+        with pytest.raises(ConsentMissingError):
+            made.sessions["hospital-b"].round(found).accept()
+        with pytest.raises(NotPreparedError, match="not yet accepted by hospital-b"):
+            made.lead.round(found).create_anchor()
 
 
 @pytest.mark.parametrize("defence", ["on", "off"])

@@ -198,6 +198,18 @@ Columns:
 - site: one of north, south; an empty field is refused
 """  # noqa: E501  # lines as they are shown
 SVM: dict[str, Any] = {"kind": "svm", "inverse_penalty": 1.0, "gamma": None, "seed": 0}
+AUTO_TERMS = {
+    **TERMS_2,
+    "model": {
+        "kind": "auto",
+        "candidates": [
+            SVM,
+            {"kind": "logistic", "inverse_penalty": 1.0, "epochs": 1000},
+        ],
+        "budget_s": 600,
+        "seed": 0,
+    },
+}
 
 
 def shown_digest(text: str) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS
 from tests.vectors.examples import (
+    AUTO_TERMS,
     NUMBER_TERMS,
     NUMERIC,
     PRIVATE_TERMS,
@@ -141,6 +142,12 @@ EXPOSURE = (
 )
 
 
+CHOSEN = TERMS_2_TEXT.replace(
+    "(averaged)",
+    "(auto: the best of several on rows that did not train them, of these kinds: svm, logistic)",
+).replace("Warning: shared", f"{ROW_REVEALING_WARNING}Warning: shared")
+
+
 def with_exact_label(text: str, sent: str) -> str:
     """Return a text of terms whose label is no class."""
     return text.replace("the label of each row, unchanged,", f"{sent},").replace(
@@ -165,6 +172,7 @@ def shown_texts() -> Iterator[Case]:
     for name, terms, text in [
         ("a default model", TERMS, SHOWN),
         ("a row-revealing model", {**TERMS, "model": SVM}, REVEALED),
+        ("a choice among models, one of them row-revealing", AUTO_TERMS, CHOSEN),
         (
             "a number to predict",
             NUMBER_TERMS,

@@ -9,7 +9,7 @@ import typer
 
 from metering.explanation import RoundExplanation, in_words
 from protocol.operations import MemberReport
-from runtime.terminal import figures_in_words, score_in_words
+from runtime.terminal import choice_in_words, figures_in_words, score_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -21,7 +21,7 @@ from user_client.cli.options import (
 )
 from user_client.sdk import Evaluation
 
-_JUDGED: Final = ("judgement", "hold_out_scores")
+_JUDGED: Final = ("judgement", "hold_out_scores", "choice")
 """The results that are shown in words of their own."""
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
@@ -98,6 +98,8 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
     if found["results"]:
         lines.append("the analyst has measured:")
         lines += [f"  {line}" for line in _judgement_lines(found["results"].get("judgement") or {})]
+        if "choice" in found["results"]:
+            lines += [f"  {line}" for line in choice_in_words(found["results"]["choice"])]
         other = {key: value for key, value in found["results"].items() if key not in _JUDGED}
         lines += [f"  {name}: {value}" for name, value in _flat(other)]
     if found["member_scores"]:

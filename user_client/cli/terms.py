@@ -13,6 +13,7 @@ import typer
 from protocol.codec import digest
 from protocol.consent import plain_words_digest
 from protocol.errors import InputError
+from protocol.model_terms import revealing_in_words
 from protocol.terms import Terms
 from runtime.files import write_whole
 from user_client.cli.desk import information_in_words, signal_in_words
@@ -371,6 +372,7 @@ def _accepted_text(party: str, terms: Terms) -> str:
     ]
     if terms.is_row_revealing:
         lines.append(
-            f"members may map rows inside the {terms.model.kind} back: {party} has consented to that"
+            f"members may map rows inside the {revealing_in_words(terms.model)} back:"
+            f" {party} has consented to that"
         )
     return "\n".join([*lines, "next: odc status"])

@@ -10,6 +10,7 @@ from protocol import __version__
 from protocol.codec import digest
 from protocol.consent import warnings_of
 from protocol.messages import DownlinkManifest
+from protocol.model_terms import model_in_words
 from protocol.operations import MemberReport
 from protocol.table_schema import (
     Column,
@@ -82,7 +83,7 @@ def card(
         f"**{WARNING}**",
         "",
         f"- Predicts {_predicted(terms)}",
-        f"- Model: {terms.model.kind}, of the rows of {', '.join(terms.parties)}; this file is that of"
+        f"- Model: {_model(terms, report)}, of the rows of {', '.join(terms.parties)}; this file is that of"
         f" {manifest.party}",
         f"- Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
         f"- Exported {second(now)} by odc {__version__}",
@@ -109,6 +110,12 @@ def card(
 
 def _tensor(kind: str) -> str:
     return _INPUTS.get(kind) or f"{_INPUTS['number']}: the {kind}, with fractions for times of the day"
+
+
+def _model(terms: Terms, report: MemberReport | None) -> str:
+    """Return the kind of the model, and that it was chosen if the analyst's report says so."""
+    choice = (report["results"] or {}).get("choice") if report else None
+    return f"{choice['chosen']} (chosen by the analyst)" if choice else model_in_words(terms.model)
 
 
 def _escaped(name: str) -> str:

@@ -16,7 +16,13 @@ from tests.harness.world import World
 
 
 @pytest.mark.parametrize(
-    ("words", "kind"), [((), "averaged"), (("--model", "logistic"), "logistic"), (("--model", "svm"), "svm")]
+    ("words", "kind"),
+    [
+        ((), "averaged"),
+        (("--model", "logistic"), "logistic"),
+        (("--model", "svm"), "svm"),
+        (("--model", "auto"), "auto"),
+    ],
 )
 def test_the_chosen_kind_of_model_is_in_the_terms_the_lead_proposes(
     words: tuple[str, ...], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,7 @@ from protocol.errors import (
     TermsNotAcceptedError,
 )
 from protocol.messages import Acceptance
-from protocol.model_terms import SvmTerms
+from protocol.model_terms import AutoTerms, LogisticTerms, ModelTerms, SvmTerms
 from protocol.operations import MemberStatus
 from protocol.terms import Terms
 from tests.harness.certificates import NOW
@@ -161,8 +161,11 @@ def test_an_acceptance_of_another_text_than_was_to_be_shown_is_refused(world: Wo
 
 
 @pytest.mark.parametrize("consents", [True, False])
-def test_row_revealing_terms_need_the_word_of_consent(world: World, consents: bool) -> None:
-    world.publish(world.terms.model_copy(update={"model": SvmTerms()}))
+@pytest.mark.parametrize("model", [SvmTerms(), AutoTerms(candidates=(LogisticTerms(), SvmTerms()))])
+def test_row_revealing_terms_need_the_word_of_consent(
+    world: World, model: ModelTerms, consents: bool
+) -> None:
+    world.publish(world.terms.model_copy(update={"model": model}))
     body = world.acceptance(HOSPITAL, accept_row_revealing_model=consents)
     if consents:
         prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)

@@ -102,3 +102,13 @@ def test_the_report_of_a_round_under_way_is_short(odc: Odc) -> None:
     odc.consortium.until_anchored()
     assert odc("report", "--json").json["evaluation"] is None
     assert odc("report").out.startswith("Readmission: anchored")
+
+
+def test_the_report_shows_what_a_choice_compared(odc: Odc) -> None:
+    candidates = [{"kind": "logistic"}, {"kind": "logistic", "inverse_penalty": 0.01}]
+    odc.consortium.until_released(terms_schema=2, model={"kind": "auto", "candidates": candidates})
+    assert "these kinds: logistic)" in odc("terms", "show").out
+    said = odc("report").out
+    assert re.search(r"  the model is logistic.*, chosen of 2: ", said)
+    assert re.search(r"    logistic, inverse_penalty 0.01: ", said)
+    assert "choice" not in said

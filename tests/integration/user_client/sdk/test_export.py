@@ -214,6 +214,14 @@ def test_the_file_and_its_card_say_what_they_are(consortium: Consortium) -> None
     assert repr(exported) == f"<Exported of {len(exported.onnx_file)} bytes>"
 
 
+def test_the_card_names_the_model_that_was_chosen(consortium: Consortium) -> None:
+    candidates = [{"kind": "logistic"}, {"kind": "logistic", "epochs": 7}]
+    consortium.until_released(terms_schema=2, model={"kind": "auto", "candidates": candidates})
+    consortium.hospital_round.receive()
+    card = consortium.hospital_round.export().card
+    assert "- Model: logistic (chosen by the analyst), of the rows of" in card
+
+
 def test_the_card_has_the_scores_that_are_known(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:

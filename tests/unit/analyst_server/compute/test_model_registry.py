@@ -9,11 +9,19 @@ import numpy as np
 import onnx
 import pytest
 
-from analyst_server.compute.model_registry import model_of, private_model_of, task_of
+from analyst_server.compute.model_registry import model_of, private_model_of, task_of, trainable_of
+from analyst_server.training.choosing import Auto
 from analyst_server.training.models import fit, fit_task
 from analyst_server.training.onnx_file import export
 from analyst_server.training.tasks import Classes, Numbers, Survival
-from protocol.model_terms import PRIVATE_MODELS, MlpTerms, ModelPrivacyTerms
+from protocol.model_terms import (
+    DEFAULT_CANDIDATES,
+    PRIVATE_MODELS,
+    AutoTerms,
+    LogisticTerms,
+    MlpTerms,
+    ModelPrivacyTerms,
+)
 from protocol.table_schema import Label, NumberLabel, SurvivalLabel, Task
 from tests.harness.problems import (
     MODELS,
@@ -141,6 +149,26 @@ def test_the_terms_say_which_models_have_a_private_training(kind: str) -> None:
         value = another(getattr(terms, option))
         changed = TERMS[kind](**{option: value})
         assert getattr(private_model_of(changed, privacy, 5), option) == value
+
+
+@pytest.mark.parametrize("task", DEFAULT_CANDIDATES)
+def test_a_choice_is_made_among_the_models_of_its_terms(task: Task) -> None:
+    candidates = DEFAULT_CANDIDATES[task]
+    found = trainable_of(AutoTerms(candidates=candidates, budget_s=7, seed=3))
+    models = tuple(map(model_of, candidates))
+    names = ("cox", "cox, inverse_penalty 0.01", "cox, inverse_penalty 1.0")
+    expected = names if task == "survival" else tuple(one.kind for one in candidates)
+    assert found == Auto(candidates=tuple(zip(expected, models, strict=True)), budget_s=7, seed=3)
+
+
+@KINDS
+def test_a_party_that_consents_to_no_rows_can_be_sent_no_model_with_rows(kind: str) -> None:
+    """What may be chosen is known from the terms alone, for every model that they can name."""
+    other = LogisticTerms(epochs=7)
+    terms = AutoTerms(candidates=(other, TERMS[kind]()))
+    asked = trainable_of(terms)
+    assert isinstance(asked, Auto)
+    assert terms.carries_rows == any(model.carried_rows for _, model in asked.candidates)
 
 
 def test_the_options_of_terms_are_taken_over() -> None:

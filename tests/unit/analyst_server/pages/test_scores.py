@@ -66,6 +66,34 @@ def test_a_private_model_has_one_line_more() -> None:
     assert f"<p>{line}.</p>" in score_parts(found)
 
 
+def test_every_candidate_of_a_choice_has_its_line() -> None:
+    found = results()
+    assert not any("chosen" in line for line in score_lines(found))
+    scored: Any = {"mean": 0.842, "spread": 0.0134, "folds": 5, "why_none": None}
+    none: Any = {"mean": None, "spread": None, "folds": 0, "parameters": None}
+    choice: Any = {
+        "chosen": "logistic",
+        "rule": "the best",
+        "folds": "5 parties",
+        "metric": "roc_auc",
+        "scored_parties": 5,
+        "candidates": [
+            {"name": "logistic", "parameters": 1234, **scored},
+            {"name": "mlp, epochs 7", "why_none": "the time was over", **none},
+        ],
+    }
+    found["choice"] = choice
+    lines = [
+        "the model is logistic, chosen of 2: the best; compared on: 5 parties",
+        "  logistic: ROC-AUC 84.2, spread 1.3 over 5 folds, 1,234 parameters (chosen)",
+        "  mlp, epochs 7: the time was over",
+    ]
+    assert score_lines(found)[-3:] == lines
+    assert [f"<p>{line.strip()}.</p>" for line in lines] == [
+        part for part in score_parts(found) if "logistic" in part or "mlp" in part
+    ]
+
+
 def test_every_party_that_was_scored_has_its_line_for_the_analyst() -> None:
     assert [" ".join(line.split()) for line in score_lines(results())[3:]] == [
         "a within ROC-AUC 90.0, accuracy 45.0, 30 rows; across not scored",

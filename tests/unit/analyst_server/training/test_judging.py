@@ -40,9 +40,9 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the fits by their rows."""
     counted: list[int] = []
 
-    def counting(model: Model, rows: Any, labels: Any, task: Task) -> Any:
+    def counting(model: Model, rows: Any, labels: Any, task: Task, senders: Any) -> Any:
         counted.append(len(rows))
-        return fit_task(model, rows, labels, task)
+        return fit_task(model, rows, labels, task, senders)
 
     monkeypatch.setattr(judging, "fit_task", counting)
     return counted
