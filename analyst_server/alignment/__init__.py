@@ -5,6 +5,6 @@ are imported here (docs/adr/0011).
 """
 
 from analyst_server.alignment.diagnostics import Diagnostics
-from analyst_server.alignment.registry import Alignment, AnchorRepError, align
+from analyst_server.alignment.registry import Alignment, AnchorRepError, align, align_to
 
-__all__ = ["Alignment", "AnchorRepError", "Diagnostics", "align"]
+__all__ = ["Alignment", "AnchorRepError", "Diagnostics", "align", "align_to"]

@@ -146,6 +146,23 @@ def _from_qr(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:
     return directions, values[:count]
 
 
+def fit_by_least_squares(anchor_rep: Matrix, target: Matrix) -> Matrix64:
+    """Return ``G = A_i^+ Z``, the matrix of least norm that minimises ``||A_i G - Z||_F``.
+
+    Parameters
+    ----------
+    anchor_rep : (a, l_i) ndarray
+        float32 or float64. Not modified.
+    target : (a, l) ndarray
+
+    Returns
+    -------
+    (l_i, l) ndarray of float64
+    """
+    weights = whiten(anchor_rep)
+    return np.asarray(weights @ ((anchor_rep @ weights).T @ target))
+
+
 def whiten(rep: Matrix) -> Matrix64:
     """Return ``W`` such that ``A_i @ W`` is an orthonormal basis of the span of ``A_i``.
 

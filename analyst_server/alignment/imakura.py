@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._spectral import Stack, leading_directions, whiten
+from analyst_server.alignment._spectral import Stack, fit_by_least_squares, leading_directions
 
 
 def align_imakura(
@@ -42,8 +42,5 @@ def align_imakura(
     chosen = range(len(anchor_reps)) if trusted is None else trusted
     count = min(rep.shape[1] for rep in anchor_reps)
     target, _ = leading_directions(Stack([anchor_reps[index] for index in chosen]), count)
-    changes: list[Matrix] = []
-    for rep in anchor_reps:
-        weights = whiten(rep)
-        changes.append(weights @ ((rep @ weights).T @ target))
+    changes: list[Matrix] = [fit_by_least_squares(rep, target) for rep in anchor_reps]
     return Solution(changes, target, "U")

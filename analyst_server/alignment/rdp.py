@@ -9,6 +9,8 @@ import numpy as np
 from scipy import optimize
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
+from analyst_server.alignment._orthogonal import orthogonal_factor
+from analyst_server.alignment._products import cross_products
 from analyst_server.alignment._spectral import Matrix64
 from analyst_server.alignment.procrustes import align_procrustes
 
@@ -59,6 +61,18 @@ def align_rdp(anchor_reps: AnchorReps, *, trusted: Sequence[int] | None = None) 
         changes[others], _ = descend(objective, changes[others], TOLERANCE, MAX_ITERATIONS)
     description = f"mean of A_i G_i after {iterations} iterations from procrustes"
     return Solution(list(changes), target * unit, description)
+
+
+def fit_by_rdp(anchor_rep: Matrix, target: Matrix, parties: int) -> Matrix64:
+    """Return the invertible G of one more party, for the target that ``parties`` others were aligned to.
+
+    Minimises ``c ||A_i G - Z||_F**2 + eta log(det(G.T @ G))**2`` from the closest orthogonal matrix on.
+    """
+    start = orthogonal_factor(cross_products([anchor_rep], target)).astype(np.float64)
+    unit = np.linalg.norm(anchor_rep)
+    rep, goal = np.divide(anchor_rep[None], unit, dtype=np.float64), target / unit
+    changes, _ = descend(Objective(rep, PENALTY, parties, goal), start, TOLERANCE, MAX_ITERATIONS)
+    return np.asarray(changes[0])
 
 
 class Objective:

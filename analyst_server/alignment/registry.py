@@ -11,7 +11,9 @@ from typing import Final
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution, orthonormality_tolerance
-from analyst_server.alignment._orthogonal import haar_orthogonal
+from analyst_server.alignment._orthogonal import haar_orthogonal, orthogonal_factor
+from analyst_server.alignment._products import cross_products
+from analyst_server.alignment._spectral import fit_by_least_squares
 from analyst_server.alignment.diagnostics import Diagnostics, diagnose
 from analyst_server.alignment.gopp import align_gopp
 from analyst_server.alignment.imakura import align_imakura
@@ -19,7 +21,7 @@ from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.kawakami import align_kawakami
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.procrustes import align_procrustes
-from analyst_server.alignment.rdp import align_rdp
+from analyst_server.alignment.rdp import align_rdp, fit_by_rdp
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class Alignment:
         G_i in the order of the parties.
     target : str
         The common target of the parties, in words.
+    target_rep : (a, l) ndarray
+        That target, Z: what every ``A_i @ G_i`` approximates.
     seconds : float
         Time the method took, without the diagnostics.
     diagnostics : Diagnostics
@@ -92,6 +96,7 @@ class Alignment:
 
     changes_of_basis: list[Matrix]
     target: str
+    target_rep: Matrix
     seconds: float
     diagnostics: Diagnostics
 
@@ -144,15 +149,53 @@ def align(
     known = {"anchor_is_isotropic": anchor_is_isotropic}
     start = time.perf_counter()
     solution = chosen.solve(reps, trusted=trusted, **{name: known[name] for name in chosen.options})
-    changes, words = solution.changes_of_basis, solution.description
+    changes, words, goal = solution.changes_of_basis, solution.description, solution.target
     if draw := TARGETS[target]:
         factor = draw(changes[0].shape[1], rng)
         changes, words = [change @ factor for change in changes], f"{words} times {target}"
+        goal = goal @ factor
     seconds = time.perf_counter() - start
     diagnostics = diagnose(reps, changes, trusted)
-    if chosen.is_least_squares and exponent:
-        changes = [np.ldexp(change, -exponent) for change in changes]
-    return Alignment(changes, words, seconds, diagnostics)
+    if chosen.is_least_squares:
+        changes = [np.ldexp(change, -exponent) for change in changes] if exponent else changes
+    else:
+        goal = np.ldexp(goal, exponent) if exponent else goal
+    return Alignment(changes, words, goal, seconds, diagnostics)
+
+
+def align_to(method: str, anchor_rep: Matrix, target_rep: Matrix, *, parties: int) -> Matrix:
+    """Return the change-of-basis matrix of one more party, for the target of an earlier alignment.
+
+    It is the one that this party would have got there without being trusted, up to rounding; with "rdp" as
+    far as its descent goes. No other party's matrix changes.
+
+    Parameters
+    ----------
+    method : str
+        The one of `METHODS` that the others were aligned by.
+    anchor_rep : (a, l) ndarray
+        ``A_i`` of the party; finite and not zero. Not modified.
+    target_rep : (a, l) ndarray
+        `Alignment.target_rep` of the others.
+    parties : int
+        How many of them were trusted.
+
+    Raises
+    ------
+    AnchorRepError
+        If the anchor representation has another shape than the target, is zero or not finite.
+    """
+    chosen = METHODS[method]
+    if anchor_rep.shape != target_rep.shape:
+        raise AnchorRepError(0, f"has shape {anchor_rep.shape}, expected {target_rep.shape}")
+    exponent = _common_exponent([anchor_rep])
+    rep = np.ldexp(anchor_rep, -exponent)
+    if chosen.is_least_squares:
+        return np.asarray(np.ldexp(fit_by_least_squares(rep, target_rep), -exponent))
+    goal = np.ldexp(target_rep, -exponent)
+    if chosen.is_orthogonal:
+        return np.asarray(orthogonal_factor(cross_products([rep], goal))[0])
+    return fit_by_rdp(rep, goal, parties)
 
 
 def _look_up(method: str, target: str) -> Method:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.alignment import AnchorRepError, align
+from analyst_server.alignment import AnchorRepError, align, align_to
 from analyst_server.alignment._orthogonal import haar_orthogonal
 from analyst_server.alignment.diagnostics import diagnose
 from analyst_server.alignment.isotropic import align_isotropic
@@ -13,7 +13,7 @@ from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.registry import METHODS, TARGETS
 from protocol.arrays import dequantise, quantise
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
-from tests.harness.problems import Matrix, shared_span, worst_disagreement
+from tests.harness.problems import Matrix, anchor, own_span, shared_span, worst_disagreement
 
 PAIRS = [
     (name, target)
@@ -175,3 +175,37 @@ def test_scaled_8_bit_integers_are_orthonormal_enough(rows: int) -> None:
 def test_half_precision_is_orthonormal_enough() -> None:
     given = [np.linalg.qr(rep)[0].astype(np.float16).astype(np.float32) for rep in reps()]
     align("odc", given, anchor_is_isotropic=True, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("method", "target"), PAIRS)
+def test_one_more_party_gets_what_it_would_have_got_without_a_part_in_the_target(
+    method: str, target: str
+) -> None:
+    rng = np.random.default_rng(4)
+    bases, _ = shared_span(rng, parties=4)
+    # the descent of rdp starts elsewhere; it ends at the same place where the parties can agree
+    matrix = anchor("uniform", 30, rng)
+    anchor_reps = [matrix @ one for one in bases] if method == "rdp" else own_span(rng, 4)
+    together = run(method, anchor_reps, target=target, trusted=[0, 1, 2])
+    alone = align_to(method, anchor_reps[3], together.target_rep, parties=3)
+    np.testing.assert_allclose(alone, together.changes_of_basis[3], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+@pytest.mark.parametrize("method", METHODS)
+def test_one_more_party_gets_the_same_in_any_unit(method: str, scale: float) -> None:
+    anchor_reps = [scale * rep for rep in reps(parties=4)]
+    together = run(method, anchor_reps)
+    alone = align_to(method, anchor_reps[3], together.target_rep, parties=4)
+    expected = run(method, reps(parties=4)).target_rep
+    expected = align_to(method, reps(parties=4)[3], expected, parties=4)
+    factor = scale if METHODS[method].is_least_squares else 1
+    np.testing.assert_allclose(factor * alone, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("rep", "reason"), [(np.ones((5, 3)), "has shape"), (np.zeros((40, 3)), "is zero or not finite")]
+)
+def test_one_more_party_that_cannot_be_aligned_is_refused(rep: Matrix, reason: str) -> None:
+    with pytest.raises(AnchorRepError, match=reason):
+        align_to("odc", rep, run("odc").target_rep, parties=3)
