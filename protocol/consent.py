@@ -81,6 +81,7 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield terms.purpose
     yield ""
     yield f"Institutions: {', '.join(terms.parties)}. Lead institution: {terms.lead}."
+    yield from _late_consumers(terms)
     if isinstance(label, SurvivalLabel):
         yield (
             f"The model predicts survival: the column {label.name} says how long a row was observed, and the"
@@ -106,6 +107,22 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield ""
     yield "Columns:"
     yield from map(_column, terms.table_schema.columns)
+
+
+def _late_consumers(terms: Terms) -> Iterator[str]:
+    if terms.late_consumers:
+        returned = (
+            "what the model predicts for the anchor rows"
+            if terms.returns_anchor_predictions
+            else "the model and a change-of-basis matrix of its own"
+        )
+        yield (
+            f"Late consumers: {', '.join(terms.late_consumers)}. They send no rows and no labels, and the"
+            " round does not wait for them. After its release and before its end, each of them may send the"
+            f" projection of the anchor and gets {returned}; nobody is asked again. Until the end, the"
+            " analyst keeps what all institutions have sent. Like every member, a late consumer knows the"
+            " anchor: together with the analyst it knows the secret basis of every institution."
+        )
 
 
 def _what_is_sent(terms: Terms) -> Iterator[str]:

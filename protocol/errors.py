@@ -336,8 +336,9 @@ class OutOfOrderError(RoundError):
     code = "out-of-order"
     title = "Not in this state"
 
-    def __init__(self, state: str, event: str) -> None:
-        super().__init__(f"the collaboration is {state}: '{event}' is not possible now", state=state)
+    def __init__(self, state: str, event: str, why: str = "") -> None:
+        detail = f"the collaboration is {state}: '{event}' is not possible now"
+        super().__init__(f"{detail}, because {why}" if why else detail, state=state)
 
 
 class TermsNotAcceptedError(RoundError):

@@ -387,6 +387,8 @@ class MemberScore(Message):
 def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
     """Raise unless the manifest's arrays are what the signed terms promise, and its dither at least that.
 
+    The terms also promise that a late consumer sends no rows.
+
     Raises
     ------
     ShapeMismatchError, DtypeMismatchError, TermsMismatchError
@@ -394,6 +396,8 @@ def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
     if (dither := manifest.privacy.dither or 0) < terms.dither:
         raise TermsMismatchError(f"an uplink with a dither of {dither:g}, not {terms.dither:g} or more")
     rep, anchor_rep, labels = manifest.arrays[: len(UPLINK_ARRAYS)]
+    if manifest.party in terms.late_consumers and rep.shape[0]:
+        raise TermsMismatchError(f"an uplink with rows, though {manifest.party} is a late consumer")
     if rep.shape[1] != terms.latent_dim:
         raise ShapeMismatchError("representation", ("rows", terms.latent_dim), rep.shape)
     if anchor_rep.shape != (terms.anchor.rows, terms.latent_dim):

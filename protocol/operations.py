@@ -132,6 +132,10 @@ class MemberStatus(TypedDict):
     """None until the uplink is received."""
     downlink: Literal["none", "ready", "fetched"]
     last_seen_at: int | None
+    late_consumer: bool
+    """Whether it sends no rows, and only after the release."""
+    refused: str | None
+    """Why a late consumer could not be aligned."""
 
 
 class Viewer(TypedDict):

@@ -42,6 +42,8 @@ class Event(StrEnum):
     BEGIN_TRAINING = "begin training"
     RELEASE = "release"
     FETCH_DOWNLINK = "fetch downlink"
+    ALIGN_CONSUMER = "align consumer"
+    REFUSE_CONSUMER = "refuse consumer"
     CLOSE = "close"
     FAIL = "fail"
     RESUME = "resume"
@@ -61,6 +63,11 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.TRAINING, Event.RELEASE): State.RELEASED,
     (State.RELEASED, Event.FETCH_DOWNLINK): State.RELEASED,
     (State.RELEASED, Event.CLOSE): State.CLOSED,
+    # a late consumer: see `Terms.late_consumers`
+    (State.RELEASED, Event.BEGIN_UPLINK): State.RELEASED,
+    (State.RELEASED, Event.ACCEPT_UPLINK): State.RELEASED,
+    (State.RELEASED, Event.ALIGN_CONSUMER): State.RELEASED,
+    (State.RELEASED, Event.REFUSE_CONSUMER): State.RELEASED,
     # interrupted or failed work starts again from the sealed uplinks
     (State.ALIGNING, Event.FAIL): State.FAILED,
     (State.TRAINING, Event.FAIL): State.FAILED,

@@ -157,6 +157,7 @@ class Terms(Message):
         "returns_scores",
         "model_privacy",
         "exposure",
+        "late_consumers",
     )
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
@@ -191,6 +192,10 @@ class Terms(Message):
     exposure: ExposureTerms | None = None
     """Limits that every institution holds itself to, beside those of its own policy."""
 
+    late_consumers: Annotated[tuple[PartyName, ...], FailFast()] = Field(default=(), max_length=MAX_PARTIES)
+    """Those of the parties that the round does not wait for. They send no rows, and their one uplink comes
+    after the release. Terms without them have no such field on the wire."""
+
     @field_validator("model", mode="before")
     @classmethod
     def _with_candidates(cls, draft: Any, info: ValidationInfo) -> Any:
@@ -200,9 +205,11 @@ class Terms(Message):
     @model_serializer(mode="wrap")
     def _of_its_schema(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
         content: dict[str, Any] = serialise(self)
+        if not self.late_consumers:
+            content.pop("late_consumers", None)
         if self.terms_schema == 1:
             for name in self.added_in_2:
-                del content[name]
+                content.pop(name, None)
         return content
 
     @model_validator(mode="after")
@@ -225,6 +232,7 @@ class Terms(Message):
             raise ValueError("parties must be distinct")
         if self.lead not in self.parties:
             raise ValueError("the lead must be one of the parties")
+        self._check_late_consumers()
         width = self.table_schema.width
         if self.latent_dim > width:
             raise ValueError(f"latent_dim must be at most the {width} encoded features")
@@ -242,6 +250,14 @@ class Terms(Message):
         if self.model_privacy is not None:
             self._check_private_model()
         return self
+
+    def _check_late_consumers(self) -> None:
+        if len(set(self.late_consumers)) != len(self.late_consumers):
+            raise ValueError("late_consumers must be distinct")
+        if strangers := set(self.late_consumers) - set(self.parties):
+            raise ValueError(f"late_consumers must be among the parties, {min(strangers)} is not")
+        if self.lead in self.late_consumers:
+            raise ValueError("the lead cannot be a late consumer: it creates the anchor")
 
     def _check_task(self) -> None:
         for model in candidates_of(self.model):
@@ -280,6 +296,12 @@ class Terms(Message):
             )
         if rows * self.table_schema.label_column.outputs * 4 > MAX_MODEL_BYTES:
             raise ValueError(f"the predictions for the anchor take more than {MAX_MODEL_BYTES} bytes")
+
+    @property
+    def awaited_parties(self) -> list[str]:
+        """The parties that the round waits for: all but the late consumers."""
+        late = set(self.late_consumers)
+        return [party for party in self.parties if party not in late]
 
     @property
     def task(self) -> Task:

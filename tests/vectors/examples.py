@@ -172,6 +172,11 @@ PRIVATE_TERMS: dict[str, Any] = {
     },
     "exposure": {"max_exact_rows": 0.01, "max_found_columns": 3, "min_hidden_bits": 8.0},
 }
+LATE_TERMS = {
+    **TERMS_2,
+    "parties": [*TERMS["parties"], "hospital-c"],
+    "late_consumers": ["hospital-c"],
+}
 TERMS_DIGEST = hashlib.sha256(pack(TERMS)).digest()
 SHOWN = """\
 Terms in plain words, version 2

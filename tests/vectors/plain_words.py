@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS
 from tests.vectors.examples import (
     AUTO_TERMS,
+    LATE_TERMS,
     NUMBER_TERMS,
     NUMERIC,
     PRIVATE_TERMS,
@@ -135,6 +136,13 @@ PRIVATE_MODEL = (
     " bounds what anybody can learn from the model about any one projected row and its label, all bases and"
     " the alignment being given. It does not protect the row from the analyst."
 )
+LATE_CONSUMERS = (
+    "Late consumers: hospital-c. They send no rows and no labels, and the round does not wait for them. After"
+    " its release and before its end, each of them may send the projection of the anchor and gets the model"
+    " and a change-of-basis matrix of its own; nobody is asked again. Until the end, the analyst keeps what"
+    " all institutions have sent. Like every member, a late consumer knows the anchor: together with the"
+    " analyst it knows the secret basis of every institution."
+)
 EXPOSURE = (
     "Before it sends, this institution attacks its own rows. It does not send if more than 0.01 of its rows"
     " can be rebuilt in every column, or more than 3 columns are found without the secret basis, or fewer"
@@ -246,6 +254,14 @@ def shown_texts() -> Iterator[Case]:
             TERMS_2_TEXT.replace("(averaged)", "(logistic)")
             .replace("\nWho sees what", f"\n{PRIVATE_MODEL}\nWho sees what")
             .replace("\nThis institution keeps", f"\n{EXPOSURE}\nThis institution keeps"),
+        ),
+        (
+            "a late consumer",
+            LATE_TERMS,
+            TERMS_2_TEXT.replace(
+                "hospital-a, hospital-b. Lead institution: hospital-a.",
+                f"hospital-a, hospital-b, hospital-c. Lead institution: hospital-a.\n{LATE_CONSUMERS}",
+            ),
         ),
     ]:  # fmt: skip
         yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}

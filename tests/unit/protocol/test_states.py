@@ -62,8 +62,14 @@ def test_failed_or_interrupted_work_starts_again_from_the_seal() -> None:
     assert resumed == dict.fromkeys([State.FAILED, State.ALIGNING, State.TRAINING], State.SEALED)
 
 
-def test_uplinks_are_taken_while_collecting_alone() -> None:
-    assert [before for before, event in TRANSITIONS if event is Event.ACCEPT_UPLINK] == [State.COLLECTING]
+def test_uplinks_are_taken_while_collecting_and_from_late_consumers_after_the_release() -> None:
+    taken = [before for before, event in TRANSITIONS if event is Event.ACCEPT_UPLINK]
+    assert taken == [State.COLLECTING, State.RELEASED]
+
+
+def test_a_late_consumer_changes_no_state() -> None:
+    steps = (Event.BEGIN_UPLINK, Event.ACCEPT_UPLINK, Event.ALIGN_CONSUMER, Event.REFUSE_CONSUMER)
+    assert {advance(State.RELEASED, step) for step in steps} == {State.RELEASED}
 
 
 def test_every_state_is_reached_and_every_event_used() -> None:
