@@ -383,8 +383,9 @@ def revoke_token(
 
 
 def _line(row: Status) -> str:
-    done = sum(member["uplink"] == "received" for member in row["members"])
-    return f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(row['members'])}  {row['title']}"
+    awaited = [member for member in row["members"] if not member["late_consumer"]]
+    done = sum(member["uplink"] == "received" for member in awaited)
+    return f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(awaited)}  {row['title']}"
 
 
 def _details(row: Status) -> str:
@@ -395,7 +396,10 @@ def _details(row: Status) -> str:
         rows = "" if member["rows"] is None else f", {member['rows']} rows"
         signed = "signed" if member["accepted"] else "not signed"
         downlink = "" if member["downlink"] == "none" else f", downlink {member['downlink']}"
-        lines.append(f"  {member['party']:<24} terms {signed}, uplink {member['uplink']}{rows}{downlink}")
+        late = "late consumer, " if member["late_consumer"] else ""
+        refused = f", refused: {member['refused']}" if member["refused"] else ""
+        sent = f"uplink {member['uplink']}{rows}{downlink}{refused}"
+        lines.append(f"  {member['party']:<24} {late}terms {signed}, {sent}")
     lines += [f"waiting for {item}" for item in row["waiting_for"]]
     return "\n".join(lines)
 

@@ -14,8 +14,9 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.compute.stored import StoredArray, at_least_single, store
 from analyst_server.store import Blobs
-from protocol.arrays import dequantise, little_endian, raw_bytes
+from protocol.arrays import little_endian, raw_bytes
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.table_schema import AnyLabel
 from protocol.terms import AlignmentTerms
@@ -26,24 +27,6 @@ T = TypeVar("T")
 
 _BATCH_ROWS: Final = 8192
 """Anchor rows that are predicted at once."""
-
-
-@dataclass(frozen=True)
-class StoredArray:
-    """An array inside a blob: little-endian, C order."""
-
-    key: str
-    offset_bytes: int
-    dtype: str
-    shape: tuple[int, ...]
-
-    def open(self, blobs: Blobs) -> NDArray[Any]:
-        """Return the array, read-only; an empty one needs no blob."""
-        dtype = np.dtype(self.dtype).newbyteorder("<")
-        if 0 in self.shape:
-            return np.empty(self.shape, dtype)
-        size = dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
-        return np.frombuffer(blobs.read(self.key, self.offset_bytes, size), dtype).reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -85,6 +68,8 @@ class RoundSpec:
         What the model may tell of one row.
     features : int
         Encoded features of a row; a model with privacy takes its scale from them.
+    keeps_target : bool
+        Whether parties may come that are aligned to the same target later.
     """
 
     parties: tuple[PartyArrays, ...]
@@ -98,6 +83,7 @@ class RoundSpec:
     rows_have_noise: bool = False
     model_privacy: ModelPrivacyTerms | None = None
     features: int = 1
+    keeps_target: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +119,10 @@ class AlignedRound:
     suspicions: tuple[SuspectedParty, ...]
     left_out: tuple[str, ...]
     """Parties whose rows do not train the model."""
+    trusted: int
+    """How many parties shaped the target."""
+    target: StoredArray | None
+    """The target Z, (a, l), if it is kept: every ``A_i @ G_i`` approximates it."""
 
 
 @dataclass(frozen=True)
@@ -275,17 +265,16 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     from analyst_server.compute.model_registry import trainable_of
 
     names = [party.party for party in spec.parties]
-    anchor_reps = [
-        _at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale) for party in spec.parties
-    ]
+    anchor_reps = [at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     row_counts = [party.rep.shape[0] for party in spec.parties]
     found = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=row_counts)
+    trusted = trusted_parties(len(anchor_reps), found, row_counts)
     try:
         alignment = align(
             spec.alignment.method,
             anchor_reps,
             target=spec.alignment.target,
-            trusted=trusted_parties(len(anchor_reps), found, row_counts),
+            trusted=trusted,
             anchor_is_isotropic=spec.anchor_is_isotropic,
             rng=np.random.default_rng(spec.alignment.seed),
         )
@@ -295,16 +284,17 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
         SuspectedParty(names[one.index], one.assumption, one.evidence, row_counts[one.index]) for one in found
     )
     left_out = _left_out(spec, suspicions)
-    changes = np.stack(alignment.changes_of_basis)
+    changes, target = np.stack(alignment.changes_of_basis), alignment.target_rep
     if trainable_of(spec.model).needs_principal_axes:
-        changes = changes @ _principal_axes(spec, blobs, changes, left_out)
+        axes = _principal_axes(spec, blobs, changes, left_out)
+        changes, target = changes @ axes, target @ axes
 
     def by_party(values: Sequence[T]) -> dict[str, T]:
         return dict(zip(names, values, strict=True))
 
     measured = alignment.diagnostics
     return AlignedRound(
-        changes_of_basis=_store(blobs, f"{spec.folder}/changes_of_basis", changes),
+        changes_of_basis=store(blobs, f"{spec.folder}/changes_of_basis", changes),
         agreement=Agreement(
             concordance_gap=measured.concordance_gap,
             party_gaps=by_party(measured.party_gaps),
@@ -314,6 +304,8 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
         ),
         suspicions=suspicions,
         left_out=left_out,
+        trusted=len(trusted),
+        target=store(blobs, f"{spec.folder}/target", target) if spec.keeps_target else None,
     )
 
 
@@ -371,7 +363,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     if spec.rows_have_noise:
         judgement = judgement.of_rows_with_noise()
     return TrainedModel(
-        onnx_file=_store(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
+        onnx_file=store(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
         anchor_predictions=predictions,
         rows=len(labels),
         parameters=fitted.parameters,
@@ -402,7 +394,7 @@ def _predict_anchors(
     """Store ``h(A_i G_i)`` of every party as float32, (c, a, classes), a batch of rows at a time."""
     key, written = f"{spec.folder}/anchor_predictions", 0
     for party, change in zip(spec.parties, changes, strict=True):
-        anchor_rep = _at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale)
+        anchor_rep = at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale)
         for start in range(0, len(anchor_rep), _BATCH_ROWS):
             batch = anchor_rep[start : start + _BATCH_ROWS]
             predicted = probabilities(np.asarray(batch @ change.astype(batch.dtype)))
@@ -421,21 +413,5 @@ def _labels(blobs: Blobs, party: PartyArrays) -> NDArray[Any]:
 
 
 def _aligned_rep(blobs: Blobs, party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:
-    rep = _at_least_single(blobs, party.rep, party.rep_scale)
+    rep = at_least_single(blobs, party.rep, party.rep_scale)
     return np.asarray(rep @ change.astype(rep.dtype))
-
-
-def _at_least_single(blobs: Blobs, stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
-    """Return a representation in a type to compute in; float16 and 8-bit integers only save bytes."""
-    array = stored.open(blobs)
-    if scale is not None:
-        return dequantise(array, scale.open(blobs))
-    return array.astype(np.float32) if array.dtype.itemsize < 4 else array
-
-
-def _store(blobs: Blobs, key: str, array: NDArray[Any]) -> StoredArray:
-    """Store an array; not synced, because a round that is cut off starts again from what was sealed."""
-    stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    blobs.append(key, 0, raw_bytes(stored))
-    blobs.commit(key)
-    return StoredArray(key, 0, stored.dtype.str[1:], stored.shape)

@@ -45,6 +45,7 @@ def report_text(report: Report) -> str:
     lines += [
         f"  {party['party']:<24} {party['rows']:>8} rows  uplink {party['uplink_payload_bytes']:>12,} B"
         f"  formula (3) {party['uplink_formula_bytes']:>14,.0f} B"
+        + ("  late consumer" if party["late_consumer"] else "")
         for party in report["parties"]
     ]
     lines += [f"  {party}: {words}" for party, words in _privacy(report)]
@@ -77,7 +78,7 @@ def report_page(report: Report) -> str:
             ["party", "rows", "uplink payload", "formula (3)"],
             [
                 [
-                    party["party"],
+                    party["party"] + (", late consumer" if party["late_consumer"] else ""),
                     exact(party["rows"]),
                     exact(party["uplink_payload_bytes"]),
                     exact(party["uplink_formula_bytes"]),

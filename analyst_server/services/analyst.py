@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -12,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from analyst_server.store import Blobs, Collaboration, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message
 from protocol.envelope import Verified, decode_stored, sign, verify
-from protocol.errors import LimitExceededError, NotFoundError, NotPermittedError
+from protocol.errors import LimitExceededError, NotFoundError, NotPermittedError, OutOfOrderError
 from protocol.identity import Identity, TrustRoot
 from protocol.ledger import LedgerEntry, entry_digest, first_previous
 from protocol.limits import MAX_STEPS_OF_A_PARTY
-from protocol.states import Event, advance
+from protocol.states import Event, State, advance
 from protocol.terms import Terms
 
 
@@ -31,8 +32,8 @@ class Analyst:
     key: ec.EllipticCurvePrivateKey = field(repr=False)
     clock: Callable[[], int]
     max_uplink_bytes: int = 64 * 2**30
-    has_sealed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
-    """Wakes the worker of this process; workers of other processes find a sealed round at their next poll."""
+    has_work: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+    """Wakes the worker of this process; workers of other processes find what there is at their next poll."""
 
     def sign(self, message: Message) -> bytes:
         """Return the message, signed by the analyst."""
@@ -91,6 +92,31 @@ def require_lead(sender: Identity, terms: Terms | None = None) -> None:
         raise NotPermittedError(f"{sender.name} is not the lead institution")
 
 
+def require_turn(collaboration: Collaboration, party: str, event: Event) -> None:
+    """Raise `OutOfOrderError` unless a party may take a step of its uplink now.
+
+    A late consumer sends after the release, everybody else before.
+    """
+    advance(collaboration.now_in, event)
+    is_late = party in stored_terms(collaboration).late_consumers
+    is_released = collaboration.now_in is State.RELEASED
+    if is_late and not is_released:
+        raise OutOfOrderError(
+            collaboration.state, event, f"{party} is a late consumer: it sends after the release"
+        )
+    if is_released and not is_late:
+        raise OutOfOrderError(collaboration.state, event)
+
+
+_ANALYSTS_OWN: Final = (Event.ALIGN_CONSUMER, Event.REFUSE_CONSUMER)
+"""Steps that the analyst takes for one party, once."""
+
+
+def _count_step(unit: Unit, collaboration: Collaboration, party: str) -> None:
+    if unit.count_of_ledger(collaboration.id, party) >= MAX_STEPS_OF_A_PARTY:
+        raise LimitExceededError(f"steps of {party} in this collaboration", MAX_STEPS_OF_A_PARTY)
+
+
 def move(
     unit: Unit,
     collaboration: Collaboration,
@@ -109,8 +135,8 @@ def move(
     """
     collaboration.state = advance(collaboration.now_in, event)
     collaboration.updated_at = at
-    if party is not None and unit.count_of_ledger(collaboration.id, party) >= MAX_STEPS_OF_A_PARTY:
-        raise LimitExceededError(f"steps of {party} in this collaboration", MAX_STEPS_OF_A_PARTY)
+    if party is not None and event not in _ANALYSTS_OWN:
+        _count_step(unit, collaboration, party)
     last = unit.last_of_ledger(collaboration.id)
     entry = LedgerEntry(
         index=last.index + 1 if last else 0,

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
 from analyst_server.compute.sequence import RoundResult
+from analyst_server.compute.stored import StoredArray
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
 from analyst_server.store import Collaboration, Downlink, Unit, Uplink
 from protocol.arrays import Layout, chunks_of, frame, little_endian, raw_bytes, specify
 from protocol.codec import digest
 from protocol.envelope import decode_stored
-from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
+from protocol.errors import NotFoundError, OutOfOrderError, RoundError, RoundFailedError
 from protocol.identity import Identity
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, DownlinkManifest, Dtype
@@ -34,6 +37,14 @@ def result_key(collaboration_id: str, spec: ArraySpec) -> str:
     return f"{collaboration_id}/results/{spec.digest.hex()}"
 
 
+def put(analyst: Analyst, collaboration_id: str, name: str, array: NDArray[Any], dtype: Dtype) -> ArraySpec:
+    """Write an array as a blob under its digest, and return its line of a manifest."""
+    on_wire = little_endian(array, dtype)
+    spec = specify(name, on_wire, dtype, DEFAULT_CHUNK_BYTES)
+    analyst.blobs.write(result_key(collaboration_id, spec), raw_bytes(on_wire))
+    return spec
+
+
 def write(
     analyst: Analyst, collaboration: Collaboration, uplinks: Sequence[Uplink], result: RoundResult
 ) -> list[Downlink]:
@@ -41,25 +52,73 @@ def write(
 
     ``uplinks`` are in the order of the parties of ``result``.
     """
-    downlinks = []
-    for uplink, arrays in zip(uplinks, _write_arrays(analyst, collaboration, result), strict=True):
-        manifest = DownlinkManifest(
-            collaboration_id=collaboration.id,
-            terms_digest=collaboration.terms_digest,
-            party=uplink.party,
-            uplink_digest=uplink.manifest_digest,
-            arrays=arrays,
-            model_parameters=result.model.parameters,
-        )
-        downlinks.append(
-            Downlink(
-                collaboration_id=collaboration.id,
-                party=uplink.party,
-                manifest=analyst.sign(manifest),
-                fetched_at=None,
-            )
-        )
-    return downlinks
+    written = _write_arrays(analyst, collaboration, result)
+    return [
+        _signed(analyst, collaboration, uplink, arrays, result.model.parameters)
+        for uplink, arrays in zip(uplinks, written, strict=True)
+    ]
+
+
+def keep(analyst: Analyst, collaboration: Collaboration, result: RoundResult) -> dict[str, Any] | None:
+    """Write what late consumers are aligned with; return where it is, None if the terms name none.
+
+    That is the target and, where the terms ask for predictions, the model.
+    """
+    if result.alignment.target is None:
+        return None
+
+    def kept(name: str, stored: StoredArray, dtype: Dtype) -> dict[str, Any]:
+        spec = put(analyst, collaboration.id, name, stored.open(analyst.blobs), dtype)
+        return asdict(StoredArray(result_key(collaboration.id, spec), 0, spec.dtype, spec.shape))
+
+    needs_model = result.model.anchor_predictions is not None
+    return {
+        "target": kept("target", result.alignment.target, "f8"),
+        "model": kept("model", result.model.onnx_file, "u1") if needs_model else None,
+        "trusted": result.alignment.trusted,
+    }
+
+
+def write_late(
+    analyst: Analyst,
+    collaboration: Collaboration,
+    uplink: Uplink,
+    found: NDArray[Any],
+    first: DownlinkManifest,
+) -> Downlink:
+    """Write what a late consumer gets, as `write` does: its G_i, or its predictions.
+
+    ``first`` is the downlink of any party of the round: the model is the same.
+    """
+    if first.has_anchor_predictions:
+        arrays: tuple[ArraySpec, ...] = (put(analyst, collaboration.id, "anchor_predictions", found, "f4"),)
+    else:
+        change = put(analyst, collaboration.id, "change_of_basis", found, first.change_of_basis.dtype)
+        arrays = (change, first.model)
+    return _signed(analyst, collaboration, uplink, arrays, first.model_parameters)
+
+
+def _signed(
+    analyst: Analyst,
+    collaboration: Collaboration,
+    uplink: Uplink,
+    arrays: tuple[ArraySpec, ...],
+    model_parameters: int,
+) -> Downlink:
+    manifest = DownlinkManifest(
+        collaboration_id=collaboration.id,
+        terms_digest=collaboration.terms_digest,
+        party=uplink.party,
+        uplink_digest=uplink.manifest_digest,
+        arrays=arrays,
+        model_parameters=model_parameters,
+    )
+    return Downlink(
+        collaboration_id=collaboration.id,
+        party=uplink.party,
+        manifest=analyst.sign(manifest),
+        fetched_at=None,
+    )
 
 
 def model_digest(unit: Unit, collaboration_id: str) -> bytes | None:
@@ -77,9 +136,10 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
     Raises
     ------
     OutOfOrderError
-        If the round is not released.
+        If the round is not released, or a late consumer's G_i is not computed yet.
     RoundFailedError
         If it failed; the reason is in the detail.
+        Or, for a late consumer, if its own G_i could not be computed.
     NotFoundError
         If this party sent no uplink, so that there is no G_i for it.
     """
@@ -92,7 +152,7 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
             raise OutOfOrderError(collaboration.state, Event.FETCH_DOWNLINK)
         row = unit.downlink(collaboration_id, sender.name)
         if row is None:
-            raise NotFoundError("the round was sealed without an uplink of this party")
+            raise _nothing_for(unit, collaboration, sender.name)
         signed = row.manifest
         manifest = decode_stored(DownlinkManifest, signed)
         if row.fetched_at is None:  # fetching again is no step
@@ -110,6 +170,24 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
     arrays = [analyst.blobs.read(result_key(collaboration_id, spec)) for spec in manifest.arrays]
     length = len(head) + Layout(manifest.arrays, manifest.chunk_bytes).stream_bytes
     return length, _pieces(head, arrays, manifest.chunk_bytes)
+
+
+def _nothing_for(unit: Unit, collaboration: Collaboration, party: str) -> RoundError:
+    """Return why a released round has no downlink for a party."""
+    if party not in stored_terms(collaboration).late_consumers:
+        return NotFoundError("the round was sealed without an uplink of this party")
+    sent = [uplink for uplink in unit.uplinks_of(collaboration.id, party) if uplink.receipt is not None]
+    if not sent:
+        error: RoundError = NotFoundError("this late consumer has sent no uplink yet")
+        error.hint = "run `odc contribute TABLE`: no row of the table is sent"
+        return error
+    if sent[0].refused is None:
+        return OutOfOrderError(
+            collaboration.state, Event.FETCH_DOWNLINK, f"what {party} gets is still being computed"
+        )
+    error = RoundFailedError(f"{party} could not be aligned: {sent[0].refused}")
+    error.hint = "an uplink is final: ask the lead institution for another collaboration"
+    return error
 
 
 def yet_to_fetch(analyst: Analyst, collaboration_id: str) -> list[str]:
@@ -134,21 +212,15 @@ def _write_arrays(
 
     Where the terms ask for predictions, only those go back: neither G_i nor the model leaves.
     """
-
-    def put(name: str, array: NDArray[Any], dtype: Dtype) -> ArraySpec:
-        on_wire = little_endian(array, dtype)
-        spec = specify(name, on_wire, dtype, DEFAULT_CHUNK_BYTES)
-        analyst.blobs.write(result_key(collaboration.id, spec), raw_bytes(on_wire))
-        return spec
-
+    keep = partial(put, analyst, collaboration.id)
     if result.model.anchor_predictions is not None:
         for predictions in result.model.anchor_predictions.open(analyst.blobs):
-            yield (put("anchor_predictions", predictions, "f4"),)
+            yield (keep("anchor_predictions", predictions, "f4"),)
         return
     dtype = _change_dtype(stored_terms(collaboration))
-    model = put("model", result.model.onnx_file.open(analyst.blobs), "u1")
+    model = keep("model", result.model.onnx_file.open(analyst.blobs), "u1")
     for change in result.alignment.changes_of_basis.open(analyst.blobs):
-        yield put("change_of_basis", change, dtype), model
+        yield keep("change_of_basis", change, dtype), model
 
 
 def _change_dtype(terms: Terms) -> Dtype:

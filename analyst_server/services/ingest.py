@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
+from analyst_server.services.analyst import Analyst, find, find_as_member, move, require_turn, stored_terms
 from analyst_server.store import Blobs, Collaboration, Member, Uplink
 from protocol.arrays import (
     DIGEST_BYTES,
@@ -41,7 +41,7 @@ from protocol.errors import (
 )
 from protocol.identity import Identity
 from protocol.messages import Receipt, UplinkManifest, check_uplink
-from protocol.states import Event, advance
+from protocol.states import Event, State
 from protocol.table_schema import AnyLabel
 
 
@@ -108,7 +108,7 @@ class Ingest:
                     raise DifferentUplinkError(sender.name)
                 if member.acceptance is None:
                     raise TermsNotAcceptedError(sender.name)
-                advance(collaboration.now_in, Event.BEGIN_UPLINK)  # before the finer reasons below
+                require_turn(collaboration, sender.name, Event.BEGIN_UPLINK)  # before the finer reasons below
                 self._check(manifest, collaboration, member)
                 uplink = Uplink(
                     id=secrets.token_hex(16),
@@ -161,7 +161,7 @@ class Ingest:
                 raise OffsetMismatchError(length, offset)
             return None
         with self._analyst.records.begin() as unit:  # a sealed round takes no byte
-            advance(find(unit, uplink.collaboration_id).now_in, Event.ACCEPT_UPLINK)
+            require_turn(find(unit, uplink.collaboration_id), uplink.party, Event.ACCEPT_UPLINK)
         return Append(self._session(uplink), offset)
 
     def complete(self, sender: Identity, upload_id: str, claimed: bytes) -> bytes:
@@ -206,6 +206,7 @@ class Ingest:
             for other in unit.uplinks_of(collaboration.id, sender.name):
                 if other.receipt is not None:
                     raise DifferentUplinkError(sender.name)
+            require_turn(collaboration, sender.name, Event.ACCEPT_UPLINK)
             entry = move(
                 unit,
                 collaboration,
@@ -230,12 +231,13 @@ class Ingest:
             # blob could not be honoured
             session.commit()
             received = {other.party for other in unit.received_uplinks(collaboration.id)} | {sender.name}
-            is_last = received == {member.party for member in unit.members(collaboration.id)}
+            is_late = collaboration.now_in is State.RELEASED
+            is_last = not is_late and received == set(stored_terms(collaboration).awaited_parties)
             if is_last:
                 move(unit, collaboration, Event.SEAL, at=now)
             receipt = row.receipt
-        if is_last:
-            self._analyst.has_sealed.set()
+        if is_last or is_late:
+            self._analyst.has_work.set()
         session.discard_list()
         with self._lock:
             self._sessions.pop(uplink.id, None)

@@ -155,7 +155,8 @@ def publish_anchor(
 ) -> None:
     """Keep one sealed anchor for each member, all of the same seed by the lead's commitment.
 
-    Publishing the same anchor again changes nothing.
+    A late consumer has one if it has accepted the terms by then. Publishing the same anchor again changes
+    nothing.
 
     Raises
     ------
@@ -176,8 +177,8 @@ def publish_anchor(
         collaboration, _ = find_as_member(unit, collaboration_id, sender, at=now)
         require_lead(sender, stored_terms(collaboration))
         members = unit.members(collaboration_id)
-        if all(member.sealed_anchor for member in members):
-            if {m.party: m.sealed_anchor for m in members} == {p: body for p, (_, body) in sealed.items()}:
+        if published := {member.party: member.sealed_anchor for member in members if member.sealed_anchor}:
+            if published == {party: body for party, (_, body) in sealed.items()}:
                 return
             raise AlreadyExistsError("the anchor of this collaboration is already published")
         advance(collaboration.now_in, Event.PUBLISH_ANCHOR)  # out of order is the first thing to report
@@ -187,15 +188,16 @@ def publish_anchor(
         ):
             raise MalformedMessageError("SealedAnchor", "the matrix it opens was not sent before it")
         for member in members:
-            message, body = sealed[member.party]
-            member.sealed_anchor, member.anchor_commitment = body, message.commitment
+            if member.party in sealed:
+                message, body = sealed[member.party]
+                member.sealed_anchor, member.anchor_commitment = body, message.commitment
         move(
             unit,
             collaboration,
             Event.PUBLISH_ANCHOR,
             at=now,
             party=sender.name,
-            subject=members[0].anchor_commitment,
+            subject=sealed[sender.name][0].commitment,
         )
 
 
@@ -203,10 +205,11 @@ def _check_anchor(
     anchors: Sequence[SealedAnchor], collaboration: Collaboration, members: Sequence[Member]
 ) -> None:
     """Raise unless there is one anchor for each member, all of the same seed and for these terms."""
-    for member in members:
-        if member.acceptance is None:
-            raise TermsNotAcceptedError(member.party)
-    if {anchor.recipient for anchor in anchors} != {member.party for member in members}:
+    awaited = set(stored_terms(collaboration).awaited_parties)
+    accepted = {member.party for member in members if member.acceptance is not None}
+    if missing := sorted(awaited - accepted):
+        raise TermsNotAcceptedError(missing[0])
+    if not awaited <= {anchor.recipient for anchor in anchors} <= accepted:
         raise MalformedMessageError("SealedAnchor", "one is needed for each member, and no other")
     for anchor in anchors:
         if (anchor.collaboration_id, anchor.terms_digest) != (collaboration.id, collaboration.terms_digest):

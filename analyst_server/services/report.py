@@ -46,6 +46,7 @@ class PartyReport(TypedDict):
 
     party: str
     rows: int
+    late_consumer: bool
     uplink_formula_bytes: float
     uplink_payload_bytes: int
     downlink_formula_bytes: float | None
@@ -304,6 +305,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
             {
                 "party": uplink.party,
                 "rows": uplink.rows,
+                "late_consumer": uplink.party in terms.late_consumers,
                 "uplink_formula_bytes": up.total_bytes,
                 "uplink_payload_bytes": uplink.payload_bytes,
                 "downlink_formula_bytes": (

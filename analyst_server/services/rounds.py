@@ -17,10 +17,10 @@ from analyst_server.compute.sequence import (
     RoundResult,
     RoundSpec,
     Run,
-    StoredArray,
     compute_round,
     here,
 )
+from analyst_server.compute.stored import StoredArray
 from analyst_server.services import downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.ingest import blob_key, stored_manifest
@@ -38,7 +38,7 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
         if not unit.received_uplinks(collaboration_id):
             raise OutOfOrderError(collaboration.state, "seal, with no uplink complete")
         move(unit, collaboration, Event.SEAL, at=analyst.clock())
-    analyst.has_sealed.set()
+    analyst.has_work.set()
 
 
 def resume(analyst: Analyst, collaboration_id: str) -> None:
@@ -81,13 +81,13 @@ def are_expected(analyst: Analyst) -> bool:
 def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> None:
     """Prolong the lease of a claimed round; raises `RoundFailedError` if another worker has taken it."""
     with analyst.records.begin(write=True) as unit:
-        _owned(unit, collaboration_id, owner).lease_until = analyst.clock() + lease_s
+        owned(unit, collaboration_id, owner).lease_until = analyst.clock() + lease_s
 
 
 def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
     """Give up a claimed round, so that the next worker need not wait for the lease to end."""
     with analyst.records.begin(write=True) as unit:
-        _reset(unit, _owned(unit, collaboration_id, owner), analyst.clock())
+        _reset(unit, owned(unit, collaboration_id, owner), analyst.clock())
 
 
 def compute(
@@ -133,9 +133,9 @@ def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows:
     """Return what a sealed round is computed from, with a new folder for what comes of it."""
     with analyst.records.begin() as unit:
         terms = stored_terms(find(unit, collaboration_id))
-        uplinks = _in_order(unit, collaboration_id)
+        uplinks = in_order(unit, collaboration_id)
     return RoundSpec(
-        parties=tuple(_arrays_of(uplink) for uplink in uplinks),
+        parties=tuple(arrays_of(uplink) for uplink in uplinks),
         label=terms.table_schema.label_column,
         alignment=terms.alignment,
         model=terms.model,
@@ -146,6 +146,7 @@ def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows:
         rows_have_noise=any(map(_has_noise, uplinks)),
         model_privacy=terms.model_privacy,
         features=terms.table_schema.width,
+        keeps_target=bool(terms.late_consumers),
     )
 
 
@@ -157,7 +158,7 @@ def _has_noise(uplink: Uplink) -> bool:
 def begin_training(analyst: Analyst, collaboration_id: str, owner: str) -> None:
     """Note that the alignment is done."""
     with analyst.records.begin(write=True) as unit:
-        move(unit, _owned(unit, collaboration_id, owner), Event.BEGIN_TRAINING, at=analyst.clock())
+        move(unit, owned(unit, collaboration_id, owner), Event.BEGIN_TRAINING, at=analyst.clock())
 
 
 def finish(
@@ -165,15 +166,16 @@ def finish(
 ) -> None:
     """Write the downlinks and the results, and release the round unless it is to be held."""
     with analyst.records.begin() as unit:
-        collaboration = _owned(unit, collaboration_id, owner)
-        uplinks = _in_order(unit, collaboration_id)
+        collaboration = owned(unit, collaboration_id, owner)
+        uplinks = in_order(unit, collaboration_id)
     # blobs before the records that name them, and outside their transaction: others write meanwhile
     written = downlinks.write(analyst, collaboration, uplinks, result)
+    kept = downlinks.keep(analyst, collaboration, result)
     with analyst.records.begin(write=True) as unit:
-        collaboration = _owned(unit, collaboration_id, owner)
+        collaboration = owned(unit, collaboration_id, owner)
         for downlink in written:
             unit.put_downlink(downlink)
-        collaboration.results = result.as_json()
+        collaboration.results, collaboration.kept = result.as_json(), kept
         collaboration.lease_owner = collaboration.lease_until = None
         if not hold:
             _release(unit, collaboration, analyst.clock())
@@ -193,13 +195,13 @@ def release(analyst: Analyst, collaboration_id: str) -> None:
 def fail(analyst: Analyst, collaboration_id: str, owner: str, reason: str) -> None:
     """End a claimed round with a reason; it can be resumed."""
     with analyst.records.begin(write=True) as unit:
-        collaboration = _owned(unit, collaboration_id, owner)
+        collaboration = owned(unit, collaboration_id, owner)
         move(unit, collaboration, Event.FAIL, at=analyst.clock())
         collaboration.failure = reason
         collaboration.lease_owner = collaboration.lease_until = None
 
 
-def _in_order(unit: Unit, collaboration_id: str) -> list[Uplink]:
+def in_order(unit: Unit, collaboration_id: str) -> list[Uplink]:
     """Return the uplinks of a round in the order of its arrays: the party with most rows first.
 
     Alignment takes the first party's anchor representation as its target, and the basis of a party
@@ -208,7 +210,7 @@ def _in_order(unit: Unit, collaboration_id: str) -> list[Uplink]:
     return sorted(unit.received_uplinks(collaboration_id), key=lambda uplink: (-uplink.rows, uplink.party))
 
 
-def _arrays_of(uplink: Uplink) -> PartyArrays:
+def arrays_of(uplink: Uplink) -> PartyArrays:
     arrays, offset = [], 0
     for spec in stored_manifest(uplink).arrays:
         arrays.append(StoredArray(blob_key(uplink), offset, spec.dtype, spec.shape))
@@ -216,7 +218,7 @@ def _arrays_of(uplink: Uplink) -> PartyArrays:
     return PartyArrays(uplink.party, *arrays)
 
 
-def _owned(unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
+def owned(unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
     collaboration = find(unit, collaboration_id)
     if collaboration.lease_owner != owner:
         raise RoundFailedError("another worker has taken this round up")
@@ -231,5 +233,5 @@ def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
 
 def _reset(unit: Unit, collaboration: Collaboration, now: int) -> None:
     move(unit, collaboration, Event.RESUME, at=now)
-    collaboration.failure = collaboration.results = None
+    collaboration.failure = collaboration.results = collaboration.kept = None
     collaboration.lease_owner = collaboration.lease_until = None

@@ -17,6 +17,7 @@ from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage
 from protocol.limits import MAX_LEDGER_PAGE
 from protocol.operations import MemberStatus, Status
 from protocol.states import Event, State
+from protocol.terms import Terms
 
 
 def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[Status]:
@@ -96,24 +97,35 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None) -
         uplinks[uplink.party].append(uplink)
     downlinks = {downlink.party: downlink for downlink in unit.downlinks(collaboration.id)}
     is_released = collaboration.now_in is State.RELEASED
+    terms = stored_terms(collaboration)
+    late = set(terms.late_consumers)
     return {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
         "state": collaboration.state,
         "members": [
             _member_status(
-                member, uplinks[member.party], downlinks.get(member.party), is_released=is_released
+                member,
+                uplinks[member.party],
+                downlinks.get(member.party),
+                is_released=is_released,
+                is_late=member.party in late,
             )
             for member in members
         ],
-        "waiting_for": _waiting_for(collaboration, members, uplinks),
+        "waiting_for": _waiting_for(collaboration, terms, members, uplinks),
         "failure": collaboration.failure,
         "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
     }
 
 
 def _member_status(
-    member: Member, uplinks: Sequence[Uplink], downlink: Downlink | None, *, is_released: bool
+    member: Member,
+    uplinks: Sequence[Uplink],
+    downlink: Downlink | None,
+    *,
+    is_released: bool,
+    is_late: bool,
 ) -> MemberStatus:
     received = next((uplink for uplink in uplinks if uplink.receipt), None)
     is_fetched = downlink is not None and downlink.fetched_at is not None
@@ -125,23 +137,32 @@ def _member_status(
         "rows": received.rows if received else None,
         "downlink": "fetched" if is_fetched else "ready" if downlink and is_released else "none",
         "last_seen_at": member.last_seen_at,
+        "late_consumer": is_late,
+        "refused": received.refused if received else None,
     }
 
 
 def _waiting_for(
-    collaboration: Collaboration, members: Sequence[Member], uplinks: Mapping[str, Sequence[Uplink]]
+    collaboration: Collaboration,
+    terms: Terms,
+    members: Sequence[Member],
+    uplinks: Mapping[str, Sequence[Uplink]],
 ) -> list[str]:
     """Return who has to act next, each with the command to run."""
-    state = collaboration.now_in
+    state, late = collaboration.now_in, set(terms.late_consumers)
     if state is State.ENROLLING:
         unsigned = [member.party for member in members if member.acceptance is None]
-        lead = stored_terms(collaboration).lead
-        return [f"{party}: odc terms accept" for party in unsigned] or [f"{lead}: odc anchor create"]
+        awaited = [f"{party}: odc terms accept" for party in unsigned if party not in late]
+        return (awaited or [f"{terms.lead}: odc anchor create"]) + [
+            f"{party}, a late consumer: odc terms accept, before the anchor is created"
+            for party in unsigned
+            if party in late
+        ]
     if state in (State.ANCHORED, State.COLLECTING):
         return [
             f"{party}: odc contribute"
             for party, sent in uplinks.items()
-            if not any(uplink.receipt for uplink in sent)
+            if party not in late and not any(uplink.receipt for uplink in sent)
         ]
     if state is State.TRAINING and collaboration.results is not None:  # computed, and held
         return ["the analyst: odc-analyst collaboration release"]

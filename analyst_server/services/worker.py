@@ -1,6 +1,6 @@
-"""The thread that takes sealed rounds to their downlinks, one at a time.
+"""The thread that takes sealed rounds, and late consumers, to their downlinks, one at a time.
 
-It waits, runs steps in a compute process and turns errors into reasons; `rounds` decides.
+It waits, runs steps in a compute process and turns errors into reasons; `rounds` and `latecomers` decide.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.services import rounds
+from analyst_server.services import latecomers, rounds
 from analyst_server.services.analyst import Analyst
+from analyst_server.store import Uplink
 from protocol.errors import OdcError
 
 log = logging.getLogger(__name__)
@@ -59,24 +60,26 @@ class Worker:
     def stop(self) -> None:
         """Cut off the running step; its round is started again at the next start of the server."""
         self._stop.set()
-        self._analyst.has_sealed.set()  # the only thing the thread waits for
+        self._analyst.has_work.set()  # the only thing the thread waits for
         self._thread.join()
         if self._executor is not None:
             self._stop_executor(self._executor)
 
     def _run(self) -> None:
         while True:
-            self._analyst.has_sealed.clear()
+            self._analyst.has_work.clear()
             if self._stop.is_set():
                 return
             self._look()
-            self._analyst.has_sealed.wait(self._poll_s)
+            self._analyst.has_work.wait(self._poll_s)
 
     def _look(self) -> None:
         try:
             claimed = rounds.claim(self._analyst, self.owner, self._lease_s)
             if claimed is not None:
                 self.run_round(claimed)
+            elif (late := latecomers.claim(self._analyst, self.owner, self._lease_s)) is not None:
+                self.run_latecomer(late)
             elif self._executor is None and rounds.are_expected(self._analyst):
                 # loading the libraries takes longer than computing a small round
                 self._pool().submit(load_libraries)
@@ -112,6 +115,25 @@ class Worker:
             log.exception("round %s: incident %s", collaboration_id[:8], incident)
             reason = f"{type(error).__name__}, see incident {incident} in the analyst's log"
             rounds.fail(self._analyst, collaboration_id, self.owner, reason)
+
+    def run_latecomer(self, uplink: Uplink) -> None:
+        """Align a claimed late consumer, or refuse it with the reason; after other errors try again."""
+        name = f"round {uplink.collaboration_id[:8]}, late consumer {uplink.party}"
+        run = partial(self._run_step, uplink.collaboration_id)
+        try:
+            latecomers.compute(self._analyst, uplink, self.owner, run=run)
+            log.info("%s: aligned", name)
+        except _StoppedError:
+            latecomers.hand_back(self._analyst, uplink.collaboration_id, self.owner)
+            log.info("%s: left for the next start", name)
+        except OdcError as error:
+            log.warning("%s: %s", name, error.detail)
+        except ValueError as error:  # its text says what is wrong with the data
+            latecomers.refuse(self._analyst, uplink, self.owner, str(error))
+            log.warning("%s: refused, %s", name, error)
+        except BrokenProcessPool:
+            self._executor = None
+            log.warning("%s: a compute process ended unexpectedly; tried again after the lease", name)
 
     def _pool(self) -> Executor:
         if self._executor is None:

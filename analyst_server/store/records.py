@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, func, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, delete, event, exists, func, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
@@ -29,6 +29,7 @@ from analyst_server.store.tables import (
     TrafficRow,
     Uplink,
 )
+from protocol.states import State
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
@@ -105,6 +106,25 @@ class Unit:
             .order_by(Uplink.party)
         )
         return self._session.scalars(query).all()
+
+    def waiting_latecomer(self, now: int) -> Uplink | None:
+        """Return the oldest complete uplink of a released round without a downlink, if nobody works on it."""
+        query = (
+            select(Uplink)
+            .join(Collaboration, Collaboration.id == Uplink.collaboration_id)
+            .where(
+                Collaboration.state == State.RELEASED,
+                func.coalesce(Collaboration.lease_until, 0) < now,
+                Uplink.receipt.is_not(None),
+                Uplink.refused.is_(None),
+                ~exists().where(
+                    Downlink.collaboration_id == Uplink.collaboration_id, Downlink.party == Uplink.party
+                ),
+            )
+            .order_by(Uplink.received_at, Uplink.id)
+            .limit(1)
+        )
+        return self._session.scalars(query).first()
 
     def downlink(self, collaboration_id: str, party: str) -> Downlink | None:
         return self._session.get(Downlink, (collaboration_id, party))

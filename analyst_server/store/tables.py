@@ -65,6 +65,8 @@ class Collaboration(Base):
     terms_digest: Mapped[bytes]
     failure: Mapped[str | None] = mapped_column(Text)
     results: Mapped[dict[str, Any] | None]
+    kept: Mapped[dict[str, Any] | None]
+    """What late consumers are aligned with: `services.latecomers` writes and reads it."""
     lease_owner: Mapped[str | None] = mapped_column(String(64))
     lease_until: Mapped[int | None]
     created_at: Mapped[int]
@@ -106,6 +108,8 @@ class Uplink(Base):
     rows: Mapped[int]
     payload_bytes: Mapped[int]
     receipt: Mapped[bytes | None]
+    refused: Mapped[str | None] = mapped_column(Text)
+    """Why a late consumer could not be aligned."""
     created_at: Mapped[int]
     received_at: Mapped[int | None]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ PARITY_TOLERANCE = 1e-4
 ERRORS_ALONE = 3
 """What onnxruntime logs: it warns of parts of a model that are there and not used."""
 BATCH_ROWS = 8192
-"""Rows that are compared at once."""
+"""Rows that are predicted at once."""
 
 
 def export(fitted: FittedModel, latent_dim: int) -> bytes:
@@ -58,13 +59,24 @@ def parity_gap(fitted: FittedModel, onnx_file: bytes, aligned_rep: Matrix) -> fl
 
     That is a class probability, or a number from -1 to 1.
     """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = ERRORS_ALONE
-    session = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
     gap = 0.0
-    for start in range(0, len(aligned_rep), BATCH_ROWS):
-        batch = np.asarray(aligned_rep[start : start + BATCH_ROWS], dtype=np.float32)
-        (found,) = session.run([fitted.task.output], {"rep": batch})
+    for batch, found in _in_batches(onnx_file, fitted.task.output, aligned_rep):
         difference = np.abs(found - fitted.predictions(batch))
         gap = max(gap, float(np.where(np.isnan(difference), np.inf, difference).max()))
     return gap
+
+
+def predict(onnx_file: bytes, output: str, aligned_rep: Matrix) -> Matrix:
+    """Return what an ONNX file says of the rows of an aligned representation, in float32."""
+    return np.concatenate([found for _, found in _in_batches(onnx_file, output, aligned_rep)])
+
+
+def _in_batches(onnx_file: bytes, output: str, aligned_rep: Matrix) -> Iterator[tuple[Matrix, Matrix]]:
+    """Yield some rows at a time, as float32, and what the file says of them."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = ERRORS_ALONE
+    session = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
+    for start in range(0, len(aligned_rep), BATCH_ROWS):
+        batch = np.asarray(aligned_rep[start : start + BATCH_ROWS], dtype=np.float32)
+        (found,) = session.run([output], {"rep": batch})
+        yield batch, found

@@ -16,10 +16,10 @@ from analyst_server.compute.sequence import (
     PartyArrays,
     RoundResult,
     RoundSpec,
-    StoredArray,
     align_parties,
     compute_round,
 )
+from analyst_server.compute.stored import StoredArray
 from analyst_server.store import MemoryBlobs
 from analyst_server.training.models import fit_task
 from benchmarks.data import Matrix

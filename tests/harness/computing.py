@@ -9,6 +9,7 @@ from typing import Any
 
 from analyst_server.services import downlinks, rounds
 from analyst_server.services.worker import Worker
+from analyst_server.store import Uplink
 from protocol.arrays import Layout, StreamReader
 from protocol.envelope import verify
 from protocol.messages import DownlinkManifest
@@ -76,6 +77,12 @@ class Watched(Worker):
     def run_round(self, collaboration_id: str) -> None:
         try:
             super().run_round(collaboration_id)
+        finally:
+            self.done.set()
+
+    def run_latecomer(self, uplink: Uplink) -> None:
+        try:
+            super().run_latecomer(uplink)
         finally:
             self.done.set()
 

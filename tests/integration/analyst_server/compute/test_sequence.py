@@ -12,7 +12,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from analyst_server.compute.sequence import RoundResult, StoredArray, compute_round
+from analyst_server.compute.sequence import RoundResult, compute_round
+from analyst_server.compute.stored import StoredArray
 from analyst_server.services import downlinks, end, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs
 from analyst_server.training import onnx_file

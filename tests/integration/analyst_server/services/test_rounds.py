@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.compute.sequence import StoredArray, align_parties, compute_round, train_model
+from analyst_server.compute.sequence import align_parties, compute_round, train_model
+from analyst_server.compute.stored import StoredArray
 from analyst_server.services import downlinks, end, report, rounds, views
 from analyst_server.store import MemoryBlobs
 from protocol.codec import digest

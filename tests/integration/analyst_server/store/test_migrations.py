@@ -13,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect
 
-from analyst_server.store import Member, Records
+from analyst_server.store import Member, Records, Uplink
 from analyst_server.store import records as records_module
 from analyst_server.store.tables import Base
 from protocol.codec import encode
@@ -69,9 +69,9 @@ def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None
         ("begin uplink", "hospital-a", 5, "collecting"),
         ("accept uplink", "hospital-a", 6, "collecting"),
     ]
-    put(records, collaboration(), uplink(5, receipt=b"r", received_at=6, manifest_digest=b"m" * 32))
     put(
         records,
+        collaboration(),
         Member(
             collaboration_id=f"{1:032x}",
             party="lead",
@@ -80,7 +80,13 @@ def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None
             anchor_commitment=b"a" * 32,
         ),
     )
+    sent = uplink(5, receipt=b"r", received_at=6, manifest_digest=b"m" * 32)
+    columns = [column.name for column in Uplink.__table__.columns if column.name != "refused"]  # came later
     with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            f"INSERT INTO uplinks ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608  # names of our own
+            [getattr(sent, name) for name in columns],
+        )
         connection.executemany(
             "INSERT INTO history (collaboration_id, event, party, at, state) VALUES (?, ?, ?, ?, ?)",
             [(f"{1:032x}", *step) for step in steps],

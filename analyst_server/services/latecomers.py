@@ -1,0 +1,115 @@
+"""Late consumers: institutions that send no rows and come after the release.
+
+The uplink of one is aligned to the target that was kept at the release, and gets a downlink like all others;
+theirs do not change. A worker holds the round's lease meanwhile. If it is cut off, the next one starts again
+from the uplink.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+
+from analyst_server.compute.latecomers import LatecomerSpec, align_latecomer
+from analyst_server.compute.sequence import Run, here
+from analyst_server.compute.stored import StoredArray
+from analyst_server.services import downlinks
+from analyst_server.services.analyst import Analyst, find, move, stored_terms
+from analyst_server.services.rounds import arrays_of, in_order, owned
+from analyst_server.store import Uplink
+from protocol.codec import digest
+from protocol.envelope import decode_stored
+from protocol.messages import DownlinkManifest
+from protocol.states import Event
+
+
+def claim(analyst: Analyst, owner: str, lease_s: int) -> Uplink | None:
+    """Claim the round of the late consumer that has waited longest; return its uplink."""
+    now = analyst.clock()
+    with analyst.records.begin() as unit:  # looking costs no write lock
+        if unit.waiting_latecomer(now) is None:
+            return None
+    with analyst.records.begin(write=True) as unit:
+        uplink = unit.waiting_latecomer(now)
+        if uplink is not None:
+            collaboration = find(unit, uplink.collaboration_id)
+            collaboration.lease_owner, collaboration.lease_until = owner, now + lease_s
+        return uplink
+
+
+def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
+    """Give up a claim, so that the next worker need not wait for the lease to end."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration = owned(unit, collaboration_id, owner)
+        collaboration.lease_owner = collaboration.lease_until = None
+
+
+def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) -> None:
+    """Align a claimed late consumer and write its downlink.
+
+    Raises
+    ------
+    ValueError
+        If its anchor representation cannot be aligned.
+    RoundFailedError
+        If another worker has taken the round.
+    OutOfOrderError
+        If the round was closed meanwhile.
+    """
+    spec, blobs = spec_of(analyst, uplink), analyst.blobs
+    found = run(align_latecomer, spec, blobs).open(blobs)
+    with analyst.records.begin() as unit:
+        collaboration = owned(unit, uplink.collaboration_id, owner)
+        first = decode_stored(DownlinkManifest, unit.downlinks(collaboration.id)[0].manifest)
+    # blobs before the records that name them, as in a round
+    downlink = downlinks.write_late(analyst, collaboration, uplink, found, first)
+    with analyst.records.begin(write=True) as unit:
+        collaboration = owned(unit, uplink.collaboration_id, owner)
+        unit.put_downlink(downlink)
+        collaboration.lease_owner = collaboration.lease_until = None
+        move(
+            unit,
+            collaboration,
+            Event.ALIGN_CONSUMER,
+            at=analyst.clock(),
+            party=uplink.party,
+            subject=digest(decode_stored(DownlinkManifest, downlink.manifest)),
+        )
+    with suppress(OSError):  # what stays is erased when the collaboration ends
+        blobs.erase(spec.folder)
+
+
+def spec_of(analyst: Analyst, uplink: Uplink) -> LatecomerSpec:
+    """Return what a late consumer is aligned with, and a new folder for what comes of it."""
+    with analyst.records.begin() as unit:
+        collaboration = find(unit, uplink.collaboration_id)
+        terms, kept = stored_terms(collaboration), collaboration.kept or {}
+        others = [one for one in in_order(unit, collaboration.id) if one.party not in terms.late_consumers]
+    return LatecomerSpec(
+        party=arrays_of(uplink),
+        others=tuple(map(arrays_of, others)),
+        method=terms.alignment.method,
+        anchor_is_isotropic=terms.anchor.traits.is_isotropic,
+        target=StoredArray.from_json(kept["target"]),
+        trusted=kept["trusted"],
+        model=StoredArray.from_json(kept["model"]) if kept["model"] else None,
+        folder=f"{collaboration.id}/work-{uuid.uuid4().hex[:12]}",
+    )
+
+
+def refuse(analyst: Analyst, uplink: Uplink, owner: str, reason: str) -> None:
+    """End a claim with the reason why the late consumer gets nothing."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration = owned(unit, uplink.collaboration_id, owner)
+        collaboration.lease_owner = collaboration.lease_until = None
+        row = unit.uplink(uplink.id)
+        if row is not None:
+            row.refused = reason
+        move(
+            unit,
+            collaboration,
+            Event.REFUSE_CONSUMER,
+            at=analyst.clock(),
+            party=uplink.party,
+            subject=uplink.manifest_digest,
+        )
