@@ -31,6 +31,7 @@ from user_client.cli.options import (
     write_private,
 )
 from user_client.sdk import AttackLevel, Prepared, PrivacyOptions
+from user_client.sdk.consumer import next_step
 from user_client.tables import OUTPUT, read_parts, table_writer
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
@@ -333,7 +334,9 @@ def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | Non
         if row["failure"]:
             lines.append(f"  failed: {row['failure']}")
         lines += [f"  waiting for {item}" for item in row["waiting_for"]]
-        if row["state"] == "released":
+        if step := next_step(row):
+            lines.append(f"  next: {step}")
+        elif row["state"] == "released":
             lines.append("  next: odc receive, then odc predict TABLE and odc evaluate TABLE")
         found = explained[row["collaboration_id"]]
         if found is not None:

@@ -73,7 +73,7 @@ def create_anchor(session: Session, directory: RoundDirectory, table: Any) -> in
             session.connection.ask(PUBLISH_ANCHOR_MATRIX, sealed, collaboration_id=terms.collaboration_id)
     copies = directory.read(SEALED_COPIES_FILE)
     session.connection.ask(PUBLISH_ANCHOR, copies, collaboration_id=terms.collaboration_id)
-    return len(terms.parties)
+    return len(unpack_list(copies))
 
 
 def _sealed(
@@ -130,7 +130,10 @@ def _fetch_acceptances(session: Session, terms: Terms) -> dict[str, Acceptance]:
 
 
 def verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]) -> dict[str, Acceptance]:
-    """Check that each party has itself signed the key to seal to, and has signed these very terms."""
+    """Check that each party has itself signed the key to seal to, and has signed these very terms.
+
+    Late consumers may be missing.
+    """
     found: dict[str, Acceptance] = {}
     for body in bodies:
         verified = session.verify(Acceptance, body)
@@ -142,12 +145,12 @@ def verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]
         if terms.is_row_revealing and not acceptance.accept_row_revealing_model:
             raise ConsentMissingError(f"{acceptance.party} has not consented to a row-revealing model")
         found[acceptance.party] = acceptance
-    missing = sorted(set(terms.parties) - set(found))
+    missing = sorted(set(terms.awaited_parties) - set(found))
     if missing:
         error = NotPreparedError(f"the terms are not yet accepted by {', '.join(missing)}")
         error.hint = "wait for them: `odc status` shows who has signed"
         raise error
-    if set(found) != set(terms.parties):
+    if not set(found) <= set(terms.parties):
         raise MalformedMessageError("acceptances", "come from parties the terms do not name")
     return found
 

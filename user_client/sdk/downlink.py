@@ -10,7 +10,7 @@ import io
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from protocol.errors import (
 )
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
-from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK
+from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK, Status
 from protocol.states import State
 from protocol.terms import Terms
 from runtime.terminal import day
@@ -38,6 +38,7 @@ from user_client.custody.round_directory import (
 )
 from user_client.errors import NotPreparedError
 from user_client.sdk.anchor import open_anchor
+from user_client.sdk.consumer import is_being_aligned
 from user_client.sdk.forgetting import forget_if_required
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
@@ -70,7 +71,7 @@ def _wait_for_release(
     waited = 0.0
     while waited < wait_s:
         status = session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=collaboration_id)
-        if status.get("state") not in _UNDER_WAY:
+        if status.get("state") not in _UNDER_WAY and not is_being_aligned(cast("Status", status)):
             return
         pause_s = min(_FIRST_PAUSE_S + waited / 2, wait_s - waited)
         pause(pause_s)

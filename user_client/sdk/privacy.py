@@ -137,6 +137,11 @@ class Treated:
     chosen: NDArray[np.int64]
     """Their numbers among all rows, from 0 on, in the same order."""
 
+    def without_rows(self) -> Treated:
+        """Return the basis and what it was drawn from, with no row that leaves."""
+        names = ("rows", "projected", "rep", "labels", "original", "chosen")
+        return replace(self, **{name: getattr(self, name)[:0] for name in names})
+
 
 def with_noise(rows: Matrix64, options: PrivacyOptions) -> Matrix64:
     """Return the rows clipped and with noise, or unchanged if the options have no noise."""

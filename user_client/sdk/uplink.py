@@ -21,6 +21,7 @@ from protocol.errors import DifferentUplinkError, InputError, NotFoundError, Not
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
 from protocol.operations import FETCH_RECEIPT
+from protocol.table_schema import Task
 from protocol.terms import Terms
 from user_client.custody.round_directory import (
     BASIS_FILE,
@@ -112,13 +113,16 @@ def _prepare_anew(
     level: AttackLevel,
 ) -> Prepared:
     table = table_from(data)
-    rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
+    is_late = session.membership.party in terms.late_consumers
+    rows, labels, task = _encoded(table, terms, needs_labels=not is_late)
     anchor, commitment = open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
-    kept = keep_back(directory, rows, labels, share, terms.task)
+    kept = keep_back(directory, rows, labels, share, task)
     applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
     applied = dithered(applied, terms.dither)
-    treated = treat(kept.leaving(rows), kept.leaving(labels), terms.latent_dim, applied, terms.task)
+    treated = treat(kept.leaving(rows), kept.leaving(labels), terms.latent_dim, applied, task)
+    alone = fit_alone(terms, treated.original, treated.labels) if task == terms.task else None
+    treated = treated.without_rows() if is_late else treated
     basis = treated.secret_basis
     arrays = _on_the_wire(terms, treated.rep, anchor @ basis, treated.labels)
     manifest = UplinkManifest(
@@ -130,7 +134,6 @@ def _prepare_anew(
         privacy=applied.record(),
     )
     summary = _summary(terms, manifest, treated, options, threshold, table_rows=len(rows), source=source)
-    alone = fit_alone(terms, treated.original, treated.labels)
     prepared = replace(
         summary,
         held_out_rows=len(kept.rows),
@@ -152,6 +155,20 @@ def _prepare_anew(
     directory.mark_checked(MANIFEST_FILE, PAYLOAD_FILE)  # the digests are of what was just written
     directory.write_secret(PREPARED_FILE, json.dumps(prepared.to_json(), indent=2).encode())
     return prepared
+
+
+def _encoded(
+    table: pa.Table, terms: Terms, *, needs_labels: bool
+) -> tuple[NDArray[np.float64], AnyArray, Task]:
+    """Return the rows, their labels, and what the labels are.
+
+    A table without the label column, where none is needed, has all rows of one class.
+    """
+    schema = terms.table_schema
+    rows = encode_rows(table, schema)
+    if not needs_labels and schema.label_column.name not in table.column_names:
+        return rows, np.zeros(len(rows), np.uint8), "classes"
+    return rows, encode_labels(table, schema), terms.task
 
 
 def _on_the_wire(

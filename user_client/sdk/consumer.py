@@ -1,0 +1,42 @@
+"""A late consumer: it sends no rows, and comes after the release. What the status says of us as one."""
+
+from __future__ import annotations
+
+from protocol.operations import MemberStatus, Status
+from protocol.states import State
+
+
+def our_entry(status: Status) -> MemberStatus | None:
+    """Return what the analyst says of us if we are a late consumer of the round, else None."""
+    you = status.get("you")
+    for member in status.get("members", ()):
+        # an analyst of an earlier version says nothing of late consumers
+        if you and member["party"] == you["party"] and member.get("late_consumer", False):
+            return member
+    return None
+
+
+def is_being_aligned(status: Status) -> bool:
+    """Return whether the analyst has our uplink as a late consumer and has still to compute our downlink."""
+    ours = our_entry(status)
+    return (
+        ours is not None
+        and status["state"] == State.RELEASED
+        and (ours["uplink"], ours["downlink"], ours["refused"]) == ("received", "none", None)
+    )
+
+
+def next_step(status: Status) -> str | None:
+    """Return what we do next as a late consumer; None if we are none, or the round has ended."""
+    ours, state = our_entry(status), status["state"]
+    if ours is None or state in (State.CLOSED, State.CANCELLED):
+        return None
+    if not ours["accepted"]:
+        return "odc terms accept" if state == State.ENROLLING else None
+    if state != State.RELEASED:
+        return "wait for the release: we are a late consumer, and send no rows"
+    if ours["refused"]:
+        return f"ask the lead institution, because the analyst could not align us: {ours['refused']}"
+    if ours["uplink"] != "received":
+        return "odc contribute TABLE, which sends none of its rows, then odc receive --wait 600"
+    return "odc receive --wait 600" if ours["downlink"] == "none" else None
