@@ -42,6 +42,7 @@ class Event(StrEnum):
     BEGIN_TRAINING = "begin training"
     RELEASE = "release"
     FETCH_DOWNLINK = "fetch downlink"
+    SHARE_ANCHOR = "share anchor"
     ALIGN_CONSUMER = "align consumer"
     REFUSE_CONSUMER = "refuse consumer"
     CLOSE = "close"
@@ -64,6 +65,8 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.RELEASED, Event.FETCH_DOWNLINK): State.RELEASED,
     (State.RELEASED, Event.CLOSE): State.CLOSED,
     # a late consumer: see `Terms.late_consumers`
+    (State.RELEASED, Event.ACCEPT_TERMS): State.RELEASED,
+    (State.RELEASED, Event.SHARE_ANCHOR): State.RELEASED,
     (State.RELEASED, Event.BEGIN_UPLINK): State.RELEASED,
     (State.RELEASED, Event.ACCEPT_UPLINK): State.RELEASED,
     (State.RELEASED, Event.ALIGN_CONSUMER): State.RELEASED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -112,7 +112,8 @@ def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> b
 def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes) -> None:
     """Keep an institution's signature under the terms.
 
-    Until the anchor is published an institution may sign again, which replaces its earlier acceptance.
+    Until the anchor is published an institution may sign again, which replaces its earlier acceptance. A late
+    consumer without an anchor may sign after the release.
 
     Raises
     ------
@@ -138,6 +139,10 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise ConsentMissingError("these terms let members map rows of other members back")
         if member.acceptance == body:  # repeated because its answer was lost, perhaps after the anchor
             return
+        if collaboration.now_in is State.RELEASED and (
+            member.sealed_anchor is not None or sender.name not in stored_terms(collaboration).late_consumers
+        ):
+            raise OutOfOrderError(collaboration.state, Event.ACCEPT_TERMS)
         move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name, subject=verified.digest)
         member.acceptance, member.accepted_at = body, now
 
@@ -155,8 +160,8 @@ def publish_anchor(
 ) -> None:
     """Keep one sealed anchor for each member, all of the same seed by the lead's commitment.
 
-    A late consumer has one if it has accepted the terms by then. Publishing the same anchor again changes
-    nothing.
+    A late consumer has one if it has accepted the terms by then. After the release the lead seals it for
+    those that have accepted since. Publishing the same anchor again changes nothing.
 
     Raises
     ------
@@ -178,7 +183,11 @@ def publish_anchor(
         require_lead(sender, stored_terms(collaboration))
         members = unit.members(collaboration_id)
         if published := {member.party: member.sealed_anchor for member in members if member.sealed_anchor}:
-            if published == {party: body for party, (_, body) in sealed.items()}:
+            new = {party: one for party, one in sealed.items() if one[1] != published.get(party)}
+            if sealed and not new:
+                return
+            if collaboration.now_in is State.RELEASED and new and not new.keys() & published.keys():
+                _share(unit, collaboration, members, new, at=now)
                 return
             raise AlreadyExistsError("the anchor of this collaboration is already published")
         advance(collaboration.now_in, Event.PUBLISH_ANCHOR)  # out of order is the first thing to report
@@ -201,6 +210,35 @@ def publish_anchor(
         )
 
 
+def _share(
+    unit: Unit,
+    collaboration: Collaboration,
+    members: Sequence[Member],
+    sealed: Mapping[str, tuple[SealedAnchor, bytes]],
+    *,
+    at: int,
+) -> None:
+    """Keep the published anchor, sealed for late consumers that have accepted the terms since."""
+    terms = stored_terms(collaboration)
+    allowed = {
+        member.party: member
+        for member in members
+        if member.party in terms.late_consumers and member.acceptance is not None
+    }
+    if not sealed.keys() <= allowed.keys():
+        raise MalformedMessageError(
+            "SealedAnchor", "after the release it is for late consumers that have accepted"
+        )
+    messages = [message for message, _ in sealed.values()]
+    _check_alike(messages, collaboration)
+    if messages[0].commitment not in {member.anchor_commitment for member in members}:
+        raise MalformedMessageError("SealedAnchor", "it is not of the anchor that was published")
+    for party, (message, body) in sealed.items():
+        member = allowed[party]
+        member.sealed_anchor, member.anchor_commitment = body, message.commitment
+        move(unit, collaboration, Event.SHARE_ANCHOR, at=at, party=terms.lead, subject=digest(message))
+
+
 def _check_anchor(
     anchors: Sequence[SealedAnchor], collaboration: Collaboration, members: Sequence[Member]
 ) -> None:
@@ -211,6 +249,11 @@ def _check_anchor(
         raise TermsNotAcceptedError(missing[0])
     if not awaited <= {anchor.recipient for anchor in anchors} <= accepted:
         raise MalformedMessageError("SealedAnchor", "one is needed for each member, and no other")
+    _check_alike(anchors, collaboration)
+
+
+def _check_alike(anchors: Sequence[SealedAnchor], collaboration: Collaboration) -> None:
+    """Raise unless all anchors are of the same seed and for these terms."""
     for anchor in anchors:
         if (anchor.collaboration_id, anchor.terms_digest) != (collaboration.id, collaboration.terms_digest):
             raise TermsMismatchError("sealed anchor")
@@ -232,5 +275,8 @@ def sealed_anchor(analyst: Analyst, sender: Identity, collaboration_id: str) -> 
         if member.acceptance is None:
             raise TermsNotAcceptedError(sender.name)
         if member.sealed_anchor is None:
-            raise OutOfOrderError(collaboration.state, "fetch anchor")
+            terms = stored_terms(collaboration)
+            is_late = sender.name in terms.late_consumers and collaboration.now_in is State.RELEASED
+            why = f"{terms.lead} has first to run `odc anchor share`" if is_late else ""
+            raise OutOfOrderError(collaboration.state, "fetch anchor", why)
         return member.sealed_anchor

@@ -170,4 +170,6 @@ def _waiting_for(
         return ["the analyst: the round is computed"]
     if state is State.FAILED:
         return ["the analyst: odc-analyst collaboration resume"]
+    if state is State.RELEASED and any(member.acceptance and not member.sealed_anchor for member in members):
+        return [f"{terms.lead}: odc anchor share"]
     return []

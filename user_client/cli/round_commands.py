@@ -101,6 +101,16 @@ def create(
     show(as_json, value, lambda: f"anchor sealed for {members} members\nnext: odc contribute TABLE")
 
 
+@anchor.command(name="share")
+def share(context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False) -> None:
+    """Seal the anchor for late consumers that have accepted the terms since."""
+    with open_session(context) as session:
+        chosen = session.round(collaboration)
+        names = chosen.share_anchor()
+    value = {"collaboration_id": chosen.id, "sealed_for": names}
+    show(as_json, value, lambda: f"anchor sealed for {', '.join(names) or 'nobody: no late consumer is new'}")
+
+
 @_takes_privacy_options
 def prepare(
     context: typer.Context,

@@ -15,7 +15,7 @@ import numpy as np
 from protocol.anchor_matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
 from protocol.codec import digest, pack_list, unpack_list
 from protocol.consent import plain_words_digest
-from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
+from protocol.envelope import SealingKey, anchor_info, decode_stored, seal, seed_commitment
 from protocol.errors import (
     ConsentMissingError,
     InputError,
@@ -67,21 +67,44 @@ def create_anchor(session: Session, directory: RoundDirectory, table: Any) -> in
             sealed = b"".join(seal_matrix(seed, matrix))
             if sealed:
                 directory.write(MATRIX_FILE, sealed)
-            directory.write(SEALED_COPIES_FILE, pack_list(_sealed(session, acceptances, seed, sealed)))
+            commitment = matrix_commitment(seed, sealed) if sealed else seed_commitment(seed)
+            copies = _sealed(session, terms, acceptances, seed, commitment)
+            directory.write(SEALED_COPIES_FILE, pack_list(copies))
         if directory.holds(MATRIX_FILE):
             sealed = directory.read(MATRIX_FILE)
             session.connection.ask(PUBLISH_ANCHOR_MATRIX, sealed, collaboration_id=terms.collaboration_id)
-    copies = directory.read(SEALED_COPIES_FILE)
-    session.connection.ask(PUBLISH_ANCHOR, copies, collaboration_id=terms.collaboration_id)
-    return len(unpack_list(copies))
+    packed = directory.read(SEALED_COPIES_FILE)
+    session.connection.ask(PUBLISH_ANCHOR, packed, collaboration_id=terms.collaboration_id)
+    return len(unpack_list(packed))
+
+
+def share_anchor(session: Session, directory: RoundDirectory) -> list[str]:
+    """Seal the anchor for late consumers that have accepted the terms since; return their names."""
+    terms = accepted_terms(directory)
+    if session.membership.party != terms.lead:
+        raise NotPermittedError(f"only {terms.lead} seals the anchor")
+    with directory.exclusive():
+        if not directory.holds(SEALED_COPIES_FILE):
+            error = NotPreparedError("the anchor was not created on this machine")
+            error.hint = "run `odc anchor create`"
+            raise error
+        copies = unpack_list(directory.read(SEALED_COPIES_FILE))
+        sealed_for = {decode_stored(SealedAnchor, copy).recipient for copy in copies}
+        acceptances = _fetch_acceptances(session, terms)
+        new = {party: acceptance for party, acceptance in acceptances.items() if party not in sealed_for}
+        if new:
+            own = _own_copy(session, directory, terms)
+            copies += _sealed(session, terms, new, _opened_seed(directory, terms, own), own.commitment)
+            directory.write(SEALED_COPIES_FILE, pack_list(copies))
+    session.connection.ask(PUBLISH_ANCHOR, pack_list(copies), collaboration_id=terms.collaboration_id)
+    return sorted(new)
 
 
 def _sealed(
-    session: Session, acceptances: dict[str, Acceptance], seed: bytes, sealed_matrix: bytes
+    session: Session, terms: Terms, acceptances: dict[str, Acceptance], seed: bytes, commitment: bytes
 ) -> list[bytes]:
     """Seal the seed to the key in each acceptance."""
-    form: Literal["seed", "matrix"] = "matrix" if sealed_matrix else "seed"
-    commitment = matrix_commitment(seed, sealed_matrix) if sealed_matrix else seed_commitment(seed)
+    form: Literal["seed", "matrix"] = "matrix" if terms.anchor_matrix_bytes else "seed"
     return [
         session.sign(
             SealedAnchor(
@@ -168,18 +191,24 @@ def open_anchor(session: Session, directory: RoundDirectory) -> tuple[Matrix64, 
         If the key that opens it was erased from this machine.
     """
     terms = accepted_terms(directory)
+    anchor = _own_copy(session, directory, terms)
+    try:
+        seed = _opened_seed(directory, terms, anchor)
+        return _expanded(session, directory, terms, seed, anchor.commitment), anchor.commitment
+    except SealBrokenError:
+        directory.remove(ANCHOR_FILE, MATRIX_FILE)  # so that the next attempt fetches them again
+        raise
+
+
+def _own_copy(session: Session, directory: RoundDirectory, terms: Terms) -> SealedAnchor:
+    """Return the anchor sealed for us, fetched once; raises `NotPreparedError` without the key to it."""
     if not directory.holds(SEALING_KEY_FILE):
         error = NotPreparedError("the key to the anchor was erased from this machine: it cannot be opened")
         error.hint = "the key cannot be recovered; take part in another collaboration"
         raise error
     if not directory.holds(SealedAnchor):
         _fetch_anchor(session, directory, terms)
-    anchor = directory.load(SealedAnchor)
-    try:
-        return _opened(session, directory, terms, anchor), anchor.commitment
-    except SealBrokenError:
-        directory.remove(ANCHOR_FILE, MATRIX_FILE)  # so that the next attempt fetches them again
-        raise
+    return directory.load(SealedAnchor)
 
 
 def _fetch_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> None:
@@ -195,16 +224,22 @@ def _fetch_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> 
     directory.write(SealedAnchor, data)
 
 
-def _opened(session: Session, directory: RoundDirectory, terms: Terms, anchor: SealedAnchor) -> Matrix64:
+def _opened_seed(directory: RoundDirectory, terms: Terms, anchor: SealedAnchor) -> bytes:
     key = SealingKey.from_bytes(directory.read_secret(SEALING_KEY_FILE))
     info = anchor_info(terms.collaboration_id, anchor.terms_digest, anchor.recipient)
     seed = key.open(anchor.ciphertext, info)
-    is_matrix = bool(terms.anchor_matrix_bytes)
-    if len(seed) != SEED_BYTES or (anchor.form == "matrix") != is_matrix:
+    if len(seed) != SEED_BYTES or (anchor.form == "matrix") != bool(terms.anchor_matrix_bytes):
         raise SealBrokenError("the anchor is not of the form the terms ask for")
+    return seed
+
+
+def _expanded(
+    session: Session, directory: RoundDirectory, terms: Terms, seed: bytes, committed: bytes
+) -> Matrix64:
+    is_matrix = bool(terms.anchor_matrix_bytes)
     sealed = _sealed_matrix(session, directory, terms) if is_matrix else b""
     commitment = matrix_commitment(seed, sealed) if is_matrix else seed_commitment(seed)
-    if commitment != anchor.commitment:
+    if commitment != committed:
         raise SealBrokenError("the anchor is not the one the lead committed to")
     if is_matrix:
         return _as_anchor(terms, open_matrix(seed, sealed))

@@ -31,10 +31,12 @@ def next_step(status: Status) -> str | None:
     ours, state = our_entry(status), status["state"]
     if ours is None or state in (State.CLOSED, State.CANCELLED):
         return None
-    if not ours["accepted"]:
-        return "odc terms accept" if state == State.ENROLLING else None
+    if not ours["accepted"] and state in (State.ENROLLING, State.RELEASED):
+        return "odc terms accept"
     if state != State.RELEASED:
         return "wait for the release: we are a late consumer, and send no rows"
+    if not ours["anchor_ready"]:
+        return "wait until the lead has sealed the anchor for us: odc anchor share"
     if ours["refused"]:
         return f"ask the lead institution, because the analyst could not align us: {ours['refused']}"
     if ours["uplink"] != "received":

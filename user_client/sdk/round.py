@@ -138,6 +138,13 @@ class Round:
         """
         return anchor.create_anchor(self._session, self.directory, table)
 
+    def share_anchor(self) -> list[str]:
+        """Seal the anchor for late consumers that have accepted the terms since; return their names.
+
+        Only the lead does this, as long as it has the key to its own copy.
+        """
+        return anchor.share_anchor(self._session, self.directory)
+
     def prepare(
         self,
         data: Any,

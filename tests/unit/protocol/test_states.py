@@ -68,8 +68,9 @@ def test_uplinks_are_taken_while_collecting_and_from_late_consumers_after_the_re
 
 
 def test_a_late_consumer_changes_no_state() -> None:
-    steps = (Event.BEGIN_UPLINK, Event.ACCEPT_UPLINK, Event.ALIGN_CONSUMER, Event.REFUSE_CONSUMER)
+    steps = {event for before, event in TRANSITIONS if before is State.RELEASED} - {Event.CLOSE}
     assert {advance(State.RELEASED, step) for step in steps} == {State.RELEASED}
+    assert {Event.ACCEPT_TERMS, Event.SHARE_ANCHOR, Event.ALIGN_CONSUMER, Event.REFUSE_CONSUMER} < steps
 
 
 def test_every_state_is_reached_and_every_event_used() -> None:

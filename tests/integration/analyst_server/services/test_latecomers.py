@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import downlinks, end, latecomers, report, rounds, views
+from analyst_server.services import downlinks, end, latecomers, prepare, report, rounds, views
 from analyst_server.store import Uplink as UplinkRow
 from protocol.codec import decode, digest
 from protocol.errors import (
+    AlreadyExistsError,
     DifferentUplinkError,
     MalformedMessageError,
     NotFoundError,
@@ -26,7 +27,7 @@ from protocol.table_schema import Label, NumericColumn, Schema
 from protocol.terms import AlignmentTerms, AnchorTerms, Terms
 from tests.harness.computing import LEASE_S, LIMIT_S, OTHER, OWNER, Pool, Watched, claim, fetch, finish
 from tests.harness.problems import Matrix, haar
-from tests.harness.world import HOSPITAL, LEAD, Uplink, World, identity, make_terms, make_uplink
+from tests.harness.world import HOSPITAL, LEAD, SEED, Uplink, World, identity, make_terms, make_uplink
 
 FEATURES, LATENT_DIM, ANCHOR_ROWS = 8, 3, 160
 LATE = "late-hospital"
@@ -148,6 +149,55 @@ def test_the_round_waits_neither_for_its_acceptance_nor_for_its_uplink(world: Wo
     assert world.state == "sealed"
     with pytest.raises(OutOfOrderError):
         world.accept(LATE)
+
+
+def released_without(world: World) -> World:
+    """Release a round whose late consumer has not accepted."""
+    world.publish(late_terms())
+    world.accept(*SENDERS)
+    world.publish_anchor([world.sealed_anchor(party) for party in SENDERS])
+    for party in SENDERS:
+        world.send(uplink_of(world, party))
+    claim(world)
+    finish(world)
+    return world
+
+
+def test_one_that_accepts_after_the_release_gets_its_anchor_from_the_lead_and_joins(world: World) -> None:
+    released_without(world).accept(LATE)
+    with pytest.raises(OutOfOrderError, match="has first to run `odc anchor share`"):
+        prepare.sealed_anchor(world.analyst, identity(LATE), world.id)
+    assert views.status(world.analyst, None, world.id)["waiting_for"] == [f"{LEAD}: odc anchor share"]
+    sent = [world.sealed_anchor(party) for party in (LEAD, LATE)]
+    world.publish_anchor(sent[1:])
+    world.publish_anchor(sent[1:])
+    assert prepare.sealed_anchor(world.analyst, identity(LATE), world.id) == sent[1]
+    joined(world)
+    assert events(world).count(("share anchor", LEAD)) == 1
+    np.testing.assert_allclose(
+        basis(LATE) @ change_of(world, LATE), basis(LEAD) @ change_of(world, LEAD), rtol=0, atol=1e-5
+    )
+
+
+def test_after_the_release_the_anchor_is_sealed_for_nobody_else_and_no_other_anchor(world: World) -> None:
+    released_without(world)
+    for accepts, party, seed in ((False, LATE, SEED), (True, "stranger", SEED), (True, LATE, bytes(32))):
+        if accepts:
+            world.accept(LATE)
+        with pytest.raises(MalformedMessageError):
+            world.publish_anchor([world.sealed_anchor(party, seed=seed)])
+    for wrong in ([world.sealed_anchor(HOSPITAL, ciphertext=b"another")], []):
+        with pytest.raises(AlreadyExistsError):
+            world.publish_anchor(wrong)
+
+
+def test_after_the_release_nobody_accepts_but_a_late_consumer_without_an_anchor(world: World) -> None:
+    released(world)
+    for party in (HOSPITAL, LATE):
+        with pytest.raises(OutOfOrderError):
+            prepare.accept(
+                world.analyst, identity(party), world.id, world.acceptance(party, sealing_key=b"another")
+            )
 
 
 def test_an_anchor_is_sealed_for_every_awaited_party_and_for_nobody_who_has_not_accepted(

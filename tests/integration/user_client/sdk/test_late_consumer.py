@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from analyst_server.services import latecomers
-from protocol.errors import OutOfOrderError
+from protocol.errors import NotPermittedError, OutOfOrderError
 from tests.harness.in_process import HOSPITAL, Consortium, rows
-from user_client.custody.round_directory import ANCHOR_FILE, BASIS_FILE
+from user_client.custody.round_directory import ANCHOR_FILE, BASIS_FILE, SEALING_KEY_FILE
+from user_client.errors import NotPreparedError
 from user_client.sdk import PrivacyOptions
 
 
@@ -70,6 +71,41 @@ def test_it_prepares_before_the_release_and_sends_after_it(consortium: Consortiu
     consortium.hospital_round.contribute()
     align(consortium)
     assert consortium.hospital_round.receive()
+
+
+def test_it_accepts_after_the_release_and_the_lead_seals_the_anchor_for_it(consortium: Consortium) -> None:
+    consortium.until_joined().publish(late_consumers=[HOSPITAL])
+    consortium.lead_round.accept()
+    assert consortium.lead_round.create_anchor() == 1
+    consortium.lead_round.prepare(consortium.table(0))
+    consortium.lead_round.contribute()
+    consortium.compute()
+    assert consortium.lead_round.share_anchor() == []
+    consortium.hospital_round.accept()
+    assert consortium.lead_round.share_anchor() == [HOSPITAL]
+    assert consortium.lead_round.share_anchor() == []
+    consortium.hospital_round.prepare(consortium.table(5))
+    consortium.hospital_round.contribute()
+    align(consortium)
+    consortium.hospital_round.receive()
+    assert len(consortium.hospital_round.predict(pa.table(rows(9))).labels) == 40
+    with pytest.raises(NotPermittedError):
+        consortium.hospital_round.share_anchor()
+
+
+def test_a_lead_without_the_key_to_its_anchor_can_share_it_with_nobody(consortium: Consortium) -> None:
+    consortium.until_joined().publish(late_consumers=[HOSPITAL])
+    consortium.lead_round.accept()
+    with pytest.raises(NotPreparedError, match="was not created on this machine"):
+        consortium.lead_round.share_anchor()
+    consortium.lead_round.create_anchor()
+    consortium.lead_round.prepare(consortium.table(0))
+    consortium.lead_round.contribute()
+    consortium.compute()
+    consortium.hospital_round.accept()
+    consortium.lead_round.directory.remove(SEALING_KEY_FILE)
+    with pytest.raises(NotPreparedError, match="key to the anchor was erased"):
+        consortium.lead_round.share_anchor()
 
 
 def test_it_evaluates_on_the_rows_that_its_basis_was_not_drawn_from(consortium: Consortium) -> None:

@@ -66,6 +66,7 @@ def report(**changed: Any) -> Report:
             {
                 "party": "hospital-a",
                 "rows": 30,
+                "late_consumer": False,
                 "uplink_formula_bytes": 272.0,
                 "uplink_payload_bytes": 302,
                 "downlink_formula_bytes": 80.0,
@@ -150,6 +151,13 @@ def test_the_report_says_what_a_party_did_to_its_rows() -> None:
     words = "rows of which the projection drops less than 0.25 left out; rows permuted"
     assert f"hospital-a: {words}" in report_text(report())
     assert f"hospital-a says of its rows: {words}." in Reader(report_page(report())).texts
+
+
+def test_the_report_says_who_is_a_late_consumer() -> None:
+    late: Any = {**report()["parties"][0], "rows": 0, "late_consumer": True}
+    shown = report(parties=[*report()["parties"], late])
+    assert [line.endswith("late consumer") for line in report_text(shown).splitlines()[1:3]] == [False, True]
+    assert "hospital-a, late consumer" in Reader(report_page(shown)).texts
 
 
 def test_the_report_says_what_an_institution_has_measured() -> None:

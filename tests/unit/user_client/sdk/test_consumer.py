@@ -14,6 +14,7 @@ def status(state: str = "released", **ours: Any) -> Status:
     entry = {
         "party": "late",
         "accepted": True,
+        "anchor_ready": True,
         "uplink": "received",
         "downlink": "none",
         "late_consumer": True,
@@ -29,6 +30,9 @@ def status(state: str = "released", **ours: Any) -> Status:
     [
         (status("enrolling", accepted=False), "odc terms accept"),
         (status("enrolling"), "wait for the release"),
+        (status("collecting", accepted=False), "wait for the release"),
+        (status(accepted=False), "odc terms accept"),
+        (status(anchor_ready=False), "odc anchor share"),
         (status("collecting", uplink="none"), "wait for the release"),
         (status(uplink="none"), "odc contribute TABLE, which sends none of its rows"),
         (status(uplink="receiving"), "odc contribute TABLE"),
@@ -46,7 +50,6 @@ def test_a_late_consumer_is_told_its_next_step(told: Status, words: str) -> None
         status(late_consumer=False),
         status(downlink="ready"),
         status("closed"),
-        status("collecting", accepted=False),
         cast("Status", {"state": "released", "members": [{"party": "late"}], "you": {"party": "late"}}),
         cast("Status", {"state": "released"}),
     ],
