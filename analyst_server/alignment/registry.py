@@ -39,12 +39,16 @@ class Method:
         and any invertible right factor is as good as another.
     options : tuple of str
         Further arguments of `align` that ``solve`` takes, by name.
+    fit : callable, optional
+        Returns the G of one more party from its anchor representation, the target and the number of trusted
+        parties, where the method is neither orthogonal nor one of least squares.
     """
 
     solve: Callable[..., Solution]
     is_orthogonal: bool = False
     is_least_squares: bool = False
     options: tuple[str, ...] = ()
+    fit: Callable[[Matrix, Matrix, int], Matrix] | None = None
 
 
 METHODS: Final[Mapping[str, Method]] = MappingProxyType(
@@ -55,7 +59,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "kawakami": Method(align_kawakami, is_least_squares=True),
         "procrustes": Method(align_procrustes, is_orthogonal=True),
         "gopp": Method(align_gopp, is_orthogonal=True),
-        "rdp": Method(align_rdp),
+        "rdp": Method(align_rdp, fit=fit_by_rdp),
     }
 )
 TARGETS: Final[Mapping[str, Callable[[int, np.random.Generator], Matrix] | None]] = MappingProxyType(
@@ -182,6 +186,8 @@ def align_to(method: str, anchor_rep: Matrix, target_rep: Matrix, *, parties: in
 
     Raises
     ------
+    ValueError
+        If the method cannot fit one more party.
     AnchorRepError
         If the anchor representation has another shape than the target, is zero or not finite.
     """
@@ -195,7 +201,9 @@ def align_to(method: str, anchor_rep: Matrix, target_rep: Matrix, *, parties: in
     goal = np.ldexp(target_rep, -exponent)
     if chosen.is_orthogonal:
         return np.asarray(orthogonal_factor(cross_products([rep], goal))[0])
-    return fit_by_rdp(rep, goal, parties)
+    if chosen.fit is None:
+        raise ValueError(f"{method!r} cannot align one more party")
+    return chosen.fit(rep, goal, parties)
 
 
 def _look_up(method: str, target: str) -> Method:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.compute.sequence import PartyArrays
-from analyst_server.compute.stored import StoredArray, at_least_single, store
-from analyst_server.store import Blobs
+from analyst_server.store import Blobs, StoredArray, at_least_single, store_array
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,10 @@ def align_latecomer(spec: LatecomerSpec, blobs: Blobs) -> StoredArray:
     except AnchorRepError as error:
         raise ValueError(f"the anchor representation of {spec.party.party} {error.reason}") from None
     if spec.model is None:
-        return store(blobs, f"{spec.folder}/change_of_basis", change)
+        return store_array(blobs, f"{spec.folder}/change_of_basis", change)
     aligned = anchor_rep @ change.astype(anchor_rep.dtype)
     predicted = predict(spec.model.open(blobs).tobytes(), "probabilities", aligned)
-    return store(blobs, f"{spec.folder}/anchor_predictions", predicted)
+    return store_array(blobs, f"{spec.folder}/anchor_predictions", predicted)
 
 
 def _check(spec: LatecomerSpec, blobs: Blobs, anchor_rep: NDArray[Any]) -> None:

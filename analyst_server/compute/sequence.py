@@ -14,8 +14,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.compute.stored import StoredArray, at_least_single, store
-from analyst_server.store import Blobs
+from analyst_server.store import Blobs, StoredArray, at_least_single, store_array
 from protocol.arrays import little_endian, raw_bytes
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.table_schema import AnyLabel
@@ -294,7 +293,7 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
 
     measured = alignment.diagnostics
     return AlignedRound(
-        changes_of_basis=store(blobs, f"{spec.folder}/changes_of_basis", changes),
+        changes_of_basis=store_array(blobs, f"{spec.folder}/changes_of_basis", changes),
         agreement=Agreement(
             concordance_gap=measured.concordance_gap,
             party_gaps=by_party(measured.party_gaps),
@@ -305,7 +304,7 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
         suspicions=suspicions,
         left_out=left_out,
         trusted=len(trusted),
-        target=store(blobs, f"{spec.folder}/target", target) if spec.keeps_target else None,
+        target=store_array(blobs, f"{spec.folder}/target", target) if spec.keeps_target else None,
     )
 
 
@@ -363,7 +362,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     if spec.rows_have_noise:
         judgement = judgement.of_rows_with_noise()
     return TrainedModel(
-        onnx_file=store(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
+        onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
         anchor_predictions=predictions,
         rows=len(labels),
         parameters=fitted.parameters,

@@ -15,9 +15,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from analyst_server.compute.sequence import RoundResult
-from analyst_server.compute.stored import StoredArray
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
-from analyst_server.store import Collaboration, Downlink, Unit, Uplink
+from analyst_server.store import Collaboration, Downlink, StoredArray, Unit, Uplink
 from protocol.arrays import Layout, chunks_of, frame, little_endian, raw_bytes, specify
 from protocol.codec import digest
 from protocol.envelope import decode_stored
@@ -138,8 +137,7 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
     OutOfOrderError
         If the round is not released, or a late consumer's G_i is not computed yet.
     RoundFailedError
-        If it failed; the reason is in the detail.
-        Or, for a late consumer, if its own G_i could not be computed.
+        If it failed, or a late consumer's G_i could not be computed; the reason is in the detail.
     NotFoundError
         If this party sent no uplink, so that there is no G_i for it.
     """
@@ -212,15 +210,15 @@ def _write_arrays(
 
     Where the terms ask for predictions, only those go back: neither G_i nor the model leaves.
     """
-    keep = partial(put, analyst, collaboration.id)
+    as_blob = partial(put, analyst, collaboration.id)
     if result.model.anchor_predictions is not None:
         for predictions in result.model.anchor_predictions.open(analyst.blobs):
-            yield (keep("anchor_predictions", predictions, "f4"),)
+            yield (as_blob("anchor_predictions", predictions, "f4"),)
         return
     dtype = _change_dtype(stored_terms(collaboration))
-    model = keep("model", result.model.onnx_file.open(analyst.blobs), "u1")
+    model = as_blob("model", result.model.onnx_file.open(analyst.blobs), "u1")
     for change in result.alignment.changes_of_basis.open(analyst.blobs):
-        yield keep("change_of_basis", change, dtype), model
+        yield as_blob("change_of_basis", change, dtype), model
 
 
 def _change_dtype(terms: Terms) -> Dtype:

@@ -12,11 +12,10 @@ from contextlib import suppress
 
 from analyst_server.compute.latecomers import LatecomerSpec, align_latecomer
 from analyst_server.compute.sequence import Run, here
-from analyst_server.compute.stored import StoredArray
 from analyst_server.services import downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.rounds import arrays_of, in_order, owned
-from analyst_server.store import Uplink
+from analyst_server.store import StoredArray, Uplink
 from protocol.codec import digest
 from protocol.envelope import decode_stored
 from protocol.messages import DownlinkManifest

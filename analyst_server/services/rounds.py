@@ -20,11 +20,10 @@ from analyst_server.compute.sequence import (
     compute_round,
     here,
 )
-from analyst_server.compute.stored import StoredArray
 from analyst_server.services import downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.ingest import blob_key, stored_manifest
-from analyst_server.store import Collaboration, Unit, Uplink
+from analyst_server.store import Collaboration, StoredArray, Unit, Uplink
 from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.states import Event, State
 

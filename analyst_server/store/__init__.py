@@ -1,6 +1,14 @@
 """What the analyst keeps: records in a SQL database, and blobs behind one interface."""
 
-from analyst_server.store.blobs import Blobs, DirectoryBlobs, MemoryBlobs, only_server
+from analyst_server.store.blobs import (
+    Blobs,
+    DirectoryBlobs,
+    MemoryBlobs,
+    StoredArray,
+    at_least_single,
+    only_server,
+    store_array,
+)
 from analyst_server.store.records import Records, Unit
 from analyst_server.store.tables import (
     Collaboration,
@@ -27,9 +35,12 @@ __all__ = [
     "Records",
     "Revocations",
     "ScoreRow",
+    "StoredArray",
     "Token",
     "TrafficRow",
     "Unit",
     "Uplink",
+    "at_least_single",
     "only_server",
+    "store_array",
 ]

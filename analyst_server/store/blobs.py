@@ -5,7 +5,7 @@ complete. `Blobs` is what the services and the compute processes know; `Director
 `MemoryBlobs` keeps nothing on a disk.
 
 A key is a path of names with ``/`` between them. The names before the last are its folders, and a folder is
-what `Blobs.erase` removes.
+what `Blobs.erase` removes. A `StoredArray` is a place in a blob, and how to read it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ import os
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.arrays import dequantise, raw_bytes
 from protocol.errors import InputError
 from runtime.files import locked, publish, sync_file
 
@@ -237,3 +242,42 @@ def only_server(data_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"another server works in {data_dir}; stop it first") from None
         yield
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array inside a blob: little-endian, C order."""
+
+    key: str
+    offset_bytes: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Return an array from its fields as JSON has them."""
+        return cls(**{**value, "shape": tuple(value["shape"])})
+
+    def open(self, blobs: Blobs) -> NDArray[Any]:
+        """Return the array, read-only; an empty one needs no blob."""
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        if 0 in self.shape:
+            return np.empty(self.shape, dtype)
+        size = dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+        return np.frombuffer(blobs.read(self.key, self.offset_bytes, size), dtype).reshape(self.shape)
+
+
+def at_least_single(blobs: Blobs, stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
+    """Return a representation in a type to compute in; float16 and 8-bit integers only save bytes."""
+    array = stored.open(blobs)
+    if scale is not None:
+        return dequantise(array, scale.open(blobs))
+    return array.astype(np.float32) if array.dtype.itemsize < 4 else array
+
+
+def store_array(blobs: Blobs, key: str, array: NDArray[Any]) -> StoredArray:
+    """Store an array; not synced, because a round that is cut off starts again from what was sealed."""
+    stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    blobs.append(key, 0, raw_bytes(stored))
+    blobs.commit(key)
+    return StoredArray(key, 0, stored.dtype.str[1:], stored.shape)

@@ -19,8 +19,7 @@ from analyst_server.compute.sequence import (
     align_parties,
     compute_round,
 )
-from analyst_server.compute.stored import StoredArray
-from analyst_server.store import MemoryBlobs
+from analyst_server.store import MemoryBlobs, StoredArray
 from analyst_server.training.models import fit_task
 from benchmarks.data import Matrix
 from protocol.arrays import dequantise, little_endian, quantise, raw_bytes

@@ -13,9 +13,8 @@ import onnxruntime
 import pytest
 
 from analyst_server.compute.sequence import RoundResult, compute_round
-from analyst_server.compute.stored import StoredArray
 from analyst_server.services import downlinks, end, rounds
-from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs
+from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray
 from analyst_server.training import onnx_file
 from protocol.model_terms import GradientBoostingTerms, ModelPrivacyTerms, ModelTerms, RandomForestTerms
 from protocol.terms import AlignmentTerms, AnchorTerms, Terms

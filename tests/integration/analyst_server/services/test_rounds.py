@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from analyst_server.compute.sequence import align_parties, compute_round, train_model
-from analyst_server.compute.stored import StoredArray
 from analyst_server.services import downlinks, end, report, rounds, views
-from analyst_server.store import MemoryBlobs
+from analyst_server.store import MemoryBlobs, StoredArray
 from protocol.codec import digest
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
 from protocol.messages import PrivacyRecord
