@@ -12,9 +12,11 @@ import psutil
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
 
 from odc_demo.actors import CommandError
 from tests.harness.consortium import WAIT_S, Consortium, consortium, rows
+from user_client.evidence_verifier import verify
 
 NAMES = ("lead-hospital", "hospital-b", "late-hospital", "later-hospital")
 LATE, LATER = NAMES[2:]
@@ -66,7 +68,12 @@ def test_it_predicts_by_command_with_no_other_party_online(
     own = np.stack([written(out)[f"probability_{name}"] for name in ("no", "yes")], axis=1)
     np.testing.assert_allclose(own, released["probabilities"], rtol=0, atol=1e-5)
     late.odc("ledger", "fetch")
-    late.odc("evidence", "--out", str(tmp_path / "evidence.zip"))
+    archive = tmp_path / "evidence.zip"
+    late.odc("evidence", "--out", str(archive))
+    root = made.sessions[LATE].home.root().certificate
+    verified = verify(archive.read_bytes(), root.fingerprint(SHA256()).hex())
+    assert not verified.doubts
+    assert any("until 'released'" in fact for fact in verified.facts)
     (shown,) = late.odc("status")["collaborations"]
     assert {row["party"] for row in shown["members"] if row["late_consumer"]} == {LATE, LATER}
     report = made.analyst.run("collaboration", "report", released["id"])
