@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS, broken_columns
+from tests.vectors.columns import broken_columns
 from tests.vectors.examples import (
     ACCEPTANCE,
     AUTO_TERMS,
@@ -49,6 +49,7 @@ from tests.vectors.examples import (
     without,
 )
 from tests.vectors.packing import pack, pack_fields, packed_items, to_json
+from tests.vectors.terms import TERMS_OF_SCHEMA_2
 
 
 def valid_messages() -> Iterator[Case]:
@@ -72,17 +73,7 @@ def valid_messages() -> Iterator[Case]:
         }),
         ("terms with an empty purpose and no missing texts", "Terms",
             changed({**TERMS, "purpose": ""}, "table_schema", "missing", to=[])),
-        ("terms of schema 2", "Terms", TERMS_2),
-        ("terms with dates", "Terms", DATE_TERMS),
-        ("terms with levels in an order, and one for all other texts", "Terms", LEVEL_TERMS),
-        ("terms for a number", "Terms", NUMBER_TERMS),
-        ("terms for survival", "Terms", SURVIVAL_TERMS),
-        ("terms with a model that is differentially private, and limits of exposure", "Terms", PRIVATE_TERMS),
-        ("terms with a late consumer", "Terms", LATE_TERMS),
-        ("terms with a random forest", "Terms", FOREST_TERMS),
-        ("terms with boosted trees", "Terms", BOOSTED_TERMS),
-        ("terms with nearest neighbours", "Terms", KNN_TERMS),
-        ("terms with a choice among models", "Terms", AUTO_TERMS),
+        *((name, "Terms", terms) for name, terms in TERMS_OF_SCHEMA_2),
         ("member's score", "MemberScore", MEMBER_SCORE),
         ("member's score without a model of its own", "MemberScore", {
             **MEMBER_SCORE, "metric": "accuracy", "alone": None, "gain_low": None, "gain_high": None,
