@@ -162,8 +162,8 @@ def serve(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help="file with the token that callers send; created if it is not there [default: serve.token in"
-            " the state directory, and none with --client-ca]"
+            help="file with the token that callers send, created if it is not there; without this option"
+            " serve.token in the state directory, and none with --client-ca"
         ),
     ] = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of the service")] = None,

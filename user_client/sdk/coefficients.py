@@ -105,7 +105,8 @@ def coefficients(directory: RoundDirectory, data: Any, rows_in_all: int | None) 
     if why_none is None and rows_in_all is not None:
         labels = encode_labels(table_from(data), schema)
         spread = _covariance(terms, model, rows, labels.astype(np.float64), weights, rows_in_all)
-        errors = np.sqrt(np.einsum("ij,jk,ik->i", contrasts, spread, contrasts)) * _unit(schema)
+        variances = np.einsum("ij,jk,ik->i", contrasts, spread, contrasts)
+        errors = np.sqrt(np.maximum(variances, 0)) * _unit(schema)  # rounding may go below 0
     else:
         notes.insert(0, f"no intervals: {why_none}")
         errors = np.full(len(names), np.nan)
