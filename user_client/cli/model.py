@@ -25,7 +25,7 @@ from user_client.cli.options import (
 from user_client.errors import MissingExtraError
 from user_client.sdk import Coefficients, Explanation
 from user_client.sdk.explanation import Background
-from user_client.tables import table_writer
+from user_client.tables import OUTPUT, table_writer
 
 _COLUMNS_SHOWN: Final = 20
 
@@ -110,6 +110,8 @@ def explain(
         raise InputError(f"--background must be one of {', '.join(get_args(Background))}")
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise InputError(f"{plot}: a plot is a .png or an .svg file")
+    if rows == OUTPUT:
+        raise InputError("--rows names a file: the output of the program has the table of the columns")
     for path, option in ((rows, "--rows"), (plot, "--plot")):
         if path is not None:
             refuse_to_overwrite(path, force=force, option=option)

@@ -105,6 +105,17 @@ Nri = Annotated[
 ]
 
 
+ModelKind = Annotated[
+    str | None,
+    typer.Option(
+        help="kind of the model, such as logistic, whose coefficients can be read, or auto, which compares"
+        " several; without it averaged, or cox for survival"
+    ),
+]
+LateConsumers = Annotated[
+    list[str] | None,
+    typer.Option(help="institution among the parties that sends no rows, after the release; repeat for more"),
+]
 ModelEpsilon = Annotated[
     float | None,
     typer.Option(
@@ -159,7 +170,9 @@ def draft(
     missing: Missing = None,
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     nri: Nri = False,
+    model: ModelKind = None,
     model_epsilon: ModelEpsilon = None,
+    late_consumer: LateConsumers = None,
     task: TaskOption = "classes",
     label_range: LabelRange = None,
     event: EventColumn = None,
@@ -198,23 +211,25 @@ def draft(
         exclude=exclude or (),
         missing=missing or (),
         nri=nri,
+        model=model,
         model_epsilon=model_epsilon,
+        late_consumers=late_consumer or (),
         task=task,
         event=_event(event, seen, time or ()),
     )
     write_whole(out, drafted.to_toml().encode())
-    show(
-        as_json,
-        {
-            "terms": str(out),
-            "features": drafted.features,
-            "latent_dim": drafted.latent_dim,
-            "signal": asdict(drafted.signal) if drafted.signal else None,
-            "information": asdict(drafted.information) if drafted.information else None,
-            "remarks": drafted.remarks,
-        },
-        lambda: _drafted_text(out, drafted),
-    )
+    show(as_json, _drafted_as_json(out, drafted), lambda: _drafted_text(out, drafted))
+
+
+def _drafted_as_json(out: Path, drafted: DraftedTerms) -> dict[str, Any]:
+    return {
+        "terms": str(out),
+        "features": drafted.features,
+        "latent_dim": drafted.latent_dim,
+        "signal": asdict(drafted.signal) if drafted.signal else None,
+        "information": asdict(drafted.information) if drafted.information else None,
+        "remarks": drafted.remarks,
+    }
 
 
 def _draft(

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
+import pyarrow as pa
 import tomli_w
 from pydantic import ValidationError
 
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.limits import MAX_DITHER
-from protocol.model_terms import ModelPrivacyTerms
+from protocol.model_terms import ModelPrivacyTerms, models_for
 from protocol.table_schema import DateFormat, LevelsColumn, Schema, Task
 from protocol.terms import WELL_PREDICTED_ROWS
 from user_client.privacy.information import Information
@@ -82,7 +83,9 @@ def draft_terms(
     classes: Sequence[str] = (),
     missing: Sequence[str] = (),
     nri: bool = False,
+    model: str | None = None,
     model_epsilon: float | None = None,
+    late_consumers: Sequence[str] = (),
     task: str = "classes",
     label_range: tuple[float, float] | None = None,
     event: DraftedEvent | None = None,
@@ -122,9 +125,13 @@ def draft_terms(
         Further texts that stand for an empty field, for example -999.
     nri : bool
         Whether every institution erases its basis (docs/nri.md).
+    model : str, optional
+        The kind of the model; without it ``averaged``, or ``cox`` for survival.
     model_epsilon : float, optional
         Have a logistic regression trained that is differentially private towards those who get it, with a
         delta of `MODEL_DELTA`.
+    late_consumers : sequence of str
+        Those of the parties that send no rows, and come after the release.
     task : {"classes", "number", "survival"}
         What the label is.
     label_range : tuple of float, optional
@@ -137,8 +144,11 @@ def draft_terms(
     InputError, TableError
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
-    _check_choices(encoding, rep_dtype, dither, task, (dates or {}).values())
+    _check_choices(encoding, rep_dtype, task, (dates or {}).values())
     _check_task(task, event, nri=nri, epsilon=model_epsilon, classes=classes, label_range=label_range)
+    agreed = _Agreement(
+        title, parties, cast("Task", task), rep_dtype, dither, nri, model, model_epsilon, late_consumers
+    )
     rows = table_from(data)
     drafted = draft_schema(
         rows,
@@ -152,13 +162,21 @@ def draft_terms(
         others=others,
         classes=classes,
         missing=missing,
-        task=cast("Task", task),
+        task=agreed.task,
         label_range=label_range,
         event=event,
     )
     schema = _valid(drafted.content)
-    features = schema.width
-    _check_dimension(latent_dim, features)
+    _check_dimension(latent_dim, schema.width)
+    latent_dim, signal, bits, remarks = _measured(rows, schema, latent_dim, rep_dtype, dither)
+    content = agreed.terms(drafted, schema, latent_dim)
+    return DraftedTerms(content, schema.width, latent_dim, signal, bits, [*drafted.remarks, *remarks])
+
+
+def _measured(
+    rows: pa.Table, schema: Schema, latent_dim: int | None, rep_dtype: str, dither: float
+) -> tuple[int, Signal | None, Information | None, list[str]]:
+    """Return the latent dimension, what it keeps of the own score and of a row, and remarks on it."""
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
     score = own_score(encoded, score_targets(labels, schema.label_column.task))
@@ -167,19 +185,8 @@ def draft_terms(
     axes = axes[:, :latent_dim]
     signal = score.along(axes) if score else None
     bits = bits_of(schema, encoded, encoded @ axes, number_type=rep_dtype, dither=dither)
-    remarks = [*drafted.remarks, *_remarks_on_dimension(signal, latent_dim, features, len(encoded))]
-    content = _terms(
-        drafted,
-        schema,
-        title,
-        parties,
-        latent_dim=latent_dim,
-        rep_dtype=rep_dtype,
-        dither=dither,
-        nri=nri,
-        model_epsilon=model_epsilon,
-    )
-    return DraftedTerms(content, features, latent_dim, signal, bits, remarks)
+    remarks = list(_remarks_on_dimension(signal, latent_dim, schema.width, len(encoded)))
+    return latent_dim, signal, bits, remarks
 
 
 def draft_terms_from_dictionary(
@@ -194,7 +201,9 @@ def draft_terms_from_dictionary(
     exclude: Sequence[str] = (),
     missing: Sequence[str] = (),
     nri: bool = False,
+    model: str | None = None,
     model_epsilon: float | None = None,
+    late_consumers: Sequence[str] = (),
     task: str = "classes",
     event: DraftedEvent | None = None,
 ) -> DraftedTerms:
@@ -207,7 +216,8 @@ def draft_terms_from_dictionary(
     ----------
     path : path
         A TOML or CSV file: see docs/defaults.md.
-    label, parties, title, latent_dim, rep_dtype, dither, exclude, missing, nri, model_epsilon, task, event
+    label, parties, title, latent_dim, rep_dtype, dither, exclude, missing, nri, model, model_epsilon,
+    late_consumers, task, event
         As for `draft_terms`.
 
     Raises
@@ -215,10 +225,13 @@ def draft_terms_from_dictionary(
     InputError, TableError
         If an argument is not one of its values, or the dictionary cannot be used.
     """
-    _check_choices("ranks", rep_dtype, dither, task, ())
+    _check_choices("ranks", rep_dtype, task, ())
     _check_task(task, event, nri=nri, epsilon=model_epsilon, classes=(), label_range=None)
+    agreed = _Agreement(
+        title, parties, cast("Task", task), rep_dtype, dither, nri, model, model_epsilon, late_consumers
+    )
     drafted = draft_from_dictionary(
-        Dictionary.read(path), label, exclude, missing=missing, task=cast("Task", task), event=event
+        Dictionary.read(path), label, exclude, missing=missing, task=agreed.task, event=event
     )
     schema = _valid(drafted.content)
     _check_dimension(latent_dim, schema.width)
@@ -230,17 +243,7 @@ def draft_terms_from_dictionary(
             " needs, so it is as many as lose nothing of a row; fewer (--latent-dim) send fewer bits, and"
             " `odc terms check` says what they keep of each table's own score"
         )
-    content = _terms(
-        drafted,
-        schema,
-        title,
-        parties,
-        latent_dim=latent_dim,
-        rep_dtype=rep_dtype,
-        dither=dither,
-        nri=nri,
-        model_epsilon=model_epsilon,
-    )
+    content = agreed.terms(drafted, schema, latent_dim)
     return DraftedTerms(content, schema.width, latent_dim, None, None, remarks)
 
 
@@ -254,37 +257,63 @@ def _check_dimension(latent_dim: int | None, features: int) -> None:
         raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
 
 
-def _terms(
-    drafted: DraftedSchema,
-    schema: Schema,
-    title: str,
-    parties: Sequence[str],
-    *,
-    latent_dim: int,
-    rep_dtype: str,
-    dither: float,
-    nri: bool,
-    model_epsilon: float | None,
-) -> dict[str, Any]:
-    """Return the terms of a drafted schema."""
-    features = schema.width
-    return {
-        "terms_schema": 2,
-        "title": title,
-        "purpose": "",
-        "parties": list(parties),
-        "lead": parties[0],
-        "latent_dim": latent_dim,
-        "rep_dtype": rep_dtype,
-        "dither": dither,
-        "least_signal": LEAST_SIGNAL,
-        "hold_out": HOLD_OUT,
-        "returns_scores": True,
-        **(_nri_terms(features) if nri else {"anchor": {"kind": "haar", "rows": features}}),
-        "alignment": {"method": "isotropic"},
-        **_model_terms(model_epsilon, schema.label_column.task),
-        "table_schema": drafted.content,
-    }
+@dataclass(frozen=True)
+class _Agreement:
+    """What drafted terms say beside the columns, as `draft_terms` takes it; raises `InputError`."""
+
+    title: str
+    parties: Sequence[str]
+    task: Task
+    rep_dtype: str
+    dither: float
+    nri: bool
+    model: str | None
+    model_epsilon: float | None
+    late_consumers: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dither <= MAX_DITHER:
+            raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {self.dither:g}")
+        if self.model is not None:
+            if self.model_epsilon is not None:
+                raise InputError("model_epsilon trains a logistic regression: leave model out")
+            if self.model not in (fit := models_for(self.task)):
+                raise InputError(f"model must be one of {', '.join(fit)}, got {self.model}")
+        for name in self.late_consumers:
+            if name not in self.parties[1:]:
+                raise InputError("a late consumer must be one of the parties, and not the lead")
+
+    def terms(self, drafted: DraftedSchema, schema: Schema, latent_dim: int) -> dict[str, Any]:
+        """Return the terms of a drafted schema."""
+        features = schema.width
+        late = {"late_consumers": list(self.late_consumers)} if self.late_consumers else {}
+        return {
+            "terms_schema": 2,
+            "title": self.title,
+            "purpose": "",
+            "parties": list(self.parties),
+            "lead": self.parties[0],
+            **late,
+            "latent_dim": latent_dim,
+            "rep_dtype": self.rep_dtype,
+            "dither": self.dither,
+            "least_signal": LEAST_SIGNAL,
+            "hold_out": HOLD_OUT,
+            "returns_scores": True,
+            **(_nri_terms(features) if self.nri else {"anchor": {"kind": "haar", "rows": features}}),
+            "alignment": {"method": "isotropic"},
+            **self._model_terms(),
+            "table_schema": drafted.content,
+        }
+
+    def _model_terms(self) -> dict[str, Any]:
+        if self.model_epsilon is None:
+            return {"model": {"kind": self.model or ("cox" if self.task == "survival" else "averaged")}}
+        try:
+            privacy = ModelPrivacyTerms(epsilon=self.model_epsilon, delta=MODEL_DELTA)
+        except ValidationError as error:
+            raise InputError(f"model_epsilon: {explain(error)}") from None
+        return {"model": {"kind": "logistic"}, "model_privacy": privacy.model_dump(exclude_unset=True)}
 
 
 def _valid(content: dict[str, Any]) -> Schema:
@@ -319,24 +348,12 @@ def _check_task(
             raise InputError(f"{name} goes with the task {goes_with}, and the task is {task}")
 
 
-def _check_choices(encoding: str, rep_dtype: str, dither: float, task: str, dates: Iterable[str]) -> None:
+def _check_choices(encoding: str, rep_dtype: str, task: str, dates: Iterable[str]) -> None:
     choices = [("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType), ("task", task, Task)]
     choices += [("the format of dates", each, DateFormat) for each in dates]
     for name, value, allowed in choices:
         if value not in get_args(allowed):
             raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
-    if not 0 <= dither <= MAX_DITHER:
-        raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {dither:g}")
-
-
-def _model_terms(epsilon: float | None, task: Task) -> dict[str, Any]:
-    if epsilon is None:
-        return {"model": {"kind": "cox" if task == "survival" else "averaged"}}
-    try:
-        privacy = ModelPrivacyTerms(epsilon=epsilon, delta=MODEL_DELTA)
-    except ValidationError as error:
-        raise InputError(f"model_epsilon: {explain(error)}") from None
-    return {"model": {"kind": "logistic"}, "model_privacy": privacy.model_dump(exclude_unset=True)}
 
 
 def _fewest_dimensions(score: OwnScore | None, axes: Matrix64, singular_values: Matrix64) -> int:

@@ -36,6 +36,7 @@ def test_the_command_shows_a_table_and_writes_values_and_plots(odc: Odc, release
         (("--plot", "plot.pdf"), "a .png or an .svg file"),
         (("--background", "mine"), "one of anchor, own"),
         (("--rows", "taken.csv"), "taken.csv exists"),
+        (("--rows", "-"), "--rows names a file"),
     ],
 )
 def test_options_that_cannot_be_are_refused_before_the_work(

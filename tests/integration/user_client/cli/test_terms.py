@@ -55,6 +55,30 @@ def test_a_draft_with_a_private_model_becomes_terms(odc: Odc) -> None:
     assert terms.model_privacy == ModelPrivacyTerms(epsilon=3.0, delta=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["logistic", "auto"])
+def test_a_draft_names_another_model_and_late_consumers(odc: Odc, kind: str) -> None:
+    words = ("terms", "draft", odc.consortium.table(1), "--label", "y", "--party", LEAD, "--party", HOSPITAL)
+    odc(*words, "--model", kind, "--late-consumer", HOSPITAL)
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    terms = prepare.complete_terms(odc.consortium.analyst, content)
+    assert (terms.model.kind, terms.late_consumers) == (kind, (HOSPITAL,))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--model", "ridge"), "model must be one of mlp, logistic"),
+        (("--model", "logistic", "--model-epsilon", "1"), "leave model out"),
+        (("--late-consumer", LEAD), "not the lead"),
+        (("--late-consumer", "nobody"), "one of the parties"),
+    ],
+)
+def test_a_draft_that_could_be_no_terms_is_refused(odc: Odc, options: tuple[str, ...], why: str) -> None:
+    words = ("terms", "draft", odc.consortium.table(1), "--label", "y", "--party", LEAD, "--party", HOSPITAL)
+    result = odc(*words, *options)
+    assert (result.code, why in result.err) == (3, True)
+
+
 def test_a_draft_for_forgetting_becomes_terms(odc: Odc) -> None:
     table = odc.consortium.table(1)
     odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--party", HOSPITAL, "--nri")
