@@ -258,7 +258,7 @@ def test_inspection_shows_no_secret(demo: Project) -> None:
 @pytest.mark.parametrize(
     ("service", "has", "has_not"),
     [
-        ("hospital-b", "user_client", ["analyst_server", "sklearn", "fastapi", "odc_demo", "pip"]),
+        ("hospital-b", "user_client", ["analyst_server", "sklearn", "sqlalchemy", "odc_demo", "pip"]),
         ("analyst", "analyst_server", ["user_client", "httpx", "pyarrow", "odc_demo", "pip"]),
     ],
 )
