@@ -104,20 +104,25 @@ _SEAL_AT_MOST_BYTES: Final = 4096
 
 
 def uplink_transfer(terms: Terms, manifest: UplinkManifest, signed: bytes) -> Transfer:
-    """Formula (3), and what goes with it: the signed manifest, the digests of the chunks."""
+    """Formula (3) or that of sums, and what goes with it: the signed manifest, the digests of the chunks."""
     layout = Layout(manifest.arrays, manifest.chunk_bytes)
-    formula = formulas.uplink(
-        rows=manifest.rep.shape[0],
-        anchor_rows=terms.anchor.rows,
-        latent_dim=terms.latent_dim,
-        bits=FORMULA_BITS,
-    )
     return Transfer(
-        formula_bytes=int(formula.total_bytes),
+        formula_bytes=int(uplink_formula_bytes(terms, manifest.rows)),
         payload_bytes=layout.payload_bytes,
-        labels_bytes=manifest.labels.payload_bytes,
+        labels_bytes=0 if manifest.has_sums else manifest.labels.payload_bytes,
         framing_bytes=len(signed) + layout.stream_bytes - layout.payload_bytes,
     )
+
+
+def uplink_formula_bytes(terms: Terms, rows: int) -> float:
+    """Formula (3), or what stands for it under these terms."""
+    if terms.sums is not None:
+        return formulas.sums_uplink(
+            features=terms.latent_dim, outputs=terms.table_schema.label_column.outputs
+        )
+    return formulas.uplink(
+        rows=rows, anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
+    ).total_bytes
 
 
 def downlink_transfer(terms: Terms, manifest: DownlinkManifest, signed: bytes) -> Transfer:
@@ -142,7 +147,7 @@ def downlink_formula_bytes(terms: Terms, model_parameters: int) -> float:
             bits=FORMULA_BITS,
         )
     return formulas.downlink(
-        latent_dim=terms.latent_dim, model_parameters=model_parameters, bits=FORMULA_BITS
+        latent_dim=0 if terms.sums else terms.latent_dim, model_parameters=model_parameters, bits=FORMULA_BITS
     ).total_bytes
 
 
@@ -157,7 +162,7 @@ def anchor_transfer(terms: Terms, party: str, counted: Counts) -> Transfer:
     copies = len(terms.parties) if is_lead and counted.up.body_bytes else 0
     copies += 1 if counted.down.body_bytes else 0
     formula = formulas.anchor(
-        anchor_rows=terms.anchor.rows,
+        anchor_rows=0 if terms.sums else terms.anchor.rows,
         features=terms.table_schema.width,
         bits=FORMULA_BITS,
     )

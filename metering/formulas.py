@@ -75,6 +75,15 @@ def uplink(*, rows: int, anchor_rows: int, latent_dim: int, bits: int) -> Uplink
     return Uplink(rows * latent_dim * bits / 8, anchor_rows * latent_dim * bits / 8)
 
 
+def sums_uplink(*, features: int, outputs: int) -> float:
+    """What stands for formula (3) under sums: ``8 p (p + 1) / 2``, ``p = 1 + features + outputs``.
+
+    It does not depend on the number of rows, and a number modulo 2^64 has 8 bytes whatever q is.
+    """
+    order = 1 + features + outputs
+    return 8 * order * (order + 1) / 2
+
+
 def downlink(*, latent_dim: int, model_parameters: float, bits: int) -> Downlink:
     """Formula (4)."""
     return Downlink(latent_dim**2 * bits / 8, model_parameters * bits / 8)

@@ -35,7 +35,7 @@ def by_name(tables: DemoTables, hospitals: Sequence[str]) -> dict[str, pa.Table]
     return dict(zip(hospitals, parts, strict=True))
 
 
-def deal(tables: DemoTables, hospitals: Sequence[str], desks: Path) -> None:
+def deal(tables: DemoTables, hospitals: Sequence[str], desks: Path, uplink: str = "rows") -> None:
     """Write each hospital's rows and the common hold-out, and for the first the input of the terms' draft."""
     for name, rows in by_name(tables, hospitals).items():
         write_csv(rows, desks / name / "rows.csv")
@@ -44,6 +44,7 @@ def deal(tables: DemoTables, hospitals: Sequence[str], desks: Path) -> None:
     write_csv(tables.dictionary, lead / "dictionary.csv")
     words = ["--label", tables.label, "--title", f"Demo: {tables.name}"]
     words += [word for column in tables.exclude for word in ("--exclude", column)]
+    words += ["--uplink", uplink] if uplink != "rows" else []
     (lead / "draft-options").write_text("".join(f"{word}\n" for word in words))
 
 
@@ -63,6 +64,7 @@ def main() -> int:
     parser.add_argument("--label", default="", help="the column to predict")
     parser.add_argument("--site", default="", help="the column that names the site")
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
+    parser.add_argument("--uplink", choices=("rows", "sums"), default="rows", help="what they send")
     given = parser.parse_args()
     try:
         if given.data:
@@ -73,7 +75,7 @@ def main() -> int:
             tables = own_table(path, given.label, given.site, excluded)
         else:
             tables = breast_cancer()
-        deal(tables, given.hospitals, given.desks)
+        deal(tables, given.hospitals, given.desks, given.uplink)
     except OdcError as error:
         sys.stderr.write(for_terminal("demo", error) + "\n")
         return exit_code(error)

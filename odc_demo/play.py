@@ -42,7 +42,9 @@ class Stopwatch:
         console.print(f"{self.seconds[name]:.1f} s")
 
 
-def run(tables: DemoTables, out: Path, latent_dim: int | None, model: str | None = None) -> dict[str, Any]:
+def run(
+    tables: DemoTables, out: Path, latent_dim: int | None, model: str | None = None, uplink: str = "rows"
+) -> dict[str, Any]:
     """Run the round and return the report."""
     shutil.rmtree(out, ignore_errors=True)
     watch, start = Stopwatch(), time.monotonic()
@@ -60,7 +62,9 @@ def run(tables: DemoTables, out: Path, latent_dim: int | None, model: str | None
             found_consortium(analyst, lead, passphrase)
             join_all(lead, others, passphrase)
         with watch.step("terms", "terms drafted, published, signed by all"):
-            terms = _publish_terms(tables, analyst, lead, [h.name for h in hospitals], latent_dim, model, out)
+            terms = _publish_terms(
+                tables, analyst, lead, [h.name for h in hospitals], latent_dim, model, uplink, out
+            )
             _together(hospitals, "terms", "accept")
         with watch.step("anchor", "anchor created and sealed for each"):
             lead.odc("anchor", "create")
@@ -129,6 +133,7 @@ def _publish_terms(
     parties: list[str],
     latent_dim: int | None,
     model: str | None,
+    uplink: str,
     out: Path,
 ) -> dict[str, Any]:
     dictionary = write_csv(tables.dictionary, out / "dictionary.csv")
@@ -136,7 +141,7 @@ def _publish_terms(
     words = ["terms", "draft", str(dictionary), "--label", tables.label]
     words += [word for party in parties for word in ("--party", party)]
     words += [word for column in tables.exclude for word in ("--exclude", column)]
-    words += ["--title", f"Demo: {tables.name}", "--out", str(drafted)]
+    words += ["--title", f"Demo: {tables.name}", "--uplink", uplink, "--out", str(drafted)]
     if latent_dim is not None:
         words += ["--latent-dim", str(latent_dim)]
     lead.odc(*words)
@@ -158,6 +163,7 @@ def main() -> int:
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
     parser.add_argument("--latent-dim", type=int, help="latent dimension; by default that of the draft")
     parser.add_argument("--model", help="kind of model, with its defaults; that of the baselines too")
+    parser.add_argument("--uplink", choices=("rows", "sums"), default="rows", help="what the hospitals send")
     parser.add_argument("--out", type=Path, default=Path("build/demo"))
     given = parser.parse_args()
     if given.data and not (given.label and given.site):
@@ -168,7 +174,7 @@ def main() -> int:
             tables = own_table(given.data, given.label, given.site, excluded)
         else:
             tables = breast_cancer()
-        report = run(tables, given.out.resolve(), given.latent_dim, given.model)
+        report = run(tables, given.out.resolve(), given.latent_dim, given.model, given.uplink)
     except OdcError as error:
         console.print(for_terminal("odc-demo", error))
         return exit_code(error)

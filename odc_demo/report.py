@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analyst_server.compute.model_registry import trainable_of
-from metering.formulas import FORMULA_BITS, whole_round
+from metering.formulas import FORMULA_BITS, anchor
 from odc_demo import scores
 from protocol.model_terms import ModelTerms, with_candidates
 from protocol.operations import Score
@@ -52,11 +52,12 @@ def assemble(
         "dataset": dataset,
         "task": f"classify {label['name']} ({len(label['classes'])} classes)",
         "parties": sizes.pop("parties"),
+        "uplink": analyst["uplink"],
         "alignment": analyst["alignment"],
         "anchor": analyst["anchor"],
         "features": analyst["features"],
         "latent_dim": analyst["latent_dim"],
-        "concordance_gap": analyst["results"]["alignment"]["concordance_gap"],
+        "concordance_gap": analyst["results"].get("alignment", {}).get("concordance_gap"),
         "scores": compared,
         "evaluated": {member["party"]: found for member, found in zip(members, evaluated, strict=True)},
         "bytes": sizes,
@@ -70,10 +71,12 @@ def compare(
 ) -> dict[str, Any]:
     """Return the scores of the collaboration, of all rows pooled, and of each hospital that has rows.
 
-    The last two are of the kind of model that the terms have.
+    The last two are of the kind of model that the terms have; under sums, of the default kind for rows.
     """
     schema = Schema.model_validate(terms["table_schema"], strict=False)
     asked = with_candidates(terms["model"], schema.label_column.task)
+    if "sums" in terms:
+        asked = {"kind": "averaged"}
     model = trainable_of(TypeAdapter[ModelTerms](ModelTerms).validate_python(asked))
     collaboration = {
         name: scores.of_predictions(pyarrow.csv.read_csv(path), hold_out, schema)
@@ -96,36 +99,30 @@ def _count_bytes(
     """Return formulas, payload and wire bytes (the kernel's count, with TLS), in total and by hospital."""
     rows = {party["party"]: party for party in report["parties"]}
     names = [member["party"] for member in members]
-    formula = whole_round(
-        rows=[rows[name]["rows"] for name in names],
-        anchor_rows=report["anchor"]["rows"],
-        features=report["features"],
-        latent_dim=report["latent_dim"],
-        model_parameters=report["results"]["model_parameters"],
-        bits=FORMULA_BITS,
-    )
+    anchor_rows = report["anchor"]["rows"] if report["uplink"] == "rows" else 0
+    anchor_bytes = anchor(anchor_rows=anchor_rows, features=report["features"], bits=FORMULA_BITS)
     parties = [
         {
             "name": name,
             "rows": rows[name]["rows"],
-            "uplink_formula_bytes": up.total_bytes,
+            "uplink_formula_bytes": rows[name]["uplink_formula_bytes"],
             "uplink_payload_bytes": rows[name]["uplink_payload_bytes"],
-            "downlink_formula_bytes": down.total_bytes,
+            "downlink_formula_bytes": rows[name]["downlink_formula_bytes"],
             "downlink_payload_bytes": down_payload,
             "wire_bytes": _wire(member["traffic_bytes"]),
         }
-        for name, member, up, down, down_payload in zip(
-            names, members, formula.uplinks, formula.downlinks, received, strict=True
-        )
+        for name, member, down_payload in zip(names, members, received, strict=True)
     ]
+    up = sum(party["uplink_formula_bytes"] for party in parties)
+    down = sum(party["downlink_formula_bytes"] for party in parties)
     wire = {kind: sum(party["wire_bytes"][kind] for party in parties) for kind in parties[0]["wire_bytes"]}
     return {
         "parties": parties,
         "formula": {
-            "uplink": sum(part.total_bytes for part in formula.uplinks),
-            "downlink": sum(part.total_bytes for part in formula.downlinks),
-            "anchor": formula.anchor_bytes,
-            "total": formula.total_bytes,
+            "uplink": up,
+            "downlink": down,
+            "anchor": anchor_bytes,
+            "total": up + down + anchor_bytes,
         },
         "payload": {
             "uplink": sum(party["uplink_payload_bytes"] for party in parties),
@@ -155,17 +152,22 @@ def print_tables(report: dict[str, Any]) -> None:
     shown = Console(highlight=False)
     table = Table(title=f"{report['dataset']}: l = {report['latent_dim']} of {report['features']} features")
     table.add_column("hospital", no_wrap=True)
-    for name in ("rows", "up", "(3)", "ratio", "down", "(4)", "ratio"):
+    up_formula, down_formula = ("(3)", "(4)") if report["uplink"] == "rows" else ("formula", "formula")
+    for name in ("rows", "up", up_formula, "ratio", "down", down_formula, "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
     for party in report["parties"]:
         up, down = party["uplink_payload_bytes"], party["downlink_payload_bytes"]
         formula_up, formula_down = party["uplink_formula_bytes"], party["downlink_formula_bytes"]
         table.add_row(
-            party["name"], f"{party['rows']:,}",
+            party["name"], "-" if party["rows"] is None else f"{party['rows']:,}",
             f"{up:,}", f"{formula_up:,.0f}", f"{up / formula_up:.3f}",
             f"{down:,}", f"{formula_down:,.0f}", f"{down / formula_down:.3f}",
         )  # fmt: skip
-    table.caption = "bytes of payload up and down, next to the paper's formulas (3) and (4)"
+    table.caption = (
+        "bytes of payload up and down, next to the paper's formulas (3) and (4)"
+        if report["uplink"] == "rows"
+        else "masked sums: bytes of payload up and down, next to their formulas, which no row enters"
+    )
     shown.print(table)
     compared = Table(title="scores on the common hold-out")
     for name in ("model", "accuracy", "ROC-AUC"):

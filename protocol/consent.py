@@ -13,7 +13,8 @@ from decimal import Decimal
 from typing import Final
 
 from protocol.messages import DTYPE_BYTES
-from protocol.model_terms import model_in_words, revealing_in_words
+from protocol.model_terms import model_in_words, revealing_in_words, weighted_kinds
+from protocol.sums import SumsTerms, entries_of, order_of
 from protocol.table_schema import (
     CENTRED_COLUMNS,
     CategoricalColumn,
@@ -26,7 +27,7 @@ from protocol.table_schema import (
     RanksColumn,
     SurvivalLabel,
 )
-from protocol.terms import Terms
+from protocol.terms import AutoAlignmentTerms, Terms
 
 VERSIONS: Final = {1: 2, 2: 3}
 """The version of the text for each `terms_schema`."""
@@ -99,9 +100,9 @@ def _lines(terms: Terms) -> Iterator[str]:
     else:
         yield f"The model predicts the column {label.name}, which is one of: {', '.join(label.classes)}."
     yield ""
-    yield from _what_is_sent(terms)
+    yield from _what_is_sent(terms) if terms.sums is None else _what_is_summed(terms, terms.sums)
     yield ""
-    yield from _what_comes_back(terms)
+    yield from _what_comes_back(terms) if terms.sums is None else _what_comes_of_the_total()
     yield ""
     yield from (f"Warning: {warning}" for warning in warnings_of(terms))
     yield ""
@@ -150,6 +151,10 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
             f" {_number(terms.least_signal)} (R squared)."
         )
     yield from _exposure(terms)
+    yield from _evaluation(terms)
+
+
+def _evaluation(terms: Terms) -> Iterator[str]:
     if terms.hold_out:
         yield (
             f"This institution keeps {_number(terms.hold_out)} of its rows back, chosen at random. It"
@@ -160,6 +165,31 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
             "It may send the result back: the two scores, the interval of their difference and the number of"
             " rows. The analyst and every institution read it."
         )
+
+
+def _what_is_summed(terms: Terms, sums: SumsTerms) -> Iterator[str]:
+    order = order_of(terms.latent_dim, terms.table_schema.label_column)
+    yield "This institution sends to the analyst, once, no row and no label, but sums over all its rows:"
+    features = f"the {terms.table_schema.width} encoded features of a row"
+    if sums.random_features and sums.kernel_width is not None:
+        features += (
+            f" and {sums.random_features} random functions of them (kernel width"
+            f" {_number(sums.kernel_width)})"
+        )
+    yield (
+        f"- with a row's 1, {features} and its label, {order} numbers in all, the sum of the product of each"
+        f" two: {entries_of(order)} numbers ({8 * entries_of(order)} bytes), however many rows there are."
+    )
+    yield (
+        "The features are turned by a matrix that the institutions share and the analyst does not receive."
+        " Each sum is masked: random numbers are added that cancel in the total over all institutions and in"
+        " no other sum. The analyst learns the total, with it the number of all rows, and nothing else."
+    )
+    yield (
+        f"An institution with fewer than {sums.min_rows} rows, or more than {sums.max_rows}, does not send."
+        " Without the sums of every institution there is no total, and the round ends without a model."
+    )
+    yield from _evaluation(terms)
 
 
 def _exposure(terms: Terms) -> Iterator[str]:
@@ -186,7 +216,9 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
             f"The analyst sends back: one model for all institutions ({model_in_words(terms.model)}), and for"
             " this institution alone the change-of-basis matrix that it needs to use the model."
         )
+        yield from _class_weights(terms)
         yield from _model_privacy(terms)
+        yield from _chosen_alignment(terms)
         yield (
             "Who sees what: the analyst sees everything that this institution sends. Other institutions see"
             " the model, and how many rows each institution sent."
@@ -199,7 +231,9 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
         f" ({4 * classes * rows} bytes). It sends neither the model nor a change-of-basis matrix. From these"
         " predictions this institution trains a model of its own."
     )
+    yield from _class_weights(terms)
     yield from _model_privacy(terms)
+    yield from _chosen_alignment(terms)
     yield (
         "Precautions (NRI-DC): this institution sends its rows in random order, and computes the basis from"
         " perturbed rows. It erases the basis right after the analyst's receipt, and the anchor once its own"
@@ -209,6 +243,26 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
         "Who sees what: the analyst sees everything that this institution sends. Other institutions see how"
         " many rows each institution sent."
     )
+
+
+def _what_comes_of_the_total() -> Iterator[str]:
+    yield (
+        "The analyst sends back: one model for all institutions (ridge: least squares with a penalty,"
+        " computed from the total), in the turned features."
+    )
+    yield (
+        "Who sees what: the analyst sees the total, and that this institution has sent. Other institutions"
+        " see the model, and the number of all rows."
+    )
+
+
+def _class_weights(terms: Terms) -> Iterator[str]:
+    if kinds := weighted_kinds(terms.model):
+        yield (
+            f"Class weights: a model of the kind {' or '.join(kinds)} is trained so that every class counts"
+            " the same, however few rows it has. Its probabilities are those of rows with equally many of"
+            " every class: for a rare class they are higher than its share of the rows."
+        )
 
 
 def _model_privacy(terms: Terms) -> Iterator[str]:
@@ -221,6 +275,15 @@ def _model_privacy(terms: Terms) -> Iterator[str]:
         )
 
 
+def _chosen_alignment(terms: Terms) -> Iterator[str]:
+    if isinstance(terms.alignment, AutoAlignmentTerms):
+        yield (
+            "The analyst tries several ways to bring the rows into the common representation"
+            f" ({', '.join(terms.alignment.candidates)}). It takes the one with which a model predicts best"
+            " on rows that did not train it. Every institution reads the mean score of each."
+        )
+
+
 def warnings_of(terms: Terms) -> Iterator[str]:
     """Yield what the plain words warn of, one sentence or more each."""
     if terms.is_row_revealing:
@@ -229,6 +292,9 @@ def warnings_of(terms: Terms) -> Iterator[str]:
             " rows. From it every other institution can rebuild what the projection keeps of these rows,"
             " including yours. Signing these terms needs a separate consent."
         )
+    if terms.sums is not None:
+        yield from _warnings_of_sums(terms)
+        return
     yield _SHARED[terms.terms_schema]
     if terms.task != "classes":
         yield (
@@ -242,16 +308,7 @@ def warnings_of(terms: Terms) -> Iterator[str]:
     )
     if terms.anchor.traits.warning:
         yield terms.anchor.traits.warning
-    if any(isinstance(column, CENTRED_COLUMNS) for column in terms.table_schema.columns):
-        yield (
-            "figures of a table: the quantiles, ranges, centres and shares below describe one institution's"
-            " table or a public one. The analyst and every institution read them."
-        )
-    if any(getattr(column, "dates", None) for column in terms.table_schema.columns):
-        yield (
-            "dates: a day may be known of one person alone, and so may the days between two. Whoever has them"
-            " from elsewhere can recognise the row by them."
-        )
+    yield from _warnings_of_columns(terms)
     if terms.terms_schema >= 2 and terms.latent_dim == terms.table_schema.width:
         yield (
             "nothing is projected away: each row becomes as many numbers as it has encoded features, so that"
@@ -262,6 +319,33 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         yield (
             f"few anchor rows: this institution's own model is trained on {terms.anchor.rows} anchor rows."
             f" With fewer than {few} it may predict much worse than the model for all institutions."
+        )
+
+
+def _warnings_of_sums(terms: Terms) -> Iterator[str]:
+    yield (
+        "what a total tells: if all institutions but one put their own sums together with the analyst's"
+        " total, they know the sums of the one that is left. A total over few rows tells much about each of"
+        " them. The analyst and one member together know the total of the features as they are."
+    )
+    yield "no differential privacy: no noise is added to the sums."
+    yield (
+        "masks: they rest on X25519 and on the seed that the lead creates. Who has recorded the sums, can"
+        " break X25519 one day and has the seed of a member can take the masks off."
+    )
+    yield from _warnings_of_columns(terms)
+
+
+def _warnings_of_columns(terms: Terms) -> Iterator[str]:
+    if any(isinstance(column, CENTRED_COLUMNS) for column in terms.table_schema.columns):
+        yield (
+            "figures of a table: the quantiles, ranges, centres and shares below describe one institution's"
+            " table or a public one. The analyst and every institution read them."
+        )
+    if any(getattr(column, "dates", None) for column in terms.table_schema.columns):
+        yield (
+            "dates: a day may be known of one person alone, and so may the days between two. Whoever has them"
+            " from elsewhere can recognise the row by them."
         )
 
 

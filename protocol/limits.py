@@ -53,8 +53,14 @@ MAX_ANSWER_BYTES: Final = 64 * 2**20
 MAX_COLUMNS: Final = 2**16
 """Columns of a schema, and levels of one categorical column."""
 
+MAX_RANDOM_FEATURES: Final = 2**12
+"""Random features of a row under sums: the sums of so many take 67 MB."""
+
+MAX_SUMS_PARTIES: Final = 256
+"""Institutions of a round with sums: each makes a mask for each other, and gets a key of 32 bytes of each."""
+
 MAX_CANDIDATES: Final = 8
-"""Models that `auto` compares, each by five fits, and again in every fit for judging."""
+"""Models or alignments that `auto` compares, each by five fits, and again in every fit for judging."""
 
 MAX_QUANTILES: Final = 1001
 """Quantiles of one column: tenths of a percent."""

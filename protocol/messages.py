@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
-from protocol.errors import DtypeMismatchError, ShapeMismatchError, TermsMismatchError
 from protocol.limits import (
     DEFAULT_CHUNK_BYTES,
     MAX_ARRAY_BYTES,
@@ -21,9 +20,10 @@ from protocol.limits import (
     MAX_DITHER,
     MAX_EVIDENCE_FILES,
     MAX_ROWS,
+    MAX_SUMS_PARTIES,
     MIN_CHUNK_BYTES,
 )
-from protocol.terms import Terms
+from protocol.sums import MASK_KEY_BYTES, SUMS
 from protocol.texts import Identifier, Name, PartyName
 
 Digest = Annotated[bytes, Field(min_length=32, max_length=32)]
@@ -39,11 +39,13 @@ UnixTime = Annotated[int, Field(ge=0, lt=253_402_300_800)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 """A count that JSON can represent exactly, too."""
 Share = Annotated[float, Field(ge=0, le=1)]
+MaskKey = Annotated[bytes, Field(min_length=MASK_KEY_BYTES, max_length=MASK_KEY_BYTES)]
+"""An X25519 public key."""
 Role = Literal["lead", "institution", "analyst"]
 
-DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "i1": 1, "i4": 4, "i8": 8}
+DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "u8": 8, "i1": 1, "i4": 4, "i8": 8}
 """Number types on the wire; always little-endian."""
-Dtype = Literal["f2", "f4", "f8", "u1", "u2", "i1", "i4", "i8"]
+Dtype = Literal["f2", "f4", "f8", "u1", "u2", "u8", "i1", "i4", "i8"]
 LABELS = "labels"
 UPLINK_ARRAYS = ("rep", "anchor_rep", LABELS)
 SCALE_ARRAYS = ("rep_scale", "anchor_rep_scale")
@@ -126,6 +128,15 @@ class Acceptance(Message):
     sealing_suite: Literal["mlkem768-x25519", "x25519"]
     sealing_key: Blob
     accept_row_revealing_model: bool = False
+    mask_key: MaskKey | None = None
+    """Under sums: the key to agree on masks with. Other acceptances have no such field on the wire."""
+
+    @model_serializer(mode="wrap")
+    def _without_an_absent_key(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        if self.mask_key is None:
+            del content["mask_key"]
+        return content
 
 
 class SealedAnchor(Message):
@@ -144,6 +155,16 @@ class SealedAnchor(Message):
     """Digest of the seed, and of the matrix if there is one. It is the same for every member."""
     sealing_suite: Literal["mlkem768-x25519", "x25519"]
     ciphertext: Blob
+    mask_keys: Annotated[tuple[MaskKey, ...], FailFast()] = Field(default=(), max_length=MAX_SUMS_PARTIES)
+    """Under sums: the mask key of each party, in the order of the terms. Other anchors have no such field on
+    the wire."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent_keys(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        if not self.mask_keys:
+            del content["mask_keys"]
+        return content
 
 
 class PrivacyRecord(Message):
@@ -185,16 +206,22 @@ class UplinkManifest(Message):
     party: PartyName
     anchor_commitment: Digest
     chunk_bytes: ChunkBytes = DEFAULT_CHUNK_BYTES
-    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=3, max_length=5)
+    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=1, max_length=5)
     """``rep`` (n_i, l), ``anchor_rep`` (a, l), ``labels`` (n_i,), in this order; for an i1 ``rep`` then
-    ``rep_scale`` (l,) and ``anchor_rep_scale`` (l,).
+    ``rep_scale`` (l,) and ``anchor_rep_scale`` (l,). Under sums ``sums`` alone, a vector of u8.
     """
     privacy: PrivacyRecord = PrivacyRecord()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.has_sums:
+            if self.arrays[0].dtype != "u8" or len(self.arrays[0].shape) != 1:
+                raise ValueError("sums is a vector of u8")
+            if self.privacy != PrivacyRecord():
+                raise ValueError("privacy is about rows, and sums come without any")
+            return self
         if [spec.name for spec in self.arrays] != [*UPLINK_ARRAYS, *(SCALE_ARRAYS if self.is_scaled else ())]:
-            raise ValueError("the arrays are rep, anchor_rep and labels, and the scales of an i1 rep")
+            raise ValueError("the arrays are rep, anchor_rep, labels and the scales of an i1 rep, or sums")
         rep, anchor_rep, labels = self.arrays[: len(UPLINK_ARRAYS)]
         if len(rep.shape) != 2 or len(anchor_rep.shape) != 2 or len(labels.shape) != 1:
             raise ValueError("rep and anchor_rep are matrices, labels is a vector")
@@ -204,6 +231,16 @@ class UplinkManifest(Message):
             if scale.dtype != "f4" or scale.shape != scaled.shape[1:]:
                 raise ValueError("a scale is an f4 for each column")
         return self
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether it sends sums in the place of rows."""
+        return [spec.name for spec in self.arrays] == [SUMS]
+
+    @property
+    def rows(self) -> int:
+        """How many rows it sends: under sums none."""
+        return 0 if self.has_sums else self.rep.shape[0]
 
     @property
     def is_scaled(self) -> bool:
@@ -247,7 +284,7 @@ class DownlinkManifest(Message):
     """What the analyst returns to one institution.
 
     ``change_of_basis`` (l, l) and ``model``, an ONNX file as bytes; under terms with ``anchor-predictions``
-    neither, but ``anchor_predictions`` (a, classes).
+    neither, but ``anchor_predictions`` (a, classes); under sums ``model`` alone.
     """
 
     signing_label: ClassVar[str] = "odc/v1/downlink"
@@ -267,10 +304,10 @@ class DownlinkManifest(Message):
             if len(self.anchor_predictions.shape) != 2 or self.anchor_predictions.dtype != "f4":
                 raise ValueError("anchor_predictions is a matrix of f4")
             return self
-        if [spec.name for spec in self.arrays] != ["change_of_basis", "model"]:
-            raise ValueError("the arrays are change_of_basis and model, or anchor_predictions alone")
-        change, model = self.arrays
-        if len(change.shape) != 2 or change.dtype not in ("f2", "f4", "f8"):
+        if [spec.name for spec in self.arrays] not in (["change_of_basis", "model"], ["model"]):
+            raise ValueError("the arrays are change_of_basis and model, model alone, or anchor_predictions")
+        change, model = self.change_of_basis, self.model
+        if self.has_change_of_basis and (len(change.shape) != 2 or change.dtype not in ("f2", "f4", "f8")):
             raise ValueError("change_of_basis is a matrix of floats")
         if len(model.shape) != 1 or model.dtype != "u1":
             raise ValueError("model is a vector of bytes")
@@ -285,12 +322,17 @@ class DownlinkManifest(Message):
         return self.arrays[0]
 
     @property
+    def has_change_of_basis(self) -> bool:
+        """Whether G_i comes with the model; under sums nothing is aligned."""
+        return len(self.arrays) > 1
+
+    @property
     def change_of_basis(self) -> ArraySpec:
         return self.arrays[0]
 
     @property
     def model(self) -> ArraySpec:
-        return self.arrays[1]
+        return self.arrays[-1]
 
 
 class ErasedFile(Message):
@@ -382,29 +424,3 @@ class MemberScore(Message):
             if any(end is not None and abs(end) > 1 for end in (self.gain_low, self.gain_high)):
                 raise ValueError("gain_low and gain_high must lie between -1 and 1")
         return self
-
-
-def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
-    """Raise unless the manifest's arrays are what the signed terms promise, and its dither at least that.
-
-    The terms also promise that a late consumer sends no rows.
-
-    Raises
-    ------
-    ShapeMismatchError, DtypeMismatchError, TermsMismatchError
-    """
-    if (dither := manifest.privacy.dither or 0) < terms.dither:
-        raise TermsMismatchError(f"an uplink with a dither of {dither:g}, not {terms.dither:g} or more")
-    rep, anchor_rep, labels = manifest.arrays[: len(UPLINK_ARRAYS)]
-    if manifest.party in terms.late_consumers and rep.shape[0]:
-        raise TermsMismatchError(f"an uplink with rows, though {manifest.party} is a late consumer")
-    if rep.shape[1] != terms.latent_dim:
-        raise ShapeMismatchError("representation", ("rows", terms.latent_dim), rep.shape)
-    if anchor_rep.shape != (terms.anchor.rows, terms.latent_dim):
-        raise ShapeMismatchError(
-            "anchor representation", (terms.anchor.rows, terms.latent_dim), anchor_rep.shape
-        )
-    label_dtype = terms.table_schema.label_column.wire_dtype
-    for spec, expected in ((rep, terms.rep_dtype), (anchor_rep, terms.rep_dtype), (labels, label_dtype)):
-        if spec.dtype != expected:
-            raise DtypeMismatchError(spec.name, expected, spec.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import FailFast, Field, model_validator
+from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
 from protocol.limits import MAX_CANDIDATES, MAX_ROWS
@@ -15,7 +15,22 @@ from protocol.table_schema import Task
 # model can read them, so terms with one need a separate consent of every member.
 
 
-class MlpTerms(Message):
+class _WeighableTerms(Message):
+    """What models of classes have in common whose training can let every class count the same."""
+
+    class_weight: Literal["none", "balanced"] = "none"
+    """With ``balanced``, each of the n_c rows of a class counts n / (k n_c), of n rows and k classes in all.
+    Terms with ``none`` have no such field on the wire."""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        if self.class_weight == "none":
+            content.pop("class_weight", None)
+        return content
+
+
+class MlpTerms(_WeighableTerms):
     """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
 
     carries_rows: ClassVar[bool] = False
@@ -28,7 +43,7 @@ class MlpTerms(Message):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
-class LogisticTerms(Message):
+class LogisticTerms(_WeighableTerms):
     """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
 
     carries_rows: ClassVar[bool] = False
@@ -61,7 +76,7 @@ class CoxTerms(Message):
     """C."""
 
 
-class AveragedTerms(Message):
+class AveragedTerms(_WeighableTerms):
     """The mean of what a regularised logistic regression and a short, regularised MLP say.
 
     For a number, ridge regression takes the place of the logistic one.
@@ -85,7 +100,7 @@ class AveragedTerms(Message):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
-class SvmTerms(Message):
+class SvmTerms(_WeighableTerms):
     """Kernel support vector machine, one class against the rest: row-revealing.
 
     Its support vectors are training rows. The kernel is ``exp(-gamma ||x - y||^2)`` of representations
@@ -102,7 +117,7 @@ class SvmTerms(Message):
     """Seed of the splits on which the probabilities are calibrated."""
 
 
-class RandomFeatureSvmTerms(Message):
+class RandomFeatureSvmTerms(_WeighableTerms):
     """Linear support vector machine on random Fourier features of that kernel: it contains no rows.
 
     Rahimi and Recht, Random Features for Large-Scale Kernel Machines (NIPS 2007).
@@ -133,7 +148,7 @@ class KnnTerms(Message):
     neighbours: int = Field(default=25, ge=1, le=10_000)
 
 
-class RandomForestTerms(Message):
+class RandomForestTerms(_WeighableTerms):
     """Trees on bootstrap samples of the rows, along the principal axes of the aligned representation."""
 
     carries_rows: ClassVar[bool] = False
@@ -146,7 +161,7 @@ class RandomForestTerms(Message):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
-class GradientBoostingTerms(Message):
+class GradientBoostingTerms(_WeighableTerms):
     """Boosted trees on histograms, along the principal axes of the aligned representation."""
 
     carries_rows: ClassVar[bool] = False
@@ -229,9 +244,21 @@ def models_for(task: Task) -> list[str]:
     return [terms.model_fields["kind"].default for terms in kinds if task in terms.tasks]
 
 
+def models_with_weights() -> list[str]:
+    """Return the kinds of models that can be trained with class weights."""
+    kinds = get_args(CandidateTerms)
+    return [terms.model_fields["kind"].default for terms in kinds if "class_weight" in terms.model_fields]
+
+
 def candidates_of(model: ModelTerms) -> tuple[CandidateTerms, ...]:
     """Return the models of which one is trained: a model by itself, or those that `auto` compares."""
     return model.candidates if isinstance(model, AutoTerms) else (model,)
+
+
+def weighted_kinds(model: ModelTerms) -> list[str]:
+    """Return the kinds that would be trained with class weights, each once."""
+    weighted = (one for one in candidates_of(model) if getattr(one, "class_weight", "none") != "none")
+    return list(dict.fromkeys(one.kind for one in weighted))
 
 
 def with_candidates(draft: Any, task: Task) -> Any:

@@ -129,7 +129,7 @@ class MemberStatus(TypedDict):
     anchor_ready: bool
     uplink: Literal["none", "receiving", "received"]
     rows: int | None
-    """None until the uplink is received."""
+    """None until the uplink is received, and under sums, where nobody learns it."""
     downlink: Literal["none", "ready", "fetched"]
     last_seen_at: int | None
     late_consumer: bool
@@ -184,8 +184,10 @@ class ReportHead(TypedDict):
     title: str
     state: str
     failure: str | None
+    uplink: str
+    """Whether the institutions sent rows or sums."""
     alignment: str
-    """The name of the method."""
+    """The name of the method; "none" for sums."""
     features: int
     latent_dim: int
     downlink: str

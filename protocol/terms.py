@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import (
+    Discriminator,
     FailFast,
     Field,
     SerializerFunctionWrapHandler,
+    Tag,
     ValidationInfo,
     field_validator,
     model_serializer,
@@ -23,6 +25,7 @@ from pydantic import (
 from protocol.codec import Message
 from protocol.limits import (
     MAX_ANCHOR_MATRIX_BYTES,
+    MAX_CANDIDATES,
     MAX_COLUMNS,
     MAX_DITHER,
     MAX_LATENT_DIM,
@@ -38,8 +41,10 @@ from protocol.model_terms import (
     ModelTerms,
     candidates_of,
     models_for,
+    weighted_kinds,
     with_candidates,
 )
+from protocol.sums import SumsTerms, check_sums_terms
 from protocol.table_schema import CENTRED_COLUMNS, Schema, Task
 from protocol.texts import Identifier, Name, PartyName, Text
 
@@ -114,6 +119,7 @@ class AnchorTerms(Message):
 
 
 AlignmentMethod = Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"]
+AlignmentTarget = Literal["identity", "haar", "invertible"]
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Methods that do not keep lengths, so that any invertible right factor is as good as another."""
 
@@ -122,7 +128,7 @@ class AlignmentTerms(Message):
     """How the analyst computes G_i."""
 
     method: AlignmentMethod = "isotropic"
-    target: Literal["identity", "haar", "invertible"] = "identity"
+    target: AlignmentTarget = "identity"
     """Right factor of the target Z: the identity, a random orthogonal O or a random invertible R."""
     seed: int = Field(default=0, ge=0, lt=2**63)
 
@@ -132,6 +138,68 @@ class AlignmentTerms(Message):
             fitting = " or ".join(sorted(LEAST_SQUARES_METHODS))
             raise ValueError(f"an invertible target goes with {fitting}: other methods keep lengths")
         return self
+
+
+class AutoAlignmentTerms(Message):
+    """The best of several methods by cross-validation on the rows that train: leaving out groups of parties.
+
+    A time bounds the comparison, so that what is chosen may depend on how fast the analyst's machine is.
+    """
+
+    method: Literal["auto"] = "auto"
+    candidates: Annotated[
+        tuple[AlignmentMethod, ...], FailFast(), Field(min_length=2, max_length=MAX_CANDIDATES)
+    ]
+    """In the order in which they are tried, and preferred where several are as good."""
+    target: AlignmentTarget = "identity"
+    """As in `AlignmentTerms`, for every candidate."""
+    budget_s: int = Field(default=600, ge=1, le=86_400)
+    """Seconds after which no fit of another than the first begins; as many again for all fits for judging."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Of the right factor, and of the division of the parties into groups."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_candidates(cls, draft: Any) -> Any:
+        if isinstance(draft, dict) and "candidates" not in draft:
+            return {**draft, "candidates": DEFAULT_METHODS[draft.get("target") == "invertible"]}
+        return draft
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.candidates)) != len(self.candidates):
+            raise ValueError("candidates must be distinct")
+        for method in self.candidates:
+            AlignmentTerms(method=method, target=self.target)  # what one method is refused with
+        return self
+
+
+DEFAULT_METHODS: Final[Mapping[bool, tuple[AlignmentMethod, ...]]] = {
+    False: ("isotropic", "odc", "gopp", "imakura"),
+    True: ("imakura", "kawakami"),
+}
+"""What `auto` compares if a draft names no candidates, by whether the target is invertible.
+
+Every method takes every kind of anchor. The very first is what is drafted without `auto`."""
+
+
+def _alignment_tag(value: Any) -> str:
+    """Return which of two kinds of terms a value is; one without a method has the default."""
+    method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
+    return "auto" if method == "auto" else "named"
+
+
+AnyAlignmentTerms: TypeAlias = Annotated[
+    Annotated[AlignmentTerms, Tag("named")] | Annotated[AutoAlignmentTerms, Tag("auto")],
+    Discriminator(_alignment_tag),
+]
+
+
+def alignment_in_words(alignment: AnyAlignmentTerms) -> str:
+    """Return the method, or those of which one is taken."""
+    if not isinstance(alignment, AutoAlignmentTerms):
+        return alignment.method
+    return f"auto: the best of {', '.join(alignment.candidates)}"
 
 
 class ExposureTerms(Message):
@@ -158,6 +226,7 @@ class Terms(Message):
         "model_privacy",
         "exposure",
         "late_consumers",
+        "sums",
     )
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
@@ -172,7 +241,7 @@ class Terms(Message):
     latent_dim: int = Field(ge=1, le=MAX_LATENT_DIM)
     rep_dtype: RowType = "f4"
     anchor: AnchorTerms
-    alignment: AlignmentTerms = AlignmentTerms()
+    alignment: AnyAlignmentTerms = AlignmentTerms()
     model: ModelTerms = MlpTerms()
     downlink: Literal["change-of-basis-and-model", "anchor-predictions"] = "change-of-basis-and-model"
     dither: float = Field(default=0.0, ge=0, le=MAX_DITHER)
@@ -196,6 +265,10 @@ class Terms(Message):
     """Those of the parties that the round does not wait for. They send no rows, and their one uplink comes
     after the release. Terms without them have no such field on the wire."""
 
+    sums: SumsTerms | None = None
+    """What is summed, where institutions send masked sums in the place of rows. Terms without it have no such
+    field on the wire."""
+
     @field_validator("model", mode="before")
     @classmethod
     def _with_candidates(cls, draft: Any, info: ValidationInfo) -> Any:
@@ -207,6 +280,8 @@ class Terms(Message):
         content: dict[str, Any] = serialise(self)
         if not self.late_consumers:
             content.pop("late_consumers", None)
+        if self.sums is None:
+            content.pop("sums", None)
         if self.terms_schema == 1:
             for name in self.added_in_2:
                 content.pop(name, None)
@@ -221,6 +296,10 @@ class Terms(Message):
                 raise ValueError(f"a label of the kind {self.task} needs terms_schema 2")
             if self.model.kind not in MODELS_OF_SCHEMA_1:
                 raise ValueError(f"a model of the kind {self.model.kind} needs terms_schema 2")
+            if self.alignment.method == "auto":
+                raise ValueError("the alignment auto needs terms_schema 2")
+            if weighted_kinds(self.model):
+                raise ValueError("class_weight needs terms_schema 2")
             for name in self.added_in_2:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} needs terms_schema 2")
@@ -233,9 +312,21 @@ class Terms(Message):
         if self.lead not in self.parties:
             raise ValueError("the lead must be one of the parties")
         self._check_late_consumers()
+        if self.sums is None and self.latent_dim > self.table_schema.width:
+            raise ValueError(f"latent_dim must be at most the {self.table_schema.width} encoded features")
+        self._check_anchor()
+        if self.sums is not None:
+            check_sums_terms(self, self.sums)
+            return self
+        self._check_task()
+        if self.returns_anchor_predictions:
+            self._check_anchor_predictions()
+        if self.model_privacy is not None:
+            self._check_private_model()
+        return self
+
+    def _check_anchor(self) -> None:
         width = self.table_schema.width
-        if self.latent_dim > width:
-            raise ValueError(f"latent_dim must be at most the {width} encoded features")
         if self.anchor.rows < width:
             raise ValueError(f"the anchor needs at least as many rows as the {width} encoded features")
         if self.anchor.traits.is_square and self.anchor.rows != width:
@@ -244,12 +335,6 @@ class Terms(Message):
             raise ValueError(
                 f"a {self.anchor.kind} anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)"
             )
-        self._check_task()
-        if self.returns_anchor_predictions:
-            self._check_anchor_predictions()
-        if self.model_privacy is not None:
-            self._check_private_model()
-        return self
 
     def _check_late_consumers(self) -> None:
         if len(set(self.late_consumers)) != len(self.late_consumers):
@@ -268,6 +353,7 @@ class Terms(Message):
             for name, is_used in (
                 ("downlink anchor-predictions", self.returns_anchor_predictions),
                 ("model_privacy", self.model_privacy is not None),
+                ("class_weight", bool(weighted_kinds(self.model))),
             ):
                 if is_used:
                     raise ValueError(f"{name} needs a label of classes, not a {self.task}")
@@ -277,6 +363,8 @@ class Terms(Message):
         if used is None:
             fit = " or ".join(PRIVATE_MODELS)
             raise ValueError(f"a model of the kind {kind} has no private training: take {fit}")
+        if self.alignment.method == "auto":
+            raise ValueError("the alignment auto reads labels without privacy: name a method")
         for name, field in type(self.model).model_fields.items():
             if name not in ("kind", *used) and getattr(self.model, name) != field.default:
                 raise ValueError(f"{name} means nothing under model_privacy: leave it out of the model")
@@ -302,6 +390,11 @@ class Terms(Message):
         """The parties that the round waits for: all but the late consumers."""
         late = set(self.late_consumers)
         return [party for party in self.parties if party not in late]
+
+    @property
+    def uplink(self) -> Literal["rows", "sums"]:
+        """What institutions send."""
+        return "rows" if self.sums is None else "sums"
 
     @property
     def task(self) -> Task:

@@ -95,6 +95,7 @@ def privacy_in_words(record: PrivacyRecord) -> list[str]:
 
 FIGURES: Final = {
     "roc_auc": "ROC-AUC",
+    "pr_auc": "PR-AUC",
     "accuracy": "accuracy",
     "brier": "Brier score",
     "r2": "R squared",
@@ -104,11 +105,19 @@ FIGURES: Final = {
     "ibs": "integrated Brier score",
 }
 """The scores of a model by their names in reports; those of numbers are in the unit of the label column."""
-_SHARES: Final = ("roc_auc", "accuracy", "c_index")
+CALIBRATION_FIGURES: Final = {
+    "ece": "calibration error",
+    "calibration_slope": "calibration slope",
+    "calibration_intercept": "calibration intercept",
+}
+"""How far probabilities of classes can be taken at their word; each is absent or None with too few rows."""
+_SHARES: Final = ("roc_auc", "pr_auc", "accuracy", "c_index")
 
 
 def figure(name: str, value: float) -> str:
     """Return a score as people write it: shares in points of a hundred, and others in four digits."""
+    if name in CALIBRATION_FIGURES:
+        return f"{value:.3f}"
     return f"{100 * value:.1f}" if name in _SHARES else f"{value:.4g}"
 
 
@@ -125,11 +134,27 @@ def figures_in_words(found: Mapping[str, Any]) -> str:
     )
 
 
-def choice_in_words(found: Mapping[str, Any]) -> list[str]:
-    """Return how the model was chosen (docs/scores.md), one line and then one for each that was compared."""
+def calibration_in_words(found: Mapping[str, Any]) -> str:
+    """Return the mean figures of the calibration; empty if an estimate has none."""
+    return ", ".join(
+        f"{words} {figure_in_words(name, found[name])}"
+        for name, words in CALIBRATION_FIGURES.items()
+        if found.get(name) is not None
+    )
+
+
+def choices_in_words(results: Mapping[str, Any]) -> list[str]:
+    """Return how the alignment and the model were chosen, where there was a choice (docs/scores.md)."""
+    choices = (("alignment", "alignment_choice"), ("model", "choice"))
+    return [line for what, name in choices if name in results for line in _choice(what, results[name])]
+
+
+def _choice(what: str, found: Mapping[str, Any]) -> list[str]:
+    """Return how one was chosen: one line, and then one for each that was compared."""
+    by = f" by the scores of {found['scored_by']}" if "scored_by" in found else ""
     lines = [
-        f"the model is {found['chosen']}, chosen of {len(found['candidates'])}: {found['rule']}; compared on:"
-        f" {found['folds']}"
+        f"the {what} is {found['chosen']}, chosen of {len(found['candidates'])}{by}: {found['rule']};"
+        f" compared on: {found['folds']}"
     ]
     metric = FIGURES.get(found["metric"], found["metric"])
     for one in found["candidates"]:
@@ -137,7 +162,7 @@ def choice_in_words(found: Mapping[str, Any]) -> list[str]:
         if one["mean"] is not None:
             mean, spread = (figure(found["metric"], one[key]) for key in ("mean", "spread"))
             said = f"{metric} {mean}, spread {spread} over {one['folds']} folds"
-            said += f", {one['parameters']:,} parameters"
+            said += "" if one["parameters"] is None else f", {one['parameters']:,} parameters"
         lines.append(f"  {one['name']}: {said}{' (chosen)' if one['name'] == found['chosen'] else ''}")
     return lines
 

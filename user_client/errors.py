@@ -15,6 +15,7 @@
     InputError
      +- ChoiceNeededError
      +- ConfirmationNeededError
+     +- MaskedBeforeError          a second sum would have the same mask
      +- SignalLossError            the leading axes hold too little of the own score
      +- PolicyError                our policy or the terms do not allow it
      +- NothingKeptBackError       no rows to evaluate on
@@ -113,6 +114,20 @@ class ConfirmationNeededError(InputError):
     code = "confirmation-needed"
     title = "Confirmation is needed"
     hint = "run the command again with --yes to confirm"
+
+
+class MaskedBeforeError(InputError):
+    """Other sums under a mask that has covered some already."""
+
+    code = "masked-before"
+    title = "These sums have begun to leave"
+    hint = "send what was prepared (`odc contribute`); another table needs another collaboration"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "our mask of this collaboration covers the sums that were prepared and has begun to leave with"
+            " them: two sums under one mask would show their difference"
+        )
 
 
 class SignalLossError(InputError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix
-from analyst_server.alignment._products import mean_aligned
+from analyst_server.alignment._orthogonal import mean_aligned
 
 
 @dataclass(frozen=True)

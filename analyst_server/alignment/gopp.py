@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._orthogonal import orthogonal_factor
-from analyst_server.alignment._products import cross_products, mean_aligned
+from analyst_server.alignment._orthogonal import cross_products, mean_aligned, orthogonal_factor
 from analyst_server.alignment._spectral import Stack, leading_directions
 
 TOLERANCE: Final = 1e-6

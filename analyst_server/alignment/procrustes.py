@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analyst_server.alignment._contract import AnchorReps, Solution
-from analyst_server.alignment._orthogonal import orthogonal_factor
-from analyst_server.alignment._products import cross_products
+from analyst_server.alignment._orthogonal import cross_products, orthogonal_factor
 from analyst_server.alignment._spectral import Stack, leading_directions
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._orthogonal import orthogonal_factor
-from analyst_server.alignment._products import cross_products
+from analyst_server.alignment._orthogonal import cross_products, orthogonal_factor
 from analyst_server.alignment._spectral import Matrix64
 from analyst_server.alignment.procrustes import align_procrustes
 

@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution, orthonormality_tolerance
-from analyst_server.alignment._orthogonal import haar_orthogonal, orthogonal_factor
-from analyst_server.alignment._products import cross_products
+from analyst_server.alignment._orthogonal import cross_products, haar_orthogonal, orthogonal_factor
 from analyst_server.alignment._spectral import fit_by_least_squares
 from analyst_server.alignment.diagnostics import Diagnostics, diagnose
 from analyst_server.alignment.gopp import align_gopp

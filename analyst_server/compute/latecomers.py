@@ -27,7 +27,7 @@ class LatecomerSpec:
     others : tuple of PartyArrays
         What the parties of the round have sent: it is compared with them.
     method : str
-        The name of the alignment method in the terms.
+        The name of the method that aligned the others.
     anchor_is_isotropic : bool
         Whether ``A.T @ A`` is a multiple of the identity by construction.
     target : StoredArray

@@ -36,6 +36,7 @@ from protocol.model_terms import (
     RandomForestTerms,
     RidgeTerms,
     SvmTerms,
+    candidates_of,
 )
 from protocol.table_schema import AnyLabel, NumberLabel, SurvivalLabel
 
@@ -53,12 +54,15 @@ def _(terms: MlpTerms) -> Model:
         learning_rate=terms.learning_rate,
         epochs=terms.epochs,
         seed=terms.seed,
+        class_weight=terms.class_weight,
     )
 
 
 @model_of.register
 def _(terms: LogisticTerms) -> Model:
-    return Logistic(inverse_penalty=terms.inverse_penalty, epochs=terms.epochs)
+    return Logistic(
+        inverse_penalty=terms.inverse_penalty, epochs=terms.epochs, class_weight=terms.class_weight
+    )
 
 
 @model_of.register
@@ -80,12 +84,18 @@ def _(terms: AveragedTerms) -> Model:
         epochs=terms.epochs,
         weight_penalty=terms.weight_penalty,
         seed=terms.seed,
+        class_weight=terms.class_weight,
     )
 
 
 @model_of.register
 def _(terms: SvmTerms) -> Model:
-    return Svm(inverse_penalty=terms.inverse_penalty, gamma=terms.gamma, seed=terms.seed)
+    return Svm(
+        inverse_penalty=terms.inverse_penalty,
+        gamma=terms.gamma,
+        seed=terms.seed,
+        class_weight=terms.class_weight,
+    )
 
 
 @model_of.register
@@ -96,12 +106,18 @@ def _(terms: RandomFeatureSvmTerms) -> Model:
         gamma=terms.gamma,
         epochs=terms.epochs,
         seed=terms.seed,
+        class_weight=terms.class_weight,
     )
 
 
 @model_of.register
 def _(terms: RandomForestTerms) -> Model:
-    return RandomForest(trees=terms.trees, rows_per_leaf=terms.rows_per_leaf, seed=terms.seed)
+    return RandomForest(
+        trees=terms.trees,
+        rows_per_leaf=terms.rows_per_leaf,
+        seed=terms.seed,
+        class_weight=terms.class_weight,
+    )
 
 
 @model_of.register
@@ -112,6 +128,7 @@ def _(terms: GradientBoostingTerms) -> Model:
         rows_per_leaf=terms.rows_per_leaf,
         leaves=terms.leaves,
         seed=terms.seed,
+        class_weight=terms.class_weight,
     )
 
 
@@ -126,6 +143,12 @@ def trainable_of(terms: ModelTerms) -> Trainable:
         return model_of(terms)
     candidates = tuple((_name(one), model_of(one)) for one in terms.candidates)
     return Auto(candidates=candidates, budget_s=terms.budget_s, seed=terms.seed)
+
+
+def first_model_of(terms: ModelTerms) -> tuple[str, Model]:
+    """Return the model that the terms ask for, with its name; of several the first."""
+    first = candidates_of(terms)[0]
+    return _name(first), model_of(first)
 
 
 def _name(terms: CandidateTerms) -> str:

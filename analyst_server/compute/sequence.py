@@ -8,8 +8,9 @@ everything small is returned. Nothing here knows a record, a key or the network.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,11 @@ from analyst_server.store import Blobs, StoredArray, at_least_single, store_arra
 from protocol.arrays import little_endian, raw_bytes
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.table_schema import AnyLabel
-from protocol.terms import AlignmentTerms
+from protocol.terms import AnyAlignmentTerms, AutoAlignmentTerms
 from runtime.start_up import loading
+
+if TYPE_CHECKING:
+    from analyst_server.training.alignments import Alignments
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,7 +54,7 @@ class RoundSpec:
         With the party first that has the most rows: its anchor representation may become the target.
     label : Label, NumberLabel or SurvivalLabel
         As the terms have it.
-    alignment, model : AlignmentTerms, ModelTerms
+    alignment, model : AnyAlignmentTerms, ModelTerms
         As the terms have them.
     anchor_is_isotropic : bool
         Whether ``A.T @ A`` is a multiple of the identity by construction.
@@ -73,7 +77,7 @@ class RoundSpec:
 
     parties: tuple[PartyArrays, ...]
     label: AnyLabel
-    alignment: AlignmentTerms
+    alignment: AnyAlignmentTerms
     model: ModelTerms
     anchor_is_isotropic: bool
     folder: str
@@ -113,6 +117,8 @@ class SuspectedParty:
 class AlignedRound:
     """What came of the alignment; ``changes_of_basis`` is (c, l, l) in the order of the parties."""
 
+    method: str
+    """The one in the terms, or the chosen one."""
     changes_of_basis: StoredArray
     agreement: Agreement
     suspicions: tuple[SuspectedParty, ...]
@@ -122,6 +128,10 @@ class AlignedRound:
     """How many parties shaped the target."""
     target: StoredArray | None
     """The target Z, (a, l), if it is kept: every ``A_i @ G_i`` approximates it."""
+    compared: Mapping[str, StoredArray] = field(default_factory=dict)
+    """The changes of basis of every method that was compared, in the order of the terms."""
+    choice: Mapping[str, Any] | None = None
+    """How the method was chosen, as `TrainedModel.choice`; None if the terms name one."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +170,24 @@ class TrainedModel:
     privacy: Mapping[str, float] | None = None
     choice: Mapping[str, Any] | None = None
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what the records keep of it and the report shows."""
+        return {
+            "rows": self.rows,
+            "model_parameters": self.parameters,
+            "converged": self.converged,
+            "parity_gap": self.parity_gap,
+            "hold_out_scores": self._headline_scores(),
+            "judgement": self.judgement,
+            **({"model_privacy": self.privacy} if self.privacy else {}),
+            **({"choice": self.choice} if self.choice else {}),
+        }
+
+    def _headline_scores(self) -> dict[str, float] | None:
+        """Return the means of the headline, as records of earlier versions had their scores."""
+        headline = self.judgement["headline"]
+        return {name: interval["mean"] for name, interval in headline.items()} if headline else None
+
 
 @dataclass(frozen=True)
 class RoundResult:
@@ -175,27 +203,15 @@ class RoundResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return what the records keep of it and the report shows."""
-        model = self.model
         return {
-            "rows": model.rows,
-            "model_parameters": model.parameters,
-            "converged": model.converged,
-            "parity_gap": model.parity_gap,
-            "hold_out_scores": self._headline_scores(),
-            "judgement": model.judgement,
-            **({"model_privacy": model.privacy} if model.privacy else {}),
-            **({"choice": model.choice} if model.choice else {}),
+            **self.model.as_json(),
+            **({"alignment_choice": self.alignment.choice} if self.alignment.choice else {}),
             "alignment": {
                 **asdict(self.alignment.agreement),
                 "suspicions": [asdict(suspicion) for suspicion in self.alignment.suspicions],
                 "left_out": list(self.alignment.left_out),
             },
         }
-
-    def _headline_scores(self) -> dict[str, float] | None:
-        """Return the means of the headline, as records of earlier versions had their scores."""
-        headline = self.model.judgement["headline"]
-        return {name: interval["mean"] for name, interval in headline.items()} if headline else None
 
 
 class Run(Protocol):
@@ -241,8 +257,7 @@ def compute_round(
 def load_libraries() -> None:
     """Load what the steps of a round need, before it is sealed."""
     with loading():
-        import analyst_server.alignment
-        import analyst_server.compute.model_registry
+        import analyst_server.compute.aligning
         import analyst_server.training.judging
         import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
 
@@ -259,41 +274,30 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
         If a party's anchor representation cannot be aligned, or nobody's rows are left to train on.
     """
     # loaded in the compute process alone: SciPy takes as long to load as the rest of the server
-    from analyst_server.alignment import AnchorRepError, align
     from analyst_server.alignment.suspicion import suspects, trusted_parties
-    from analyst_server.compute.model_registry import trainable_of
+    from analyst_server.compute.aligning import Aligner
 
     names = [party.party for party in spec.parties]
     anchor_reps = [at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     row_counts = [party.rep.shape[0] for party in spec.parties]
     found = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=row_counts)
     trusted = trusted_parties(len(anchor_reps), found, row_counts)
-    try:
-        alignment = align(
-            spec.alignment.method,
-            anchor_reps,
-            target=spec.alignment.target,
-            trusted=trusted,
-            anchor_is_isotropic=spec.anchor_is_isotropic,
-            rng=np.random.default_rng(spec.alignment.seed),
-        )
-    except AnchorRepError as error:
-        raise ValueError(f"the anchor representation of {names[error.index]} {error.reason}") from None
     suspicions = tuple(
         SuspectedParty(names[one.index], one.assumption, one.evidence, row_counts[one.index]) for one in found
     )
-    left_out = _left_out(spec, suspicions)
-    changes, target = np.stack(alignment.changes_of_basis), alignment.target_rep
-    if trainable_of(spec.model).needs_principal_axes:
-        axes = _principal_axes(spec, blobs, changes, left_out)
-        changes, target = changes @ axes, target @ axes
+    aligner = Aligner(spec, blobs, anchor_reps, trusted, suspicions)
+    if isinstance(spec.alignment, AutoAlignmentTerms):
+        aligned, compared, choice = aligner.chosen(spec.alignment)
+    else:
+        aligned, compared, choice = aligner.by(spec.alignment.method), {}, None
 
     def by_party(values: Sequence[T]) -> dict[str, T]:
         return dict(zip(names, values, strict=True))
 
-    measured = alignment.diagnostics
+    measured = aligned.diagnostics
     return AlignedRound(
-        changes_of_basis=store_array(blobs, f"{spec.folder}/changes_of_basis", changes),
+        method=aligned.method,
+        changes_of_basis=store_array(blobs, f"{spec.folder}/changes_of_basis", aligned.changes),
         agreement=Agreement(
             concordance_gap=measured.concordance_gap,
             party_gaps=by_party(measured.party_gaps),
@@ -302,24 +306,14 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
             span_angles=by_party(measured.span_angles),
         ),
         suspicions=suspicions,
-        left_out=left_out,
+        left_out=aligner.left_out,
         trusted=len(trusted),
-        target=store_array(blobs, f"{spec.folder}/target", target) if spec.keeps_target else None,
-    )
-
-
-def _principal_axes(
-    spec: RoundSpec, blobs: Blobs, changes: NDArray[Any], left_out: Sequence[str]
-) -> NDArray[np.float64]:
-    """Return the principal axes of the rows that train, (l, l); one party's are in memory at a time."""
-    from analyst_server.training.axes import principal_axes
-
-    return principal_axes(
-        lambda: (
-            _aligned_rep(blobs, party, change)
-            for party, change in zip(spec.parties, changes, strict=True)
-            if party.party not in left_out
-        )
+        target=store_array(blobs, f"{spec.folder}/target", aligned.target) if spec.keeps_target else None,
+        compared={
+            method: store_array(blobs, f"{spec.folder}/changes_by_{method}", changes)
+            for method, changes in compared.items()
+        },
+        choice=choice.as_json() if choice else None,
     )
 
 
@@ -344,8 +338,8 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         if party.party not in alignment.left_out
     ]
     # one party after another: decoded numbers of all of them would be as much again as the result
-    aligned_rep = np.concatenate([_aligned_rep(blobs, party, change) for party, change in taken])
-    labels = np.concatenate([_labels(blobs, party) for party, _ in taken])
+    aligned_rep = np.concatenate([aligned_rep_of(blobs, party, change) for party, change in taken])
+    labels = np.concatenate([labels_of(blobs, party) for party, _ in taken])
     senders = np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken])
     model, task = trained_model_of(spec.model, spec.model_privacy, spec.features), task_of(spec.label)
     fitted = fit_task(model, aligned_rep, labels, task, senders)
@@ -358,7 +352,15 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         if spec.returns_anchor_predictions
         else None
     )
-    judgement = judge(model, aligned_rep, labels, task, senders, [party.party for party, _ in taken])
+    judgement = judge(
+        model,
+        aligned_rep,
+        labels,
+        task,
+        senders,
+        [party.party for party, _ in taken],
+        alignments=_compared(spec, blobs, alignment),
+    )
     if spec.rows_have_noise:
         judgement = judgement.of_rows_with_noise()
     return TrainedModel(
@@ -374,7 +376,17 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     )
 
 
-def _left_out(spec: RoundSpec, suspicions: Sequence[SuspectedParty]) -> tuple[str, ...]:
+def _compared(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Alignments | None:
+    """Return what the alignment was chosen from, if there was more than one to choose from."""
+    from analyst_server.compute.aligning import alignments_of
+
+    if not isinstance(spec.alignment, AutoAlignmentTerms) or len(alignment.compared) < 2:
+        return None
+    changes = {method: partial(stored.open, blobs) for method, stored in alignment.compared.items()}
+    return alignments_of(spec, blobs, alignment.left_out, spec.alignment, changes)
+
+
+def left_out_of(spec: RoundSpec, suspicions: Sequence[SuspectedParty]) -> tuple[str, ...]:
     """Return the parties whose rows do not train; raises `ValueError` if nobody's rows are left."""
     if spec.train_on_suspected_rows:
         return ()
@@ -405,12 +417,18 @@ def _predict_anchors(
     return StoredArray(key, 0, "f4", shape)
 
 
-def _labels(blobs: Blobs, party: PartyArrays) -> NDArray[Any]:
-    """Return the labels in a type to compute in."""
+def parties_that_train(spec: RoundSpec, left_out: Sequence[str]) -> list[PartyArrays]:
+    """Return the parties whose rows train."""
+    return [party for party in spec.parties if party.party not in left_out]
+
+
+def labels_of(blobs: Blobs, party: PartyArrays) -> NDArray[Any]:
+    """Return the labels of a party in a type to compute in."""
     labels = party.labels.open(blobs)
     return labels.astype(np.float64 if labels.dtype.kind == "f" else np.int64)
 
 
-def _aligned_rep(blobs: Blobs, party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:
+def aligned_rep_of(blobs: Blobs, party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:
+    """Return ``X~_i G_i`` of a party."""
     rep = at_least_single(blobs, party.rep, party.rep_scale)
     return np.asarray(rep @ change.astype(rep.dtype))

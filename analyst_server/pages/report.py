@@ -12,7 +12,7 @@ from typing import Final, Literal
 from analyst_server.pages.elements import comparison_cells, exact, heading, page, paragraph, ratio, table
 from analyst_server.pages.scores import score_lines, score_parts
 from analyst_server.services.planning import Comparison, compare
-from analyst_server.services.report import AlignmentReport, Report, Results, Suspicion
+from analyst_server.services.report import AlignmentReport, PartyReport, Report, Results, Suspicion
 from metering.explanation import WORDS, Parts, RoundBytes
 from protocol.messages import PrivacyRecord
 from protocol.operations import ReportedScore
@@ -39,19 +39,19 @@ BROKEN: Final[Mapping[str, str]] = {
 
 def report_text(report: Report) -> str:
     """Return the report for a terminal: its parties, its scores, and its bytes."""
-    lines = [
-        f"{report['title']}: {report['state']}, alignment {report['alignment']}, l = {report['latent_dim']}"
-    ]
+    are_sums = report["uplink"] == "sums"
+    how = "masked sums" if are_sums else f"alignment {report['alignment']}"
+    lines = [f"{report['title']}: {report['state']}, {how}, l = {report['latent_dim']}"]
     lines += [
-        f"  {party['party']:<24} {party['rows']:>8} rows  uplink {party['uplink_payload_bytes']:>12,} B"
-        f"  formula (3) {party['uplink_formula_bytes']:>14,.0f} B"
+        f"  {party['party']:<24} {_rows_of(party):>13}  uplink {party['uplink_payload_bytes']:>12,} B"
+        f"  {'formula' if are_sums else 'formula (3)'} {party['uplink_formula_bytes']:>14,.0f} B"
         + ("  late consumer" if party["late_consumer"] else "")
         for party in report["parties"]
     ]
     lines += [f"  {party}: {words}" for party, words in _privacy(report)]
     if report["results"]:
         lines += score_lines(report["results"])
-        lines += findings(report["results"]["alignment"])
+        lines += findings(report["results"]["alignment"]) if "alignment" in report["results"] else []
     lines += [f"{score['party']} has measured: {score_in_words(score)}" for score in report["member_scores"]]
     if report["wire"]:
         lines += _wire_lines(report["wire"], report["downlink"])
@@ -60,12 +60,12 @@ def report_text(report: Report) -> str:
 
 def report_page(report: Report) -> str:
     """Return the report as a whole document."""
-    anchor, wire = report["anchor"], report["wire"]
+    wire = report["wire"]
     parts = [
         paragraph(
             f"Collaboration {report['collaboration_id']} is {report['state']}."
-            f" Alignment {report['alignment']}, {anchor['kind']} anchor of {exact(anchor['rows'])} rows,"
-            f" {exact(report['features'])} features, latent dimension {exact(report['latent_dim'])}."
+            f" {_how(report)}, {exact(report['features'])} features, latent dimension"
+            f" {exact(report['latent_dim'])}."
         ),
         *([paragraph(f"It failed: {report['failure']}.")] if report["failure"] else []),
         *(_results(report["results"]) if report["results"] else []),
@@ -79,7 +79,7 @@ def report_page(report: Report) -> str:
             [
                 [
                     party["party"] + (", late consumer" if party["late_consumer"] else ""),
-                    exact(party["rows"]),
+                    "unknown" if party["rows"] is None else exact(party["rows"]),
                     exact(party["uplink_payload_bytes"]),
                     exact(party["uplink_formula_bytes"]),
                 ]
@@ -89,6 +89,19 @@ def report_page(report: Report) -> str:
         *[paragraph(f"{party} says of its rows: {words}.") for party, words in _privacy(report)],
     ]
     return page(report["title"], *parts)
+
+
+def _how(report: Report) -> str:
+    """Return how the round was held, as the beginning of a sentence."""
+    if report["uplink"] == "sums":
+        return "Masked sums"
+    anchor = report["anchor"]
+    return f"Alignment {report['alignment']}, {anchor['kind']} anchor of {exact(anchor['rows'])} rows"
+
+
+def _rows_of(party: PartyReport) -> str:
+    """Return how many rows a party sent, or that nobody knows."""
+    return "unknown rows" if party["rows"] is None else f"{party['rows']} rows"
 
 
 def compared(wire: RoundBytes, downlink: str) -> list[Comparison]:
@@ -168,7 +181,8 @@ def _privacy(report: Report) -> list[tuple[str, str]]:
 
 
 def _results(results: Results) -> list[str]:
-    found = [paragraph(f"{line.strip()}.") for line in findings(results["alignment"])]
+    lines = findings(results["alignment"]) if "alignment" in results else []
+    found = [paragraph(f"{line.strip()}.") for line in lines]
     return [*score_parts(results), *found]
 
 

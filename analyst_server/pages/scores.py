@@ -7,6 +7,7 @@ from typing import Final, Literal, cast
 
 from analyst_server.pages.elements import exact, heading, paragraph, table
 from analyst_server.services.report import (
+    CalibrationReport,
     EstimateReport,
     HeadlineReport,
     IntervalReport,
@@ -14,13 +15,22 @@ from analyst_server.services.report import (
     PartyScoreReport,
     Results,
 )
-from runtime.terminal import FIGURES, choice_in_words, figure, figure_in_words, figures_in_words
+from runtime.terminal import (
+    CALIBRATION_FIGURES,
+    FIGURES,
+    calibration_in_words,
+    choices_in_words,
+    figure,
+    figure_in_words,
+    figures_in_words,
+)
 
 _WAYS: Final[Mapping[Literal["within", "across"], str]] = {
     "within": "rows held out inside the parties",
     "across": "whole parties held out",
 }
 _NOT_SCORED: Final = "not scored"
+_SHARES_OF_A_BIN: Final[tuple[Literal["predicted", "observed"], ...]] = ("predicted", "observed")
 
 
 def score_lines(results: Results) -> list[str]:
@@ -33,10 +43,10 @@ def score_lines(results: Results) -> list[str]:
     for party, ways in _by_party(judgement).items():
         said = "; ".join(f"{way} {_party(score)}" for way, score in ways.items())
         lines.append(f"    {party:<32} {said}")
+    lines += _calibration_lines(judgement)
     if private := _privacy(results):
         lines.append(private)
-    if "choice" in results:
-        lines += choice_in_words(results["choice"])
+    lines += choices_in_words(results)
     return [*lines, *(f"  {note}" for note in judgement["notes"])]
 
 
@@ -55,10 +65,10 @@ def score_parts(results: Results) -> list[str]:
             [[words, *_cells(judgement[way], names)] for way, words in _WAYS.items()],
         ),
     ]
+    parts += _calibration_parts(judgement)
     if private := _privacy(results):
         parts.append(paragraph(f"{private}."))
-    if "choice" in results:
-        parts += [paragraph(f"{line.strip()}.") for line in choice_in_words(results["choice"])]
+    parts += [paragraph(f"{line.strip()}.") for line in choices_in_words(results)]
     by_party = _by_party(judgement)
     if by_party:
         said = [FIGURES[name] for name in names]
@@ -76,6 +86,88 @@ def score_parts(results: Results) -> list[str]:
             )
         )
     return [*parts, *(paragraph(f"{note}.", quiet=True) for note in judgement["notes"])]
+
+
+def _calibration_lines(judgement: JudgementReport) -> list[str]:
+    """Return the means, and the table of all rows together if it is known."""
+    lines = []
+    for way, words in _WAYS.items():
+        estimate = judgement[way]
+        if estimate is None:
+            continue
+        if said := calibration_in_words(estimate):
+            lines.append(f"  {words:<34} {said}")
+        if table_of_all := estimate.get("calibration"):
+            lines.append(f"    {_of_all_rows(table_of_all)}")
+            lines.append(f"    {'predicted (observed) share:':<32} {_bins_in_words(table_of_all)}")
+    return lines
+
+
+def _of_all_rows(found: CalibrationReport) -> str:
+    rows = sum(one["rows"] for one in found["bins"])
+    return (
+        f"calibration error of all {rows:,} scored rows together {found['ece']:.3f}; probabilities that are"
+        f" right would have about {found['ece_by_chance']:.3f} on as many"
+    )
+
+
+def _bins_in_words(found: CalibrationReport) -> str:
+    return ", ".join(f"{one['predicted']:.3f} ({one['observed']:.3f})" for one in found["bins"])
+
+
+def _calibration_parts(judgement: JudgementReport) -> list[str]:
+    """Return the means, the tables of all rows together, and every party's figures, where they are known."""
+    parts = []
+    means = {way: estimate for way in _WAYS if (estimate := judgement[way]) and "ece" in estimate}
+    if means:
+        parts.append(
+            table(
+                "Calibration: means over the parties with enough rows, with 95 % intervals",
+                ["", *CALIBRATION_FIGURES.values()],
+                [[_WAYS[way], *_calibration_cells(estimate)] for way, estimate in means.items()],
+            )
+        )
+    for way, estimate in means.items():
+        if found := estimate.get("calibration"):
+            parts.append(
+                table(
+                    f"{_WAYS[way].capitalize()}: {_of_all_rows(found)}",
+                    ["", "rows", "predicted share", "observed share"],
+                    [
+                        [
+                            f"bin {number}",
+                            exact(one["rows"]),
+                            *(f"{one[key]:.3f}" for key in _SHARES_OF_A_BIN),
+                        ]
+                        for number, one in enumerate(found["bins"], 1)
+                    ],
+                )
+            )
+    own = [
+        [f"{party}, {way}", *_party_calibration(score, found)]
+        for party, ways in _by_party(judgement).items()
+        for way, score in ways.items()
+        if score and (found := score.get("calibration"))
+    ]
+    if own:
+        head = ["party", *CALIBRATION_FIGURES.values(), "error by chance alone", "predicted (observed) share"]
+        parts.append(
+            table("Calibration of each party's own rows; the members are not shown this table", head, own)
+        )
+    return parts
+
+
+def _calibration_cells(estimate: EstimateReport) -> list[str]:
+    found = cast("Mapping[str, Mapping[str, float] | None]", estimate)
+    return [figure_in_words(name, one) if (one := found.get(name)) else "" for name in CALIBRATION_FIGURES]
+
+
+def _party_calibration(score: PartyScoreReport, found: CalibrationReport) -> list[str]:
+    values = cast("Mapping[str, float | None]", score)
+    figures = [
+        figure(name, one) if (one := values.get(name)) is not None else "" for name in CALIBRATION_FIGURES
+    ]
+    return [*figures, f"{found['ece_by_chance']:.3f}", _bins_in_words(found)]
 
 
 def _of_an_earlier_version(results: Results) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from analyst_server.compute.sequence import RoundResult
+from analyst_server.compute.sums import SumsResult
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
 from analyst_server.store import Collaboration, Downlink, StoredArray, Unit, Uplink
 from protocol.arrays import Layout, chunks_of, frame, little_endian, raw_bytes, specify
@@ -45,25 +46,30 @@ def put(analyst: Analyst, collaboration_id: str, name: str, array: NDArray[Any],
 
 
 def write(
-    analyst: Analyst, collaboration: Collaboration, uplinks: Sequence[Uplink], result: RoundResult
+    analyst: Analyst,
+    collaboration: Collaboration,
+    uplinks: Sequence[Uplink],
+    result: RoundResult | SumsResult,
 ) -> list[Downlink]:
     """Write each party's arrays as blobs, and return the signed manifests as records.
 
     ``uplinks`` are in the order of the parties of ``result``.
     """
-    written = _write_arrays(analyst, collaboration, result)
+    written = _write_arrays(analyst, collaboration, result, len(uplinks))
     return [
         _signed(analyst, collaboration, uplink, arrays, result.model.parameters)
         for uplink, arrays in zip(uplinks, written, strict=True)
     ]
 
 
-def keep(analyst: Analyst, collaboration: Collaboration, result: RoundResult) -> dict[str, Any] | None:
+def keep(
+    analyst: Analyst, collaboration: Collaboration, result: RoundResult | SumsResult
+) -> dict[str, Any] | None:
     """Write what late consumers are aligned with; return where it is, None if the terms name none.
 
-    That is the target and, where the terms ask for predictions, the model.
+    That is the target, the method that made it and, where the terms ask for predictions, the model.
     """
-    if result.alignment.target is None:
+    if isinstance(result, SumsResult) or result.alignment.target is None:
         return None
 
     def kept(name: str, stored: StoredArray, dtype: Dtype) -> dict[str, Any]:
@@ -75,6 +81,7 @@ def keep(analyst: Analyst, collaboration: Collaboration, result: RoundResult) ->
         "target": kept("target", result.alignment.target, "f8"),
         "model": kept("model", result.model.onnx_file, "u1") if needs_model else None,
         "trusted": result.alignment.trusted,
+        "method": result.alignment.method,
     }
 
 
@@ -204,11 +211,12 @@ def _pieces(head: bytes, arrays: Sequence[memoryview], chunk_bytes: int) -> Iter
 
 
 def _write_arrays(
-    analyst: Analyst, collaboration: Collaboration, result: RoundResult
+    analyst: Analyst, collaboration: Collaboration, result: RoundResult | SumsResult, parties: int
 ) -> Iterator[tuple[ArraySpec, ...]]:
     """Write what goes back to each party as blobs; yield the lines of its manifest.
 
-    Where the terms ask for predictions, only those go back: neither G_i nor the model leaves.
+    Where the terms ask for predictions, only those go back: neither G_i nor the model leaves. Of sums comes
+    the model alone.
     """
     as_blob = partial(put, analyst, collaboration.id)
     if result.model.anchor_predictions is not None:
@@ -217,6 +225,9 @@ def _write_arrays(
         return
     dtype = _change_dtype(stored_terms(collaboration))
     model = as_blob("model", result.model.onnx_file.open(analyst.blobs), "u1")
+    if isinstance(result, SumsResult):
+        yield from [(model,)] * parties
+        return
     for change in result.alignment.changes_of_basis.open(analyst.blobs):
         yield as_blob("change_of_basis", change, dtype), model
 

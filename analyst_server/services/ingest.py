@@ -40,9 +40,10 @@ from protocol.errors import (
     UploadSupersededError,
 )
 from protocol.identity import Identity
-from protocol.messages import Receipt, UplinkManifest, check_uplink
+from protocol.messages import Receipt, UplinkManifest
 from protocol.states import Event, State
 from protocol.table_schema import AnyLabel
+from protocol.uplinks import check_uplink
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Ingest:
                     party=sender.name,
                     manifest=body,
                     manifest_digest=verified.digest,
-                    rows=manifest.rep.shape[0],
+                    rows=manifest.rows,
                     payload_bytes=_payload_bytes(manifest),
                     created_at=now,
                 )

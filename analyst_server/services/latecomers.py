@@ -87,7 +87,7 @@ def spec_of(analyst: Analyst, uplink: Uplink) -> LatecomerSpec:
     return LatecomerSpec(
         party=arrays_of(uplink),
         others=tuple(map(arrays_of, others)),
-        method=terms.alignment.method,
+        method=kept.get("method", terms.alignment.method),  # an earlier version kept none, and chose none
         anchor_is_isotropic=terms.anchor.traits.is_isotropic,
         target=StoredArray.from_json(kept["target"]),
         trusted=kept["trusted"],

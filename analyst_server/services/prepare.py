@@ -137,6 +137,8 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise TermsMismatchError("the text that was shown before the acceptance")
         if stored_terms(collaboration).is_row_revealing and not acceptance.accept_row_revealing_model:
             raise ConsentMissingError("these terms let members map rows of other members back")
+        if (acceptance.mask_key is None) != (stored_terms(collaboration).sums is None):
+            raise MalformedMessageError("Acceptance", "a mask key goes with sums")
         if member.acceptance == body:  # repeated because its answer was lost, perhaps after the anchor
             return
         if collaboration.now_in is State.RELEASED and (

@@ -22,15 +22,17 @@ from metering.explanation import (
     downlink_formula_bytes,
     downlink_transfer,
     explain_party,
+    uplink_formula_bytes,
     uplink_transfer,
 )
-from metering.formulas import FORMULA_BITS, whole_round
 from protocol.envelope import decode_stored
 from protocol.identity import Identity
 from protocol.messages import DownlinkManifest
 from protocol.operations import Kind, ReportHead
 from protocol.terms import Terms
 
+_SOME_LACK: Final = ("ece", "calibration_slope", "calibration_intercept")
+"""The figures that not every scored party has rows enough for."""
 _ONE_PARTY_SCORED: Final = "only one party could be scored, and its score is shown to the analyst alone"
 
 
@@ -45,7 +47,8 @@ class PartyReport(TypedDict):
     """What one party sent and is sent."""
 
     party: str
-    rows: int
+    rows: int | None
+    """None under sums: the analyst does not learn it."""
     late_consumer: bool
     uplink_formula_bytes: float
     uplink_payload_bytes: int
@@ -94,12 +97,37 @@ class HeadlineReport(TypedDict, total=False):
     accuracy: IntervalReport
     brier: IntervalReport
     """Earlier versions have no Brier score."""
+    pr_auc: IntervalReport
+    """Rounds of earlier versions have neither this nor a calibration."""
+    ece: IntervalReport | None
+    """None where too few rows were scored, as for the other two."""
+    calibration_slope: IntervalReport | None
+    calibration_intercept: IntervalReport | None
     r2: IntervalReport
     rmse: IntervalReport
     """In the unit of the label column, as ``mae``."""
     mae: IntervalReport
     c_index: IntervalReport
     ibs: IntervalReport
+
+
+class BinReport(TypedDict):
+    """A line of a calibration table."""
+
+    rows: int
+    predicted: float
+    """The mean probability of the second class; of more than two, of the most likely one."""
+    observed: float
+    """The share of the rows that are of it."""
+
+
+class CalibrationReport(TypedDict):
+    """A calibration table (docs/scores.md)."""
+
+    bins: list[BinReport]
+    ece: float
+    ece_by_chance: float
+    """About what probabilities that are right would have on as many rows."""
 
 
 class PartyScoreReport(TypedDict, total=False):
@@ -109,6 +137,11 @@ class PartyScoreReport(TypedDict, total=False):
     roc_auc: float
     accuracy: float
     brier: float
+    pr_auc: float
+    ece: float | None
+    calibration_slope: float | None
+    calibration_intercept: float | None
+    calibration: CalibrationReport | None
     r2: float
     rmse: float
     mae: float
@@ -119,6 +152,8 @@ class PartyScoreReport(TypedDict, total=False):
 class EstimateReport(HeadlineReport):
     """The means over parties, and each party's own scores; a member is shown none of the latter."""
 
+    calibration: NotRequired[CalibrationReport | None]
+    """Of the scored rows of all parties; None for a member, who could count others' classes in it."""
     by_party: Required[dict[str, PartyScoreReport]]
 
 
@@ -137,22 +172,23 @@ class JudgementReport(TypedDict):
 
 
 class CandidateReport(TypedDict):
-    """One model of a choice."""
+    """One model or alignment of a choice."""
 
     name: str
-    """Its kind, with the options that are not the defaults."""
+    """Of a model its kind, with the options that are not the defaults; of an alignment its method."""
     mean: float | None
     """Over the folds, of the score that decides; None without one."""
     spread: float | None
     """Its standard deviation over the folds."""
     folds: int
     parameters: int | None
+    """None for an alignment."""
     why_none: str | None
     """Why there is no score, in one sentence."""
 
 
 class ChoiceReport(TypedDict):
-    """Which models were compared on the rows that train, and which was chosen (docs/scores.md)."""
+    """Which models or alignments were compared on the rows that train, and what was chosen."""
 
     chosen: str
     rule: str
@@ -161,6 +197,8 @@ class ChoiceReport(TypedDict):
     metric: str
     scored_parties: int
     candidates: list[CandidateReport]
+    scored_by: NotRequired[str]
+    """Of alignments: the model whose scores these are."""
 
 
 class ModelPrivacyReport(TypedDict):
@@ -187,7 +225,11 @@ class Results(TypedDict):
     """Rounds of earlier versions have none."""
     model_privacy: NotRequired[ModelPrivacyReport]
     choice: NotRequired[ChoiceReport]
-    alignment: AlignmentReport
+    """Where the terms have the model ``auto``."""
+    alignment_choice: NotRequired[ChoiceReport]
+    """Where they have the alignment ``auto``."""
+    alignment: NotRequired[AlignmentReport]
+    """Sums are not aligned."""
 
 
 class Step(TypedDict):
@@ -281,20 +323,13 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
     if results and viewer is not None:
         results = _without_parties_scores(results)
     model_parameters = results.get("model_parameters", 0) if results else 0
-    formulas = whole_round(
-        rows=[uplink.rows for uplink in uplinks],
-        anchor_rows=terms.anchor.rows,
-        features=terms.table_schema.width,
-        latent_dim=terms.latent_dim,
-        model_parameters=model_parameters,
-        bits=FORMULA_BITS,
-    )
     return {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
         "state": collaboration.state,
         "failure": collaboration.failure,
-        "alignment": terms.alignment.method,
+        "uplink": terms.uplink,
+        "alignment": terms.alignment.method if terms.sums is None else "none",
         "anchor": {"kind": terms.anchor.kind, "rows": terms.anchor.rows},
         "features": terms.table_schema.width,
         "latent_dim": terms.latent_dim,
@@ -304,9 +339,9 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
         "parties": [
             {
                 "party": uplink.party,
-                "rows": uplink.rows,
+                "rows": uplink.rows if terms.sums is None else None,
                 "late_consumer": uplink.party in terms.late_consumers,
-                "uplink_formula_bytes": up.total_bytes,
+                "uplink_formula_bytes": uplink_formula_bytes(terms, uplink.rows),
                 "uplink_payload_bytes": uplink.payload_bytes,
                 "downlink_formula_bytes": (
                     downlink_formula_bytes(terms, model_parameters) if results else None
@@ -317,7 +352,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
                 if viewer in (None, uplink.party)
                 else None,
             }
-            for uplink, up in zip(uplinks, formulas.uplinks, strict=True)
+            for uplink in uplinks
         ],
         "wire": as_json(explanation) if explanation else None,
         "history": [
@@ -338,16 +373,48 @@ def _without_parties_scores(results: Results) -> Results:
     within, across = judgement["within"], judgement["across"]
     shown: JudgementReport = {
         **judgement,
-        "within": {**within, "by_party": {}} if within else None,
-        "across": {**across, "by_party": {}} if across else None,
+        "within": _without_parties(within),
+        "across": _without_parties(across),
         "notes": [],
     }
+    if within and shown["headline"]:
+        of_one = _of_one_party(within)
+        kept = {name: found for name, found in shown["headline"].items() if name not in of_one}
+        shown["headline"] = cast("HeadlineReport", kept)
     if within and len(within["by_party"]) < 2:
         shown |= {"within": None, "headline": None, "why_none": _ONE_PARTY_SCORED}
     scores = results["hold_out_scores"] if shown["headline"] else None
+    if within and scores:
+        scores = {name: mean for name, mean in scores.items() if name not in _of_one_party(within)}
     if "choice" in results and results["choice"]["scored_parties"] < 2:
         results = {**results, "choice": _without_scores(results["choice"])}
+    if "alignment_choice" in results and results["alignment_choice"]["scored_parties"] < 2:
+        results = {**results, "alignment_choice": _without_scores(results["alignment_choice"])}
     return {**results, "judgement": shown, "hold_out_scores": scores}
+
+
+def _without_parties(estimate: EstimateReport | None) -> EstimateReport | None:
+    """Return the means over at least two parties.
+
+    The calibration table says how many rows of all parties are of a class: of two parties, each could tell
+    what the other has sent.
+    """
+    if estimate is None:
+        return None
+    hidden: dict[str, Any] = {**dict.fromkeys(_of_one_party(estimate)), "by_party": {}}
+    if "calibration" in estimate:
+        hidden["calibration"] = None
+    return cast("EstimateReport", {**estimate, **hidden})
+
+
+def _of_one_party(estimate: EstimateReport) -> list[str]:
+    """Return the figures that only one party has, of those that some parties lack."""
+    scores = [cast("Mapping[str, Any]", one) for one in estimate["by_party"].values()]
+    return [
+        name
+        for name in _SOME_LACK
+        if name in estimate and sum(one.get(name) is not None for one in scores) < 2
+    ]
 
 
 def _without_scores(choice: ChoiceReport) -> ChoiceReport:

@@ -20,6 +20,7 @@ from analyst_server.compute.sequence import (
     compute_round,
     here,
 )
+from analyst_server.compute.sums import SumsResult, SumsSpec, compute_sums
 from analyst_server.services import downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.ingest import blob_key, stored_manifest
@@ -34,8 +35,17 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
     """Seal a round by hand. The parties whose uplink is missing get no downlink."""
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        if not unit.received_uplinks(collaboration_id):
+        received = {uplink.party for uplink in unit.received_uplinks(collaboration_id)}
+        if not received:
             raise OutOfOrderError(collaboration.state, "seal, with no uplink complete")
+        terms = stored_terms(collaboration)
+        if terms.sums is not None and (missing := sorted(set(terms.parties) - received)):
+            raise OutOfOrderError(
+                collaboration.state,
+                Event.SEAL,
+                f"masks cancel in the sums of all institutions only, and those of {', '.join(missing)} are"
+                " missing: wait for them, or cancel this collaboration and start another without them",
+            )
         move(unit, collaboration, Event.SEAL, at=analyst.clock())
     analyst.has_work.set()
 
@@ -116,20 +126,31 @@ def compute(
     RoundFailedError
         If another worker has taken the round.
     """
+    on_aligned = partial(begin_training, analyst, collaboration_id, owner)
+    if (sums := sums_spec_of(analyst, collaboration_id)) is not None:
+        total = compute_sums(sums, analyst.blobs, run=run, on_added=on_aligned)
+        finish(analyst, collaboration_id, owner, sums, total, hold=hold_release)
+        return
     spec = spec_of(analyst, collaboration_id, train_on_suspected_rows=train_on_suspected_rows)
-    result = compute_round(
-        spec,
-        analyst.blobs,
-        run=run,
-        on_aligned=partial(begin_training, analyst, collaboration_id, owner),
-    )
+    result = compute_round(spec, analyst.blobs, run=run, on_aligned=on_aligned)
     if result.suspected:
         log.warning("round %s: held, %s suspected", collaboration_id[:8], ", ".join(result.suspected))
-    finish(analyst, collaboration_id, owner, spec, result, hold=hold_release or bool(result.suspected))
+    hold = hold_release or bool(result.suspected)
+    finish(analyst, collaboration_id, owner, spec, result, hold=hold)
+
+
+def sums_spec_of(analyst: Analyst, collaboration_id: str) -> SumsSpec | None:
+    """Return what a sealed round of sums is computed from; None for a round of rows."""
+    with analyst.records.begin() as unit:
+        terms = stored_terms(find(unit, collaboration_id))
+        uplinks = unit.received_uplinks(collaboration_id)
+    if terms.sums is None:
+        return None
+    return SumsSpec.of(terms, [sums_of(uplink) for uplink in uplinks], _new_folder(collaboration_id))
 
 
 def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows: bool = False) -> RoundSpec:
-    """Return what a sealed round is computed from, with a new folder for what comes of it."""
+    """Return what a sealed round of rows is computed from, with a new folder for what comes of it."""
     with analyst.records.begin() as unit:
         terms = stored_terms(find(unit, collaboration_id))
         uplinks = in_order(unit, collaboration_id)
@@ -139,7 +160,7 @@ def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows:
         alignment=terms.alignment,
         model=terms.model,
         anchor_is_isotropic=terms.anchor.traits.is_isotropic,
-        folder=f"{collaboration_id}/work-{uuid.uuid4().hex[:12]}",
+        folder=_new_folder(collaboration_id),
         returns_anchor_predictions=terms.returns_anchor_predictions,
         train_on_suspected_rows=train_on_suspected_rows,
         rows_have_noise=any(map(_has_noise, uplinks)),
@@ -147,6 +168,10 @@ def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows:
         features=terms.table_schema.width,
         keeps_target=bool(terms.late_consumers),
     )
+
+
+def _new_folder(collaboration_id: str) -> str:
+    return f"{collaboration_id}/work-{uuid.uuid4().hex[:12]}"
 
 
 def _has_noise(uplink: Uplink) -> bool:
@@ -161,7 +186,13 @@ def begin_training(analyst: Analyst, collaboration_id: str, owner: str) -> None:
 
 
 def finish(
-    analyst: Analyst, collaboration_id: str, owner: str, spec: RoundSpec, result: RoundResult, *, hold: bool
+    analyst: Analyst,
+    collaboration_id: str,
+    owner: str,
+    spec: RoundSpec | SumsSpec,
+    result: RoundResult | SumsResult,
+    *,
+    hold: bool,
 ) -> None:
     """Write the downlinks and the results, and release the round unless it is to be held."""
     with analyst.records.begin() as unit:
@@ -215,6 +246,11 @@ def arrays_of(uplink: Uplink) -> PartyArrays:
         arrays.append(StoredArray(blob_key(uplink), offset, spec.dtype, spec.shape))
         offset += spec.payload_bytes
     return PartyArrays(uplink.party, *arrays)
+
+
+def sums_of(uplink: Uplink) -> StoredArray:
+    (spec,) = stored_manifest(uplink).arrays
+    return StoredArray(blob_key(uplink), 0, spec.dtype, spec.shape)
 
 
 def owned(unit: Unit, collaboration_id: str, owner: str) -> Collaboration:

@@ -110,6 +110,7 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None) -
                 downlinks.get(member.party),
                 is_released=is_released,
                 is_late=member.party in late,
+                tells_rows=terms.sums is None,
             )
             for member in members
         ],
@@ -126,6 +127,7 @@ def _member_status(
     *,
     is_released: bool,
     is_late: bool,
+    tells_rows: bool,
 ) -> MemberStatus:
     received = next((uplink for uplink in uplinks if uplink.receipt), None)
     is_fetched = downlink is not None and downlink.fetched_at is not None
@@ -134,7 +136,7 @@ def _member_status(
         "accepted": member.acceptance is not None,
         "anchor_ready": member.sealed_anchor is not None,
         "uplink": "received" if received else "receiving" if uplinks else "none",
-        "rows": received.rows if received else None,
+        "rows": received.rows if received and tells_rows else None,
         "downlink": "fetched" if is_fetched else "ready" if downlink and is_released else "none",
         "last_seen_at": member.last_seen_at,
         "late_consumer": is_late,

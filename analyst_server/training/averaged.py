@@ -9,14 +9,14 @@ from sklearn.ensemble import VotingClassifier, VotingRegressor
 
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
-from analyst_server.training.models import Classifier, Labels, Model
+from analyst_server.training.models import Classifier, Labels, Weighable
 from analyst_server.training.ridge import Ridge
 from analyst_server.training.tasks import Estimator
 
 
 @dataclass(frozen=True)
-class Averaged(Model):
-    """Both are fitted on all rows, and what they say is averaged.
+class Averaged(Weighable):
+    """Both are fitted on all rows, with the same weights if there are any, and what they say is averaged.
 
     The linear one is a logistic regression for classes, and a ridge regression for numbers.
 

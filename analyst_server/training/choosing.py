@@ -1,7 +1,7 @@
-"""Chooses one of several models by cross-validation on the rows that train: leaving out groups of parties.
+"""Chooses by cross-validation on the rows that train, leaving out groups of parties: one of several models.
 
 A score on rows that took part in the choice is too good, so nothing here is shown as a score of the released
-model: `judging` chooses again in each of its fits.
+model: `judging` chooses again in each of its fits. `alignments` chooses among alignments in the same way.
 """
 
 from __future__ import annotations
@@ -37,19 +37,37 @@ RULE: Final = (
 NOT_COMPARED: Final = "there are too few rows to compare on, so the first is taken"
 NO_TIME: Final = "not tried to the end: the time was over"
 NOT_FITTED: Final = "it could not be fitted without some of the parts"
+NO_ROWS: Final = "the parties could not be aligned by it"
 
 Chosen = NDArray[np.bool_]
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One model of a choice, and how it did.
+class Entrant:
+    """What takes part in a comparison: a model, and the rows that it is fitted and scored on.
 
     Attributes
     ----------
     name : str
-        Its kind, with the options that are not the defaults.
+    model : Model
+    rows : callable
+        Returns the aligned rows (n, l); raises `ValueError` if there are none. Called once at most.
+    """
+
+    name: str
+    model: Model
+    rows: Callable[[], Matrix]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One model or alignment of a choice, and how it did.
+
+    Attributes
+    ----------
+    name : str
+        Of a model its kind, with the options that are not the defaults; of an alignment its method.
     scores : tuple of float
         The decisive score of the task for each fold: the mean over its parties, weighted by rows.
     parameters : int, optional
@@ -86,6 +104,8 @@ class Choice:
         By which one was chosen, in words.
     scored_parties : int
         How many parties the scores come from.
+    scored_by : str, optional
+        Of alignments the model whose scores these are.
     """
 
     candidates: tuple[Candidate, ...]
@@ -94,15 +114,22 @@ class Choice:
     folds: str
     rule: str
     scored_parties: int
+    scored_by: str | None = None
 
     @property
     def ran_out_of_time(self) -> bool:
         return any(one.why_none == NO_TIME for one in self.candidates)
 
+    @property
+    def name(self) -> str:
+        """The name of the chosen one."""
+        return self.candidates[self.chosen].name
+
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values: of each candidate the mean and the spread, no score of a fold."""
         return {
-            "chosen": self.candidates[self.chosen].name,
+            **({"scored_by": self.scored_by} if self.scored_by else {}),
+            "chosen": self.name,
             "rule": self.rule,
             "folds": self.folds,
             "metric": self.metric,
@@ -153,16 +180,41 @@ def choose(
     seed: int,
     clock: Clock = time.monotonic,
 ) -> Choice:
-    """Compare models on parts of the rows, each left out once, and choose one by `RULE`.
-
-    The parts are groups of parties, because a model can learn who sent a row; parts of every party's rows
-    where too few groups can be scored. All candidates are scored on the same parts.
+    """Compare models by `compare`, on the same rows.
 
     Parameters
     ----------
     candidates : sequence of (str, Model)
         In the order in which they are tried.
     aligned_rep, labels, task, senders
+        As for `models.fit_task`.
+    budget_s, seed, clock
+        As for `compare`.
+    """
+    entrants = [Entrant(name, model, lambda: aligned_rep) for name, model in candidates]
+    return compare(entrants, labels, task, senders, budget_s=budget_s, seed=seed, clock=clock)
+
+
+def compare(
+    entrants: Sequence[Entrant],
+    labels: AnyLabels,
+    task: Task,
+    senders: Senders,
+    *,
+    budget_s: float,
+    seed: int,
+    clock: Clock = time.monotonic,
+) -> Choice:
+    """Compare models on parts of the rows, each left out once, and choose one by `RULE`.
+
+    The parts are groups of parties, because a model can learn who sent a row; parts of every party's rows
+    where too few groups can be scored. All are scored on the same parts.
+
+    Parameters
+    ----------
+    entrants : sequence of Entrant
+        In the order in which they are tried; all have the same rows in the same order.
+    labels, task, senders
         As for `models.fit_task`.
     budget_s : float
         Seconds after which no fit begins, but for the first candidate; one that is not through by then has
@@ -172,13 +224,13 @@ def choose(
     """
     folds, words = _folds(labels, task, senders, seed)
     if not folds:
-        untried = tuple(Candidate(name, why_none=NOT_COMPARED) for name, _ in candidates)
+        untried = tuple(Candidate(one.name, why_none=NOT_COMPARED) for one in entrants)
         return Choice(untried, 0, task.decisive, words, NOT_COMPARED, 0)
-    comparison = _Comparison(aligned_rep, labels, task, folds)
-    (first, model), *others = candidates
+    comparison = _Comparison(labels, task, folds)
+    first, *others = entrants
     end = clock() + budget_s
-    tried = [comparison.tried(first, model, lambda: True)]
-    tried += [comparison.tried(name, model, lambda: clock() < end) for name, model in others]
+    tried = [comparison.tried(first, lambda: True)]
+    tried += [comparison.tried(one, lambda: clock() < end) for one in others]
     parties = {int(senders[own[0]]) for fold in folds for own in fold.parties}
     return Choice(tuple(tried), _best(tried), task.decisive, words, RULE, len(parties))
 
@@ -220,33 +272,37 @@ def _usable(parts: Iterable[Chosen], labels: AnyLabels, task: Task, senders: Sen
 
 @dataclass(frozen=True)
 class _Comparison:
-    """The rows on which all candidates are scored."""
+    """The parts of the rows that all are scored on."""
 
-    aligned_rep: Matrix
     labels: AnyLabels
     task: Task
     folds: Sequence[_Fold]
 
-    def tried(self, name: str, model: Model, has_time: Callable[[], bool]) -> Candidate:
+    def tried(self, one: Entrant, has_time: Callable[[], bool]) -> Candidate:
         """Return a candidate with its score for each fold, or why it has none."""
-        scores, parameters = [], 0
+        rows, scores, parameters = None, [], 0
         for fold in self.folds:
             if not has_time():
-                return Candidate(name, why_none=NO_TIME)
+                return Candidate(one.name, why_none=NO_TIME)
             try:
-                fitted = fit_task(model, self.aligned_rep[~fold.held], self.labels[~fold.held], self.task)
+                rows = one.rows() if rows is None else rows
             except ValueError:
-                log.info("%s could not be fitted on all parts", name, exc_info=True)
-                return Candidate(name, why_none=NOT_FITTED)
-            scores.append(self._mean_score(fitted, fold))
+                log.info("no rows for %s", one.name, exc_info=True)
+                return Candidate(one.name, why_none=NO_ROWS)
+            try:
+                fitted = fit_task(one.model, rows[~fold.held], self.labels[~fold.held], self.task)
+            except ValueError:
+                log.info("%s could not be fitted on all parts", one.name, exc_info=True)
+                return Candidate(one.name, why_none=NOT_FITTED)
+            scores.append(self._mean_score(fitted, rows, fold))
             parameters = max(parameters, fitted.parameters)
-        return Candidate(name, tuple(scores), parameters)
+        return Candidate(one.name, tuple(scores), parameters)
 
-    def _mean_score(self, fitted: FittedModel, fold: _Fold) -> float:
+    def _mean_score(self, fitted: FittedModel, aligned_rep: Matrix, fold: _Fold) -> float:
         """Return the mean over the parties of a fold, weighted by their rows."""
         values, rows = [], []
         for own in fold.parties:
-            score = self.task.score(self.labels[own], fitted.predictions(self.aligned_rep[own]))
+            score = self.task.score(self.labels[own], fitted.predictions(aligned_rep[own]))
             if score is not None:
                 values.append(score.figures[self.task.decisive].value)
                 rows.append(score.rows)

@@ -9,13 +9,14 @@ docs/scores.md says what the bounds below were measured on.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 from scipy.stats import t
 
+from analyst_server.training.calibration import MAY_LACK, Calibration
 from analyst_server.training.party_scores import ENOUGH_OF_CLASSES, PartyScore
 
 LEAST_SHARE_SCORED: Final = 0.5
@@ -56,10 +57,20 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a new row may expect: means over the scored parties, and each party's own scores."""
+    """What a new row may expect: means over the scored parties, and each party's own scores.
+
+    Attributes
+    ----------
+    figures : mapping of str to Interval
+        A mean over the parties that have the figure, if these sent at least half of the scored rows.
+    by_party : mapping of str to PartyScore
+    calibration : Calibration, optional
+        Of the scored rows of all parties together. Errors of opposite signs at two parties cancel in it.
+    """
 
     figures: Mapping[str, Interval]
     by_party: Mapping[str, PartyScore]
+    calibration: Calibration | None = None
 
     @property
     def decisive(self) -> Interval:
@@ -117,38 +128,56 @@ NOT_JUDGED: Final = Judgement(
     )
 )
 
+ONLY_SUMS: Final = Judgement(
+    why_none=(
+        "only sums were sent, and no row that could be held out; the institutions measure the model on rows"
+        " that they kept back (odc evaluate --send)"
+    )
+)
 
-def mean_over_rows(scores: Mapping[str, PartyScore]) -> Estimate | None:
+
+def mean_over_rows(
+    scores: Mapping[str, PartyScore], calibration: Calibration | None = None
+) -> Estimate | None:
     """Return the mean weighted by rows, with the interval that the rows' sampling gives it."""
     if not scores:
         return None
-    parties = list(scores.values())
-    rows = sum(party.rows for party in parties)
-    weights = np.array([party.rows for party in parties]) / rows
-    least = _least_errors(parties)
+    least = _least_errors(list(scores.values()))
 
-    def interval(name: str) -> Interval:
+    def interval(name: str, parties: Sequence[PartyScore]) -> Interval:
         figures = [party.figures[name] for party in parties]
+        weights = np.array([party.rows for party in parties]) / sum(party.rows for party in parties)
         variance = float(weights**2 @ np.array([figure.variance for figure in figures]))
         error = max(math.sqrt(variance), least.get(name, 0.0))
         return _bounded(name, float(weights @ np.array([figure.value for figure in figures])), _Z * error)
 
-    return Estimate({name: interval(name) for name in parties[0].figures}, dict(scores))
+    found = {name: interval(name, parties) for name, parties in _having(scores, fewest=1)}
+    return Estimate(found, dict(scores), calibration)
 
 
-def mean_over_parties(scores: Mapping[str, PartyScore]) -> Estimate | None:
+def mean_over_parties(
+    scores: Mapping[str, PartyScore], calibration: Calibration | None = None
+) -> Estimate | None:
     """Return the plain mean with Student's interval over parties; None for fewer than two."""
     if len(scores) < 2:
         return None
 
-    parties = list(scores.values())
-
-    def interval(name: str) -> Interval:
+    def interval(name: str, parties: Sequence[PartyScore]) -> Interval:
         values = [party.figures[name].value for party in parties]
         error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
         return _bounded(name, float(np.mean(values)), float(t.ppf(0.975, len(values) - 1)) * error)
 
-    return Estimate({name: interval(name) for name in parties[0].figures}, dict(scores))
+    found = {name: interval(name, parties) for name, parties in _having(scores, fewest=2)}
+    return Estimate(found, dict(scores), calibration)
+
+
+def _having(scores: Mapping[str, PartyScore], fewest: int) -> Iterator[tuple[str, list[PartyScore]]]:
+    """Yield each figure with the parties that have it, if these have at least half of the scored rows."""
+    rows = sum(party.rows for party in scores.values())
+    for name in dict.fromkeys(name for party in scores.values() for name in party.figures):
+        parties = [party for party in scores.values() if name in party.figures]
+        if len(parties) >= fewest and sum(party.rows for party in parties) >= LEAST_SHARE_SCORED * rows:
+            yield name, parties
 
 
 def _least_errors(parties: Sequence[PartyScore]) -> dict[str, float]:
@@ -165,7 +194,12 @@ def _least_errors(parties: Sequence[PartyScore]) -> dict[str, float]:
         if len(class_rows) == 2
         else float(np.linalg.norm(1 / class_rows)) / len(class_rows)
     )
-    return {"roc_auc": rarer, "accuracy": 1 / float(class_rows.sum())}
+    return {
+        "roc_auc": rarer,
+        # that of two classes is a mean over the rows of the second
+        "pr_auc": 1 / float(class_rows[1]) if len(class_rows) == 2 else rarer,
+        "accuracy": 1 / float(class_rows.sum()),
+    }
 
 
 _WIDEST: Final = {
@@ -179,6 +213,8 @@ _ENDS: Final = {
     "rmse": (0.0, math.inf),
     "mae": (0.0, math.inf),
     "ibs": (0.0, math.inf),
+    "calibration_slope": (-math.inf, math.inf),
+    "calibration_intercept": (-math.inf, math.inf),
 }
 """Where the interval of a figure ends at the latest, if that is not 0 and 1."""
 
@@ -195,13 +231,28 @@ def _plain_figures(figures: Mapping[str, Interval]) -> dict[str, dict[str, float
 def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
+    # only classes have figures that may be absent: they are said to be
+    lacking = dict.fromkeys(MAY_LACK) if "accuracy" in estimate.figures else {}
     return {
+        **lacking,
         **_plain_figures(estimate.figures),
+        **_plain_calibration(estimate.calibration, lacking),
         "by_party": {
-            party: {"rows": one.rows, **{name: figure.value for name, figure in one.figures.items()}}
+            party: {
+                "rows": one.rows,
+                **lacking,
+                **{name: figure.value for name, figure in one.figures.items()},
+                **_plain_calibration(one.calibration, lacking),
+            }
             for party, one in estimate.by_party.items()
         },
     }
+
+
+def _plain_calibration(found: Calibration | None, lacking: Mapping[str, None]) -> dict[str, Any]:
+    if not lacking:
+        return {}
+    return {"calibration": {**asdict(found), "bins": list(map(asdict, found.bins))} if found else None}
 
 
 def conclude(

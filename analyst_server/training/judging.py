@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.training.alignments import Alignments
+from analyst_server.training.calibration import Calibration
 from analyst_server.training.judgement import (
     NOT_JUDGED,
     Judgement,
@@ -46,10 +49,12 @@ def judge(
     task: Task,
     senders: Senders,
     names: Sequence[str],
+    *,
+    alignments: Alignments | None = None,
 ) -> Judgement:
     """Score a model of this kind within the parties and across them, if members may see that; never raises.
 
-    Where the model is chosen, each fit chooses again, on its own rows alone.
+    Where the alignment or the model is chosen, each fit chooses both again, on its own rows alone.
 
     Parameters
     ----------
@@ -59,11 +64,13 @@ def judge(
         The number of the party that sent each row.
     names : sequence of str
         The parties by that number; those without rows are not judged.
+    alignments : Alignments, optional
+        What ``aligned_rep`` was chosen from, if there was a choice.
     """
     if not model.may_be_judged:
         return NOT_JUDGED
     try:
-        return _judge(model, aligned_rep, labels, task, senders, names)
+        return _judge(model, aligned_rep, labels, task, senders, names, alignments)
     except Exception as error:  # a round does not fail because it cannot be judged
         log.exception("the model could not be judged")
         return Judgement(why_none=f"judging failed ({type(error).__name__}); the analyst's log has the story")
@@ -76,44 +83,80 @@ def _judge(
     task: Task,
     senders: Senders,
     names: Sequence[str],
+    alignments: Alignments | None,
 ) -> Judgement:
     present = np.unique(senders).tolist()
     mixed = [party for party in present if len(np.unique(labels[senders == party])) > 1]
     notes: list[str] = []
     within_parts = list(_parts_of_parties(task.strata(labels), senders, model.seed)) if mixed else []
     across_parts = list(_groups_of_parties(senders, present, names)) if len(present) > 1 and mixed else []
-    sharing = model.sharing_its_time(max(1, len(within_parts) + len(across_parts)))
-    cut_short = 0
+    fits = max(1, len(within_parts) + len(across_parts))
+    again = _Again(
+        model.sharing_its_time(fits),
+        aligned_rep,
+        labels,
+        task,
+        senders,
+        alignments.sharing_its_time(fits) if alignments else None,
+    )
 
-    def scored(parts: Iterable[Part]) -> dict[str, PartyScore]:
-        nonlocal cut_short
+    def scored(parts: Iterable[Part]) -> tuple[dict[str, PartyScore], Calibration | None]:
         predictions = np.full((len(labels), task.width), np.nan)
         for name, held in parts:
             if not held.any():
                 continue
             try:
-                fitted = fit_task(sharing, aligned_rep[~held], labels[~held], task, senders[~held])
+                predictions[held] = again.predictions(held)
             except ValueError as error:  # too few rows are left
                 notes.append(f"{name} could not be held out: {error}")
-            else:
-                predictions[held] = fitted.predictions(aligned_rep[held])
-                cut_short += fitted.choice is not None and fitted.choice.ran_out_of_time
         known = ~np.isnan(predictions[:, 0])
         found = ((party, known & (senders == party)) for party in present)
-        scores = ((party, task.score(labels[own], predictions[own])) for party, own in found)
-        return {names[party]: score for party, score in scores if score is not None}
+        scores = {party: task.score(labels[own], predictions[own]) for party, own in found}
+        able = {party: score for party, score in scores.items() if score is not None}
+        together = known & np.isin(senders, list(able))
+        calibration = task.calibration(labels[together], predictions[together])
+        return {names[party]: score for party, score in able.items()}, calibration
 
     within, across = scored(within_parts), scored(across_parts)
-    if cut_short:
-        notes.append(f"in {cut_short} fits for judging, the time was over before all models were compared")
+    notes += again.cut_short()
     return conclude(
-        mean_over_rows(within),
-        mean_over_parties(across),
+        mean_over_rows(*within),
+        mean_over_parties(*across),
         rows={names[party]: int((senders == party).sum()) for party in present},
         one_class=len(present) - len(mixed) if isinstance(task, Classes) else 0,
         enough=task.enough,
         notes=notes,
     )
+
+
+@dataclass
+class _Again:
+    """Makes the choices and the fit of the released model again, without some rows."""
+
+    model: Trainable
+    aligned_rep: Matrix
+    labels: AnyLabels
+    task: Task
+    senders: Senders
+    alignments: Alignments | None
+    models_cut_short: int = 0
+    alignments_cut_short: int = 0
+
+    def predictions(self, held: Chosen) -> Matrix:
+        """Return the predictions for rows that are held out; raises `ValueError` if too few are left."""
+        rows = self.aligned_rep
+        if self.alignments is not None:
+            rows, choice = self.alignments.chosen_by(~held, self.labels, self.task)
+            self.alignments_cut_short += choice.ran_out_of_time
+        fitted = fit_task(self.model, rows[~held], self.labels[~held], self.task, self.senders[~held])
+        self.models_cut_short += fitted.choice is not None and fitted.choice.ran_out_of_time
+        return fitted.predictions(rows[held])
+
+    def cut_short(self) -> Iterator[str]:
+        """Yield in how many fits there was no time to compare everything."""
+        for what, fits in (("alignments", self.alignments_cut_short), ("models", self.models_cut_short)):
+            if fits:
+                yield f"in {fits} fits for judging, the time was over before all {what} were compared"
 
 
 def _parts_of_parties(strata: NDArray[np.integer], senders: Senders, seed: int) -> Iterator[Part]:

@@ -76,7 +76,7 @@ class _Neighbours(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         return np.asarray(weighed[:, :-1] / weighed[:, -1:])
 
 
-class NeighboursClassifier(ClassifierMixin, _Neighbours):  # type: ignore[misc]
+class NeighboursClassifier(ClassifierMixin, _Neighbours):  # type: ignore[misc]  # scikit-learn ships no types
     """Shares of the classes among the neighbours, as an estimator of scikit-learn."""
 
     def fit(self, rows: Matrix, labels: Labels) -> NeighboursClassifier:
@@ -94,7 +94,7 @@ class NeighboursClassifier(ClassifierMixin, _Neighbours):  # type: ignore[misc]
         return np.asarray(self.predict_proba(rows).argmax(axis=1))
 
 
-class NeighboursRegressor(RegressorMixin, _Neighbours):  # type: ignore[misc]
+class NeighboursRegressor(RegressorMixin, _Neighbours):  # type: ignore[misc]  # scikit-learn ships no types
     """The mean of the neighbours' numbers, as an estimator of scikit-learn."""
 
     def fit(self, rows: Matrix, numbers: Matrix) -> NeighboursRegressor:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sklearn.linear_model import LogisticRegression
 
-from analyst_server.training.models import Classifier, Labels, Model
+from analyst_server.training.models import Classifier, Labels, Weighable
 
 
 @dataclass(frozen=True)
-class Logistic(Model):
+class Logistic(Weighable):
     """Multinomial logistic regression with an L2 penalty.
 
     Attributes

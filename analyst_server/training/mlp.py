@@ -7,12 +7,12 @@ from typing import Any
 
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from analyst_server.training.models import Classifier, Labels, Model
+from analyst_server.training.models import Classifier, Labels, Weighable
 from analyst_server.training.tasks import Estimator
 
 
 @dataclass(frozen=True)
-class Mlp(Model):
+class Mlp(Weighable):
     """One hidden layer of ReLU units, trained by Adam.
 
     Attributes

@@ -105,9 +105,16 @@ class Model(Trainable):
         """Return the shift and the scale that come before the classifier."""
         return _one_scale(aligned_rep)
 
+    def row_weights(self, labels: Labels) -> Matrix | None:  # noqa: ARG002  # for a model that has them
+        """Return how much each row counts in a fit, (n,); None if all count the same."""
+        return None
+
     def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:  # noqa: ARG002  # the labels tell
         """Return the classifier, fitted on scaled rows that have every class."""
-        return self.classifier(labels, rows.shape[1]).fit(rows, labels)
+        classifier, weights = self.classifier(labels, rows.shape[1]), self.row_weights(labels)
+        if weights is None:
+            return classifier.fit(rows, labels)
+        return classifier.fit(rows, labels, sample_weight=weights)
 
     def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
         """Return the regressor, fitted on scaled rows."""
@@ -135,6 +142,27 @@ class Model(Trainable):
 
     def prepare_export(self) -> None:  # a hook that most models leave empty
         """Register a converter for what skl2onnx does not know, or converts to something else."""
+
+
+@dataclass(frozen=True)
+class Weighable(Model):
+    """A model of which the rows of every class can count as much as those of any other.
+
+    Attributes
+    ----------
+    class_weight : {"none", "balanced"}
+        With ``balanced``, each of the rows of a class counts n / (k n_c), with k classes and n_c rows of this
+        one: all together count n. Probabilities are then those of rows with equally many of every class.
+        Numbers have no classes and no weights.
+    """
+
+    class_weight: str = "none"
+
+    def row_weights(self, labels: Labels) -> Matrix | None:
+        if self.class_weight == "none":
+            return None
+        counts = np.bincount(labels)
+        return np.asarray(len(labels) / (np.count_nonzero(counts) * counts[labels]))
 
 
 @dataclass(frozen=True)
@@ -199,7 +227,9 @@ def fit_task(
     )
     task.check(model, labels)
     scaler = model.scaler(aligned_rep)
-    with warnings.catch_warnings(record=True) as caught:
+    # In one process of some sixty, the BLAS flags float32 products of finite numbers as invalid, though their
+    # result is finite. A model that predicts what is not finite is refused when its ONNX file is checked.
+    with warnings.catch_warnings(record=True) as caught, np.errstate(invalid="ignore"):
         warnings.simplefilter("always", ConvergenceWarning)
         estimator = task.fitted(model, scaler.transform(aligned_rep), labels)
     shift, scale = task.scale(labels)

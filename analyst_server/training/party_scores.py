@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from analyst_server.training.calibration import Calibration, calibration_figures, calibration_table
+
 Labels = NDArray[np.integer]
 
 LEAST_ROWS_OF_A_CLASS: Final = 5
@@ -43,18 +45,22 @@ class PartyScore:
     rows : int
         How many were scored.
     figures : mapping of str to Figure
-        By name: ``roc_auc``, ``accuracy`` and ``brier`` of classes, ``r2``, ``rmse`` and ``mae`` of numbers,
-        ``c_index`` and ``ibs`` of survival. The first decides whether a headline can be trusted.
+        By name: ``roc_auc``, ``pr_auc``, ``accuracy`` and ``brier`` of classes, and those of
+        `calibration_figures`; ``r2``, ``rmse`` and ``mae`` of numbers; ``c_index`` and ``ibs`` of survival.
+        The first decides whether a headline can be trusted.
     variance_by_numbers : float
         Of the first, as the numbers of rows alone would have it.
     class_rows : tuple of int
         How many rows are of each class, if there are classes.
+    calibration : Calibration, optional
+        Of probabilities of classes, if there are rows enough.
     """
 
     rows: int
     figures: Mapping[str, Figure]
     variance_by_numbers: float
     class_rows: tuple[int, ...] = ()
+    calibration: Calibration | None = None
 
 
 def score_classes(
@@ -64,6 +70,8 @@ def score_classes(
 
     The variance of the ROC-AUC is DeLong's [1]_: the mean of squared placement values. With more
     than two classes the placement values of the classes, one against rest, are averaged row by row.
+    ``pr_auc`` is the average precision: of the second of two classes, and of more the mean over the classes.
+    Its variance is the mean squared influence of a row.
 
     Parameters
     ----------
@@ -85,17 +93,24 @@ def score_classes(
     against_rest = [1] if classes == 2 else range(classes)
     found = [_roc_auc(labels == one, probabilities[:, one]) for one in against_rest]
     influence = np.mean([rows for _, rows in found], axis=0)
+    precise = [_average_precision(labels == one, probabilities[:, one]) for one in against_rest]
+    its_influence = np.mean([rows for _, rows in precise], axis=0)
     accuracy = float(np.mean(probabilities.argmax(axis=1) == labels))
     return PartyScore(
         len(labels),
         {
             "roc_auc": Figure(float(np.mean([value for value, _ in found])), float(influence @ influence)),
+            "pr_auc": Figure(
+                float(np.mean([value for value, _ in precise])), float(its_influence @ its_influence)
+            ),
             "accuracy": Figure(accuracy, accuracy * (1 - accuracy) / (len(labels) - 1)),
             "brier": _mean_of(np.sum((probabilities - np.eye(classes)[labels]) ** 2, axis=1) / 2),
+            **{name: Figure(*each) for name, each in calibration_figures(labels, probabilities).items()},
         },
         # of a ROC-AUC of 0.5
         float(np.mean(1 / class_rows + 1 / (len(labels) - class_rows))) / 12,
         tuple(class_rows.tolist()),
+        calibration_table(labels, probabilities),
     )
 
 
@@ -218,3 +233,24 @@ def _roc_auc(positive: NDArray[np.bool_], found: NDArray[np.floating]) -> tuple[
         influence[rows] = (placed - placed.mean()) / math.sqrt(number * (number - 1))
         area = float(placed.mean())  # the same for both
     return area, influence
+
+
+def _average_precision(
+    positive: NDArray[np.bool_], found: NDArray[np.floating]
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the mean precision at the probabilities of the positive rows, and each row's influence.
+
+    The precision at a probability is the share of positive rows among those that have at least it.
+    """
+    _, place = np.unique(-found, return_inverse=True)  # 0 for the most likely rows
+    at_each = np.bincount(place)
+    positives = np.bincount(place, positive)
+    above = np.cumsum(at_each)
+    precision = np.cumsum(positives) / above
+    value = float(precision[place][positive].mean())
+    # a row also moves the precision at every probability that is at most its own
+    for_one = np.cumsum((positives / above)[::-1])[::-1][place]
+    shared = np.cumsum((positives * precision / above)[::-1])[::-1][place]
+    influence = positive * (precision[place] - value) + positive * for_one - shared
+    number = int(positive.sum())
+    return value, np.asarray(influence / math.sqrt(number * (number - 1)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import StratifiedKFold
@@ -17,7 +18,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, LinearSVC
 
-from analyst_server.training.models import Classifier, Labels, Model
+from analyst_server.training.models import Classifier, Labels, Weighable
+from analyst_server.training.tasks import Matrix
 
 CALIBRATION_FOLDS: Final = 5
 """Parts that the probabilities are calibrated on (Platt); the machine itself is fitted on all rows."""
@@ -26,7 +28,7 @@ _OFFSETS: Final = 3
 
 
 @dataclass(frozen=True)
-class _Machines(Model):
+class _Machines(Weighable):
     """One machine for each class against the rest, with probabilities.
 
     What libsvm makes of more than two classes counts votes of pairs, and a row between two of them
@@ -53,7 +55,16 @@ class _Machines(Model):
     def _machines(self, machine: Classifier, labels: Labels) -> OneVsRestClassifier:
         rarest = int(np.bincount(labels).min())
         folds = StratifiedKFold(min(CALIBRATION_FOLDS, rarest), shuffle=True, random_state=self.seed)
-        return OneVsRestClassifier(CalibratedClassifierCV(machine, cv=folds, ensemble=False))
+        calibrated = CalibratedClassifierCV(machine, cv=folds, ensemble=False)
+        if self.class_weight != "none":  # both take the weights, or the probabilities would not know of them
+            machine.set_fit_request(sample_weight=True)
+            calibrated.set_fit_request(sample_weight=True)
+        return OneVsRestClassifier(calibrated)
+
+    def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:
+        # one against the rest hands weights on to its machines in this mode alone
+        with config_context(enable_metadata_routing=self.class_weight != "none"):
+            return super().fitted(rows, labels, classes)
 
 
 @dataclass(frozen=True)

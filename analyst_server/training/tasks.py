@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.training.calibration import Calibration, calibration_table
 from analyst_server.training.party_scores import (
     ENOUGH_OF_CLASSES,
     ENOUGH_OF_NUMBERS,
@@ -67,6 +68,10 @@ class Task(ABC):
     def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
         """Return the scores of one party's held-out rows, or None if they are too few."""
 
+    def calibration(self, labels: AnyLabels, predictions: Matrix) -> Calibration | None:  # noqa: ARG002  # of classes
+        """Return the calibration table of held-out rows, or None if they are too few or have none."""
+        return None
+
     def scale(self, labels: AnyLabels) -> tuple[float, float]:  # noqa: ARG002  # classes have none
         """Return the shift and the scale that a model is fitted under: 0 and 1 for labels that have none."""
         return 0.0, 1.0
@@ -96,6 +101,9 @@ class Classes(Task):
 
     def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
         return score_classes(labels, predictions)
+
+    def calibration(self, labels: AnyLabels, predictions: Matrix) -> Calibration | None:
+        return calibration_table(labels, predictions)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sklearn.ensemble import (
 )
 from sklearn.preprocessing import StandardScaler
 
-from analyst_server.training.models import Classifier, Labels, Model, unscaled
+from analyst_server.training.models import Classifier, Labels, Weighable, unscaled
 from analyst_server.training.tasks import Estimator, Matrix
 
 GRID_BITS: Final = 20
@@ -28,7 +28,7 @@ GRID_BITS: Final = 20
 
 
 @dataclass(frozen=True)
-class _Trees(Model):
+class _Trees(Weighable):
     """What both have in common."""
 
     needs_principal_axes: ClassVar[bool] = True
@@ -37,8 +37,8 @@ class _Trees(Model):
         """Return a scaler that changes nothing."""
         return unscaled(aligned_rep)
 
-    def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:  # noqa: ARG002  # the labels tell
-        return self.classifier(labels, rows.shape[1]).fit(np.asarray(rows, np.float32), labels)
+    def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:
+        return super().fitted(np.asarray(rows, np.float32), labels, classes)
 
     def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
         return self.regressor().fit(np.asarray(rows, np.float32), numbers)

@@ -141,14 +141,16 @@ def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcom
     )
 
 
-def divide(source: Source, setup: Setup, rng: np.random.Generator) -> list[Labels]:
-    """Return the row numbers of each party."""
+def divide(
+    source: Source, setup: Setup, rng: np.random.Generator, *, fewest: int = FEWEST_ROWS
+) -> list[Labels]:
+    """Return the row numbers of each party; a party with fewer rows than ``fewest`` does not take part."""
     labels = source.labels
     if setup.split == "sites":
         if source.sites is None:
             raise ValueError(f"{source.name} does not say which site a row came from")
         found = [np.flatnonzero(source.sites == site) for site in np.unique(source.sites)]
-        return [rows for rows in found if len(rows) >= FEWEST_ROWS]
+        return [rows for rows in found if len(rows) >= fewest]
     order = rng.permutation(len(labels))
     if setup.split == "iid":
         return np.array_split(order, setup.parties)
@@ -166,7 +168,7 @@ def divide(source: Source, setup: Setup, rng: np.random.Generator) -> list[Label
         for holder, piece in zip(holders, pieces, strict=True):
             parts[holder].append(piece)
     found = [rng.permutation(np.concatenate(part)) for part in parts if part]
-    return [rows for rows in found if len(rows) >= FEWEST_ROWS]
+    return [rows for rows in found if len(rows) >= fewest]
 
 
 def _set_aside(source: Source, rows: Labels, rng: np.random.Generator) -> Party:

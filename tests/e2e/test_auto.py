@@ -1,4 +1,4 @@
-"""A round whose model the analyst chooses: by the commands that people type, on a real table."""
+"""A round whose alignment and model are chosen: by the commands that people type, on a real table."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
             pyarrow.csv.write_csv(table.take(part), made.institution(name).home / "rows.csv")
         lead = made.institution(NAMES[0])
         parties = [word for name in NAMES for word in ("--party", name)]
-        lead.odc("terms", "draft", "rows.csv", "--label", "tumour", *parties, "--dither", "0")
+        lead.odc("terms", "draft", "rows.csv", "--label", "tumour", *parties, "--dither", "0",
+                 "--alignment", "auto")  # fmt: skip
         draft = (lead.home / "terms.toml").read_text()
         found = published(made, with_model(draft, MODEL))
         shown = lead.odc("terms", "show")["plain_words"]
@@ -104,6 +105,18 @@ def test_the_report_shows_every_candidate_and_the_rule(played: dict[str, Any]) -
     assert "two standard errors" in choice["rule"]
     assert choice["rule"] in played["page"]
     assert f"the model is {choice['chosen']}, chosen of 2" in played["page"]
+
+
+def test_members_are_told_which_alignments_are_tried_and_read_how_each_did(played: dict[str, Any]) -> None:
+    names = ["isotropic", "odc", "gopp", "imakura"]
+    assert f"common representation ({', '.join(names)})" in played["shown"]
+    choice = played["report"]["results"]["alignment_choice"]
+    assert [one["name"] for one in choice["candidates"]] == names
+    for one in choice["candidates"]:
+        assert 0.8 < one["mean"] <= 1
+        assert one["folds"] == 3
+    assert choice["scored_by"] == "logistic"
+    assert f"the alignment is {choice['chosen']}, chosen of 4 by the scores of logistic" in played["page"]
 
 
 def test_the_chosen_model_predicts_and_is_judged(played: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, get_args
 
@@ -13,7 +14,7 @@ from analyst_server.compute.model_registry import model_of
 from analyst_server.training.knn import Knn
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
-from analyst_server.training.models import Model
+from analyst_server.training.models import Model, Weighable
 from analyst_server.training.svm import RandomFeatureSvm, Svm
 from analyst_server.training.trees import GradientBoosting, RandomForest
 from protocol.model_terms import CandidateTerms
@@ -35,6 +36,12 @@ SMALL: Final[dict[str, Model]] = {
 _MODELS: Final = {kind: SMALL.get(kind) or model_of(terms()) for kind, terms in TERMS.items()}
 MODELS: Final = {kind: model for kind, model in _MODELS.items() if "classes" in TERMS[kind].tasks}
 """Every kind that predicts classes, small where a test needs it to be quick."""
+WEIGHTED: Final[dict[str, Model]] = {
+    kind: replace(model, class_weight="balanced")
+    for kind, model in MODELS.items()
+    if isinstance(model, Weighable)
+}
+"""Every kind that can be trained with class weights, with them."""
 MODELS_OF_NUMBERS: Final = {kind: model for kind, model in _MODELS.items() if "number" in TERMS[kind].tasks}
 """Every kind that predicts numbers."""
 MODELS_OF_SURVIVAL: Final = {
@@ -72,6 +79,28 @@ def own_span(rng: np.random.Generator, parties: int = 6, rows: int = 60, latent_
         _, vectors = np.linalg.eigh(own.T @ own)
         bases.append(vectors[:, -latent_dim:] @ haar(latent_dim, rng))
     return bases
+
+
+def unlike_the_first(
+    seed: int, parties: int = 5, rows: int = 80
+) -> tuple[list[Matrix], list[Matrix], list[Matrix]]:
+    """Return bases (60, 10), rows and labels of parties, of which the first has nothing of what labels need.
+
+    All have four directions in common, and all but the first five more: the label is the sign of the sum
+    along these. The first has the most rows, so that a method may align all others to it.
+    """
+    rng = np.random.default_rng(seed)
+    axes, own = haar(60, rng), iter(range(9, 60))
+    bases, tables, labels = [], [], []
+    for party in range(parties):
+        shared = list(range(4 if party == 0 else 9))
+        span = axes[:, [*shared, *(next(own) for _ in range(10 - len(shared)))]]
+        # a little off, or how `odc` turns what the first does not have would be a matter of rounding
+        tilted = np.linalg.qr(span + 0.04 * rng.standard_normal((60, 10)))[0]
+        bases.append(np.asarray(tilted @ haar(10, rng)))
+        tables.append(rng.standard_normal((rows + 20 * (party == 0), 60)))
+        labels.append(((tables[-1] @ axes[:, 4:9]).sum(axis=1) > 0).astype(np.int64))
+    return bases, tables, labels
 
 
 @cache

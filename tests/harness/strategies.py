@@ -53,9 +53,11 @@ from protocol.terms import (
     ANCHORS,
     LEAST_SQUARES_METHODS,
     AlignmentMethod,
+    AlignmentTarget,
     AlignmentTerms,
     AnchorKind,
     AnchorTerms,
+    AutoAlignmentTerms,
     ExposureTerms,
     Terms,
 )
@@ -212,6 +214,18 @@ def alignments(draw: st.DrawFn) -> AlignmentTerms:
 
 
 @st.composite
+def chosen_alignments(draw: st.DrawFn) -> AutoAlignmentTerms:
+    target = draw(st.sampled_from(get_args(AlignmentTarget)))
+    fitting = sorted(LEAST_SQUARES_METHODS) if target == "invertible" else get_args(AlignmentMethod)
+    return AutoAlignmentTerms(
+        candidates=tuple(draw(st.lists(st.sampled_from(fitting), min_size=2, max_size=7, unique=True))),
+        target=target,
+        budget_s=draw(st.integers(1, 86_400)),
+        seed=draw(st.integers(0, 2**63 - 1)),
+    )
+
+
+@st.composite
 def anchors(draw: st.DrawFn, width: int) -> AnchorTerms:
     kind = draw(st.sampled_from(get_args(AnchorKind)))
     rows = width if ANCHORS[kind].is_square else draw(st.integers(width, 10_000))
@@ -253,7 +267,9 @@ def terms(draw: st.DrawFn) -> Terms:
         rep_dtype=draw(st.sampled_from(["f2", "f4", "f8", "i1"])),
         anchor=anchor,
         downlink="anchor-predictions" if predicted else "change-of-basis-and-model",
-        alignment=draw(alignments()),
+        alignment=draw(
+            alignments() if version == 1 or added["model_privacy"] else alignments() | chosen_alignments()
+        ),
         model=draw(model),
         **(added if version == 2 else {}),
     )

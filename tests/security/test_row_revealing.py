@@ -73,6 +73,18 @@ def test_no_such_model_can_be_chosen_without_the_consent_of_all(made: Consortium
             made.lead.round(found).create_anchor()
 
 
+@pytest.mark.parametrize("kind", [kind for kind, terms in TERMS.items() if terms.carries_rows])
+def test_a_choice_of_the_alignment_asks_for_the_same_consent(made: Consortium, kind: str) -> None:
+    found = made.publish(
+        terms_schema=2, model={"kind": kind}, alignment={"method": "auto"}, latent_dim=LATENT_DIM
+    )
+    made.lead.round(found).accept(accept_row_revealing_model=True)
+    with pytest.raises(ConsentMissingError):
+        made.sessions["hospital-b"].round(found).accept()
+    with pytest.raises(NotPreparedError, match="not yet accepted by hospital-b"):
+        made.lead.round(found).create_anchor()
+
+
 @pytest.mark.parametrize("defence", ["on", "off"])
 def test_no_model_with_rows_in_it_comes_back_without_the_consent_of_all(
     made: Consortium, defence: str
@@ -107,4 +119,16 @@ def test_a_model_that_needs_no_consent_carries_no_row(made: Consortium, kind: st
     made.wait_for(found, "released")
     carried, error = rebuilt_by_b(made, found)
     got(f"member, {kind} model", rows_in_the_model=carried, error=error)
+    assert (carried, error) == (0, 1.0)
+
+
+def test_a_model_on_a_chosen_alignment_carries_no_row_either(made: Consortium) -> None:
+    """Models are fitted for the choice as well; what comes back is the one in the terms."""
+    found = made.anchored(
+        terms_schema=2, latent_dim=LATENT_DIM, model={"kind": "logistic"}, alignment={"method": "auto"}
+    )
+    made.contribute_all(found, ROWS)
+    made.wait_for(found, "released")
+    carried, error = rebuilt_by_b(made, found)
+    got("member, logistic model on a chosen alignment", rows_in_the_model=carried, error=error)
     assert (carried, error) == (0, 1.0)

@@ -172,6 +172,10 @@ PRIVATE_TERMS: dict[str, Any] = {
     },
     "exposure": {"max_exact_rows": 0.01, "max_found_columns": 3, "min_hidden_bits": 8.0},
 }
+WEIGHTED_TERMS: dict[str, Any] = {
+    **TERMS_2,
+    "model": {"kind": "logistic", "inverse_penalty": 1.0, "epochs": 1000, "class_weight": "balanced"},
+}
 LATE_TERMS = {
     **TERMS_2,
     "parties": [*TERMS["parties"], "hospital-c"],

@@ -26,6 +26,7 @@ from tests.vectors.ledgers import ledgers
 from tests.vectors.messages import broken_messages, valid_messages
 from tests.vectors.plain_words import shown_texts
 from tests.vectors.signed import sealed_secrets, signed_messages
+from tests.vectors.sums import sums
 
 HERE = Path(__file__).parent
 
@@ -39,6 +40,7 @@ def deterministic() -> dict[str, Any]:
         "scaled.json": [*scaled_matrices()],
         "encoded.json": [*encoded_columns()],
         "ledgers.json": [*ledgers()],
+        "sums.json": [*sums()],
         "keys.json": keys(),
         "plain_words.json": [*shown_texts()],
         "anchors.json": [*anchors()],

@@ -8,11 +8,10 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from tests.vectors.columns import broken_columns
+from tests.vectors import sums as messages_of_sums
 from tests.vectors.examples import (
     ACCEPTANCE,
     AUTO_TERMS,
-    BOOSTED_TERMS,
     COLLABORATION,
     CONSUMER_UPLINK,
     DITHERED_UPLINK,
@@ -49,7 +48,7 @@ from tests.vectors.examples import (
     without,
 )
 from tests.vectors.packing import pack, pack_fields, packed_items, to_json
-from tests.vectors.terms import TERMS_OF_SCHEMA_2
+from tests.vectors.terms import BROKEN_MODELS, TERMS_OF_SCHEMA_2, broken_terms
 
 
 def valid_messages() -> Iterator[Case]:
@@ -112,6 +111,7 @@ def valid_messages() -> Iterator[Case]:
         ("evidence index", "EvidenceIndex", EVIDENCE),
         ("evidence index of a whole round", "EvidenceIndex", {**EVIDENCE, "absent": []}),
         ("signed, as a message alone", "Signed", SIGNED),
+        *messages_of_sums.valid(),
     ]:  # fmt: skip
         packed = pack(value)
         yield {
@@ -223,9 +223,7 @@ def _broken_schema_2() -> Iterator[Case]:
         ("a late consumer twice", {**LATE_TERMS, "late_consumers": ["hospital-c", "hospital-c"]}),
         ("an empty list of late consumers", {**LATE_TERMS, "late_consumers": []}),
         ("terms of schema 1 with a late consumer", {**TERMS, "late_consumers": ["hospital-b"]}),
-        ("a forest whose leaves tell of one row",
-            changed(FOREST_TERMS, "model", "rows_per_leaf", to=1)),
-        ("trees of one leaf", changed(BOOSTED_TERMS, "model", "leaves", to=1)),
+        *BROKEN_MODELS,
         ("a choice that names no candidates",
             {**AUTO_TERMS, "model": {"kind": "auto", "budget_s": 600, "seed": 0}}),
         ("a choice among one", changed(AUTO_TERMS, "model", "candidates", to=[KNN_TERMS["model"]])),
@@ -266,7 +264,7 @@ def _broken_schema_2() -> Iterator[Case]:
         ("a level with a share twice", changed(TERMS_2, *levels, "levels", to=["north", "north"])),
         ("a weight of zero", changed(TERMS_2, *levels, "weight", to=0.0)),
         ("a weight above one", changed(TERMS_2, *levels, "weight", to=1.5)),
-        *broken_columns(),
+        *broken_terms(),
     ]  # fmt: skip
     for name, value in cases:
         yield _refused(name, "Terms", pack(value))
@@ -399,7 +397,7 @@ def _broken_values() -> Iterator[Case]:
             changed(PREDICTIONS_DOWNLINK, *first, "dtype", to="f8")),
         ("anchor predictions as a vector", "DownlinkManifest",
             changed(PREDICTIONS_DOWNLINK, *first, "shape", to=[6])),
-        ("a model alone", "DownlinkManifest", {**DOWNLINK, "arrays": DOWNLINK["arrays"][1:]}),
+        ("a change of basis alone", "DownlinkManifest", {**DOWNLINK, "arrays": DOWNLINK["arrays"][:1]}),
         ("anchor predictions for a haar anchor", "Terms", {**TERMS, "downlink": "anchor-predictions"}),
         ("anchor predictions for a uniform anchor", "Terms",
             {**TERMS, "downlink": "anchor-predictions", "anchor": {"kind": "uniform", "rows": 100}}),
@@ -408,6 +406,7 @@ def _broken_values() -> Iterator[Case]:
         ("a public anchor of more than 256 MiB", "Terms",
             {**TERMS, "anchor": {"kind": "public", "rows": 2**28 // 12 + 1}}),
         ("an unknown downlink", "Terms", {**TERMS, "downlink": "model"}),
+        *messages_of_sums.broken(),
         ("a forgetting statement of nothing", "ForgettingStatement", {**FORGETTING, "erased": []}),
         ("an evidence index of nothing", "EvidenceIndex", {**EVIDENCE, "files": []}),
         ("files of evidence in another order", "EvidenceIndex",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.vectors.alignments import ALIGNED_TERMS
 from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS
 from tests.vectors.examples import (
     AUTO_TERMS,
@@ -16,11 +17,13 @@ from tests.vectors.examples import (
     SVM,
     TERMS,
     TERMS_2,
+    WEIGHTED_TERMS,
     Case,
     changed,
     shown_digest,
 )
 from tests.vectors.packing import pack
+from tests.vectors.sums import RANDOM_TERMS, SUMS_TERMS
 
 ROW_REVEALING_WARNING = (
     "Warning: row-revealing model: a model of the kind svm contains training rows. From it every other"
@@ -131,6 +134,11 @@ LEVEL_TERMS_TEXT = (
     " text counts as south; an empty field counts as the middle, and one more feature says whether the field"
     " is empty, less the share 0.1\n"
 )
+CLASS_WEIGHTS = (
+    "Class weights: a model of the kind logistic is trained so that every class counts the same, however few"
+    " rows it has. Its probabilities are those of rows with equally many of every class: for a rare class"
+    " they are higher than its share of the rows."
+)
 PRIVATE_MODEL = (
     "The model is trained with noise: it is differentially private with epsilon 3 and delta 0.00001. This"
     " bounds what anybody can learn from the model about any one projected row and its label, all bases and"
@@ -156,6 +164,13 @@ CHOSEN = TERMS_2_TEXT.replace(
 ).replace("Warning: shared", f"{ROW_REVEALING_WARNING}Warning: shared")
 
 
+CHOSEN_ALIGNMENT = (
+    "The analyst tries several ways to bring the rows into the common representation (isotropic, imakura). It"
+    " takes the one with which a model predicts best on rows that did not train it. Every institution reads"
+    " the mean score of each."
+)
+
+
 def with_exact_label(text: str, sent: str) -> str:
     """Return a text of terms whose label is no class."""
     return text.replace("the label of each row, unchanged,", f"{sent},").replace(
@@ -163,6 +178,40 @@ def with_exact_label(text: str, sent: str) -> str:
         "Warning: exact labels: a number or a time may be known of one person alone. An analyst that has it"
         " from elsewhere recognises the row.\nWarning: no differential privacy",
     )
+
+
+SUMMED = """\
+This institution sends to the analyst, once, no row and no label, but sums over all its rows:
+- with a row's 1, the 5 encoded features of a row and its label, 8 numbers in all, the sum of the product of each two: 36 numbers (288 bytes), however many rows there are.
+The features are turned by a matrix that the institutions share and the analyst does not receive. Each sum is masked: random numbers are added that cancel in the total over all institutions and in no other sum. The analyst learns the total, with it the number of all rows, and nothing else.
+An institution with fewer than 20 rows, or more than 1000000, does not send. Without the sums of every institution there is no total, and the round ends without a model.
+This institution keeps 0.2 of its rows back, chosen at random. It evaluates the model on them, beside a model of its own rows alone.
+It may send the result back: the two scores, the interval of their difference and the number of rows. The analyst and every institution read it.
+
+The analyst sends back: one model for all institutions (ridge: least squares with a penalty, computed from the total), in the turned features.
+Who sees what: the analyst sees the total, and that this institution has sent. Other institutions see the model, and the number of all rows.
+
+Warning: what a total tells: if all institutions but one put their own sums together with the analyst's total, they know the sums of the one that is left. A total over few rows tells much about each of them. The analyst and one member together know the total of the features as they are.
+Warning: no differential privacy: no noise is added to the sums.
+Warning: masks: they rest on X25519 and on the seed that the lead creates. Who has recorded the sums, can break X25519 one day and has the seed of a member can take the masks off.
+"""  # noqa: E501  # as a person reads it
+WITH_RANDOM_FEATURES = (
+    SUMMED.replace(
+        "the 5 encoded features of a row and",
+        "the 5 encoded features of a row and 4 random functions of them (kernel width 1.5) and",
+    )
+    .replace("8 numbers in all", "12 numbers in all")
+    .replace("36 numbers (288", "78 numbers (624")
+)
+
+
+def of_sums(summed: str) -> str:
+    """Return the text of terms of sums: what stands between the label and the columns is another."""
+    head, rest = TERMS_2_TEXT.replace("hospital-a, hospital-b.", "hospital-a, hospital-b, hospital-c.").split(
+        "This institution sends", 1
+    )
+    figures = rest[rest.index("Warning: figures of a table") : rest.index("Warning: nothing is projected")]
+    return f"{head}{summed}{figures}\n{rest[rest.index('Columns:') :]}"
 
 
 def warned(text: str, warning: str) -> str:
@@ -181,6 +230,11 @@ def shown_texts() -> Iterator[Case]:
         ("a default model", TERMS, SHOWN),
         ("a row-revealing model", {**TERMS, "model": SVM}, REVEALED),
         ("a choice among models, one of them row-revealing", AUTO_TERMS, CHOSEN),
+        (
+            "a choice among alignments",
+            ALIGNED_TERMS,
+            TERMS_2_TEXT.replace("\nWho sees what", f"\n{CHOSEN_ALIGNMENT}\nWho sees what"),
+        ),
         (
             "a number to predict",
             NUMBER_TERMS,
@@ -220,6 +274,8 @@ def shown_texts() -> Iterator[Case]:
         ),
         ("terms of schema 2", TERMS_2, TERMS_2_TEXT),
         ("dates", DATE_TERMS, DATE_TERMS_TEXT),
+        ("sums", SUMS_TERMS, of_sums(SUMMED)),
+        ("sums with random features", RANDOM_TERMS, of_sums(WITH_RANDOM_FEATURES)),
         ("levels in an order, and one for all other texts", LEVEL_TERMS, LEVEL_TERMS_TEXT),
         (
             "survival",
@@ -254,6 +310,13 @@ def shown_texts() -> Iterator[Case]:
             TERMS_2_TEXT.replace("(averaged)", "(logistic)")
             .replace("\nWho sees what", f"\n{PRIVATE_MODEL}\nWho sees what")
             .replace("\nThis institution keeps", f"\n{EXPOSURE}\nThis institution keeps"),
+        ),
+        (
+            "class weights",
+            WEIGHTED_TERMS,
+            TERMS_2_TEXT.replace("(averaged)", "(logistic)").replace(
+                "\nWho sees what", f"\n{CLASS_WEIGHTS}\nWho sees what"
+            ),
         ),
         (
             "a late consumer",

@@ -1,10 +1,11 @@
-"""Terms of schema 2 that are valid, by what they show."""
+"""Terms of schema 2 that are valid, by what they show, and some that break a rule."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS
+from tests.vectors.alignments import ALIGNED_TERMS, broken_alignments
+from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS, broken_columns
 from tests.vectors.examples import (
     AUTO_TERMS,
     BOOSTED_TERMS,
@@ -14,7 +15,10 @@ from tests.vectors.examples import (
     NUMBER_TERMS,
     PRIVATE_TERMS,
     SURVIVAL_TERMS,
+    TERMS,
     TERMS_2,
+    WEIGHTED_TERMS,
+    changed,
 )
 
 TERMS_OF_SCHEMA_2: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -25,8 +29,34 @@ TERMS_OF_SCHEMA_2: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("terms for survival", SURVIVAL_TERMS),
     ("terms with a model that is differentially private, and limits of exposure", PRIVATE_TERMS),
     ("terms with a late consumer", LATE_TERMS),
+    ("terms with class weights", WEIGHTED_TERMS),
     ("terms with a random forest", FOREST_TERMS),
     ("terms with boosted trees", BOOSTED_TERMS),
     ("terms with nearest neighbours", KNN_TERMS),
     ("terms with a choice among models", AUTO_TERMS),
+    ("terms with a choice among alignments", ALIGNED_TERMS),
 )
+BROKEN_MODELS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("class weights of none", changed(WEIGHTED_TERMS, "model", "class_weight", to="none")),
+    ("class weights of an unknown kind", changed(WEIGHTED_TERMS, "model", "class_weight", to="inverse")),
+    ("terms of schema 1 with class weights", {**TERMS, "model": WEIGHTED_TERMS["model"]}),
+    (
+        "class weights for a number",
+        {**NUMBER_TERMS, "model": TERMS_2["model"] | {"class_weight": "balanced"}},
+    ),
+    (
+        "class weights of a model that has none",
+        {**KNN_TERMS, "model": KNN_TERMS["model"] | {"class_weight": "balanced"}},
+    ),
+    (
+        "class weights of a private model",
+        {**WEIGHTED_TERMS, "model_privacy": PRIVATE_TERMS["model_privacy"]},
+    ),
+    ("a forest whose leaves tell of one row", changed(FOREST_TERMS, "model", "rows_per_leaf", to=1)),
+    ("trees of one leaf", changed(BOOSTED_TERMS, "model", "leaves", to=1)),
+)
+
+
+def broken_terms() -> list[tuple[str, dict[str, Any]]]:
+    """Return terms of schema 2 that MUST be refused: for their columns, or their alignment."""
+    return [*broken_columns(), *broken_alignments()]

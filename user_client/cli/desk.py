@@ -120,6 +120,8 @@ def attacks_in_words(attacks: Sequence[Attack]) -> list[str]:
 
 def prepared_in_words(prepared: Prepared, refused: Sequence[str], picture: Path | None) -> str:
     """Return what would leave and its risk, for people."""
+    if prepared.uplink == "sums":
+        return _sums_in_words(prepared, refused)
     lines = [
         f"{prepared.rows} rows of {prepared.features} encoded features become"
         f" {prepared.latent_dim} numbers each; this would leave, once:"
@@ -151,6 +153,26 @@ def prepared_in_words(prepared: Prepared, refused: Sequence[str], picture: Path 
     lines += [f"not allowed, by our policy or by the terms: {phrase}" for phrase in refused]
     if refused and prepared.would_pass:
         lines.append(f"  it would allow {prepared.would_pass}")
+    lines.append("nothing was sent" if refused else "nothing was sent\nnext: odc contribute")
+    return "\n".join(lines)
+
+
+def _sums_in_words(prepared: Prepared, refused: Sequence[str]) -> str:
+    """Return what sums would leave, for people."""
+    (array,) = prepared.arrays
+    kept_here = prepared.table_rows - prepared.rows
+    lines = [
+        f"sums over {prepared.rows} rows would leave, once, and no row: {array.shape[0]:,} masked numbers,"
+        f" {prepared.payload_bytes:,} bytes; they would be as many for any number of rows",
+        f"each is the sum of the product of two of a row's numbers: 1, its {prepared.latent_dim} features in"
+        " secret coordinates, and its label",
+        "the masks cancel in the total over all institutions and in no other sum: that is what the analyst"
+        " learns",
+    ]
+    if kept_here:
+        lines.append(f"{kept_here} of {prepared.table_rows} rows are kept back, for `odc evaluate`")
+    lines += _alone(prepared) + _sent_before(prepared)
+    lines += [f"not allowed, by our policy or by the terms: {phrase}" for phrase in refused]
     lines.append("nothing was sent" if refused else "nothing was sent\nnext: odc contribute")
     return "\n".join(lines)
 

@@ -9,7 +9,8 @@ import typer
 
 from metering.explanation import RoundExplanation, in_words
 from protocol.operations import MemberReport
-from runtime.terminal import choice_in_words, figures_in_words, score_in_words
+from runtime.terminal import calibration_in_words, choices_in_words, figures_in_words, score_in_words
+from user_client.class_scores import bins_in_words, class_scores_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -21,7 +22,7 @@ from user_client.cli.options import (
 )
 from user_client.sdk import Evaluation
 
-_JUDGED: Final = ("judgement", "hold_out_scores", "choice")
+_JUDGED: Final = ("judgement", "hold_out_scores", "choice", "alignment_choice")
 """The results that are shown in words of their own."""
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
@@ -79,6 +80,11 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
             "these are all rows of a table that was not prepared here: if some of them were sent, both scores"
             " are too good"
         )
+    for name, scores in (("together", found.together_in_classes), ("alone", found.alone_in_classes)):
+        if scores is not None:
+            yield f"{name}: {class_scores_in_words(scores)}"
+            if scores.bins:
+                yield f"  probabilities (and what came of them): {bins_in_words(scores.bins)}"
     if (fit := found.local_fit) is not None:
         yield f"alone: a {local_fit_in_words(fit)}"
     yield (
@@ -89,8 +95,9 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
 
 
 def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundExplanation | None) -> str:
+    how = f"alignment {found['alignment']}" if found.get("uplink", "rows") == "rows" else "masked sums"
     lines = [
-        f"{found['title']}: {found['state']}, alignment {found['alignment']}, l = {found['latent_dim']} of"
+        f"{found['title']}: {found['state']}, {how}, l = {found['latent_dim']} of"
         f" {found['features']} features"
     ]
     if found["failure"]:
@@ -98,8 +105,7 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
     if found["results"]:
         lines.append("the analyst has measured:")
         lines += [f"  {line}" for line in _judgement_lines(found["results"].get("judgement") or {})]
-        if "choice" in found["results"]:
-            lines += [f"  {line}" for line in choice_in_words(found["results"]["choice"])]
+        lines += [f"  {line}" for line in choices_in_words(found["results"])]
         other = {key: value for key, value in found["results"].items() if key not in _JUDGED}
         lines += [f"  {name}: {value}" for name, value in _flat(other)]
     if found["member_scores"]:
@@ -125,6 +131,8 @@ def _judgement_lines(found: dict[str, Any]) -> Iterator[str]:
     for key, name in (("within", "rows held out inside the parties"), ("across", "whole parties held out")):
         if found.get(key):
             yield f"{name}: {figures_in_words(found[key])}"
+            if said := calibration_in_words(found[key]):
+                yield f"  {said}"
 
 
 def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -36,6 +36,7 @@ from user_client.sdk import (
     draft_terms,
     draft_terms_from_dictionary,
     plain_words,
+    with_sums,
 )
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
@@ -112,6 +113,17 @@ ModelKind = Annotated[
         " several; without it averaged, or cox for survival"
     ),
 ]
+AlignmentName = Annotated[
+    str, typer.Option(help="method of alignment, such as odc, or auto, which compares several")
+]
+ClassWeightOption = Annotated[
+    str | None,
+    typer.Option(
+        "--class-weight",
+        help="balanced: every class counts the same in training, so that a rare one is found more often, and"
+        " its probabilities are too high; without it each row counts the same",
+    ),
+]
 LateConsumers = Annotated[
     list[str] | None,
     typer.Option(help="institution among the parties that sends no rows, after the release; repeat for more"),
@@ -148,6 +160,13 @@ Times = Annotated[
     list[float] | None,
     typer.Option(help="survival: a time to predict for; repeat for more [the quartiles of the events]"),
 ]
+UplinkKind = Annotated[
+    Literal["rows", "sums"],
+    typer.Option(help="what institutions send: projected rows, or masked sums over all their rows"),
+]
+RandomFeatures = Annotated[
+    int, typer.Option(help="under sums: so many random features of a row as well, for curved boundaries")
+]
 
 
 @app.command()
@@ -171,8 +190,12 @@ def draft(
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     nri: Nri = False,
     model: ModelKind = None,
+    alignment: AlignmentName = "isotropic",
+    class_weight: ClassWeightOption = None,
     model_epsilon: ModelEpsilon = None,
     late_consumer: LateConsumers = None,
+    uplink: UplinkKind = "rows",
+    random_features: RandomFeatures = 0,
     task: TaskOption = "classes",
     label_range: LabelRange = None,
     event: EventColumn = None,
@@ -185,40 +208,60 @@ def draft(
     as_json: AsJson = False,
 ) -> None:
     """Draft terms from our own table, to be corrected by hand. Nothing is sent."""
-    if out_of_range != "clip":
-        raise InputError('drafted columns clip: write out_of_range = "refuse" into a numeric column by hand')
+    _refuse_other_than_clip(out_of_range)
     refuse_to_overwrite(out, force=force)
-    of_a_table = {
-        "encoding": None if encoding == "ranks" else encoding,
-        "categories": category,
-        "dates": _by_column("--date", date),
-        "durations": _by_column("--duration", duration),
-        "ordinals": {name: said.split(",") for name, said in _by_column("--ordinal", ordinal).items()},
-        "others": other,
-        "classes": class_,
-        "label_range": _range(label_range),
-    }
     drafted = _draft(
         table,
         dictionary,
-        {name: value for name, value in of_a_table.items() if value},
+        _of_a_table(_of_columns(category, date, duration, ordinal, other), encoding, class_, label_range),
         label=label,
         parties=party,
         title=title,
         latent_dim=latent_dim,
         rep_dtype=rep_dtype,
         dither=dither,
-        exclude=exclude or (),
-        missing=missing or (),
+        **_given(exclude=exclude, missing=missing, class_weight=class_weight, late_consumers=late_consumer),
         nri=nri,
         model=model,
+        alignment=alignment,
         model_epsilon=model_epsilon,
-        late_consumers=late_consumer or (),
         task=task,
         event=_event(event, seen, time or ()),
     )
+    drafted = _with_sums(drafted, table, uplink, random_features, latent_dim)
     write_whole(out, drafted.to_toml().encode())
     show(as_json, _drafted_as_json(out, drafted), lambda: _drafted_text(out, drafted))
+
+
+def _refuse_other_than_clip(out_of_range: str) -> None:
+    if out_of_range != "clip":
+        raise InputError('drafted columns clip: write out_of_range = "refuse" into a numeric column by hand')
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given: the others have the defaults of `draft_terms`."""
+    return {name: value for name, value in options.items() if value}
+
+
+def _of_columns(
+    category: Categories, date: Dates, duration: Durations, ordinal: Ordinals, other: Others
+) -> dict[str, Any]:
+    """Return what was said of some columns of a table, as `draft_terms` takes it."""
+    return {
+        "categories": category,
+        "dates": _by_column("--date", date),
+        "durations": _by_column("--duration", duration),
+        "ordinals": {name: said.split(",") for name, said in _by_column("--ordinal", ordinal).items()},
+        "others": other,
+    }
+
+
+def _of_a_table(
+    of_columns: dict[str, Any], encoding: str, classes: Classes, label_range: LabelRange
+) -> dict[str, Any]:
+    """Return the options that only a table has, if they were given, as `draft_terms` takes them."""
+    encoding = "" if encoding == "ranks" else encoding
+    return _given(**of_columns, encoding=encoding, classes=classes, label_range=_range(label_range))
 
 
 def _drafted_as_json(out: Path, drafted: DraftedTerms) -> dict[str, Any]:
@@ -246,6 +289,19 @@ def _draft(
             " with a table; a dictionary says such things itself"
         )
     return draft_terms_from_dictionary(dictionary, **options)
+
+
+def _with_sums(
+    drafted: DraftedTerms, table: Path | None, uplink: str, random_features: int, latent_dim: int | None
+) -> DraftedTerms:
+    """Make a draft one of sums, if asked for; raises `InputError` if an option does not go with it."""
+    if uplink != "sums":
+        if random_features:
+            raise InputError("--random-features goes with --uplink sums")
+        return drafted
+    if latent_dim is not None:
+        raise InputError("--latent-dim goes with rows: all features are summed")
+    return with_sums(drafted, table, random_features=random_features)
 
 
 def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str]:
@@ -344,7 +400,7 @@ def _check_text(terms: Terms, found: CheckedTable) -> str:
     if found.misfits:
         return "\n".join(error.detail for error in found.misfits)
     lines = [f"the table fits: {found.rows:,} rows of {terms.table_schema.width:,} encoded features"]
-    if found.rows:
+    if found.rows and terms.sums is None:  # of sums nothing is projected away
         lines.append(signal_in_words(found.signal, terms.least_signal))
     if found.information:
         lines.append(information_in_words(found.information))

@@ -33,7 +33,10 @@ ANCHOR_FILE: Final = "anchor.odc"
 SEALED_COPIES_FILE: Final = "anchors.odc"
 MATRIX_FILE: Final = "anchor.matrix"
 BASIS_FILE: Final = "basis.npy"
+FEATURES_FILE: Final = "features.npz"
+MASK_KEY_FILE: Final = "mask.key"
 PREPARED_FILE: Final = "prepared.json"
+BEGUN_FILE: Final = "uplink.begun"
 MANIFEST_FILE: Final = "uplink.odc"
 PAYLOAD_FILE: Final = "uplink.payload"
 RECEIPT_FILE: Final = "receipt.odc"
@@ -52,7 +55,7 @@ STATEMENT_FILE: Final = "forgotten.odc"
 
 BASIS_FILES: Final[Mapping[str, str]] = {
     BASIS_FILE: "the secret basis F_i",
-    PAYLOAD_FILE: "what was sent: X_i F_i and A F_i, rows in the order of P_i",
+    PAYLOAD_FILE: "what was sent: X_i F_i and A F_i, rows in the order of P_i; or masked sums",
 }
 """Files that hold F_i or P_i, or that give F_i to whoever has the anchor."""
 
@@ -61,6 +64,8 @@ ANCHOR_FILES: Final[Mapping[str, str]] = {
     SEALED_COPIES_FILE: "the anchor, sealed for every member; only the lead has this file",
     MATRIX_FILE: "the matrix of a public anchor, sealed",
     SEALING_KEY_FILE: "the key that opens the anchor",
+    FEATURES_FILE: "the features that are summed, in coordinates that the analyst does not know",
+    MASK_KEY_FILE: "the key of our masks: with it the analyst could take the mask off our sums",
 }
 """Files that lead to A. With A and what the analyst has, F_i = A^+ A_i (arXiv:2403.02780v5, section II-B)."""
 
@@ -72,6 +77,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     ACCEPTANCE_FILE: "our signature under the terms",
     MANIFEST_FILE: "sizes and digests of what was sent, signed by us",
     PREPARED_FILE: "what `odc prepare` showed: counts, quantiles and singular values",
+    BEGUN_FILE: "says that masked sums have begun to leave, so that no others are masked alike",
     RECEIPT_FILE: "the analyst's receipt",
     LEDGER_FILE: "the longest ledger that passed verification",
     REFUSED_FILE: "the last ledger that failed verification",

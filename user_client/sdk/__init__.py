@@ -12,6 +12,7 @@ False
 from protocol.consent import plain_words
 from protocol.own_pki import NameMapping
 from user_client.privacy.information import Information
+from user_client.sdk.agreement import DITHER
 from user_client.sdk.approval import Approval, Approved, approve_pending, approve_request
 from user_client.sdk.certificate_requests import Waiting, check_request
 from user_client.sdk.coefficients import Coefficient, Coefficients
@@ -26,7 +27,8 @@ from user_client.sdk.consortium import (
     revoke,
 )
 from user_client.sdk.desk import Attack, AttackLevel
-from user_client.sdk.drafting import DITHER, DraftedTerms, draft_terms, draft_terms_from_dictionary
+from user_client.sdk.drafting import DraftedTerms, draft_terms, draft_terms_from_dictionary
+from user_client.sdk.drafting_sums import with_sums
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
 from user_client.sdk.explanation import ColumnWeight, Explanation
@@ -120,4 +122,5 @@ __all__ = [
     "revoke",
     "revoke_token",
     "update_revocations",
+    "with_sums",
 ]

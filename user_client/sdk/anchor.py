@@ -7,7 +7,7 @@ relays both and can read neither.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +35,7 @@ from protocol.operations import (
     PUBLISH_ANCHOR,
     PUBLISH_ANCHOR_MATRIX,
 )
+from protocol.sums import sums_commitment
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import (
@@ -67,7 +68,7 @@ def create_anchor(session: Session, directory: RoundDirectory, table: Any) -> in
             sealed = b"".join(seal_matrix(seed, matrix))
             if sealed:
                 directory.write(MATRIX_FILE, sealed)
-            commitment = matrix_commitment(seed, sealed) if sealed else seed_commitment(seed)
+            commitment = _commitment(terms, seed, sealed, _mask_keys(terms, acceptances))
             copies = _sealed(session, terms, acceptances, seed, commitment)
             directory.write(SEALED_COPIES_FILE, pack_list(copies))
         if directory.holds(MATRIX_FILE):
@@ -105,6 +106,7 @@ def _sealed(
 ) -> list[bytes]:
     """Seal the seed to the key in each acceptance."""
     form: Literal["seed", "matrix"] = "matrix" if terms.anchor_matrix_bytes else "seed"
+    mask_keys = _mask_keys(terms, acceptances)
     return [
         session.sign(
             SealedAnchor(
@@ -120,10 +122,25 @@ def _sealed(
                     acceptance.sealing_key,
                     anchor_info(acceptance.collaboration_id, acceptance.terms_digest, party),
                 ),
+                mask_keys=mask_keys,
             )
         )
         for party, acceptance in acceptances.items()
     ]
+
+
+def _mask_keys(terms: Terms, acceptances: Mapping[str, Acceptance]) -> tuple[bytes, ...]:
+    """Return the mask key of each party, in the order of the terms; none, where these need none."""
+    if terms.sums is None:
+        return ()
+    return tuple(acceptances[party].mask_key or b"" for party in terms.parties)
+
+
+def _commitment(terms: Terms, seed: bytes, sealed: bytes, mask_keys: Sequence[bytes]) -> bytes:
+    """Return what the lead commits to under these terms; ``sealed`` is the matrix of a public anchor."""
+    if terms.sums is not None:
+        return sums_commitment(seed, mask_keys)
+    return matrix_commitment(seed, sealed) if terms.anchor_matrix_bytes else seed_commitment(seed)
 
 
 def _public_matrix(terms: Terms, table: Any) -> bytes:
@@ -167,6 +184,8 @@ def verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]
             raise TermsMismatchError(f"the acceptance of {acceptance.party}")
         if terms.is_row_revealing and not acceptance.accept_row_revealing_model:
             raise ConsentMissingError(f"{acceptance.party} has not consented to a row-revealing model")
+        if (acceptance.mask_key is None) != (terms.sums is None):
+            raise MalformedMessageError("Acceptance", f"of {acceptance.party}: a mask key goes with sums")
         found[acceptance.party] = acceptance
     missing = sorted(set(terms.awaited_parties) - set(found))
     if missing:
@@ -194,10 +213,32 @@ def open_anchor(session: Session, directory: RoundDirectory) -> tuple[Matrix64, 
     anchor = _own_copy(session, directory, terms)
     try:
         seed = _opened_seed(directory, terms, anchor)
-        return _expanded(session, directory, terms, seed, anchor.commitment), anchor.commitment
+        return _expanded(session, directory, terms, seed, anchor), anchor.commitment
     except SealBrokenError:
         directory.remove(ANCHOR_FILE, MATRIX_FILE)  # so that the next attempt fetches them again
         raise
+
+
+def open_seed(session: Session, directory: RoundDirectory) -> tuple[bytes, SealedAnchor]:
+    """Fetch, verify and open our copy of the seed, under terms with sums; return it with that copy.
+
+    Raises as `open_anchor` does, and `SealBrokenError` if the mask keys in it are not those of this round.
+    """
+    terms = accepted_terms(directory)
+    anchor = _own_copy(session, directory, terms)
+    try:
+        seed = _opened_seed(directory, terms, anchor)
+        if _commitment(terms, seed, b"", anchor.mask_keys) != anchor.commitment:
+            raise SealBrokenError("the seed and the mask keys are not those the lead committed to")
+        own = terms.parties.index(session.membership.party)
+        if len(anchor.mask_keys) != len(terms.parties) or (
+            anchor.mask_keys[own] != directory.load(Acceptance).mask_key
+        ):
+            raise SealBrokenError("the mask keys are not one of each institution, with ours in its place")
+    except SealBrokenError:
+        directory.remove(ANCHOR_FILE)  # so that the next attempt fetches it again
+        raise
+    return seed, anchor
 
 
 def _own_copy(session: Session, directory: RoundDirectory, terms: Terms) -> SealedAnchor:
@@ -234,12 +275,11 @@ def _opened_seed(directory: RoundDirectory, terms: Terms, anchor: SealedAnchor) 
 
 
 def _expanded(
-    session: Session, directory: RoundDirectory, terms: Terms, seed: bytes, committed: bytes
+    session: Session, directory: RoundDirectory, terms: Terms, seed: bytes, anchor: SealedAnchor
 ) -> Matrix64:
     is_matrix = bool(terms.anchor_matrix_bytes)
     sealed = _sealed_matrix(session, directory, terms) if is_matrix else b""
-    commitment = matrix_commitment(seed, sealed) if is_matrix else seed_commitment(seed)
-    if commitment != committed:
+    if _commitment(terms, seed, sealed, anchor.mask_keys) != anchor.commitment:
         raise SealBrokenError("the anchor is not the one the lead committed to")
     if is_matrix:
         return _as_anchor(terms, open_matrix(seed, sealed))

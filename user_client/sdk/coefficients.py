@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.errors import InputError
 from protocol.messages import DownlinkManifest
-from protocol.model_terms import CoxTerms, LogisticTerms, RidgeTerms
+from protocol.model_terms import CoxTerms, LogisticTerms, RidgeTerms, weighted_kinds
 from protocol.table_schema import (
     CategoricalColumn,
     LevelsColumn,
@@ -216,6 +216,8 @@ def _why_no_interval(terms: Terms, own_rows: int, rows_in_all: int | None) -> st
     needed = ROWS_PER_WEIGHT * (terms.latent_dim + 1)
     if terms.model_privacy is not None:
         return "the noise of a private model is not in such an interval"
+    if weighted_kinds(terms.model):
+        return "rows that count by their class are more or less certain than such an interval takes them for"
     if own_rows < needed:
         return f"{own_rows} rows tell too little of {terms.latent_dim} directions; {needed} would do"
     if rows_in_all is None:

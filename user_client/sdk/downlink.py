@@ -89,8 +89,9 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
     if terms.returns_anchor_predictions:
         _train_own_model(session, directory, manifest, arrays[0])
     else:
-        directory.write(CHANGE_FILE, arrays[0])
-        directory.write(MODEL_FILE, arrays[1])
+        if manifest.has_change_of_basis:
+            directory.write(CHANGE_FILE, arrays[0])
+        directory.write(MODEL_FILE, arrays[-1])
     directory.write(DownlinkManifest, data)  # last: it says that the rest is here
     forget_if_required(session, directory)
 
@@ -183,7 +184,9 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
             "DownlinkManifest", "contains anchor predictions, which the terms do not have"
         )
     shape = (terms.latent_dim, terms.latent_dim)
-    if manifest.change_of_basis.shape != shape:
+    if manifest.has_change_of_basis != (terms.sums is None):
+        raise MalformedMessageError("DownlinkManifest", "a change of basis goes with rows, not with sums")
+    if manifest.has_change_of_basis and manifest.change_of_basis.shape != shape:
         raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
     if manifest.model.payload_bytes > MAX_MODEL_BYTES:
         raise LimitExceededError("model in bytes", MAX_MODEL_BYTES, manifest.model.payload_bytes)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Unpack, cast
 
 import pyarrow as pa
 import tomli_w
@@ -13,32 +13,20 @@ from pydantic import ValidationError
 
 from protocol.codec import explain
 from protocol.errors import InputError
-from protocol.limits import MAX_DITHER
-from protocol.model_terms import ModelPrivacyTerms, models_for
-from protocol.table_schema import DateFormat, LevelsColumn, Schema, Task
-from protocol.terms import WELL_PREDICTED_ROWS
+from protocol.table_schema import DateFormat, LevelsColumn, Schema
 from user_client.privacy.information import Information
+from user_client.sdk.agreement import LEAST_SIGNAL, Agreement, AgreementOptions, check_choice
 from user_client.sdk.privacy import bits_of, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
 from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score
 from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
 from user_client.tables.dictionary import Dictionary, draft_from_dictionary
-from user_client.tables.draft import DraftedSchema
 from user_client.tables.draft_column import Encoding
 from user_client.tables.draft_label import DraftedEvent
 
 KEPT_BY_DRAFT: Final = 0.98
 """R^2 of the drafting party's own score that as many leading axes as drafted keep."""
-LEAST_SIGNAL: Final = 0.6
-"""The threshold in drafted terms below which every institution is asked (docs/defaults.md)."""
-DraftedType = Literal["i1", "f2", "f4"]
-DITHER: Final = 0.5
-"""Of drafted terms (docs/privacy.md): a row then carries at most 1.16 bits for each latent dimension."""
-HOLD_OUT: Final = 0.2
-"""Share of its rows that drafted terms ask each institution to keep back."""
-MODEL_DELTA: Final = 1e-5
-"""Chance that the promise of a private model fails: far below one in as many rows as most rounds have."""
 WITHOUT_EVIDENCE: Final = 0.99
 """Share of the rows' squares that the drafted latent dimension keeps where the label cannot tell."""
 
@@ -68,11 +56,7 @@ def draft_terms(
     data: Any,
     *,
     label: str,
-    parties: Sequence[str],
-    title: str,
     latent_dim: int | None = None,
-    rep_dtype: str = "i1",
-    dither: float = DITHER,
     encoding: str = "ranks",
     exclude: Sequence[str] = (),
     categories: Sequence[str] = (),
@@ -82,13 +66,9 @@ def draft_terms(
     others: Sequence[str] = (),
     classes: Sequence[str] = (),
     missing: Sequence[str] = (),
-    nri: bool = False,
-    model: str | None = None,
-    model_epsilon: float | None = None,
-    late_consumers: Sequence[str] = (),
-    task: str = "classes",
     label_range: tuple[float, float] | None = None,
     event: DraftedEvent | None = None,
+    **agreed: Unpack[AgreementOptions],
 ) -> DraftedTerms:
     """Draft terms from one table, whose columns, quantiles, levels and shares become the schema.
 
@@ -98,16 +78,9 @@ def draft_terms(
         Our own table, or a public one of the same columns.
     label : str
         The column to predict.
-    parties : sequence of str
-        The institutions, the lead first.
     latent_dim : int, optional
         How many numbers a row becomes. Unless it is given, as few as keep `KEPT_BY_DRAFT` of what the
         table's rows say about the label.
-    rep_dtype : {"i1", "f2", "f4"}
-        Number type of the representations. Digits that no model needs help those who attack them, so 64-bit
-        floats are not drafted.
-    dither : float
-        Noise on the projected rows, in their own standard deviations; 0 for none.
     encoding : {"ranks", "ranges", "plain"}
         How numbers and categories become features: see `tables.draft.draft_schema`.
     exclude, categories : sequence of str
@@ -123,32 +96,23 @@ def draft_terms(
         Classes of the label that only other institutions have.
     missing : sequence of str
         Further texts that stand for an empty field, for example -999.
-    nri : bool
-        Whether every institution erases its basis (docs/nri.md).
-    model : str, optional
-        The kind of the model; without it ``averaged``, or ``cox`` for survival.
-    model_epsilon : float, optional
-        Have a logistic regression trained that is differentially private towards those who get it, with a
-        delta of `MODEL_DELTA`.
-    late_consumers : sequence of str
-        Those of the parties that send no rows, and come after the release.
-    task : {"classes", "number", "survival"}
-        What the label is.
     label_range : tuple of float, optional
         Between which its numbers lie at every institution: see `tables.draft.draft_schema`.
     event : DraftedEvent, optional
         Of survival, where ``label`` is the column of times.
+    **agreed
+        The fields of `agreement.Agreement`; ``parties`` and ``title`` are needed.
 
     Raises
     ------
     InputError, TableError
         If an argument is not one of its values, or a column of the table cannot be a feature.
     """
-    _check_choices(encoding, rep_dtype, task, (dates or {}).values())
-    _check_task(task, event, nri=nri, epsilon=model_epsilon, classes=classes, label_range=label_range)
-    agreed = _Agreement(
-        title, parties, cast("Task", task), rep_dtype, dither, nri, model, model_epsilon, late_consumers
-    )
+    agreement = Agreement(**agreed)
+    check_choice("encoding", encoding, Encoding)
+    for format_of_dates in (dates or {}).values():
+        check_choice("the format of dates", format_of_dates, DateFormat)
+    _check_task(agreement, event, classes=classes, label_range=label_range)
     rows = table_from(data)
     drafted = draft_schema(
         rows,
@@ -162,14 +126,16 @@ def draft_terms(
         others=others,
         classes=classes,
         missing=missing,
-        task=agreed.task,
+        task=agreement.task,
         label_range=label_range,
         event=event,
     )
     schema = _valid(drafted.content)
     _check_dimension(latent_dim, schema.width)
-    latent_dim, signal, bits, remarks = _measured(rows, schema, latent_dim, rep_dtype, dither)
-    content = agreed.terms(drafted, schema, latent_dim)
+    latent_dim, signal, bits, remarks = _measured(
+        rows, schema, latent_dim, agreement.rep_dtype, agreement.dither
+    )
+    content = agreement.terms(drafted, schema, latent_dim)
     return DraftedTerms(content, schema.width, latent_dim, signal, bits, [*drafted.remarks, *remarks])
 
 
@@ -193,19 +159,11 @@ def draft_terms_from_dictionary(
     path: Path,
     *,
     label: str,
-    parties: Sequence[str],
-    title: str,
     latent_dim: int | None = None,
-    rep_dtype: str = "i1",
-    dither: float = DITHER,
     exclude: Sequence[str] = (),
     missing: Sequence[str] = (),
-    nri: bool = False,
-    model: str | None = None,
-    model_epsilon: float | None = None,
-    late_consumers: Sequence[str] = (),
-    task: str = "classes",
     event: DraftedEvent | None = None,
+    **agreed: Unpack[AgreementOptions],
 ) -> DraftedTerms:
     """Draft terms from a public data dictionary, so that they say nothing of anybody's rows.
 
@@ -216,8 +174,7 @@ def draft_terms_from_dictionary(
     ----------
     path : path
         A TOML or CSV file: see docs/defaults.md.
-    label, parties, title, latent_dim, rep_dtype, dither, exclude, missing, nri, model, model_epsilon,
-    late_consumers, task, event
+    label, latent_dim, exclude, missing, event, **agreed
         As for `draft_terms`.
 
     Raises
@@ -225,13 +182,10 @@ def draft_terms_from_dictionary(
     InputError, TableError
         If an argument is not one of its values, or the dictionary cannot be used.
     """
-    _check_choices("ranks", rep_dtype, task, ())
-    _check_task(task, event, nri=nri, epsilon=model_epsilon, classes=(), label_range=None)
-    agreed = _Agreement(
-        title, parties, cast("Task", task), rep_dtype, dither, nri, model, model_epsilon, late_consumers
-    )
+    agreement = Agreement(**agreed)
+    _check_task(agreement, event, classes=(), label_range=None)
     drafted = draft_from_dictionary(
-        Dictionary.read(path), label, exclude, missing=missing, task=agreed.task, event=event
+        Dictionary.read(path), label, exclude, missing=missing, task=agreement.task, event=event
     )
     schema = _valid(drafted.content)
     _check_dimension(latent_dim, schema.width)
@@ -243,7 +197,7 @@ def draft_terms_from_dictionary(
             " needs, so it is as many as lose nothing of a row; fewer (--latent-dim) send fewer bits, and"
             " `odc terms check` says what they keep of each table's own score"
         )
-    content = agreed.terms(drafted, schema, latent_dim)
+    content = agreement.terms(drafted, schema, latent_dim)
     return DraftedTerms(content, schema.width, latent_dim, None, None, remarks)
 
 
@@ -257,65 +211,6 @@ def _check_dimension(latent_dim: int | None, features: int) -> None:
         raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
 
 
-@dataclass(frozen=True)
-class _Agreement:
-    """What drafted terms say beside the columns, as `draft_terms` takes it; raises `InputError`."""
-
-    title: str
-    parties: Sequence[str]
-    task: Task
-    rep_dtype: str
-    dither: float
-    nri: bool
-    model: str | None
-    model_epsilon: float | None
-    late_consumers: Sequence[str]
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.dither <= MAX_DITHER:
-            raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {self.dither:g}")
-        if self.model is not None:
-            if self.model_epsilon is not None:
-                raise InputError("model_epsilon trains a logistic regression: leave model out")
-            if self.model not in (fit := models_for(self.task)):
-                raise InputError(f"model must be one of {', '.join(fit)}, got {self.model}")
-        for name in self.late_consumers:
-            if name not in self.parties[1:]:
-                raise InputError("a late consumer must be one of the parties, and not the lead")
-
-    def terms(self, drafted: DraftedSchema, schema: Schema, latent_dim: int) -> dict[str, Any]:
-        """Return the terms of a drafted schema."""
-        features = schema.width
-        late = {"late_consumers": list(self.late_consumers)} if self.late_consumers else {}
-        return {
-            "terms_schema": 2,
-            "title": self.title,
-            "purpose": "",
-            "parties": list(self.parties),
-            "lead": self.parties[0],
-            **late,
-            "latent_dim": latent_dim,
-            "rep_dtype": self.rep_dtype,
-            "dither": self.dither,
-            "least_signal": LEAST_SIGNAL,
-            "hold_out": HOLD_OUT,
-            "returns_scores": True,
-            **(_nri_terms(features) if self.nri else {"anchor": {"kind": "haar", "rows": features}}),
-            "alignment": {"method": "isotropic"},
-            **self._model_terms(),
-            "table_schema": drafted.content,
-        }
-
-    def _model_terms(self) -> dict[str, Any]:
-        if self.model_epsilon is None:
-            return {"model": {"kind": self.model or ("cox" if self.task == "survival" else "averaged")}}
-        try:
-            privacy = ModelPrivacyTerms(epsilon=self.model_epsilon, delta=MODEL_DELTA)
-        except ValidationError as error:
-            raise InputError(f"model_epsilon: {explain(error)}") from None
-        return {"model": {"kind": "logistic"}, "model_privacy": privacy.model_dump(exclude_unset=True)}
-
-
 def _valid(content: dict[str, Any]) -> Schema:
     """Return a drafted schema; raises `InputError` where a given range, time or name is none."""
     try:
@@ -325,35 +220,26 @@ def _valid(content: dict[str, Any]) -> Schema:
 
 
 def _check_task(
-    task: str,
+    agreement: Agreement,
     event: DraftedEvent | None,
     *,
-    nri: bool,
-    epsilon: float | None,
     classes: Sequence[str],
     label_range: tuple[float, float] | None,
 ) -> None:
     """Raise `InputError` if an argument does not go with the task."""
+    task = agreement.task
     if (task == "survival") != (event is not None):
         raise InputError(
             "survival needs the column that says how a time ended, and what it says of the event"
         )
     for name, goes_with, is_given in (
-        ("nri", "classes", nri),
-        ("model_epsilon", "classes", epsilon is not None),
+        ("nri", "classes", agreement.nri),
+        ("model_epsilon", "classes", agreement.model_epsilon is not None),
         ("classes", "classes", bool(classes)),
         ("label_range", "number", label_range is not None),
     ):
         if is_given and task != goes_with:
             raise InputError(f"{name} goes with the task {goes_with}, and the task is {task}")
-
-
-def _check_choices(encoding: str, rep_dtype: str, task: str, dates: Iterable[str]) -> None:
-    choices = [("encoding", encoding, Encoding), ("rep_dtype", rep_dtype, DraftedType), ("task", task, Task)]
-    choices += [("the format of dates", each, DateFormat) for each in dates]
-    for name, value, allowed in choices:
-        if value not in get_args(allowed):
-            raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
 
 
 def _fewest_dimensions(score: OwnScore | None, axes: Matrix64, singular_values: Matrix64) -> int:
@@ -384,11 +270,3 @@ def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int,
             f"latent_dim {latent_dim}: more than the {rows} rows of this table; an institution with so few"
             " rows adds directions that mean nothing"
         )
-
-
-def _nri_terms(features: int) -> dict[str, Any]:
-    """Return the terms that differ in the NRI-DC mode (docs/nri.md)."""
-    return {
-        "downlink": "anchor-predictions",
-        "anchor": {"kind": "gaussian", "rows": WELL_PREDICTED_ROWS * features},
-    }

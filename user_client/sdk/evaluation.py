@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from protocol.errors import ConsentMissingError
 from protocol.messages import MemberScore
 from protocol.operations import SEND_SCORE, Score
 from protocol.terms import Terms
+from user_client.class_scores import ClassScores, class_scores
 from user_client.custody.round_directory import ERRORS_FILE, EVALUATION_FILE, RoundDirectory
 from user_client.errors import NothingKeptBackError
 from user_client.scores import Metric, can_be_scored, compare
@@ -22,6 +23,7 @@ from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.tables import encode_labels, encode_rows, table_from
 
+_IN_CLASSES: Final = ("together_in_classes", "alone_in_classes")
 Verdict = Literal["gain", "loss", "unclear", "no comparison"]
 
 
@@ -48,6 +50,8 @@ class Evaluation:
     evaluated_at : int
     sent : bool
         Whether the analyst has received it for the report.
+    together_in_classes, alone_in_classes : ClassScores, optional
+        What else the two models score where the label is a class. They are never sent.
     """
 
     rows: int
@@ -60,6 +64,8 @@ class Evaluation:
     local_fit: LocalFit | None
     evaluated_at: int
     sent: bool = False
+    together_in_classes: ClassScores | None = None
+    alone_in_classes: ClassScores | None = None
 
     @property
     def score(self) -> Score:
@@ -87,9 +93,12 @@ class Evaluation:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Evaluation:
         """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
-        content = {name: value[name] for name in cls.__dataclass_fields__}
+        content = {name: value[name] for name in cls.__dataclass_fields__ if name not in _IN_CLASSES}
         fit = content["local_fit"]
-        return cls(**{**content, "local_fit": LocalFit(**fit) if fit else None})
+        in_classes = {  # earlier versions have not stored them
+            name: ClassScores.from_json(value[name]) for name in _IN_CLASSES if value.get(name)
+        }
+        return cls(**{**content, **in_classes, "local_fit": LocalFit(**fit) if fit else None})
 
 
 def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bool) -> Evaluation:
@@ -124,13 +133,16 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
     together = predictor.outputs(rows)
     if terms.task == "number":
         directory.write(ERRORS_FILE, np.sort(np.abs(together[:, 0] - labels.astype(np.float64))).tobytes())
-    compared = compare(labels, together, None if model is None else model.predictions(rows), terms.task)
+    alone = None if model is None else model.predictions(rows)
+    of_classes = terms.task == "classes"
     return Evaluation(
         rows=len(rows),
         kept_back=is_ours,
-        **vars(compared),
+        **vars(compare(labels, together, alone, terms.task)),
         local_fit=described(terms, model),
         evaluated_at=now,
+        together_in_classes=class_scores(labels, together) if of_classes else None,
+        alone_in_classes=class_scores(labels, alone) if of_classes and alone is not None else None,
     )
 
 

@@ -89,6 +89,7 @@ TOLD: Final = (
     "options",
     "signal",
     "least_signal",
+    "uplink",
     "information",
     "hidden_share",
     "collusion_error",

@@ -21,6 +21,7 @@ from protocol import __version__
 from protocol.codec import digest
 from protocol.errors import MalformedMessageError
 from protocol.messages import DownlinkManifest
+from protocol.operations import MemberReport
 from protocol.table_schema import (
     CategoricalColumn,
     ColumnOfLevels,
@@ -34,7 +35,7 @@ from protocol.terms import Terms
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.errors import ExportDiffersError
 from user_client.sdk.downlink import own_model
-from user_client.sdk.model_card import WARNING, inputs_of
+from user_client.sdk.model_card import WARNING, alignment_told, inputs_of, model_told
 from user_client.sdk.predictor import Predictor, map_to_model
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.own_model import OwnModel
@@ -48,8 +49,11 @@ TOLERANCE: Final = 1e-5
 TRIED_ROWS: Final = 500
 
 
-def export(directory: RoundDirectory) -> tuple[bytes, float]:
-    """Return one ONNX file from raw columns to the answer, and its largest difference to `predict`."""
+def export(directory: RoundDirectory, report: MemberReport | None = None) -> tuple[bytes, float]:
+    """Return one ONNX file from raw columns to the answer, and its largest difference to `predict`.
+
+    The ``report`` of the analyst says what was chosen, where the terms leave that open.
+    """
     terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
     schema = terms.table_schema
     graph = Graph(list(inputs_of(schema)))
@@ -61,7 +65,7 @@ def export(directory: RoundDirectory) -> tuple[bytes, float]:
         aligned = map_rows(graph, features, map_to_model(directory, manifest))
         found = _append(graph, model, aligned) + schema.label_column.model_output
     outputs = _answers(graph, features, found, schema)
-    file = _file(graph, outputs, model, _metadata(terms, manifest)).SerializeToString()
+    file = _file(graph, outputs, model, _metadata(terms, manifest, report)).SerializeToString()
     largest = _difference(directory, schema, file)
     if not largest <= TOLERANCE:
         raise ExportDiffersError(largest)
@@ -193,7 +197,7 @@ def _file(
     return made
 
 
-def _metadata(terms: Terms, manifest: DownlinkManifest) -> dict[str, str]:
+def _metadata(terms: Terms, manifest: DownlinkManifest, report: MemberReport | None) -> dict[str, str]:
     return {
         "warning": WARNING,
         "title": terms.title,
@@ -201,7 +205,8 @@ def _metadata(terms: Terms, manifest: DownlinkManifest) -> dict[str, str]:
         "terms_digest": digest(terms).hex(),
         "institution": manifest.party,
         "predicts": terms.table_schema.label_column.name,
-        "model": terms.model.kind,
+        "model": model_told(terms, report),
+        "alignment": alignment_told(terms, report),
         "inputs": json.dumps(inputs_of(terms.table_schema)),
     }
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.model_terms import AveragedTerms, CoxTerms, LogisticTerms, MlpTerms, ModelTerms, RidgeTerms
+from protocol.model_terms import AveragedTerms, CoxTerms, LogisticTerms, MlpTerms, RidgeTerms
 from protocol.table_schema import SurvivalLabel, Task
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
@@ -138,24 +138,32 @@ def fit_alone(terms: Terms, rows: Matrix64, labels: Labels) -> LocalModel | None
     if isinstance(label, SurvivalLabel):
         model = terms.model if isinstance(terms.model, CoxTerms) else CoxTerms()
         return fit_local_survival(rows, labels, label.wire_times, model.inverse_penalty)
-    options = _fitted_options(terms.model)
+    options = _fitted_options(terms)
+    balanced = getattr(options, "class_weight", "none") == "balanced"
     classes = terms.table_schema.label_column.outputs if terms.task == "classes" else 0
     seed = 0 if isinstance(options, LogisticTerms | RidgeTerms) else options.seed
     parts = _parts(options, terms.task)
-    return fit_local_model(parts, rows, labels, classes, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return fit_local_model(parts, rows, labels, classes, rng, balanced=balanced)
 
 
 def described(terms: Terms, model: LocalModel | None) -> LocalFit | None:
     """Return how a model of our own rows alone was fitted."""
     if model is None:
         return None
-    kind = "cox" if terms.task == "survival" else _fitted_options(terms.model).kind
+    kind = "cox" if terms.task == "survival" else _fitted_options(terms).kind
     return LocalFit(kind, terms.model.kind, model.fitted_rows)
 
 
-def _fitted_options(model: ModelTerms) -> _Fitted:
-    """Return the model of the terms, or the default one in the place of a kind that is not fitted here."""
-    return model if isinstance(model, _Fitted) else AveragedTerms()
+def _fitted_options(terms: Terms) -> _Fitted:
+    """Return the model of the terms, or the default one in the place of a kind that is not fitted here.
+
+    That one has the class weights of the terms, and where the analyst chooses none. Alone, an institution has
+    its rows: what it sends under sums does not limit what it fits.
+    """
+    if isinstance(terms.model, _Fitted) and terms.sums is None:
+        return terms.model
+    return AveragedTerms(class_weight=getattr(terms.model, "class_weight", "none"))
 
 
 def store_local_model(directory: RoundDirectory, model: LocalModel | None) -> None:

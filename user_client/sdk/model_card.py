@@ -20,8 +20,9 @@ from protocol.table_schema import (
     Schema,
     SurvivalLabel,
 )
-from protocol.terms import Terms
+from protocol.terms import Terms, alignment_in_words
 from runtime.terminal import figures_in_words, plain, score_in_words, second
+from user_client.class_scores import class_scores_in_words
 from user_client.custody.round_directory import RoundDirectory
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.terms import accepted_terms
@@ -83,8 +84,9 @@ def card(
         f"**{WARNING}**",
         "",
         f"- Predicts {_predicted(terms)}",
-        f"- Model: {_model(terms, report)}, of the rows of {', '.join(terms.parties)}; this file is that of"
-        f" {manifest.party}",
+        f"- Model: {model_told(terms, report)}, of the rows of {', '.join(terms.parties)}; this file is that"
+        f" of {manifest.party}",
+        f"- Alignment: {alignment_told(terms, report)}",
         f"- Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
         f"- Exported {second(now)} by odc {__version__}",
         "",
@@ -112,10 +114,16 @@ def _tensor(kind: str) -> str:
     return _INPUTS.get(kind) or f"{_INPUTS['number']}: the {kind}, with fractions for times of the day"
 
 
-def _model(terms: Terms, report: MemberReport | None) -> str:
+def model_told(terms: Terms, report: MemberReport | None) -> str:
     """Return the kind of the model, and that it was chosen if the analyst's report says so."""
     choice = (report["results"] or {}).get("choice") if report else None
     return f"{choice['chosen']} (chosen by the analyst)" if choice else model_in_words(terms.model)
+
+
+def alignment_told(terms: Terms, report: MemberReport | None) -> str:
+    """Return the method that aligned the parties, as `model_told` does the model."""
+    choice = (report["results"] or {}).get("alignment_choice") if report else None
+    return f"{choice['chosen']} (chosen by the analyst)" if choice else alignment_in_words(terms.alignment)
 
 
 def _escaped(name: str) -> str:
@@ -138,6 +146,8 @@ def _scores(evaluation: Evaluation | None, report: MemberReport | None) -> Itera
         yield "not measured here yet: `odc evaluate TABLE`"
     else:
         yield f"here, {second(evaluation.evaluated_at)}: {score_in_words(evaluation.score)}"
+        if evaluation.together_in_classes is not None:
+            yield f"here, on the same rows: {class_scores_in_words(evaluation.together_in_classes)}"
     if report is None:
         yield "the analyst's report could not be fetched when this was written"
         return

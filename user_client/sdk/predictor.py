@@ -20,6 +20,7 @@ from runtime.terminal import plain
 from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, MODEL_FILE, RoundDirectory
 from user_client.errors import FieldError, NotPreparedError
 from user_client.sdk.downlink import check_basis, own_model
+from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms
 from user_client.sdk.uplink import stored_basis
 from user_client.tables import decode_numbers, encode_rows, table_from, text_of
@@ -87,9 +88,9 @@ class Predictor:
             self._answer = own_model(directory).probabilities
         else:
             check_basis(directory)
-            to_model, model = map_to_model(directory, manifest), Model(directory.read(MODEL_FILE))
+            to_model, model = map_of_rows(directory, manifest), Model(directory.read(MODEL_FILE))
             output = self._label.model_output
-            self._answer = lambda rows: model.run((rows @ to_model).astype(np.float32), output)
+            self._answer = lambda rows: model.run(to_model(rows).astype(np.float32), output)
 
     def __repr__(self) -> str:
         return f"<Predictor of {self.terms.collaboration_id}>"
@@ -256,8 +257,34 @@ def _runnable() -> Iterator[None]:
         raise MalformedMessageError("model", f"cannot be run ({type(error).__name__})") from None
 
 
+def map_of_rows(
+    directory: RoundDirectory, manifest: DownlinkManifest
+) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """Return what makes of encoded rows, (n, m), the input of the model, (n, l)."""
+    if not manifest.has_change_of_basis:
+        return stored_feature_map(directory)
+    to_model = map_to_model(directory, manifest)
+    return lambda rows: np.asarray(rows @ to_model)
+
+
 def map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:
-    """Return ``F_i G_i``, (m, l)."""
+    """Return ``F_i G_i``, (m, l), or under sums the turn of the features.
+
+    Raises
+    ------
+    NotPreparedError
+        If what it is made of was erased.
+    InputError
+        If the model also takes random features, which are not linear in a row.
+    """
+    if not manifest.has_change_of_basis:
+        features = stored_feature_map(directory)
+        if not features.is_linear:
+            raise InputError(
+                "the model takes random features of a row: it has no coefficients of columns, and is not"
+                " exported yet; `odc predict` and `odc serve` use it"
+            )
+        return features.turn
     basis = stored_basis(directory)
     if basis is None:
         raise NotPreparedError("the secret basis is not on this machine any more")

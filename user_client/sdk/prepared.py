@@ -5,19 +5,29 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from protocol.errors import InputError
-from protocol.messages import PrivacyRecord
-from user_client.custody.round_directory import PREPARED_FILE, RoundDirectory
+from protocol.messages import PrivacyRecord, UplinkManifest
+from user_client.custody.round_directory import (
+    MANIFEST_FILE,
+    PAYLOAD_FILE,
+    PREPARED_FILE,
+    RoundDirectory,
+)
 from user_client.privacy.information import Information
 from user_client.privacy.reduction import ReductionRisk, ThresholdRisk
 from user_client.sdk.desk import Attack
-from user_client.sdk.hold_out import LocalFit
+from user_client.sdk.hold_out import HoldOut, LocalFit, store_hold_out, store_local_model
 from user_client.sdk.privacy import PrivacyOptions
-from user_client.sdk.releases import Overlap
+from user_client.sdk.releases import Overlap, record_rows
+from user_client.sdk.session import Session
+from user_client.secret.local_model import LocalModel
 from user_client.secret.signal import Signal
 
 
@@ -75,6 +85,8 @@ class Prepared:
     """Terms under which our policy would allow the same rows, if it does not and there are some."""
     least_signal: float | None = None
     """What the terms ask for of ``signal.kept``."""
+    uplink: Literal["rows", "sums"] = "rows"
+    """What leaves. Of sums, nothing is measured on the rows, because none leaves."""
 
     def to_json(self) -> dict[str, Any]:
         """Return this as `odc prepare` stores and prints it."""
@@ -90,6 +102,35 @@ class Prepared:
         for array in arrays:
             del array["bytes"]
         return _stored().validate_python({**value, "arrays": arrays})
+
+
+def store_prepared(
+    session: Session,
+    directory: RoundDirectory,
+    prepared: Prepared,
+    manifest: UplinkManifest,
+    kept: HoldOut,
+    alone: LocalModel | None,
+    table: pa.Table,
+    leaving: NDArray[np.int64],
+) -> None:
+    """Write what goes with an uplink whose payload and secret are here already.
+
+    The summary is written last: without it, the other files count as unfinished.
+
+    Parameters
+    ----------
+    kept, alone
+        The rows that are kept back to evaluate on, and the model of our own rows to compare with.
+    leaving : (n,) ndarray of int
+        The numbers of the rows of ``table`` that leave, or are summed.
+    """
+    store_hold_out(directory, kept)
+    store_local_model(directory, alone)
+    record_rows(directory, table, leaving)
+    directory.write(UplinkManifest, session.sign(manifest))
+    directory.mark_checked(MANIFEST_FILE, PAYLOAD_FILE)  # the digests are of what was just written
+    directory.write_secret(PREPARED_FILE, json.dumps(prepared.to_json(), indent=2).encode())
 
 
 @cache

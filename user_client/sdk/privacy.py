@@ -25,6 +25,8 @@ from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permuta
 from user_client.secret.signal import OwnScore, Signal, own_score
 from user_client.tables import encode_labels, encode_rows, strata, table_from
 
+KEPT_BY_BASIS = 0.95
+"""Of the party's own score (R squared), where the leading axes alone do not keep so much."""
 NRI_PERTURBATION = 0.05
 """Default perturbation of the basis under NRI-DC (Nosaka and Yoshise, Algorithm 2, step 3)."""
 PICTURE_ROWS = 6
@@ -161,12 +163,12 @@ def with_dither(rep: Matrix64, options: PrivacyOptions) -> Matrix64:
 def draw_basis(
     rows: Matrix64, score: OwnScore | None, latent_dim: int, source: ByteSource, *, axes: Matrix64
 ) -> Matrix64:
-    """Draw F_i: it contains the directions of the party's own score, and its leading principal axes.
+    """Draw F_i: the party's leading principal axes, and what these lack of the party's own score.
 
     Rows often vary most along axes that say nothing about the label (docs/adr/0013). Without a score, the
     axes are all there is.
     """
-    directions = score.directions(latent_dim) if score else None
+    directions = score.missing_from(axes, latent_dim, KEPT_BY_BASIS) if score else None
     return draw_secret_basis(rows, latent_dim, source, axes=axes, include=directions)
 
 

@@ -108,7 +108,7 @@ def _release(directory: RoundDirectory) -> Release:
         collaboration_id=directory.collaboration_id,
         title=terms.title,
         received_at=directory.load(Receipt).received_at,
-        rows=manifest.rep.shape[0],
+        rows=manifest.rows,
         latent_dim=terms.latent_dim,
         privacy=manifest.privacy.model_dump(),
         analyst=directory.home.membership().analyst_url,

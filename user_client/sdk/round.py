@@ -349,7 +349,7 @@ class Round:
         except ModuleNotFoundError:
             raise MissingExtraError("the export", "export") from None
         report = self._report_if_reachable()
-        onnx_file, largest = export.export(self.directory)
+        onnx_file, largest = export.export(self.directory, report)
         text = card(self.directory, self.evaluation, report, self._session.clock())
         return Exported(onnx_file, text, largest)
 

@@ -14,7 +14,13 @@ from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatc
 from protocol.messages import Acceptance
 from protocol.operations import ACCEPT_TERMS, FETCH_TERMS
 from protocol.terms import Terms
-from user_client.custody.round_directory import SEALING_KEY_FILE, TERMS_FILE, RoundDirectory
+from user_client.custody.masks import MaskKey
+from user_client.custody.round_directory import (
+    MASK_KEY_FILE,
+    SEALING_KEY_FILE,
+    TERMS_FILE,
+    RoundDirectory,
+)
 from user_client.errors import TableError
 from user_client.privacy.information import Information
 from user_client.sdk.policy import Policy
@@ -54,6 +60,8 @@ def check_table(terms: Terms, data: Any) -> CheckedTable:
     found = misfits(table, terms.table_schema)
     if found or table.num_rows == 0:
         return CheckedTable(table.num_rows, found, None, None)
+    if terms.sums is not None:  # nothing is projected
+        return CheckedTable(table.num_rows, [], None, None)
     rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
     score, axes = (
         own_score(rows, score_targets(labels, terms.task)),
@@ -123,6 +131,7 @@ def _sign(
     session: Session, directory: RoundDirectory, terms: Terms, *, accept_row_revealing_model: bool
 ) -> None:
     sealing_key = SealingKey.generate()
+    mask_key = MaskKey.generate() if terms.sums is not None else None
     acceptance = Acceptance(
         collaboration_id=terms.collaboration_id,
         terms_digest=digest(terms),
@@ -131,6 +140,9 @@ def _sign(
         sealing_suite=sealing_key.suite,
         sealing_key=sealing_key.public_bytes(),
         accept_row_revealing_model=accept_row_revealing_model,
+        mask_key=mask_key.public_bytes() if mask_key else None,
     )
     directory.write_secret(SEALING_KEY_FILE, sealing_key.private_bytes())
+    if mask_key:
+        directory.write_secret(MASK_KEY_FILE, mask_key.private_bytes())
     directory.write(Acceptance, session.sign(acceptance))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,9 @@ from protocol.table_schema import Task
 from protocol.terms import Terms
 from user_client.custody.round_directory import (
     BASIS_FILE,
+    BEGUN_FILE,
     MANIFEST_FILE,
+    MASK_KEY_FILE,
     PAYLOAD_FILE,
     PREPARED_FILE,
     RoundDirectory,
@@ -39,11 +40,9 @@ from user_client.sdk.hold_out import (
     described,
     fit_alone,
     keep_back,
-    store_hold_out,
-    store_local_model,
 )
 from user_client.sdk.policy import DITHERS, Policy, policy_under
-from user_client.sdk.prepared import Prepared, PreparedArray, prepared_before
+from user_client.sdk.prepared import Prepared, PreparedArray, prepared_before, store_prepared
 from user_client.sdk.privacy import (
     PrivacyOptions,
     Treated,
@@ -52,8 +51,9 @@ from user_client.sdk.privacy import (
     non_readily_identifiable,
     treat,
 )
-from user_client.sdk.releases import overlaps, record_rows
+from user_client.sdk.releases import overlaps
 from user_client.sdk.session import Session
+from user_client.sdk.sums import prepare_sums
 from user_client.sdk.terms import accepted_terms
 from user_client.tables import encode_labels, encode_rows, table_from
 from user_client.transport.upload import Progress, send_uplink
@@ -112,6 +112,8 @@ def _prepare_anew(
     policy: Policy | None,
     level: AttackLevel,
 ) -> Prepared:
+    if terms.sums is not None:
+        return prepare_sums(session, directory, terms, data, options, source=source)
     table = table_from(data)
     is_late = session.membership.party in terms.late_consumers
     rows, labels, task = _encoded(table, terms, needs_labels=not is_late)
@@ -144,16 +146,11 @@ def _prepare_anew(
         exposed = _exposed(terms, table, treated, arrays, dither=applied.dither or 0)
         prepared = replace(prepared, attacks=attack(exposed, level))
         prepared = replace(prepared, would_pass=_would_pass(policy, exposed, prepared))
-    # the summary is written last: without it, the other files count as unfinished
-    directory.remove(PREPARED_FILE, MANIFEST_FILE)
-    store_hold_out(directory, kept)
-    store_local_model(directory, alone)
-    record_rows(directory, table, kept.leaving(np.arange(len(rows)))[treated.chosen])
+    directory.remove(PREPARED_FILE, MANIFEST_FILE)  # until they are back, the other files count as unfinished
     directory.write(PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
     directory.write_secret(BASIS_FILE, _npy(basis))
-    directory.write(UplinkManifest, session.sign(manifest))
-    directory.mark_checked(MANIFEST_FILE, PAYLOAD_FILE)  # the digests are of what was just written
-    directory.write_secret(PREPARED_FILE, json.dumps(prepared.to_json(), indent=2).encode())
+    leaving = kept.leaving(np.arange(len(rows)))[treated.chosen]
+    store_prepared(session, directory, prepared, manifest, kept, alone, table, leaving)
     return prepared
 
 
@@ -280,6 +277,8 @@ def contribute(
                 error = NotPreparedError("the prepared uplink is incomplete or was changed")
                 error.hint = "run `odc prepare TABLE` again"
                 raise error
+            if manifest.has_sums:
+                directory.write(BEGUN_FILE, b"")
             data = send_uplink(
                 session.connection,
                 directory.collaboration_id,
@@ -289,6 +288,8 @@ def contribute(
                 progress=progress,
             )
             _store_receipt(session, directory, data)
+        if manifest.has_sums:  # nothing is masked again, and without the key this mask cannot be taken off
+            directory.remove(MASK_KEY_FILE)
         receipt = directory.load(Receipt)
         forget_if_required(session, directory)
     return receipt
@@ -386,7 +387,7 @@ def _measures(earlier: Prepared, threshold: float | None, *, level: AttackLevel)
 
     It cannot be measured later: neither the noise nor the noisy rows are stored.
     """
-    if earlier.rows == 0:
+    if earlier.rows == 0 or earlier.uplink == "sums":
         return True
     if ATTACK_LEVELS.index(level_of(earlier.attacks)) < ATTACK_LEVELS.index(level):
         return False

@@ -116,6 +116,8 @@ def fit_local_model(
     labels: NDArray[Any],
     classes: int,
     rng: np.random.Generator,
+    *,
+    balanced: bool = False,
 ) -> LocalModel | None:
     """Fit a model on a party's own rows.
 
@@ -131,6 +133,8 @@ def fit_local_model(
         How many classes the terms name; 0 for numbers.
     rng : Generator
         Chooses the rows, where a network starts, and the order of its batches.
+    balanced : bool
+        Whether the rows of every class that there is count as much as those of any other; not for numbers.
 
     Returns
     -------
@@ -152,7 +156,8 @@ def fit_local_model(
         # as at the analyst: on numbers of mean 0 and variance 1
         label_shift, label_scale = float(labels.mean(dtype=np.float64)), float(labels.std(dtype=np.float64))
         targets = ((labels - label_shift) / label_scale)[:, None]
-    networks = [_fitted(each, scaled, targets, rng, of_numbers=not classes) for each in options]
+    problem = _Problem(scaled, targets, _balance(numbers) if balanced else None, of_numbers=not classes)
+    networks = [_fitted(each, problem, rng) for each in options]
     return LocalModel(
         shift, scale, networks, present.astype(np.int64), classes, len(rows), label_shift, label_scale
     )
@@ -181,63 +186,82 @@ def fit_local_survival(
     return LocalModel(shift, scale, (), np.empty(0, np.int64), 0, len(rows), hazards=hazards)
 
 
-def _fitted(
-    options: Options, rows: Matrix64, targets: Matrix64, rng: np.random.Generator, *, of_numbers: bool
-) -> list[Layer]:
+@dataclass(frozen=True, repr=False)
+class _Problem:
+    """What a model is fitted on: scaled rows, their targets, and how much each row counts if not the same."""
+
+    rows: Matrix64
+    targets: Matrix64
+    weights: Matrix64 | None
+    of_numbers: bool
+
+
+def _balance(numbers: NDArray[np.intp]) -> Matrix64:
+    """Return how much each row counts, for the rows of every class to count the same: n in all."""
+    counts = np.bincount(numbers)
+    return np.asarray(len(numbers) / (len(counts) * counts[numbers]))
+
+
+def _fitted(options: Options, problem: _Problem, rng: np.random.Generator) -> list[Layer]:
     if isinstance(options, LogisticOptions):
-        return _logistic(options, rows, targets)
+        return _logistic(options, problem)
     if isinstance(options, RidgeOptions):
-        return _ridge(options, rows, targets)
-    return _network(options, rows, targets, rng, of_numbers=of_numbers)
+        return _ridge(options, problem)
+    return _network(options, problem, rng)
 
 
-def _ridge(options: RidgeOptions, rows: Matrix64, targets: Matrix64) -> list[Layer]:
+def _ridge(options: RidgeOptions, problem: _Problem) -> list[Layer]:
     """Return the layer for rows and targets that have the mean 0."""
+    rows = problem.rows
     penalty = np.eye(rows.shape[1]) / options.inverse_penalty
-    return [(np.linalg.solve(rows.T @ rows + penalty, rows.T @ targets), np.zeros(1))]
+    return [(np.linalg.solve(rows.T @ rows + penalty, rows.T @ problem.targets), np.zeros(1))]
 
 
-def _logistic(options: LogisticOptions, rows: Matrix64, targets: Matrix64) -> list[Layer]:
-    classes = targets.shape[1]
+def _logistic(options: LogisticOptions, problem: _Problem) -> list[Layer]:
+    rows, classes = problem.rows, problem.targets.shape[1]
     # scikit-learn has one weight vector w for two classes: here it is the difference of two, -w/2 and w/2,
     # whose squared norms add up to half of that of w
     halved = 2 if classes == 2 else 1
     penalty = halved / (options.inverse_penalty * len(rows))
     start = [(np.zeros((rows.shape[1], classes)), np.zeros(classes))]
-    return improved(start, rows, targets, penalty, iterations=options.epochs)
+    return improved(
+        start, rows, problem.targets, penalty, iterations=options.epochs, weights_of_rows=problem.weights
+    )
 
 
-def _network(
-    options: NetworkOptions,
-    rows: Matrix64,
-    targets: Matrix64,
-    rng: np.random.Generator,
-    *,
-    of_numbers: bool,
-) -> list[Layer]:
+def _network(options: NetworkOptions, problem: _Problem, rng: np.random.Generator) -> list[Layer]:
     """Return the layers that Adam [1]_ arrives at, from the uniform start of Glorot and Bengio.
 
     References
     ----------
     .. [1] Kingma and Ba, Adam: a method for stochastic optimization, arXiv:1412.6980, Algorithm 1.
     """
-    single, aims = rows.astype(np.float32), targets.astype(np.float32)  # half the time of float64
-    sizes = (rows.shape[1], options.hidden_units, targets.shape[1])
+    # half the time of float64
+    single, aims = problem.rows.astype(np.float32), problem.targets.astype(np.float32)
+    weights = None if problem.weights is None else problem.weights.astype(np.float32)
+    sizes = (single.shape[1], options.hidden_units, aims.shape[1])
     layers = [_start(inputs, outputs, rng) for inputs, outputs in itertools.pairwise(sizes)]
     adam = _Adam(layers, options.learning_rate)
-    batch_rows = min(BATCH_ROWS, len(rows))
+    batch_rows = min(BATCH_ROWS, len(single))
     least, without_progress = np.inf, 0
     for _ in range(options.epochs):
-        order, summed = rng.permutation(len(rows)), 0.0
-        for first in range(0, len(rows), batch_rows):
+        order, summed = rng.permutation(len(single)), 0.0
+        for first in range(0, len(single), batch_rows):
             batch = order[first : first + batch_rows]
-            penalty = options.weight_penalty / len(batch)
+            counted = None if weights is None else weights[batch]
+            # as at the analyst, where the penalty is divided by what the rows of a batch count together
+            penalty = options.weight_penalty / (len(batch) if counted is None else float(counted.sum()))
             loss, gradients = loss_and_gradients(
-                layers, single[batch], aims[batch], penalty, of_numbers=of_numbers
+                layers,
+                single[batch],
+                aims[batch],
+                penalty,
+                of_numbers=problem.of_numbers,
+                weights_of_rows=counted,
             )
             adam.step(gradients)
             summed += loss * len(batch)
-        mean = summed / len(rows)
+        mean = summed / len(single)
         without_progress = without_progress + 1 if mean > least - ENOUGH else 0
         least = min(least, mean)
         if without_progress > PATIENCE:

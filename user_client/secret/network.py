@@ -39,14 +39,26 @@ def log_softmax(outputs: Floats) -> Floats:
 
 
 def loss_and_gradients(
-    layers: Sequence[Layer], rows: Floats, targets: Floats, penalty: float, *, of_numbers: bool = False
+    layers: Sequence[Layer],
+    rows: Floats,
+    targets: Floats,
+    penalty: float,
+    *,
+    of_numbers: bool = False,
+    weights_of_rows: Floats | None = None,
 ) -> tuple[float, list[Layer]]:
     """Return the mean loss with its L2 penalty, and its gradient by each layer.
 
-    The loss is the cross entropy; ``of_numbers``, half the squared error of the outputs.
+    The loss is the cross entropy, of which ``weights_of_rows``, (n,), make a weighted mean; ``of_numbers``,
+    half the squared error of the outputs.
     """
     reached = forward(layers, rows)
-    if of_numbers:
+    if weights_of_rows is not None:
+        log_probabilities = log_softmax(reached[-1])
+        share = (weights_of_rows / weights_of_rows.sum())[:, None]
+        loss = -np.sum(share * targets * log_probabilities)
+        slope = share * (np.exp(log_probabilities) - targets)
+    elif of_numbers:
         slope = (reached[-1] - targets) / len(rows)
         loss = np.sum(np.square(slope)) * len(rows) / 2
     else:
@@ -64,12 +76,19 @@ def loss_and_gradients(
 
 
 def improved(
-    start: Sequence[Layer], rows: Matrix64, targets: Matrix64, penalty: float, *, iterations: int
+    start: Sequence[Layer],
+    rows: Matrix64,
+    targets: Matrix64,
+    penalty: float,
+    *,
+    iterations: int,
+    weights_of_rows: Floats | None = None,
 ) -> list[Layer]:
     """Return the layers that L-BFGS arrives at."""
 
     def of_vector(flat: Matrix64) -> tuple[float, Matrix64]:
-        loss, gradients = loss_and_gradients(_layers(flat, start), rows, targets, penalty)
+        layers = _layers(flat, start)
+        loss, gradients = loss_and_gradients(layers, rows, targets, penalty, weights_of_rows=weights_of_rows)
         return loss, _flat(gradients)
 
     return _layers(minimise(of_vector, _flat(start), iterations=iterations), start)

@@ -119,24 +119,43 @@ class OwnScore:
     def __repr__(self) -> str:
         return f"<OwnScore of {len(self.rows)} rows>"
 
-    def directions(self, most: int) -> Matrix64:
-        """Return an orthonormal basis of the directions along which the score changes.
+    def missing_from(self, axes: Matrix64, latent_dim: int, least: float) -> Matrix64:
+        """Return the directions that a basis of leading axes needs to keep the score.
 
-        A basis F_i that contains them keeps the score, whatever the variance of the rows along them.
+        Each direction takes the place of one axis: the basis of l dimensions holds d directions and the first
+        l - d axes. The directions are those along which what these axes lose of the score varies most over
+        the rows. There is one at least, and no more than are needed.
 
         Parameters
         ----------
-        most : int
-            Largest number of directions; the first are those that the score depends on most.
+        axes : (m, m) ndarray of float64
+            Orthonormal columns, the leading ones first.
+        latent_dim : int
+            l, at most m.
+        least : float
+            R^2 of the score in that basis for the score of the rows, over all classes together.
 
         Returns
         -------
         (m, d) ndarray of float64
-            d is one less than the number of classes with enough rows, or ``most``.
+            Orthonormal columns. d is at most the number of directions along which the score changes at all,
+            which is one less than the classes with enough rows.
         """
-        directions, sizes, _ = np.linalg.svd(self.weights, full_matrices=False)
-        count = min(int(np.sum(sizes > 1e-6 * sizes[0])), most)
-        return self._in_features(directions[:, :count])
+        weights = self._in_features(self.weights)
+        most = min(self._changing(), latent_dim)
+        for count in range(1, most + 1):
+            leading = axes[:, : latent_dim - count]
+            lost = weights - leading @ (leading.T @ weights)
+            _, sizes, mixes = np.linalg.svd(self.rows @ self._in_frame(lost), full_matrices=False)
+            still_lost = float(np.sum(sizes[count:] ** 2))
+            if count == most or still_lost <= (1 - least) * float(np.sum((self.rows @ self.weights) ** 2)):
+                break
+        return np.linalg.qr(lost @ mixes[:count].T)[0]
+
+    def _changing(self) -> int:
+        """Return along how many directions the score changes."""
+        sizes = np.linalg.svd(self.weights, compute_uv=False)
+        return int(np.sum(sizes > 1e-6 * sizes[0]))
 
     def along(self, axes: Matrix64) -> Signal:
         """Return how much of the score lies along some axes: orthonormal columns, (m, l)."""

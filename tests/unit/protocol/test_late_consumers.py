@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError, TermsMismatchError
-from protocol.messages import check_uplink
 from protocol.terms import AnchorTerms, Terms
+from protocol.uplinks import check_uplink
 from tests.harness.world import HOSPITAL, LEAD, make_terms, make_uplink
 
 LATE = "late-hospital"

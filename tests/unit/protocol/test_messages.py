@@ -13,9 +13,9 @@ from protocol.messages import (
     ArraySpec,
     DownlinkManifest,
     UplinkManifest,
-    check_uplink,
 )
 from protocol.terms import Terms
+from protocol.uplinks import check_uplink
 from tests.vectors import examples
 from tests.vectors.packing import pack
 

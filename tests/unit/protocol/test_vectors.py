@@ -19,10 +19,11 @@ from protocol.codec import Message, decode, digest, encode
 from protocol.consent import plain_words, plain_words_digest
 from protocol.errors import OdcError, ProtocolError
 from protocol.identity import TrustRoot, load_certificate
-from protocol.messages import ArraySpec, UplinkManifest, check_uplink
+from protocol.messages import ArraySpec, UplinkManifest
 from protocol.table_schema import AnyLabel, Label, NumberLabel
 from protocol.terms import Terms
 from protocol.tokens import id_of, token_digest, token_id
+from protocol.uplinks import check_uplink
 from tests.vectors import generate
 from tests.vectors.keys import anchors, gaussian_numbers
 from tests.vectors.packing import to_json

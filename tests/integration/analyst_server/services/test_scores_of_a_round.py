@@ -16,6 +16,7 @@ from tests.harness.computing import claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_uplink
 
 ROWS = 300
+FIGURES = ("roc_auc", "pr_auc", "accuracy", "brier", "ece", "calibration_slope", "calibration_intercept")
 
 
 def released(world: World, privacy: PrivacyRecord | None = None, **labels: Any) -> World:
@@ -51,7 +52,9 @@ def test_a_headline_with_both_estimates_and_every_party(world: World) -> None:
     for way in ("within", "across"):
         assert set(found[way]["by_party"]) == {LEAD, HOSPITAL}
         assert 0.9 < found[way]["roc_auc"]["mean"] <= found[way]["roc_auc"]["high"]
-    assert found["headline"] == {name: found["within"][name] for name in ("roc_auc", "accuracy", "brier")}
+    names = [name for name in FIGURES if found["within"][name] is not None]
+    assert set(FIGURES) - set(names) <= {"calibration_slope"}  # classes that hardly overlap have none
+    assert found["headline"] == {name: found["within"][name] for name in names}
     assert for_analyst["results"]["hold_out_scores"] == {
         name: interval["mean"] for name, interval in found["headline"].items()
     }
@@ -74,7 +77,7 @@ def test_a_member_is_shown_the_means_and_no_partys_scores(world: World) -> None:
     for_analyst, for_member = (found["results"]["judgement"] for found in shown(released(world)))
     assert for_member["headline"] == for_analyst["headline"]
     for way in ("within", "across"):
-        assert for_member[way] == {**for_analyst[way], "by_party": {}}
+        assert for_member[way] == {**for_analyst[way], "by_party": {}, "calibration": None}
 
 
 def test_the_mean_of_one_party_is_not_shown_to_a_member(world: World) -> None:
@@ -104,8 +107,60 @@ def test_nothing_of_a_single_row_is_kept(world: World) -> None:
             return sum(map(numbers, value.values()))
         return sum(map(numbers, value)) if isinstance(value, list) else isinstance(value, int | float)
 
+    def tables(value: Any) -> list[Any]:
+        if not isinstance(value, dict):
+            return []
+        return (
+            [value["bins"]] if "bins" in value else [one for part in value.values() for one in tables(part)]
+        )
+
     for_analyst, _ = shown(released(world))
-    assert numbers(for_analyst["results"]["judgement"]) == 2 * (9 + 2 * 4) + 9  # no number of rows in it
+    judgement = for_analyst["results"]["judgement"]
+    bins = [line for table in tables(judgement) for line in table]
+    figures = sum(
+        3 * numbers_of(judgement[way])
+        + sum(1 + numbers_of(one) for one in judgement[way]["by_party"].values())
+        for way in ("within", "across")
+    )
+    # no number of rows in it, but those of the tables: three in a line, and two errors
+    expected = figures + 3 * numbers_of(judgement["headline"]) + 3 * len(bins) + 2 * 6
+    assert numbers(judgement) == expected
+    assert min(line["rows"] for line in bins) >= 20
+    assert len(bins) == 6 * 10
+
+
+def numbers_of(scores: Any) -> int:
+    """Return how many figures some scores have."""
+    return sum(scores.get(name) is not None for name in FIGURES)
+
+
+def test_a_figure_that_one_party_alone_has_is_not_shown_to_a_member(world: World) -> None:
+    """Its mean would be that party's."""
+    rare = np.arange(ROWS) < 15
+    released(world, hospital=rare.astype(np.int64))
+    with world.records.begin(write=True) as unit:
+        row = unit.collaboration(world.id)
+        assert row is not None
+        assert row.results is not None
+        judgement = row.results["judgement"]
+        within = judgement["within"]
+        assert within["by_party"][HOSPITAL]["calibration_intercept"] is None
+        assert within["calibration_intercept"] is not None
+        headline = {name: within[name] for name in FIGURES if within[name] is not None}
+        scores = {name: interval["mean"] for name, interval in headline.items()}
+        row.results = {
+            **row.results,
+            "judgement": {**judgement, "headline": headline, "why_none": None},
+            "hold_out_scores": scores,
+        }
+    for_analyst, for_member = (found["results"] for found in shown(world))
+    assert for_analyst["hold_out_scores"] == scores
+    own = for_member["judgement"]
+    assert own["within"]["calibration_intercept"] is None
+    assert own["within"]["ece"] == for_analyst["judgement"]["within"]["ece"]
+    for kept in (own["headline"], for_member["hold_out_scores"]):
+        assert "calibration_intercept" not in kept
+        assert {"roc_auc", "pr_auc", "ece"} <= set(kept)
 
 
 def test_a_round_is_released_though_judging_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,10 +45,25 @@ def test_a_person_reads_together_alone_and_gained(odc: Odc, sent: bool) -> None:
     assert re.search(f"^{SCORES} kept back$", said, re.MULTILINE)
     assert "is unclear: the interval contains 0" in said
     assert "alone: a model of the kind logistic, fitted on 30 of our own rows" in said
+    assert re.search(r"^together: PR-AUC \d+\.\d, accuracy \d+\.\d, Brier score 0\.\d+$", said, re.MULTILINE)
     assert ("every member reads them" in said, "nothing was sent" in said) == (sent, not sent)
     found = odc(*words, "--json").json
     assert (found["collaboration_id"], found["kept_back"], found["rows"]) == (odc.consortium.id, True, 10)
     assert (found["verdict"], found["sent"]) == ("unclear", sent)
+    assert (found["together_in_classes"]["bins"], found["alone_in_classes"]["ece"]) == (None, None)
+
+
+def test_rows_enough_have_a_calibration_table_for_both_models(odc: Odc) -> None:
+    odc.consortium.until_released(**KEEPING)
+    odc("receive")
+    new = csv(odc.consortium.directory / "new.csv", rows(5, 120))
+    said = odc("evaluate", new).out
+    figures = r"calibration error 0\.\d{3} \(0\.\d{3} by chance alone\)"
+    table = r"  probabilities \(and what came of them\): 0\.\d{3} \(\d\.\d{3}\)(, \d\.\d{3} \(\d\.\d{3}\)){5}"
+    for name in ("together", "alone"):
+        assert re.search(f"^{name}: .*{figures}.*\n{table}$", said, re.MULTILINE)
+    found = odc("evaluate", new, "--json").json
+    assert [one["rows"] for one in found["together_in_classes"]["bins"]] == [20] * 6
 
 
 def test_a_member_reads_how_much_a_private_model_may_tell(odc: Odc) -> None:
@@ -112,3 +127,14 @@ def test_the_report_shows_what_a_choice_compared(odc: Odc) -> None:
     assert re.search(r"  the model is logistic.*, chosen of 2: ", said)
     assert re.search(r"    logistic, inverse_penalty 0.01: ", said)
     assert "choice" not in said
+
+
+def test_the_report_shows_which_alignment_was_chosen(odc: Odc) -> None:
+    odc.consortium.until_released(
+        terms_schema=2, alignment={"method": "auto", "candidates": ["odc", "imakura"]}
+    )
+    assert "common representation (odc, imakura)" in odc("terms", "show").out
+    said = odc("report").out
+    assert re.search(r"  the alignment is (odc|imakura), chosen of 2 by the scores of logistic: ", said)
+    assert re.search(r"    imakura: ", said)
+    assert "alignment_choice" not in said

@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from analyst_server.services import prepare
-from protocol.model_terms import LogisticTerms, ModelPrivacyTerms
+from protocol.model_terms import LogisticTerms, ModelPrivacyTerms, weighted_kinds
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
 from user_client.sdk import check_table
@@ -64,11 +64,38 @@ def test_a_draft_names_another_model_and_late_consumers(odc: Odc, kind: str) -> 
     assert (terms.model.kind, terms.late_consumers) == (kind, (HOSPITAL,))
 
 
+@pytest.mark.parametrize("method", ["kawakami", "auto"])
+def test_a_draft_names_another_alignment(odc: Odc, method: str) -> None:
+    words = ("terms", "draft", odc.consortium.table(1), "--label", "y", "--party", LEAD)
+    odc(*words, "--alignment", method)
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    assert prepare.complete_terms(odc.consortium.analyst, content).alignment.method == method
+
+
+@pytest.mark.parametrize("kind", [None, "gradient-boosting"])
+def test_a_draft_can_ask_for_class_weights(odc: Odc, kind: str | None) -> None:
+    words = ("terms", "draft", odc.consortium.table(1), "--label", "y", "--party", LEAD, "--party", HOSPITAL)
+    odc(*words, "--class-weight", "balanced", *(("--model", kind) if kind else ()))
+    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
+    terms = prepare.complete_terms(odc.consortium.analyst, content)
+    assert (terms.model.kind, weighted_kinds(terms.model)) == (kind or "averaged", [kind or "averaged"])
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
+        (("--alignment", "best"), "alignment must be one of odc, isotropic"),
+        (("--alignment", "auto", "--model-epsilon", "1"), "name a method with model_epsilon"),
         (("--model", "ridge"), "model must be one of mlp, logistic"),
         (("--model", "logistic", "--model-epsilon", "1"), "leave model out"),
+        (("--class-weight", "inverse"), "class_weight must be none or balanced, got inverse"),
+        (("--class-weight", "balanced", "--model", "knn"), "not with knn"),
+        (("--class-weight", "balanced", "--model", "auto"), "write it into its candidates by hand"),
+        (("--class-weight", "balanced", "--model-epsilon", "1"), "no private training"),
+        (
+            ("--class-weight", "balanced", "--label", "x0", "--task", "number"),
+            "class_weight goes with the task classes, and the task is number",
+        ),
         (("--late-consumer", LEAD), "not the lead"),
         (("--late-consumer", "nobody"), "one of the parties"),
     ],

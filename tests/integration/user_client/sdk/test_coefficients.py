@@ -161,6 +161,14 @@ def test_what_the_reader_has_to_know_is_said(consortium: Consortium) -> None:
     assert few.coefficients[0].error is None
 
 
+def test_a_model_with_class_weights_has_coefficients_and_no_intervals(consortium: Consortium) -> None:
+    played(consortium, terms_schema=2, model={"kind": "logistic", "class_weight": "balanced"})
+    found = consortium.hospital_round.coefficients(pa.table(told(2)))
+    assert found.notes[0].startswith("no intervals: rows that count by their class")
+    assert found.coefficients[0].value == pytest.approx(1, abs=0.3)
+    assert found.coefficients[0].error is None
+
+
 def test_without_the_analyst_there_are_no_intervals(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,33 @@ def test_the_rows_kept_back_score_both_models(consortium: Consortium) -> None:
     assert consortium.json_of(consortium.hospital, EVALUATION_FILE)["verdict"] == found.verdict == "unclear"
 
 
+def test_classes_are_scored_by_more_figures_that_stay_here(consortium: Consortium) -> None:
+    consortium.until_released(**KEEPING)
+    ours = consortium.hospital_round
+    ours.receive()
+    found = ours.evaluate(csv(consortium.directory / "new.csv", rows(5, 120)), send=True)
+    assert found.together_in_classes is not None
+    assert found.together_in_classes.bins is not None
+    assert sum(one.rows for one in found.together_in_classes.bins) == 120
+    assert found.together_in_classes.accuracy > 0.9
+    assert found.together_in_classes != found.alone_in_classes
+    assert ours.evaluation == found
+    (shown,) = consortium.lead_round.report()["member_scores"]
+    assert set(shown) == {"party", "received_at", *found.score}
+
+
+def test_an_evaluation_of_an_earlier_version_is_still_read(consortium: Consortium) -> None:
+    consortium.until_released(**KEEPING)
+    ours = consortium.hospital_round
+    ours.receive()
+    found = ours.evaluate(consortium.directory / "rows-1.csv")
+    stored = {key: value for key, value in found.to_json().items() if not key.endswith("_in_classes")}
+    ours.directory.write(EVALUATION_FILE, json.dumps(stored).encode())
+    assert ours.evaluation is not None
+    assert ours.evaluation.score == found.score
+    assert ours.evaluation.together_in_classes is None
+
+
 def test_the_same_rows_in_another_file_are_known_again(consortium: Consortium) -> None:
     consortium.until_released(**KEEPING)
     ours = consortium.hospital_round

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -222,6 +223,29 @@ def test_the_card_names_the_model_that_was_chosen(consortium: Consortium) -> Non
     assert "- Model: logistic (chosen by the analyst), of the rows of" in card
 
 
+def test_card_and_metadata_name_the_alignment_that_was_chosen(consortium: Consortium) -> None:
+    alignment = {"method": "auto", "candidates": ["imakura", "odc"]}
+    consortium.until_released(terms_schema=2, alignment=alignment)
+    consortium.hospital_round.receive()
+    exported = consortium.hospital_round.export()
+    told = {each.key: each.value for each in onnx.load_from_string(exported.onnx_file).metadata_props}
+    assert re.search(r"^- Alignment: (imakura|odc) \(chosen by the analyst\)$", exported.card, re.MULTILINE)
+    assert re.fullmatch(r"(imakura|odc) \(chosen by the analyst\)", told["alignment"])
+
+
+def test_without_the_report_the_card_names_what_may_have_been_chosen(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_released(terms_schema=2, alignment={"method": "auto", "candidates": ["imakura", "odc"]})
+    consortium.hospital_round.receive()
+
+    def unreachable(*_: Any, **__: Any) -> Any:
+        raise ConnectionFailedError("no")
+
+    monkeypatch.setattr(consortium.hospital.connection, "ask_json", unreachable)
+    assert "- Alignment: auto: the best of imakura, odc" in consortium.hospital_round.export().card
+
+
 def test_the_card_has_the_scores_that_are_known(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +253,7 @@ def test_the_card_has_the_scores_that_are_known(
     consortium.hospital_round.evaluate(consortium.directory / "messy-1.csv", send=True)
     card = consortium.hospital_round.export().card
     assert "here, 20" in card
+    assert "here, on the same rows: PR-AUC " in card
     assert "hospital-a: ROC-AUC together" in card
     assert "no score from the analyst: " in card
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from analyst_server.alignment import _products, _threads
-from analyst_server.alignment._products import cross_products, mean_aligned
+from analyst_server.alignment import _orthogonal, _threads
+from analyst_server.alignment._orthogonal import cross_products, mean_aligned
 from analyst_server.alignment._threads import (
     WORTH_A_THREAD,
     in_parts,
@@ -145,8 +145,8 @@ def test_an_error_restores_the_threads() -> None:
 def test_the_products_do_not_depend_on_the_number_of_threads(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_products, "own_threads", lambda _: nullcontext(threads))
-    monkeypatch.setattr(_products, "BLOCK_ROWS", 32)
+    monkeypatch.setattr(_orthogonal, "own_threads", lambda _: nullcontext(threads))
+    monkeypatch.setattr(_orthogonal, "BLOCK_ROWS", 32)
     reps, changes = reps_of(101, 5, 7), reps_of(5, 5, 7)
     plain = [rep.T @ reps[2] for rep in reps]
     np.testing.assert_allclose(cross_products(reps, reps[2]), plain, rtol=0, atol=1e-11)
@@ -159,7 +159,7 @@ def test_the_products_do_not_depend_on_the_number_of_threads(
 def test_the_products_do_not_depend_on_how_many_rows_are_taken_at_a_time(
     rows: int, latent_dim: int, is_unpacked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_products, "multiplies_unpacked", lambda: is_unpacked)
+    monkeypatch.setattr(_orthogonal, "multiplies_unpacked", lambda: is_unpacked)
     reps = reps_of(rows, latent_dim)
     np.testing.assert_allclose(
         cross_products(reps, reps[2]), [rep.T @ reps[2] for rep in reps], rtol=0, atol=1e-13 * rows

@@ -21,6 +21,7 @@ from protocol.model_terms import (
     LogisticTerms,
     MlpTerms,
     ModelPrivacyTerms,
+    models_with_weights,
 )
 from protocol.table_schema import Label, NumberLabel, SurvivalLabel, Task
 from tests.harness.problems import (
@@ -41,6 +42,8 @@ SMALL = {**MODELS_OF_SURVIVAL, **MODELS_OF_NUMBERS, **MODELS}
 
 def another(value: Any) -> Any:
     """Return another value that is as good for any option."""
+    if value == "none":
+        return "balanced"
     return 0.5 if value is None else value + 1 if isinstance(value, int) else value / 2
 
 
@@ -172,5 +175,20 @@ def test_a_party_that_consents_to_no_rows_can_be_sent_no_model_with_rows(kind: s
 
 
 def test_the_options_of_terms_are_taken_over() -> None:
-    model = model_of(MlpTerms(hidden_units=7, learning_rate=0.01, epochs=3, seed=2))
-    assert repr(model) == ("Mlp(seed=2, hidden_units=7, learning_rate=0.01, epochs=3, weight_penalty=0.0001)")
+    model = model_of(MlpTerms(hidden_units=7, learning_rate=0.01, epochs=3, seed=2, class_weight="balanced"))
+    assert repr(model) == (
+        "Mlp(seed=2, class_weight='balanced', hidden_units=7, learning_rate=0.01, epochs=3,"
+        " weight_penalty=0.0001)"
+    )
+
+
+@KINDS
+def test_the_terms_say_which_models_have_class_weights(kind: str) -> None:
+    assert (kind in models_with_weights()) == hasattr(model_of(TERMS[kind]()), "class_weight")
+
+
+def test_a_candidate_with_class_weights_is_called_so() -> None:
+    terms = AutoTerms(candidates=(LogisticTerms(), LogisticTerms(class_weight="balanced")))
+    asked = trainable_of(terms)
+    assert isinstance(asked, Auto)
+    assert [name for name, _ in asked.candidates] == ["logistic", "logistic, class_weight balanced"]

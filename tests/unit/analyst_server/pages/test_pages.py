@@ -56,6 +56,7 @@ def report(**changed: Any) -> Report:
         "title": "Readmission",
         "state": "released",
         "failure": None,
+        "uplink": "rows",
         "alignment": "isotropic",
         "anchor": {"kind": "haar", "rows": 4},
         "features": 4,

@@ -102,6 +102,40 @@ def test_every_party_that_was_scored_has_its_line_for_the_analyst() -> None:
     ]
 
 
+def test_the_calibration_has_its_means_and_its_tables() -> None:
+    bins = [
+        {"rows": 60, "predicted": 0.11, "observed": 0.22},
+        {"rows": 40, "predicted": 0.6, "observed": 0.5},
+    ]
+    table: Any = {"bins": bins, "ece": 0.106, "ece_by_chance": 0.034}
+    found = estimate(0.84, a=0.9, b=0.8)
+    found |= {"ece": interval(0.1), "calibration_slope": None, "calibration_intercept": interval(0.3)}
+    found["calibration"] = table
+    own = {"ece": 0.07, "calibration_slope": 1.25, "calibration_intercept": None, "calibration": table}
+    found["by_party"]["a"] |= own
+    found["by_party"]["b"] |= dict.fromkeys(own)
+    shown = results(within=found, across=None)
+    assert [" ".join(line.split()) for line in score_lines(shown)[5:]] == [
+        "rows held out inside the parties calibration error 0.100 (0.080 to 0.120),"
+        " calibration intercept 0.300 (0.280 to 0.320)",
+        "calibration error of all 100 scored rows together 0.106; probabilities that are right would have"
+        " about 0.034 on as many",
+        "predicted (observed) share: 0.110 (0.220), 0.600 (0.500)",
+    ]
+    page = "".join(score_parts(shown))
+    for words in (
+        "0.300 (0.280 to 0.320)",
+        "calibration error of all 100 scored rows together 0.106",
+        "<td>60</td><td>0.110</td><td>0.220</td>",
+        "a, within",
+        "<td>0.070</td><td>1.250</td><td></td><td>0.034</td><td>0.110 (0.220), 0.600 (0.500)</td>",
+    ):
+        assert words in page
+    assert "b, within" not in page
+    for_member = results(within={**found, "by_party": {}, "calibration": None}, across=None)
+    assert not any("0.110" in line for line in [*score_lines(for_member), *score_parts(for_member)])
+
+
 def test_the_page_says_what_the_lines_say() -> None:
     page = "".join(score_parts(results(notes=["the rows of c could not be held out: too few"])))
     for words in ("84.0 (82.0 to 86.0)", "90.0", "45.0", "the rows of c could not be held out: too few."):

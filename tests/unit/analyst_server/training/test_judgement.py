@@ -137,6 +137,38 @@ def test_rows_that_are_all_right_do_not_make_a_score_certain(rows: int, low: flo
     assert found.figures["roc_auc"].low == pytest.approx(low, abs=0.005)
 
 
+@pytest.mark.parametrize(("each", "is_told"), [(10, False), (30, True)])
+def test_a_figure_that_parties_lack_is_a_mean_over_those_that_have_it_if_they_are_half(
+    each: int, is_told: bool
+) -> None:
+    """Parties with 10 or 30 rows of either class, and one with 20 that has no slope: half, or fewer."""
+    with_slope = of_two_classes(each, 0.9, 0.8)
+    slope = {"calibration_slope": Figure(1.5, 0.01)}
+    able = PartyScore(with_slope.rows, {**with_slope.figures, **slope}, with_slope.variance_by_numbers)
+    parties = {"a": able, "b": of_two_classes(20, 0.9, 0.8)}
+    found = mean_over_rows(parties)
+    assert found is not None
+    assert ("calibration_slope" in found.figures) == is_told
+    if is_told:
+        assert found.figures["calibration_slope"].mean == 1.5
+    assert found.rows == 2 * each + 40
+    over_parties = mean_over_parties(parties)
+    assert over_parties is not None
+    assert set(over_parties.figures) == {"roc_auc", "accuracy"}  # one party has no interval
+
+
+def test_the_calibration_of_the_rows_is_kept_beside_that_of_every_party() -> None:
+    score = scored(np.random.default_rng(0), 120)
+    assert score.calibration is not None
+    found = conclude(
+        mean_over_rows({"a": score, "b": score}, score.calibration), None, rows=ROWS, one_class=0
+    ).as_json()["within"]
+    assert found["calibration"] == found["by_party"]["a"]["calibration"]
+    assert [one["rows"] for one in found["calibration"]["bins"]] == [20] * 6
+    assert found["ece"]["mean"] == pytest.approx(found["by_party"]["b"]["ece"])
+    assert json.loads(json.dumps(found)) == found
+
+
 def test_no_party_and_a_single_one_have_no_mean_over_parties() -> None:
     assert mean_over_rows({}) is None
     assert mean_over_parties({}) is None
@@ -203,7 +235,9 @@ def test_a_judgement_is_kept_as_plain_values_without_its_variances() -> None:
     found = conclude(estimate(0.8), None, rows=ROWS, one_class=0, notes=["one note"]).as_json()
     assert json.loads(json.dumps(found)) == found
     assert list(found) == ["within", "across", "headline", "why_none", "notes"]
-    assert found["within"]["by_party"]["a"] == {"rows": 400, "roc_auc": 0.8, "accuracy": 0.8}
+    lacking = dict.fromkeys(("ece", "calibration_slope", "calibration_intercept", "calibration"))
+    assert found["within"]["by_party"]["a"] == {"rows": 400, "roc_auc": 0.8, "accuracy": 0.8, **lacking}
+    assert {name: found["within"][name] for name in lacking} == lacking
     assert found["headline"]["roc_auc"] == {"mean": 0.8, "low": 0.79, "high": 0.81}
     assert found["across"] is None
 

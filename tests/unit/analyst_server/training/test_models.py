@@ -195,3 +195,16 @@ def test_ridge_minimises_half_the_squared_errors_and_its_penalty() -> None:
     aims = (labels - labels.mean()) / labels.std()
     expected = np.linalg.solve(scaled.T @ scaled + np.eye(5) / 0.02, scaled.T @ aims)
     np.testing.assert_allclose(fitted.pipeline["classify"].coef_, expected, atol=1e-4)
+
+
+def test_a_flag_without_reason_does_not_end_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the BLAS raises one now and then for products of finite float32 numbers."""
+
+    def flagging(self: Logistic, labels: np.ndarray, latent_dim: int) -> object:
+        np.float32(np.inf) - np.float32(np.inf)
+        return made(self, labels, latent_dim)
+
+    made = Logistic.classifier
+    monkeypatch.setattr(Logistic, "classifier", flagging)
+    rows, labels = blobs(2)
+    assert fit(Logistic(), rows, labels, 2).pipeline.score(rows, labels) > 0.85

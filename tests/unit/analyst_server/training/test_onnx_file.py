@@ -14,6 +14,7 @@ from tests.harness.problems import (
     MODELS,
     MODELS_OF_NUMBERS,
     MODELS_OF_SURVIVAL,
+    WEIGHTED,
     blobs,
     haar,
     numbers,
@@ -31,6 +32,19 @@ def test_the_file_says_what_the_model_says(kind: str, classes: int, seed: int) -
     rows, labels = blobs(classes, seed=seed)
     model = fit(MODELS[kind], rows, labels, classes)
     assert parity_gap(model, export(model, rows.shape[1]), rows) < PARITY_TOLERANCE
+
+
+@pytest.mark.parametrize("kind", list(WEIGHTED))
+@CLASSES
+@pytest.mark.parametrize("seed", range(3))
+def test_the_file_says_what_a_model_with_class_weights_says(kind: str, classes: int, seed: int) -> None:
+    rows, labels = blobs(classes, rows=300, seed=seed)
+    kept = (labels > 0) | (np.arange(300) < 60)  # the first class is rare
+    model = fit(WEIGHTED[kind], rows[kept], labels[kept], classes)
+    file = export(model, rows.shape[1])
+    assert parity_gap(model, file, rows) < PARITY_TOLERANCE
+    without = fit(MODELS[kind], rows[kept], labels[kept], classes)
+    assert parity_gap(without, file, rows) > PARITY_TOLERANCE
 
 
 @KINDS

@@ -26,6 +26,7 @@ from user_client.secret.local_model import (
     RidgeOptions,
     fit_local_model,
 )
+from user_client.secret.network import loss_and_gradients
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 SEEDS = 4
@@ -186,3 +187,63 @@ def test_the_default_of_numbers_scores_as_the_analysts_does() -> None:
 def test_one_number_everywhere_has_no_model() -> None:
     rows, _ = numbers()
     assert fit_local_model([RidgeOptions(1.0)], rows, np.full(150, 0.25), 0, np.random.default_rng(0)) is None
+
+
+# class weights
+
+
+def imbalanced() -> tuple[Array, Any]:
+    rng = np.random.default_rng(0)
+    labels = (np.arange(300) < 40).astype(int) + (np.arange(300) < 15)
+    return rng.standard_normal((300, 4)) + np.eye(3, 4)[labels], labels
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_weighted_logistic_regression_is_that_of_the_analyst(classes: int) -> None:
+    rows, labels = imbalanced()
+    labels = np.minimum(labels, classes - 1)
+    ours = fit_local_model([LOGISTIC], rows, labels, classes, np.random.default_rng(0), balanced=True)
+    assert ours is not None
+    theirs = fit(Exact(inverse_penalty=0.1, class_weight="balanced"), rows, labels, classes)
+    assert ours.predictions(rows) == pytest.approx(theirs.predictions(rows), abs=1e-4)
+    plain = fit_local_model([LOGISTIC], rows, labels, classes, np.random.default_rng(0))
+    assert plain is not None
+    assert np.abs(plain.predictions(rows) - ours.predictions(rows)).max() > 0.1
+
+
+def test_a_weighted_network_is_about_as_sure_as_that_of_the_analyst() -> None:
+    """They start elsewhere, so that their means over some starts are compared."""
+    rows, labels = imbalanced()
+    ours, theirs = [], []
+    for seed in range(SEEDS):
+        model = fit_local_model([SHORT], rows, labels, 3, np.random.default_rng(seed), balanced=True)
+        assert model is not None
+        ours.append(model.predictions(rows))
+        network = Mlp(epochs=20, weight_penalty=1.0, seed=seed, class_weight="balanced")
+        theirs.append(fit(network, rows, labels, 3).predictions(rows))
+    assert np.abs(np.mean(ours, axis=0) - np.mean(theirs, axis=0)).mean() < 0.02
+
+
+def test_the_gradient_of_a_weighted_loss_is_its_slope() -> None:
+    rng = np.random.default_rng(0)
+    rows, targets = rng.standard_normal((12, 3)), np.eye(3)[np.arange(12) % 3]
+    layers = [
+        (rng.standard_normal((3, 5)), rng.standard_normal(5)),
+        (rng.standard_normal((5, 3)), np.zeros(3)),
+    ]
+    weights = rng.random(12)
+
+    def loss() -> float:
+        return loss_and_gradients(layers, rows, targets, 0.1, weights_of_rows=weights)[0]
+
+    _, gradients = loss_and_gradients(layers, rows, targets, 0.1, weights_of_rows=weights)
+    for layer, gradient in zip(layers, gradients, strict=True):
+        for numbers_of, slopes in zip(layer, gradient, strict=True):
+            for place in np.ndindex(numbers_of.shape):
+                before = numbers_of[place]
+                ends = []
+                for step in (1e-6, -1e-6):
+                    numbers_of[place] = before + step
+                    ends.append(loss())
+                numbers_of[place] = before
+                assert slopes[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-6)

@@ -110,7 +110,8 @@ def test_more_features_than_rows_are_no_obstacle() -> None:
     assert 1 <= count <= 40
     assert score.along(axes[:, :count]).kept >= 0.95
     assert score.along(axes[:, : count - 1]).kept < 0.95
-    basis = draw_secret_basis(rows, 3, np.random.default_rng(0).bytes, include=score.directions(1))
+    missing = score.missing_from(axes, 3, 0.95)
+    basis = draw_secret_basis(rows, 3, np.random.default_rng(0).bytes, include=missing)
     assert score.along(basis).kept == pytest.approx(1)
 
 
@@ -133,7 +134,7 @@ def test_a_wide_table_gets_the_score_of_a_regression_on_all_features() -> None:
 def test_a_basis_with_the_scores_directions_keeps_it_in_few_dimensions(axis: int) -> None:
     rows, labels = rows_with_label_along(axis)
     score = score_of(rows, labels)
-    directions = score.directions(2)
+    directions = score.missing_from(principal_axes(rows)[1], 3, 0.95)
     assert directions.shape == (12, 1)
     basis = draw_secret_basis(rows, 3, np.random.default_rng(0).bytes, include=directions)
     np.testing.assert_allclose(basis.T @ basis, np.eye(3), atol=1e-12)
@@ -144,9 +145,9 @@ def test_a_basis_with_the_scores_directions_keeps_it_in_few_dimensions(axis: int
 
 def test_the_rest_of_that_basis_is_of_the_leading_axes() -> None:
     rows, labels = rows_with_label_along(11)
-    directions = score_of(rows, labels).directions(1)
-    basis = draw_secret_basis(rows, 3, np.random.default_rng(0).bytes, include=directions)
     axes = principal_axes(rows)[1]
+    directions = score_of(rows, labels).missing_from(axes, 3, 0.95)
+    basis = draw_secret_basis(rows, 3, np.random.default_rng(0).bytes, include=directions)
     np.testing.assert_allclose(np.linalg.norm(basis.T @ axes[:, :2], axis=0), 1, atol=0.02)
 
 
@@ -155,10 +156,24 @@ def test_the_share_of_the_squares_decides_where_the_label_cannot(share: float, c
     assert dimensions_of_variance(np.sqrt([80.0, 19.5, 0.5]), share) == count
 
 
-def test_there_are_no_more_directions_than_asked_for_or_than_classes_less_one() -> None:
-    score = score_of(*load_digits(return_X_y=True))
-    assert score.directions(100).shape == (64, 9)
-    assert score.directions(4).shape == (64, 4)
+@pytest.mark.parametrize("latent_dim", [4, 12, 20, 30, 64])
+def test_no_more_directions_take_the_place_of_axes_than_the_score_needs(latent_dim: int) -> None:
+    rows, labels = load_digits(return_X_y=True)
+    score, axes = score_of(rows, labels), principal_axes(rows)[1]
+
+    def kept_with(least: float) -> tuple[int, float]:
+        directions = score.missing_from(axes, latent_dim, least)
+        basis = draw_secret_basis(
+            rows, latent_dim, np.random.default_rng(0).bytes, axes=axes, include=directions
+        )
+        return directions.shape[1], score.along(basis).kept
+
+    count, kept = kept_with(0.95)
+    assert kept >= 0.95 or count == min(9, latent_dim)
+    assert kept_with(1.0)[0] == min(9, latent_dim)
+    least, kept_by_least = kept_with(0.0)
+    assert least == 1, "what the axes lose most is always kept"
+    assert count == 1 or kept_by_least < 0.95, "so many were not needed"
 
 
 def test_the_rows_of_a_score_are_not_shown() -> None:
@@ -171,7 +186,7 @@ def test_a_number_has_a_signal_as_classes_have(axis: int) -> None:
     numbers = rows[:, axis] + 0.1 * rows[:, axis].std() * np.random.default_rng(1).standard_normal(len(rows))
     score = score_of(rows, numbers.astype(np.float32))
     assert score.dimensions(principal_axes(rows)[1], 0.9) == axis + 1
-    assert score.directions(3).shape == (12, 1)
+    assert score.missing_from(principal_axes(rows)[1], 3, 0.95).shape == (12, 1)
     kept, lost = score.along(np.eye(12)[:, : axis + 1]), score.along(np.delete(np.eye(12), axis, axis=1))
     assert kept.measure == "concordance"
     assert kept.kept > 0.95 > 0.05 > lost.kept

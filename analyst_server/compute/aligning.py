@@ -1,0 +1,169 @@
+"""The alignment of a round by one method: the one in the terms, or the one that the rows choose of several.
+
+Imported in the compute process alone: SciPy takes as long to load as the rest of the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_server.alignment import AnchorRepError, Diagnostics, align
+from analyst_server.compute.model_registry import first_model_of, task_of, trainable_of
+from analyst_server.compute.sequence import (
+    PartyArrays,
+    RoundSpec,
+    SuspectedParty,
+    aligned_rep_of,
+    labels_of,
+    left_out_of,
+    parties_that_train,
+)
+from analyst_server.store import Blobs, at_least_single
+from analyst_server.training.alignments import Alignments
+from analyst_server.training.axes import principal_axes
+from analyst_server.training.choosing import Choice
+from protocol.terms import AutoAlignmentTerms
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedBy:
+    """One method's alignment of all parties: G_i (c, l, l) and the target (a, l), along the model's axes."""
+
+    method: str
+    changes: NDArray[Any]
+    target: NDArray[Any]
+    diagnostics: Diagnostics
+
+
+@dataclass(frozen=True, eq=False)
+class Aligner:
+    """Aligns the parties of a round by any method.
+
+    Attributes
+    ----------
+    spec : RoundSpec
+    blobs : Blobs
+    anchor_reps : sequence of (a, l) ndarray
+        ``A_i``, in the order of the parties.
+    trusted : sequence of int
+        The parties that shape the target.
+    suspicions : sequence of SuspectedParty
+        The parties whose rows do not train, unless the spec has them train.
+    """
+
+    spec: RoundSpec
+    blobs: Blobs
+    anchor_reps: Sequence[NDArray[Any]]
+    trusted: Sequence[int]
+    suspicions: Sequence[SuspectedParty]
+
+    @cached_property  # not before it is needed: a party that cannot be aligned is the first thing to report
+    def left_out(self) -> tuple[str, ...]:
+        """The parties whose rows do not train; raises `ValueError` if nobody's rows are left."""
+        return left_out_of(self.spec, self.suspicions)
+
+    def by(self, method: str) -> AlignedBy:
+        """Return the alignment by a method; raises `ValueError` if a party cannot be aligned by it."""
+        spec = self.spec
+        try:
+            found = align(
+                method,
+                self.anchor_reps,
+                target=spec.alignment.target,
+                trusted=self.trusted,
+                anchor_is_isotropic=spec.anchor_is_isotropic,
+                rng=np.random.default_rng(spec.alignment.seed),
+            )
+        except AnchorRepError as error:
+            party = spec.parties[error.index].party
+            raise ValueError(f"the anchor representation of {party} {error.reason}") from None
+        changes, target = np.stack(found.changes_of_basis), found.target_rep
+        if trainable_of(spec.model).needs_principal_axes:
+            axes = self._principal_axes(changes)
+            changes, target = changes @ axes, target @ axes
+        return AlignedBy(method, changes, target, found.diagnostics)
+
+    def chosen(self, terms: AutoAlignmentTerms) -> tuple[AlignedBy, dict[str, NDArray[Any]], Choice]:
+        """Compare the candidates on the rows that train, and align by the best of them.
+
+        Returns
+        -------
+        chosen : AlignedBy
+        compared : dict of str to (c, l, l) ndarray
+            G_i of all parties by every candidate that could align them before the time was over, in the
+            order of the terms.
+        choice : Choice
+
+        Raises
+        ------
+        ValueError
+            If the parties can be aligned by no candidate; the text is that of the first.
+        """
+        found: dict[str, AlignedBy] = {}
+
+        def changes_by(method: str) -> NDArray[Any]:
+            found[method] = self.by(method)
+            return found[method].changes
+
+        every: dict[str, Callable[[], NDArray[Any]]] = {
+            method: partial(changes_by, method) for method in terms.candidates
+        }
+        rows = alignments_of(self.spec, self.blobs, self.left_out, terms, every)
+        labels = np.concatenate([labels_of(self.blobs, party) for party in self._that_train])
+        choice = rows.choice(labels, task_of(self.spec.label))
+        if choice.name not in found:  # nothing was compared, or not even the first could be aligned
+            changes_by(choice.name)
+        compared: dict[str, NDArray[Any]] = {
+            name: found[name].changes for name in terms.candidates if name in found
+        }
+        return found[choice.name], compared, choice
+
+    @property
+    def _that_train(self) -> list[PartyArrays]:
+        return parties_that_train(self.spec, self.left_out)
+
+    def _principal_axes(self, changes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the principal axes of the rows that train, (l, l); one party's are in memory at a time."""
+        return principal_axes(
+            lambda: (
+                aligned_rep_of(self.blobs, party, change)
+                for party, change in zip(self.spec.parties, changes, strict=True)
+                if party.party not in self.left_out
+            )
+        )
+
+
+def alignments_of(
+    spec: RoundSpec,
+    blobs: Blobs,
+    left_out: Sequence[str],
+    terms: AutoAlignmentTerms,
+    changes: Mapping[str, Callable[[], NDArray[Any]]],
+) -> Alignments:
+    """Return the rows that train, with what each method makes of them: its (c, l, l) of all parties.
+
+    They are compared with the model of the terms, or the first of its candidates, because what is lost by
+    an alignment depends on the model: one that uses distances loses more by stretched directions.
+    """
+    taken = [number for number, party in enumerate(spec.parties) if party.party not in left_out]
+    parties = [spec.parties[number] for number in taken]
+    # one party after another, as the aligned rows are
+    rep = np.concatenate([at_least_single(blobs, party.rep, party.rep_scale) for party in parties])
+    return Alignments(
+        rep=rep,
+        senders=np.repeat(np.arange(len(parties)), [party.rep.shape[0] for party in parties]),
+        changes={name: partial(_taken_from, of_all, taken) for name, of_all in changes.items()},
+        model=first_model_of(spec.model),
+        budget_s=terms.budget_s,
+        seed=terms.seed,
+    )
+
+
+def _taken_from(changes: Callable[[], NDArray[Any]], taken: Sequence[int]) -> NDArray[Any]:
+    return np.asarray(changes()[taken])

@@ -1,0 +1,163 @@
+"""Add up masked sums and train on the total: what a round of sums comes to.
+
+The counterpart of `compute.sequence`, with the same rules: arrays are read from the blobs, what is large is
+left there, and nothing here knows a record, a key or the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_server.compute.sequence import Run, TrainedModel, here
+from analyst_server.store import Blobs, StoredArray, store_array
+from protocol.sums import exponent_of, from_fixed_point, order_of
+from protocol.table_schema import AnyLabel
+from protocol.terms import Terms
+
+_NEARLY: Final = 1e-3
+"""By so much the count of a total may differ from a whole number; a mask that is left makes any number."""
+
+
+@dataclass(frozen=True)
+class SumsSpec:
+    """Everything that the computation of a sealed round of sums depends on.
+
+    Attributes
+    ----------
+    sums : tuple of StoredArray
+        The masked sums of every institution.
+    label : Label or NumberLabel
+        As the terms have it.
+    features : int
+        d, how many features are summed.
+    exponent : int
+        Of the fixed point.
+    penalty : float, optional
+        As the terms have it.
+    fewest_rows, most_rows : int
+        Between which the number of all rows lies, if every institution has kept to the terms.
+    folder : str
+        Folder of the blobs that this computation writes.
+    """
+
+    sums: tuple[StoredArray, ...]
+    label: AnyLabel
+    features: int
+    exponent: int
+    penalty: float | None
+    fewest_rows: int
+    most_rows: int
+    folder: str
+
+    @classmethod
+    def of(cls, terms: Terms, sums: Sequence[StoredArray], folder: str) -> SumsSpec:
+        """Return the spec of a round with these terms."""
+        if terms.sums is None:
+            raise ValueError("these terms ask for rows")
+        parties = len(terms.parties)
+        return cls(
+            tuple(sums),
+            terms.table_schema.label_column,
+            terms.latent_dim,
+            exponent_of(terms.sums, terms.table_schema, parties),
+            terms.sums.penalty,
+            parties * terms.sums.min_rows,
+            parties * terms.sums.max_rows,
+            folder,
+        )
+
+
+@dataclass(frozen=True)
+class SumsResult:
+    """What a round of sums came to: a model, and nothing that is aligned."""
+
+    model: TrainedModel
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the records keep of it and the report shows."""
+        return self.model.as_json()
+
+
+def compute_sums(
+    spec: SumsSpec, blobs: Blobs, *, run: Run = here, on_added: Callable[[], None] = lambda: None
+) -> SumsResult:
+    """Add up the sums of all institutions and train the model on the total.
+
+    Parameters
+    ----------
+    spec, blobs
+        What to compute from; ``spec.folder`` is the only folder that is written to.
+    run : callable
+        Runs a step. Arguments and result of a step can be pickled.
+    on_added : callable
+        Called between the two steps.
+
+    Raises
+    ------
+    ValueError
+        If the total is none of rows under these terms, or the model cannot be trained on it.
+    """
+    total = run(total_of, spec, blobs)
+    on_added()
+    return SumsResult(run(train_on_total, spec, blobs, total))
+
+
+def total_of(spec: SumsSpec, blobs: Blobs) -> NDArray[np.float64]:
+    """Return the sum of ``z z^T`` over all rows of all institutions, (p, p).
+
+    Raises
+    ------
+    ValueError
+        If the masks do not cancel, or what an institution has sent is no sum over rows.
+    """
+    added = np.zeros(spec.sums[0].shape, dtype=np.uint64)
+    for stored in spec.sums:
+        added += stored.open(blobs)
+    total = from_fixed_point(added, order_of(spec.features, spec.label), spec.exponent)
+    rows, squares = total[0, 0], np.diagonal(total)
+    is_count = abs(rows - round(rows)) < _NEARLY and spec.fewest_rows <= round(rows) <= spec.most_rows
+    if not is_count or squares.min() < -_NEARLY or np.square(total[0]).max() > rows * squares.max() * 1.001:
+        raise ValueError(
+            "the sums of all institutions add up to no sum over rows under these terms: an institution has"
+            " masked for another round, or has sent something else. Which one cannot be told"
+        )
+    if spec.label.task == "classes":
+        counts = total[0, 1 + spec.features :]
+        if abs(counts.sum() - rows) > _NEARLY * len(counts):
+            raise ValueError("the sums of all institutions add up to more or fewer labels than rows")
+    return total
+
+
+def train_on_total(spec: SumsSpec, blobs: Blobs, total: NDArray[np.float64]) -> TrainedModel:
+    """Train the model on a total, and check that its ONNX file says the same.
+
+    Raises
+    ------
+    ValueError
+        If a class has no row, or the ONNX file differs from the trained model.
+    """
+    # loaded in the compute process alone: the libraries behind training take seconds to load
+    from analyst_server.compute.model_registry import task_of
+    from analyst_server.training.from_sums import SumsRidge, fit_total, probe_rows
+    from analyst_server.training.judgement import ONLY_SUMS
+    from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
+
+    fitted = fit_total(SumsRidge(penalty=spec.penalty), total, spec.features, task_of(spec.label))
+    onnx_file = export(fitted, spec.features)
+    gap = parity_gap(fitted, onnx_file, probe_rows(total, spec.features))
+    if not gap <= PARITY_TOLERANCE:
+        raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
+    return TrainedModel(
+        onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
+        anchor_predictions=None,
+        rows=round(total[0, 0]),
+        parameters=fitted.parameters,
+        converged=fitted.converged,
+        parity_gap=gap,
+        judgement=ONLY_SUMS.as_json(),
+    )

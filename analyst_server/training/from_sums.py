@@ -1,0 +1,198 @@
+"""Ridge regression from sums over rows that nobody has: exactly what the rows in one place would give.
+
+Of classes, the regression is of one-hot labels. A Gaussian discriminant on its scores makes probabilities of
+them: means and covariance of the scores follow from the same sums (penalised discriminant analysis [1]_).
+
+References
+----------
+.. [1] Hastie, Buja and Tibshirani, Penalized Discriminant Analysis, Annals of Statistics 23 (1995) 73-102,
+   doi:10.1214/aos/1176324456.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import Ridge as SklearnRidge
+from sklearn.pipeline import Pipeline
+
+from analyst_server.training.models import FittedModel, Model, unscaled
+from analyst_server.training.tasks import Classes, Estimator, Matrix, Task
+
+PENALTIES: Final = np.geomspace(1e-6, 1e3, 37)
+"""Multiples of the mean variance of a feature, among which generalised cross-validation chooses."""
+LARGEST_LEVERAGE: Final = 0.95
+LEAST_FREEDOM: Final = 0.5
+"""Of the rows: so much freedom a chosen penalty leaves, because generalised cross-validation cannot tell
+between fits that interpolate the rows."""
+_NO_SPREAD: Final = 1e-10
+"""Scores that vary by less than this, relative to the most, do not vary: totals are rounded."""
+Matrix64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SumsRidge(Model):
+    """Ridge regression of a total.
+
+    Attributes
+    ----------
+    penalty : float, optional
+        As a multiple of the mean variance of a feature; None: generalised cross-validation chooses it.
+    """
+
+    penalty: float | None = None
+
+    def parameters(self, fitted: Estimator) -> int:
+        return int(np.size(fitted.coef_) + np.size(fitted.intercept_))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A total, taken apart.
+
+    Attributes
+    ----------
+    rows : int
+    mean, gram : (d,) and (d, d) ndarray
+        Of the features; ``gram`` is of the centred ones.
+    target_means : (k,) ndarray
+        Shares of the classes, or the mean of the numbers.
+    cross, target_gram : (d, k) and (k, k) ndarray
+        Of centred features and targets.
+    """
+
+    rows: int
+    mean: Matrix64
+    gram: Matrix64
+    target_means: Matrix64
+    cross: Matrix64
+    target_gram: Matrix64
+
+    @classmethod
+    def of(cls, total: Matrix64, features: int) -> Moments:
+        """Take apart the sum of ``z z^T``, ``z = (1, phi, y)``, of ``features`` features."""
+        rows = total[0, 0]
+        means = total[0, 1:] / rows
+        centred = total[1:, 1:] - rows * np.outer(means, means)
+        return cls(
+            round(rows),
+            means[:features],
+            centred[:features, :features],
+            means[features:],
+            centred[:features, features:],
+            centred[features:, features:],
+        )
+
+    def ridge(self, penalty: float | None) -> tuple[Matrix64, float]:
+        """Return the weights, (d, k), and how many degrees of freedom they have.
+
+        Raises
+        ------
+        ValueError
+            If all rows are the same.
+        """
+        values, vectors = np.linalg.eigh(self.gram)
+        values = values.clip(0)
+        if not (unit := float(values.mean())):
+            raise ValueError("training needs rows with different features")
+        turned = vectors.T @ self.cross
+        chosen = (self._chosen_penalty(values, turned) if penalty is None else penalty) * unit
+        return vectors @ (turned / (values + chosen)[:, None]), float(np.sum(values / (values + chosen)))
+
+    def _chosen_penalty(self, values: Matrix64, turned: Matrix64) -> float:
+        """Return the penalty that generalised cross-validation prefers [1]_.
+
+        References
+        ----------
+        .. [1] Golub, Heath and Wahba, Technometrics 21 (1979) 215-223, doi:10.1080/00401706.1979.10489751.
+        """
+        unit, energy = float(values.mean()), float(np.trace(self.target_gram))
+        best, least = float(PENALTIES[-1]), np.inf
+        for penalty in PENALTIES:
+            weights = turned / (values + penalty * unit)[:, None]
+            error = energy - 2 * np.sum(weights * turned) + np.sum(values[:, None] * weights**2)
+            freedom = self.rows - 1 - np.sum(values / (values + penalty * unit))
+            if freedom >= LEAST_FREEDOM * self.rows and (criterion := max(error, 0.0) / freedom**2) < least:
+                best, least = float(penalty), criterion
+        return best
+
+
+def fit_total(model: SumsRidge, total: Matrix64, features: int, task: Task) -> FittedModel:
+    """Fit the model of a total.
+
+    Parameters
+    ----------
+    total : (p, p) ndarray
+        The sum of ``z z^T`` over all rows, ``z = (1, phi, y)``.
+    features : int
+        d, the length of phi.
+    task : Task
+        Classes or numbers.
+
+    Raises
+    ------
+    ValueError
+        If a class has no row, or rows or labels are all the same.
+    """
+    moments = Moments.of(total, features)
+    if not np.trace(moments.target_gram) > 0:
+        raise ValueError("training needs rows with different labels")
+    weights, freedom = moments.ridge(model.penalty)
+    if isinstance(task, Classes):
+        estimator = _discriminant(moments, weights, freedom, task.width)
+    else:
+        estimator = SklearnRidge()
+        estimator.coef_ = weights[:, 0]
+        estimator.intercept_ = float(moments.target_means[0] - moments.mean @ weights[:, 0])
+    estimator.n_features_in_ = features
+    scaler = unscaled(np.zeros((1, features)))
+    return FittedModel(
+        model,
+        Pipeline([("scale", scaler), ("classify", estimator)]),
+        parameters=model.parameters(estimator),
+        converged=True,
+        task=task,
+    )
+
+
+def _discriminant(moments: Moments, weights: Matrix64, freedom: float, classes: int) -> Estimator:
+    """Return a Gaussian discriminant on the scores, whose logits are linear in the features.
+
+    A row that trains has a hand in its own score. Without it the score would be ``(s - h y) / (1 - h)``, with
+    the row's leverage h; as in generalised cross-validation the mean leverage stands for it.
+    """
+    shares = moments.target_means
+    if missing := np.flatnonzero(shares * moments.rows < 0.5).tolist():
+        raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
+    means = weights.T @ (moments.cross / (shares * moments.rows))  # (k, classes): of the scores, by class
+    spread = weights.T @ moments.gram @ weights / moments.rows - (means * shares) @ means.T
+    leverage = min((1 + freedom) / moments.rows, LARGEST_LEVERAGE)
+    means = (means - leverage * (np.eye(classes) - shares[:, None])) / (1 - leverage)
+    # the scores of a row add up to a constant, so that one direction of them has no spread
+    free = _contrasts(classes)
+    inside = free.T @ (spread / (1 - leverage) ** 2) @ free
+    directions = free @ np.linalg.pinv(inside, rcond=_NO_SPREAD, hermitian=True) @ free.T @ means
+    estimator = LogisticRegression()
+    estimator.classes_ = np.arange(classes)
+    logits = weights @ directions
+    offsets = np.log(shares) - 0.5 * np.sum(means * directions, axis=0) - moments.mean @ logits
+    if classes == 2:  # scikit-learn has one logit then
+        logits, offsets = logits[:, 1:] - logits[:, :1], offsets[1:] - offsets[:1]
+    estimator.coef_, estimator.intercept_ = logits.T, offsets
+    return estimator
+
+
+def _contrasts(classes: int) -> Matrix64:
+    """Return an orthonormal basis of the vectors that add up to 0, (classes, classes - 1)."""
+    return np.linalg.svd(np.ones((1, classes)), full_matrices=True)[2][1:].T
+
+
+def probe_rows(total: Matrix64, features: int) -> Matrix:
+    """Return made-up rows, as wide as real ones, for which the ONNX file has to say what the model says."""
+    moments = Moments.of(total, features)
+    deviations = np.sqrt(np.diagonal(moments.gram).clip(0) / moments.rows)
+    return moments.mean + deviations * np.random.default_rng(0).standard_normal((256, features))

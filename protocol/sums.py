@@ -1,0 +1,157 @@
+"""Sealed sums: the second kind of uplink. What both sides must agree on (docs/protocol.md, "Sums").
+
+Each institution sends the sum of ``z z^T`` over its rows, with ``z = (1, phi, y)``: the features of a row in
+secret coordinates, and its label. The sum is a matrix of integers modulo 2^64, masked so that the analyst
+learns the total over all institutions and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from protocol.codec import Message
+from protocol.limits import MAX_RANDOM_FEATURES, MAX_ROWS, MAX_SUMS_PARTIES
+from protocol.table_schema import (
+    AnyLabel,
+    CategoricalColumn,
+    Column,
+    LevelsColumn,
+    NumericColumn,
+    RanksColumn,
+    Schema,
+)
+
+if TYPE_CHECKING:  # which imports this module
+    from protocol.terms import Terms
+
+SUMS: Final = "sums"
+"""The name of the one array of such an uplink."""
+MASK_KEY_BYTES: Final = 32
+"""An X25519 public key."""
+FEWEST_PARTIES: Final = 3
+"""Of two institutions, each would learn the sum of the other."""
+_VALUE_BITS: Final = 62
+"""A total of fixed-point numbers needs at most so many bits and its sign: of 64, one is to spare."""
+_COMMITMENT_LABEL: Final = b"odc/v1/sums-commitment\x00"
+
+
+class SumsTerms(Message):
+    """What is summed, and for how many rows the sums are made."""
+
+    random_features: int = Field(default=0, ge=0, le=MAX_RANDOM_FEATURES)
+    """D random Fourier features of the encoded row, beside the encoded row itself."""
+    kernel_width: float | None = Field(default=None, gt=0, le=1e6)
+    """Width s of the Gaussian kernel ``exp(-||x - x'||^2 / (2 s^2))`` that they stand for."""
+    penalty: float | None = Field(default=None, gt=0, le=1e6)
+    """Of the ridge regression, as a multiple of the mean variance of a feature. None: generalised
+    cross-validation chooses it from the total."""
+    max_rows: int = Field(default=1_000_000, ge=1, le=MAX_ROWS)
+    """Most rows of one institution: the fixed point has room for that many of each."""
+    min_rows: int = Field(default=20, ge=2, le=MAX_ROWS)
+    """Fewest rows of one institution, which refuses by itself to send a sum of fewer."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.random_features > 0) != (self.kernel_width is not None):
+            raise ValueError("random_features and kernel_width go together")
+        if self.min_rows > self.max_rows:
+            raise ValueError("min_rows must be at most max_rows")
+        return self
+
+    def features(self, schema: Schema) -> int:
+        """Return how many features are summed, d: the encoded ones and the random ones."""
+        return schema.width + self.random_features
+
+
+def order_of(features: int, label: AnyLabel) -> int:
+    """Return p, the length of ``z = (1, phi, y)``: y is one-hot for classes, and one number otherwise."""
+    return 1 + features + label.outputs
+
+
+def entries_of(order: int) -> int:
+    """Return how many numbers are sent: the upper triangle of a (p, p) matrix, row by row."""
+    return order * (order + 1) // 2
+
+
+def check_parties(parties: Sequence[str]) -> None:
+    """Raise `ValueError` if masks cannot cover the sums of so few, or of so many."""
+    if not FEWEST_PARTIES <= len(parties) <= MAX_SUMS_PARTIES:
+        raise ValueError(
+            f"sums need {FEWEST_PARTIES} to {MAX_SUMS_PARTIES} institutions: two would learn each other's"
+        )
+
+
+def exponent_of(sums: SumsTerms, schema: Schema, parties: int) -> int:
+    """Return e: a number on the wire is ``2^e`` times what it stands for, rounded to an integer.
+
+    It is the largest for which the total over all institutions cannot overflow: an entry of ``z z^T`` is at
+    most the larger of 1 and ``||phi||^2``.
+    """
+    largest = max(1.0, sum(map(_largest_square, schema.columns)) + (2.0 if sums.random_features else 0.0))
+    return _VALUE_BITS - math.ceil(math.log2(largest * sums.max_rows * parties))
+
+
+def _largest_square(column: Column) -> float:
+    """Return a bound of the sum of the squares of the features of one column."""
+    if isinstance(column, NumericColumn | CategoricalColumn):
+        return 1.0
+    missing = 0.0 if column.missing_share is None else 1.0
+    if isinstance(column, RanksColumn):
+        return 1.0 + missing
+    if isinstance(column, LevelsColumn):  # one level less its share, and the shares of all others
+        return 2.0 * column.weight**2 + missing
+    return 4.0 + missing  # centred inside [-1, 1], it lies in [-2, 2]
+
+
+def to_fixed_point(matrix: NDArray[np.float64], exponent: int) -> NDArray[np.uint64]:
+    """Return the upper triangle of a symmetric (p, p) matrix, row by row, as integers modulo 2^64."""
+    triangle = matrix[np.triu_indices(len(matrix))]
+    return np.rint(np.ldexp(triangle, exponent)).astype(np.int64).view(np.uint64)
+
+
+def from_fixed_point(total: NDArray[np.uint64], order: int, exponent: int) -> NDArray[np.float64]:
+    """Return the symmetric (p, p) matrix of a total; the inverse of `to_fixed_point`, up to rounding."""
+    matrix = np.zeros((order, order))
+    matrix[np.triu_indices(order)] = np.ldexp(total.view(np.int64).astype(np.float64), -exponent)
+    return np.asarray(matrix + np.triu(matrix, 1).T)
+
+
+def sums_commitment(seed: bytes, mask_keys: Sequence[bytes]) -> bytes:
+    """Return the commitment to the seed and to all mask keys: equal commitments mean equal keys."""
+    return sha256(_COMMITMENT_LABEL + seed + b"".join(mask_keys)).digest()
+
+
+def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
+    """Raise `ValueError` unless the other fields of terms with sums go with them."""
+    check_parties(terms.parties)
+    if terms.task == "survival":
+        raise ValueError("sums serve classes and numbers: survival needs rows")
+    if terms.model.kind != "ridge" or terms.model != type(terms.model)():
+        raise ValueError('under sums the model is {kind = "ridge"}: its penalty stands in sums')
+    if (features := sums.features(terms.table_schema)) != terms.latent_dim:
+        raise ValueError(f"under sums latent_dim is the number of features that are summed: {features}")
+    if not terms.anchor.traits.is_isotropic:
+        raise ValueError("under sums the anchor is a haar one: only its seed is used")
+    for name in _MEANINGLESS:
+        if getattr(terms, name) != type(terms).model_fields[name].get_default():
+            raise ValueError(f"{name} means nothing under sums: leave it out")
+
+
+_MEANINGLESS: Final = (
+    "rep_dtype",
+    "alignment",
+    "downlink",
+    "dither",
+    "least_signal",
+    "model_privacy",
+    "exposure",
+    "late_consumers",
+)
+"""Fields of terms that are about rows that leave."""

@@ -1,0 +1,43 @@
+"""What an uplink has to be under its terms: the analyst asks before it takes a byte."""
+
+from __future__ import annotations
+
+from protocol.errors import DtypeMismatchError, ShapeMismatchError, TermsMismatchError
+from protocol.messages import UPLINK_ARRAYS, UplinkManifest
+from protocol.sums import SUMS, entries_of, order_of
+from protocol.terms import Terms
+
+
+def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
+    """Raise unless the manifest's arrays are what the signed terms promise, and its dither at least that.
+
+    The terms also promise that a late consumer sends no rows.
+
+    Raises
+    ------
+    ShapeMismatchError, DtypeMismatchError, TermsMismatchError
+    """
+    if (dither := manifest.privacy.dither or 0) < terms.dither:
+        raise TermsMismatchError(f"an uplink with a dither of {dither:g}, not {terms.dither:g} or more")
+    if manifest.has_sums != (terms.sums is not None):
+        sent = "sums" if manifest.has_sums else "rows"
+        raise TermsMismatchError(f"an uplink of {sent}, not of {terms.uplink}")
+    if manifest.has_sums:
+        (sums,), label = manifest.arrays, terms.table_schema.label_column
+        expected_shape = (entries_of(order_of(terms.latent_dim, label)),)
+        if sums.shape != expected_shape:
+            raise ShapeMismatchError(SUMS, expected_shape, sums.shape)
+        return
+    rep, anchor_rep, labels = manifest.arrays[: len(UPLINK_ARRAYS)]
+    if manifest.party in terms.late_consumers and rep.shape[0]:
+        raise TermsMismatchError(f"an uplink with rows, though {manifest.party} is a late consumer")
+    if rep.shape[1] != terms.latent_dim:
+        raise ShapeMismatchError("representation", ("rows", terms.latent_dim), rep.shape)
+    if anchor_rep.shape != (terms.anchor.rows, terms.latent_dim):
+        raise ShapeMismatchError(
+            "anchor representation", (terms.anchor.rows, terms.latent_dim), anchor_rep.shape
+        )
+    label_dtype = terms.table_schema.label_column.wire_dtype
+    for spec, expected in ((rep, terms.rep_dtype), (anchor_rep, terms.rep_dtype), (labels, label_dtype)):
+        if spec.dtype != expected:
+            raise DtypeMismatchError(spec.name, expected, spec.dtype)

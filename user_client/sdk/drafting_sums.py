@@ -1,0 +1,86 @@
+"""Drafted terms of rows, made into terms of sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from protocol.errors import InputError
+from protocol.limits import MAX_RANDOM_FEATURES
+from protocol.sums import check_parties
+from protocol.table_schema import Schema
+from user_client.sdk.agreement import DITHER
+from user_client.sdk.drafting import DraftedTerms
+from user_client.tables import encode_rows, table_from, with_labels
+
+_OF_ROWS: Final = ("latent_dim", "rep_dtype", "dither", "least_signal", "alignment", "model")
+"""What a draft says of rows, and terms of sums do not have or have in their own way."""
+_WITHOUT_SUMS: Final = ("downlink", "late_consumers", "model_privacy")
+_DEFAULTS: Final = {
+    "rep_dtype": "i1",
+    "dither": DITHER,
+    "alignment": {"method": "isotropic"},
+    "model": {"kind": "averaged"},
+}
+"""Of these a draft always has one; another was asked for, and would be lost."""
+_PAIRS: Final = 2000
+"""Pairs of rows whose distances the width of a kernel is drafted from."""
+
+
+def with_sums(drafted: DraftedTerms, data: Any, *, random_features: int = 0) -> DraftedTerms:
+    """Return the terms of a draft for sums in the place of rows.
+
+    Parameters
+    ----------
+    drafted : DraftedTerms
+        For rows, of classes or numbers.
+    data : path, pyarrow.Table or data frame, optional
+        The table it was drafted from; needed for random features only.
+    random_features : int
+        How many random Fourier features of a row are summed beside the row itself. The width of their kernel
+        is the median distance between rows of the table.
+
+    Raises
+    ------
+    InputError
+        If the draft has what sums do not have, or random features are asked for without a table.
+    """
+    asked: list[str] = [name for name in _WITHOUT_SUMS if name in drafted.content]
+    asked += [name for name, default in _DEFAULTS.items() if drafted.content[name] != default]
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    if schema.label_column.task == "survival":
+        raise InputError("sums serve classes and numbers: survival needs rows")
+    if asked:
+        raise InputError(f"{asked[0]} does not go with sums: leave it to the draft")
+    if not 0 <= random_features <= MAX_RANDOM_FEATURES:
+        raise InputError(f"random features: 0 to {MAX_RANDOM_FEATURES}, got {random_features}")
+    try:
+        check_parties(drafted.content["parties"])
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    features = schema.width + random_features
+    sums: dict[str, Any] = {"random_features": random_features}
+    if random_features:
+        if data is None:
+            raise InputError("random features need a table, from which the width of their kernel is drafted")
+        sums["kernel_width"] = _median_distance(data, schema)
+    content = {name: value for name, value in drafted.content.items() if name not in _OF_ROWS}
+    content |= {"latent_dim": features, "model": {"kind": "ridge"}, "sums": sums}
+    remarks = [remark for remark in drafted.remarks if not remark.startswith("latent_dim")]
+    return replace(
+        drafted, content=content, latent_dim=features, signal=None, information=None, remarks=remarks
+    )
+
+
+def _median_distance(data: Any, schema: Schema) -> float:
+    """Return the median distance of pairs of rows, to three digits, so that it tells little of any."""
+    rows = encode_rows(with_labels(table_from(data), schema), schema)
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(len(rows), size=(2, _PAIRS)) if len(rows) else np.zeros((2, 0), np.int64)
+    distances = np.linalg.norm(rows[one] - rows[other], axis=1)[one != other]
+    median = float(np.median(distances)) if len(distances) else 0.0
+    if median <= 0:
+        raise InputError("random features need a table with rows that differ")
+    return float(f"{median:.3g}")
