@@ -23,6 +23,7 @@ def pytest_runtest_setup() -> None:
 LONGEST_FIRST = ("e2e", "integration", "security", "property")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file on one worker, and all containers on one: two demos at once crawl on few cores.
 
