@@ -31,7 +31,7 @@ compose:  ## run the demo in containers (needs Docker with Compose v2); `docker 
 	docker compose logs --follow --no-log-prefix summary
 
 test: setup  ## run the whole test suite, one file on each core
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(TESTS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(TESTS)
 
 bench: setup  ## measure every published claim; on real data: make bench DATA_DIR=dir FULL=1
 	$(BIN)/python -m benchmarks $(if $(DATA_DIR),--data '$(DATA_DIR)') $(if $(FULL),--full)

@@ -1,4 +1,4 @@
-"""What every test gets: one Hypothesis profile, without a clock, the usual umask, and a worker."""
+"""What every test gets: one Hypothesis profile, without a clock, the usual umask, and its turn."""
 
 from __future__ import annotations
 
@@ -20,22 +20,16 @@ def pytest_runtest_setup() -> None:
     os.umask(0o022)
 
 
-LONGEST_FIRST = ("e2e", "integration", "security", "property")
+LONGEST_FIRST = ("test_compose.py", "e2e", "integration", "security", "property")
+"""In this order files and rooms of tests begin, so that no worker ends long after the others."""
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file on one worker, and all containers on one: two demos at once crawl on few cores.
-
-    What takes longest begins first, so that no worker ends long after the others.
-    """
-    for item in items:
-        group = "compose" if item.get_closest_marker("compose") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=_place)
 
 
-def _place(item: pytest.Item) -> tuple[bool, int]:
+def _place(item: pytest.Item) -> tuple[int, bool]:
     rooms = Path(item.path).relative_to(item.config.rootpath).parts
-    place = next((index for index, room in enumerate(LONGEST_FIRST) if room in rooms), len(LONGEST_FIRST))
-    return item.get_closest_marker("compose") is None, place
+    place = next((place for place, room in enumerate(LONGEST_FIRST) if room in rooms), len(LONGEST_FIRST))
+    has_containers = item.get_closest_marker("compose") is not None
+    return place, has_containers  # the others of its room first: one file at a time has the engine

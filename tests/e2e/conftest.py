@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.harness.compose import Project, missing_engine
 
 
-@pytest.fixture(scope="session")
-def images() -> None:
-    """Build the images, or skip: without an engine there is nothing to see."""
+@pytest.fixture(scope="module")
+def images() -> Iterator[None]:
+    """Build the images, or skip: without an engine there is nothing to see.
+
+    One file at a time has the engine: the containers of two would crawl on few cores.
+    """
     reason = missing_engine()
     if reason and os.environ.get("ODC_REQUIRE_DOCKER"):
         pytest.fail(f"ODC_REQUIRE_DOCKER is set, but {reason}")
     if reason:
         pytest.skip(f"no Docker engine: {reason}")
-    Project("odc-test-images").run("build")
+    with (Path(tempfile.gettempdir()) / "odc-test-engine.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        Project("odc-test-images").run("build")
+        yield
