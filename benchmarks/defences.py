@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy.bases import principal_directions
-from user_client.privacy.noise import add_noise, clip_rows, gaussian_sigma
+from protocol.gaussian_mechanism import gaussian_sigma
+from user_client.privacy.noise import add_noise, clip_rows
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.expansion import haar
 

@@ -25,7 +25,7 @@ from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from benchmarks.uplink.membership import aligned_rows, attack_model
 from benchmarks.uplink.tables import Cohort, default_cohort
-from user_client.privacy.noise import gaussian_delta
+from protocol.gaussian_mechanism import gaussian_delta
 
 DELTA: Final = 1e-5
 EPSILONS: Final = (1.0, 3.0, 10.0)

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.model_privacy import AUDITED, DELTA, STATED, Job, audited_epsilon, canary_scores, run
 from benchmarks.uplink.membership import advantage
-from user_client.privacy.noise import gaussian_delta
+from protocol.gaussian_mechanism import gaussian_delta
 
 
 def test_scores_apart_by_as_much_as_epsilon_allows_do_not_refute_it() -> None:

@@ -12,11 +12,12 @@ from pydantic import ValidationError
 
 from protocol.codec import explain
 from protocol.errors import InputError
+from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.messages import PrivacyRecord
 from protocol.table_schema import Schema, Task
 from user_client.custody.keystream import KeyStream
 from user_client.privacy.information import Information, information
-from user_client.privacy.noise import add_dither, add_noise, clip_rows, gaussian_sigma
+from user_client.privacy.noise import add_dither, add_noise, clip_rows
 from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes

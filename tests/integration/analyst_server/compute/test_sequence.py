@@ -16,11 +16,11 @@ from analyst_server.compute.sequence import RoundResult, compute_round
 from analyst_server.services import downlinks, end, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray
 from analyst_server.training import onnx_file
+from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.model_terms import GradientBoostingTerms, ModelPrivacyTerms, ModelTerms, RandomForestTerms
 from protocol.terms import AlignmentTerms, AnchorTerms, Terms
 from tests.harness.computing import claim, fetch
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
-from user_client.privacy.noise import gaussian_sigma
 
 NRI = {"anchor": AnchorTerms(kind="gaussian", rows=20), "downlink": "anchor-predictions"}
 

@@ -9,12 +9,13 @@ import pytest
 
 from protocol.envelope import decode_stored
 from protocol.errors import DifferentUplinkError, InputError
+from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.messages import PrivacyRecord, UplinkManifest
 from tests.harness.in_process import Consortium, csv, rows
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE
 from user_client.errors import NotPreparedError
-from user_client.privacy.noise import clip_rows, gaussian_sigma
+from user_client.privacy.noise import clip_rows
 from user_client.privacy.reduction import hidden_share
 from user_client.sdk import PrivacyOptions
 from user_client.sdk import privacy as desk

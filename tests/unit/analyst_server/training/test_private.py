@@ -17,8 +17,8 @@ from analyst_server.training.private import (
     clipped_sum,
     descend,
 )
+from protocol.gaussian_mechanism import gaussian_delta, gaussian_sigma
 from tests.harness.problems import blobs
-from user_client.privacy.noise import gaussian_delta, gaussian_sigma
 
 KINDS = pytest.mark.parametrize("hidden_units", [0, 7], ids=["logistic", "mlp"])
 CLASSES = pytest.mark.parametrize("classes", [2, 3])
