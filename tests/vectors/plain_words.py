@@ -206,9 +206,9 @@ WITH_RANDOM_FEATURES = (
 WITH_TOTAL = (
     SUMMED.replace(
         "\nWho sees what",
-        "\nIt also sends the total to every institution. Each can turn it back and reads from it, over the rows"
-        " of all institutions, the mean and the spread of every feature and of the label, and how each two of"
-        " them go together.\nWho sees what",
+        "\nIt also sends the total to every institution. Each can turn it back and reads from it, over the"
+        " rows of all institutions, the mean and the spread of every feature and of the label, and how each"
+        " two of them go together.\nWho sees what",
     )
     .replace("see the model, and the", "see the model, the total and the")
     .replace(
