@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from user_client.custody.round_directory import TOTAL_FILE, RoundDirectory
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms
 
+_DIGITS: Final = 12
+"""Of a mean, in encoded units: what lies behind was rounded away."""
 Matrix64 = NDArray[np.float64]
 
 
@@ -108,7 +110,7 @@ def cohort(directory: RoundDirectory) -> Cohort:
     return Cohort(
         rows=moments.rows,
         figures=tuple(
-            Figure(column, number, float(zero + unit * mean), float(unit * deviation))
+            Figure(column, number, _shown(mean, zero, unit), float(unit * deviation))
             for (column, number, zero, unit), mean, deviation in zip(
                 units, moments.means, deviations, strict=True
             )
@@ -123,6 +125,11 @@ def cohort(directory: RoundDirectory) -> Cohort:
         ),
         notes=tuple(_notes(schema)),
     )
+
+
+def _shown(mean: float, zero: float, unit: float) -> float:
+    """Return a mean in the unit of its column; 0 as 0, although sums are rounded."""
+    return unit * round(float(mean + zero / unit), _DIGITS) + 0.0
 
 
 def moments_of_all(directory: RoundDirectory) -> Moments:

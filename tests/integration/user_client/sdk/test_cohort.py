@@ -115,6 +115,7 @@ def test_the_cohort_is_described_in_the_units_of_the_columns(consortium: ThreeOf
     expected = np.corrcoef(rows["x0"], rows["days"])[0, 1]
     assert found[0].correlations[x0][days] == pytest.approx(expected, abs=1e-6)
     assert found[0].correlations[x0][nowhere] is None
+    assert str(figures["ward", "share of nowhere"].mean) == "0.0"
     assert sum(one.share for one in found[0].components) == pytest.approx(1)
     assert any("counts as the middle" in note for note in found[0].notes)
 
@@ -143,7 +144,25 @@ def test_classes_have_figures_and_log_odds_without_intervals(consortium: ThreeOf
     told = ours.coefficients()
     assert told.scale == "log-odds of y = yes"
     assert all(each.error is None and each.value > 0 for each in told.coefficients)
+    first = pa.table({name: [0.0, 0.01 * (name == "x0")] for name in COLUMNS})
+    chances = ours.predict(first).probabilities.astype(np.float64)
+    moved = np.diff(np.log(chances[:, 1]) - np.log(chances[:, 0]))[0]
+    assert told.coefficients[0].value == pytest.approx(100 * moved, rel=1e-3)
     assert told.notes[0] == "no intervals: a total does not tell how sure the log-odds of classes are"
+
+
+def test_log_odds_are_of_two_classes(consortium: ThreeOfThem) -> None:
+    schema = {**COHORT["table_schema"], "label_column": {"name": "grade", "classes": ["low", "mid", "high"]}}
+    schema["columns"] = [column for column in schema["columns"] if column["name"] != "grade"]
+    anchor = {"kind": "haar", "rows": 9}
+    ours = consortium.until_stays_are_received(table_schema=schema, latent_dim=9, anchor=anchor)[1]
+    with pytest.raises(InputError, match="two classes, and these terms have 3"):
+        ours.coefficients()
+    assert [each.number for each in ours.cohort().figures[-3:]] == [
+        "share of low",
+        "share of mid",
+        "share of high",
+    ]
 
 
 def test_without_the_total_there_are_coefficients_and_nothing_else(consortium: ThreeOfThem) -> None:
