@@ -202,7 +202,10 @@ def _notes_on_all_rows(untold: Sequence[str]) -> Iterator[str]:
     )
     yield "the intervals hold if rows are drawn one by one, and errors vary alike at every institution"
     if untold:
-        yield f"no row tells these apart from other columns, so they have no coefficient: {'; '.join(untold)}"
+        yield (
+            "no row tells these apart from other columns, as far as sums have digits, so they have no"
+            f" coefficient: {'; '.join(untold)}"
+        )
     yield CAUSES_NOTHING
 
 

@@ -108,6 +108,17 @@ def test_what_cannot_be_fitted_is_refused_with_the_reason(rng: np.random.Generat
         least_squares(moments_of(rng.standard_normal((9, 3)), np.ones((9, 1))), np.eye(3))
 
 
+def test_roundings_of_many_institutions_do_not_show_in_coefficients(rng: np.random.Generator) -> None:
+    rows = rng.standard_normal((600, 3)) @ np.diag([1.0, 1.0, 0.01])
+    numbers = (rows @ [1.0, -2.0, 3.0] + rng.standard_normal(600))[:, None]
+    z, turn = np.hstack([np.ones((600, 1)), rows, numbers]), np.eye(3)
+    exact, unit = least_squares(Moments.of(z.T @ z, turn, 3, 0.0), np.eye(3)), 2.0**-29
+    parts = [np.rint(part.T @ part / unit) * unit for part in np.array_split(z, 256)]
+    found = least_squares(Moments.of(np.sum(parts, axis=0), turn, 3, 256 * unit / 2), np.eye(3))
+    assert (np.abs(found.values - exact.values) < 1e-5 * exact.errors).all()
+    np.testing.assert_allclose(found.errors, exact.errors, rtol=1e-5)
+
+
 @pytest.mark.parametrize("freedom", [1, 2, 3, 10, 100, 1000, 1001, 10**6])
 def test_students_distribution_has_six_digits(freedom: int) -> None:
     assert student_95(freedom) == pytest.approx(student.ppf(0.975, freedom), rel=1e-5)
