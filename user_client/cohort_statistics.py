@@ -13,8 +13,8 @@ from user_client.scores import NORMAL_95
 Matrix64 = NDArray[np.float64]
 _SAFE: Final = 1e2
 """Where the rows vary by so many times the most that rounding can take away, a coefficient is right to 1 % at
-worst. Roundings add up to far less: to 2e-6 of a standard error where terms have room for 256 institutions of a
-million rows."""
+worst. Roundings add up to far less: to 2e-6 of a standard error where terms have room for 256 institutions of
+a million rows."""
 _ESTIMABLE: Final = 1e-6
 """By so much of its length a contrast may leave the directions in which the rows vary."""
 _SMALL_FREEDOM: Final = 1000
