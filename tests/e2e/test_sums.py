@@ -147,8 +147,9 @@ def test_each_institution_reads_the_cohort_from_the_total(played: Played) -> Non
     assert abs(area["mean"] - areas.mean()) < 3 * areas.std() / first["rows"] ** 0.5
     first, *others = made.run_all(NAMES, "coefficients", *chosen)
     assert others == [first, first]
+    assert len(first["coefficients"]) == 29
     assert first["fit"]["r_squared"] > 0.8, "of the ranks of 29 other measurements"
     assert all(each["low"] < each["value"] < each["high"] for each in first["coefficients"])
     for party in report["wire"]["parties"]:
         if party["party"] == NAMES[0]:  # whose own bytes the report has
-            assert party["downlink"]["formula_bytes"] == 4 * 32 * 33 + 4 * 31
+            assert party["downlink"]["formula_bytes"] == 4 * 31 * 32 + 4 * 30, "the total, and 30 weights"
