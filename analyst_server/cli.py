@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 import typer
 from pydantic import ValidationError
@@ -21,6 +21,7 @@ from analyst_server.pages.plan import plan_page, plan_text
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import api_tokens, downlinks, end, planning, prepare, report, rounds, views
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.planning_sums import plan_sums
 from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.codec import explain
@@ -180,10 +181,22 @@ def serve(
 @app.command()
 def plan(
     parties: Annotated[int, typer.Option(help="number of institutions, c")],
-    rows: Annotated[int, typer.Option(help="rows of each institution, n")],
     features: Annotated[int, typer.Option(help="number of encoded features, m")],
-    latent_dim: Annotated[int, typer.Option(help="latent dimension, l: the numbers that a row becomes")],
-    model_parameters: Annotated[float, typer.Option(help="parameters of the model, N; may be written 25e6")],
+    rows: Annotated[
+        int | None, typer.Option(help="rows of each institution, n; they do not matter under sums")
+    ] = None,
+    latent_dim: Annotated[
+        int | None, typer.Option(help="latent dimension, l: the numbers that a row becomes; not under sums")
+    ] = None,
+    model_parameters: Annotated[
+        float | None,
+        typer.Option(help="parameters of the model, N; may be written 25e6; under sums only for formula (7)"),
+    ] = None,
+    uplink: Annotated[
+        Literal["rows", "sums"], typer.Option(help="what institutions send: projected rows, or masked sums")
+    ] = "rows",
+    random_features: Annotated[int, typer.Option(help="random features, under sums")] = 0,
+    cohort: Annotated[bool, typer.Option("--cohort", help="under sums, the total comes back too")] = False,
     anchor_rows: Annotated[
         int | None, typer.Option(help="anchor rows in the formulas, a (default: m)")
     ] = None,
@@ -197,31 +210,54 @@ def plan(
     ] = None,
     rep_dtype: Annotated[str, typer.Option(help="number type in our terms: f2, f4, f8 or i1")] = "i1",
     anchor_kind: Annotated[str, typer.Option(help=f"anchor in our terms: {', '.join(ANCHORS)}")] = "haar",
-    classes: Annotated[int, typer.Option(help="number of classes of the label")] = 2,
+    classes: Annotated[
+        int, typer.Option(help="number of classes of the label; 1 for a number, under sums")
+    ] = 2,
     html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a round would cost, by the paper's formulas (3) to (8) and in our messages."""
+    shared: dict[str, Any] = {"parties": parties, "features": features, "bits": bits, "rounds": rounds}
+    shared["participation"] = tuple(participation or planning.PARTICIPATION)
+    of_sums: dict[str, Any] = {"random_features": random_features, "cohort": cohort}
+    of_rows = {"latent_dim": latent_dim, "anchor_rows": anchor_rows}
     try:
-        scenario = planning.Scenario(
-            parties=parties,
-            rows=rows,
-            anchor_rows=features if anchor_rows is None else anchor_rows,
-            features=features,
-            latent_dim=latent_dim,
-            model_parameters=round(model_parameters),
-            bits=bits,
-            participation=tuple(participation or planning.PARTICIPATION),
-            rounds=rounds,
-            rep_dtype=cast("RowType", rep_dtype),  # the scenario checks it
-            anchor_kind=anchor_kind,
-            classes=classes,
-        )
+        if uplink == "sums":
+            _refuse(of_rows, "rows, not with sums")
+            compared = None if model_parameters is None else round(model_parameters)
+            of_sums |= {"outputs": classes, "federated_parameters": compared}
+            found = plan_sums(planning.SumsScenario(**shared, **of_sums))
+        else:
+            _refuse(of_sums, "--uplink sums")
+            scenario = planning.Scenario(
+                rows=_needed("--rows", rows),
+                anchor_rows=features if anchor_rows is None else anchor_rows,
+                latent_dim=_needed("--latent-dim", latent_dim),
+                model_parameters=round(_needed("--model-parameters", model_parameters)),
+                rep_dtype=cast("RowType", rep_dtype),  # the scenario checks it
+                anchor_kind=anchor_kind,
+                classes=classes,
+                **shared,
+            )
+            found = planning.plan(scenario)
     except (ValueError, OverflowError) as error:
         raise InputError(str(error)) from None
-    found = planning.plan(scenario)
     _write_page(html, plan_page, found)
     _show(found.as_json(), as_json, lambda _: plan_text(found))
+
+
+def _needed(option: str, value: T | None) -> T:
+    """Return what was given for an option that a plan of rows needs."""
+    if value is None:
+        raise typer.BadParameter(f"a plan of rows needs {option}")
+    return value
+
+
+def _refuse(options: Mapping[str, object], fitting: str) -> None:
+    """Raise `ValueError` if an option was given that goes with another uplink."""
+    for name, value in options.items():
+        if value:
+            raise ValueError(f"--{name.replace('_', '-')} goes with {fitting}")
 
 
 @collaboration.command()

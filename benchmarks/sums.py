@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from benchmarks.defaults.experiment import Setup, divide
 from benchmarks.defaults.tables import LABEL, Source, bundled, for_all_members, real
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
+from benchmarks.sums_wire import uplinks_of_rounds
 from protocol.arrays import little_endian, raw_bytes
 from protocol.sums import exponent_of, to_fixed_point
 from protocol.table_schema import Schema
@@ -131,7 +132,9 @@ def measure(options: Options) -> Report:
     for (table, split), found in by_setup.items():
         means = {name: np.mean([one.scores[name] for one in found]) for name in found[0].scores}
         report.rows.append({"table": table, "split": split, "parties": PARTIES, **means})
-    add_claims(report, outcomes)
+    uplinks = uplinks_of_rounds((0, RANDOM_FEATURES))
+    report.rows += uplinks
+    add_claims(report, outcomes, uplinks[-1])
     report.conditions |= {
         "score": "ROC-AUC in percent (one class against the rest) on a quarter of the rows",
         "seeds": list(SEEDS),
@@ -140,12 +143,13 @@ def measure(options: Options) -> Report:
     return report
 
 
-def add_claims(report: Report, outcomes: Sequence[Outcome]) -> None:
-    """Add what we say of sums in public."""
+def add_claims(report: Report, outcomes: Sequence[Outcome], uplink: Mapping[str, Any]) -> None:
+    """Add what we say of sums in public; the uplink is one with random features, as `uplinks_of_rounds`."""
     of_central = max(outcome.from_central for outcome in outcomes)
     of_split = max(outcome.from_other_split for outcome in outcomes)
     report.claim("sums_equals_central", of_central, "probability", "<=", 1e-4)
     report.claim("sums_split_invariance", of_split, "probability", "<=", 1e-4)
+    report.claim("sums_bytes_over_formula", uplink["uplink_over_formula"], "ratio", "<=", 1.01)
 
 
 def _drafted(source: Source, table: pa.Table) -> DraftedTerms:

@@ -146,9 +146,15 @@ def downlink_formula_bytes(terms: Terms, model_parameters: int) -> float:
             classes=terms.table_schema.label_column.outputs,
             bits=FORMULA_BITS,
         )
-    return formulas.downlink(
-        latent_dim=0 if terms.sums else terms.latent_dim, model_parameters=model_parameters, bits=FORMULA_BITS
-    ).total_bytes
+    total = uplink_formula_bytes(terms, 0) if terms.sums and terms.sums.cohort else 0
+    return (
+        total
+        + formulas.downlink(
+            latent_dim=0 if terms.sums else terms.latent_dim,
+            model_parameters=model_parameters,
+            bits=FORMULA_BITS,
+        ).total_bytes
+    )
 
 
 def anchor_transfer(terms: Terms, party: str, counted: Counts) -> Transfer:

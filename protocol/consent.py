@@ -102,7 +102,7 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield ""
     yield from _what_is_sent(terms) if terms.sums is None else _what_is_summed(terms, terms.sums)
     yield ""
-    yield from _what_comes_back(terms) if terms.sums is None else _what_comes_of_the_total()
+    yield from _what_comes_back(terms) if terms.sums is None else _what_comes_of_the_total(terms.sums)
     yield ""
     yield from (f"Warning: {warning}" for warning in warnings_of(terms))
     yield ""
@@ -245,14 +245,20 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
     )
 
 
-def _what_comes_of_the_total() -> Iterator[str]:
+def _what_comes_of_the_total(sums: SumsTerms) -> Iterator[str]:
     yield (
         "The analyst sends back: one model for all institutions (ridge: least squares with a penalty,"
         " computed from the total), in the turned features."
     )
+    if sums.cohort:
+        yield (
+            "It also sends the total to every institution. Each can turn it back and reads from it, over the"
+            " rows of all institutions, the mean and the spread of every feature and of the label, and how"
+            " each two of them go together."
+        )
     yield (
         "Who sees what: the analyst sees the total, and that this institution has sent. Other institutions"
-        " see the model, and the number of all rows."
+        f" see the model,{' the total' if sums.cohort else ''} and the number of all rows."
     )
 
 
@@ -293,7 +299,7 @@ def warnings_of(terms: Terms) -> Iterator[str]:
             " including yours. Signing these terms needs a separate consent."
         )
     if terms.sums is not None:
-        yield from _warnings_of_sums(terms)
+        yield from _warnings_of_sums(terms, terms.sums)
         return
     yield _SHARED[terms.terms_schema]
     if terms.task != "classes":
@@ -322,12 +328,20 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         )
 
 
-def _warnings_of_sums(terms: Terms) -> Iterator[str]:
-    yield (
-        "what a total tells: if all institutions but one put their own sums together with the analyst's"
-        " total, they know the sums of the one that is left. A total over few rows tells much about each of"
-        " them. The analyst and one member together know the total of the features as they are."
-    )
+def _warnings_of_sums(terms: Terms, sums: SumsTerms) -> Iterator[str]:
+    if sums.cohort:
+        yield (
+            "what a total tells: each institution can take its own sums from the total, and then knows those"
+            " of all others together; all institutions but one together know those of the one that is left."
+            " A total over few rows tells much about each of them. The analyst and one member together know"
+            " the total of the features as they are."
+        )
+    else:
+        yield (
+            "what a total tells: if all institutions but one put their own sums together with the analyst's"
+            " total, they know the sums of the one that is left. A total over few rows tells much about each"
+            " of them. The analyst and one member together know the total of the features as they are."
+        )
     yield "no differential privacy: no noise is added to the sums."
     yield (
         "masks: they rest on X25519 and on the seed that the lead creates. Who has recorded the sums, can"

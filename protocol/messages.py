@@ -6,7 +6,7 @@ Layout and rules of every message stand in docs/protocol.md. Times are whole sec
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -23,7 +23,7 @@ from protocol.limits import (
     MAX_SUMS_PARTIES,
     MIN_CHUNK_BYTES,
 )
-from protocol.sums import MASK_KEY_BYTES, SUMS
+from protocol.sums import MASK_KEY_BYTES, SUMS, TOTAL
 from protocol.texts import Identifier, Name, PartyName
 
 Digest = Annotated[bytes, Field(min_length=32, max_length=32)]
@@ -280,11 +280,15 @@ class Receipt(Message):
     """Digest of the entry that accepts this uplink, so that a change of any earlier entry is detected."""
 
 
+_DOWNLINKS_WITH_A_MODEL: Final = (["change_of_basis", "model"], ["model"], ["model", TOTAL])
+
+
 class DownlinkManifest(Message):
     """What the analyst returns to one institution.
 
     ``change_of_basis`` (l, l) and ``model``, an ONNX file as bytes; under terms with ``anchor-predictions``
-    neither, but ``anchor_predictions`` (a, classes); under sums ``model`` alone.
+    neither, but ``anchor_predictions`` (a, classes); under sums ``model`` and, where the terms say so,
+    ``total``, a vector of u8.
     """
 
     signing_label: ClassVar[str] = "odc/v1/downlink"
@@ -304,9 +308,13 @@ class DownlinkManifest(Message):
             if len(self.anchor_predictions.shape) != 2 or self.anchor_predictions.dtype != "f4":
                 raise ValueError("anchor_predictions is a matrix of f4")
             return self
-        if [spec.name for spec in self.arrays] not in (["change_of_basis", "model"], ["model"]):
-            raise ValueError("the arrays are change_of_basis and model, model alone, or anchor_predictions")
+        if [spec.name for spec in self.arrays] not in _DOWNLINKS_WITH_A_MODEL:
+            raise ValueError(
+                "the arrays are change_of_basis and model, model with or without total, or anchor_predictions"
+            )
         change, model = self.change_of_basis, self.model
+        if self.has_total and (self.total.dtype != "u8" or len(self.total.shape) != 1):
+            raise ValueError("total is a vector of u8")
         if self.has_change_of_basis and (len(change.shape) != 2 or change.dtype not in ("f2", "f4", "f8")):
             raise ValueError("change_of_basis is a matrix of floats")
         if len(model.shape) != 1 or model.dtype != "u1":
@@ -324,7 +332,7 @@ class DownlinkManifest(Message):
     @property
     def has_change_of_basis(self) -> bool:
         """Whether G_i comes with the model; under sums nothing is aligned."""
-        return len(self.arrays) > 1
+        return self.arrays[0].name == "change_of_basis"
 
     @property
     def change_of_basis(self) -> ArraySpec:
@@ -332,6 +340,15 @@ class DownlinkManifest(Message):
 
     @property
     def model(self) -> ArraySpec:
+        return self.arrays[1 if self.has_change_of_basis else 0]
+
+    @property
+    def has_total(self) -> bool:
+        """Whether the total over all institutions comes with the model of sums."""
+        return self.arrays[-1].name == TOTAL
+
+    @property
+    def total(self) -> ArraySpec:
         return self.arrays[-1]
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
 from protocol.limits import MAX_RANDOM_FEATURES, MAX_ROWS, MAX_SUMS_PARTIES
@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # which imports this module
 
 SUMS: Final = "sums"
 """The name of the one array of such an uplink."""
+TOTAL: Final = "total"
+"""The name of the total, where the downlink brings it."""
 MASK_KEY_BYTES: Final = 32
 """An X25519 public key."""
 FEWEST_PARTIES: Final = 3
@@ -56,6 +58,15 @@ class SumsTerms(Message):
     """Most rows of one institution: the fixed point has room for that many of each."""
     min_rows: int = Field(default=20, ge=2, le=MAX_ROWS)
     """Fewest rows of one institution, which refuses by itself to send a sum of fewer."""
+    cohort: bool = False
+    """Whether each institution gets the total. Terms without it have no such field on the wire."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        if not self.cohort:
+            del content["cohort"]
+        return content
 
     @model_validator(mode="after")
     def _check(self) -> Self:

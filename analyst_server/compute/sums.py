@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from analyst_server.compute.sequence import Run, TrainedModel, here
 from analyst_server.store import Blobs, StoredArray, store_array
-from protocol.sums import exponent_of, from_fixed_point, order_of
+from protocol.sums import exponent_of, from_fixed_point, order_of, to_fixed_point
 from protocol.table_schema import AnyLabel
 from protocol.terms import Terms
 
@@ -43,6 +43,8 @@ class SumsSpec:
         Between which the number of all rows lies, if every institution has kept to the terms.
     folder : str
         Folder of the blobs that this computation writes.
+    returns_total : bool
+        Whether each institution gets the total.
     """
 
     sums: tuple[StoredArray, ...]
@@ -53,6 +55,7 @@ class SumsSpec:
     fewest_rows: int
     most_rows: int
     folder: str
+    returns_total: bool = False
 
     @classmethod
     def of(cls, terms: Terms, sums: Sequence[StoredArray], folder: str) -> SumsSpec:
@@ -69,14 +72,23 @@ class SumsSpec:
             parties * terms.sums.min_rows,
             parties * terms.sums.max_rows,
             folder,
+            terms.sums.cohort,
         )
 
 
 @dataclass(frozen=True)
 class SumsResult:
-    """What a round of sums came to: a model, and nothing that is aligned."""
+    """What a round of sums came to: a model, and nothing that is aligned.
+
+    Attributes
+    ----------
+    model : TrainedModel
+    total : StoredArray, optional
+        In fixed point, where each institution gets it.
+    """
 
     model: TrainedModel
+    total: StoredArray | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return what the records keep of it and the report shows."""
@@ -104,7 +116,11 @@ def compute_sums(
     """
     total = run(total_of, spec, blobs)
     on_added()
-    return SumsResult(run(train_on_total, spec, blobs, total))
+    model = run(train_on_total, spec, blobs, total)
+    if not spec.returns_total:
+        return SumsResult(model)
+    integers = to_fixed_point(total, spec.exponent)
+    return SumsResult(model, store_array(blobs, f"{spec.folder}/total", integers))
 
 
 def total_of(spec: SumsSpec, blobs: Blobs) -> NDArray[np.float64]:

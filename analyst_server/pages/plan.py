@@ -15,7 +15,7 @@ from analyst_server.pages.elements import (
     size,
     table,
 )
-from analyst_server.services.planning import Comparison, FederatedAveraging, Plan, Scenario
+from analyst_server.services.planning import Comparison, FederatedAveraging, Plan, Scenario, SumsScenario
 
 _SYMBOLS: Final = {
     "rows X_i F_i": "c n l q/8",
@@ -24,6 +24,8 @@ _SYMBOLS: Final = {
     "model h": "c N q/8",
     "anchor A; ours: its seed": "a m q/8",
     "the whole round": "(3) + (4) + (5)",
+    "sums over all rows": "c 4 p (p + 1)",
+    "their total": "c 4 p (p + 1)",
 }
 _MEASURED_LATER: Final = (
     "HTTP, TLS and control traffic are not planned: the report of a collaboration measures them."
@@ -93,8 +95,14 @@ def plan_page(plan: Plan) -> str:
     )
 
 
-def _scenario(scenario: Scenario) -> str:
+def _scenario(scenario: Scenario | SumsScenario) -> str:
     """Return the symbols of the formulas with their values, in one line."""
+    if isinstance(scenario, SumsScenario):
+        return (
+            f"c = {exact(scenario.parties)} parties, any number of rows, m = {exact(scenario.features)},"
+            f" {exact(scenario.random_features)} random features, k = {exact(scenario.outputs)},"
+            f" p = {exact(scenario.order)}, N = {exact(scenario.model_parameters)}, q = {scenario.bits} bits"
+        )
     return (
         f"c = {exact(scenario.parties)} parties, n = {exact(scenario.rows)} rows each,"
         f" a = {exact(scenario.anchor_rows)}, m = {exact(scenario.features)},"
@@ -103,7 +111,13 @@ def _scenario(scenario: Scenario) -> str:
     )
 
 
-def _ours(scenario: Scenario) -> str:
+def _ours(scenario: Scenario | SumsScenario) -> str:
+    if isinstance(scenario, SumsScenario):
+        returned = "and their total come back" if scenario.cohort else "comes back"
+        return (
+            f"ours: masked sums of 64 bits, a ridge regression {returned};"
+            f" federated averaging of {exact(scenario.compared_parameters)} parameters"
+        )
     return f"ours: {scenario.anchor_kind} anchor, {scenario.rep_dtype}, {scenario.classes} classes"
 
 

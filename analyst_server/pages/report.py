@@ -23,6 +23,8 @@ TRANSFERS: Final[Mapping[_Transfer, str]] = {"uplink": "(3)", "downlink": "(4)",
 """The parts of a party's round that have a formula, and its number."""
 ANCHOR_PREDICTIONS: Final = "a k q / 8"
 """What stands for formula (4) under NRI-DC (docs/nri.md)."""
+SUMS_FORMULA: Final = "4 p (p + 1)"
+"""What stands for formula (3) under sums (docs/sums.md)."""
 _WITHOUT_FORMULA: Final[Mapping[Literal["control", "membership"], str]] = {
     "control": "control",
     "membership": "joining and listing",
@@ -44,7 +46,7 @@ def report_text(report: Report) -> str:
     lines = [f"{report['title']}: {report['state']}, {how}, l = {report['latent_dim']}"]
     lines += [
         f"  {party['party']:<24} {_rows_of(party):>13}  uplink {party['uplink_payload_bytes']:>12,} B"
-        f"  {'formula' if are_sums else 'formula (3)'} {party['uplink_formula_bytes']:>14,.0f} B"
+        f"  formula {_formula_of_uplink(report['uplink'])} {party['uplink_formula_bytes']:>14,.0f} B"
         + ("  late consumer" if party["late_consumer"] else "")
         for party in report["parties"]
     ]
@@ -54,13 +56,13 @@ def report_text(report: Report) -> str:
         lines += findings(report["results"]["alignment"]) if "alignment" in report["results"] else []
     lines += [f"{score['party']} has measured: {score_in_words(score)}" for score in report["member_scores"]]
     if report["wire"]:
-        lines += _wire_lines(report["wire"], report["downlink"])
+        lines += _wire_lines(report["wire"], report["downlink"], report["uplink"])
     return "\n".join(lines)
 
 
 def report_page(report: Report) -> str:
     """Return the report as a whole document."""
-    wire = report["wire"]
+    wire, formula = report["wire"], _formula_of_uplink(report["uplink"])
     parts = [
         paragraph(
             f"Collaboration {report['collaboration_id']} is {report['state']}."
@@ -71,11 +73,15 @@ def report_page(report: Report) -> str:
         *(_results(report["results"]) if report["results"] else []),
         *_member_scores(report["member_scores"]),
         heading("Bytes on the wire"),
-        *(_wire_tables(wire, report["downlink"]) if wire else [paragraph("Nothing was measured yet.")]),
+        *(
+            _wire_tables(wire, report["downlink"], report["uplink"])
+            if wire
+            else [paragraph("Nothing was measured yet.")]
+        ),
         heading("Parties"),
         table(
-            "What each party sent: rows, the arrays of its uplink, formula (3)",
-            ["party", "rows", "uplink payload", "formula (3)"],
+            f"What each party sent: rows, the arrays of its uplink, formula {formula}",
+            ["party", "rows", "uplink payload", f"formula {formula}"],
             [
                 [
                     party["party"] + (", late consumer" if party["late_consumer"] else ""),
@@ -99,18 +105,24 @@ def _how(report: Report) -> str:
     return f"Alignment {report['alignment']}, {anchor['kind']} anchor of {exact(anchor['rows'])} rows"
 
 
+def _formula_of_uplink(uplink: str) -> str:
+    """Return the number of the formula, or what stands for it."""
+    return SUMS_FORMULA if uplink == "sums" else TRANSFERS["uplink"]
+
+
 def _rows_of(party: PartyReport) -> str:
     """Return how many rows a party sent, or that nobody knows."""
     return "unknown rows" if party["rows"] is None else f"{party['rows']} rows"
 
 
-def compared(wire: RoundBytes, downlink: str) -> list[Comparison]:
+def compared(wire: RoundBytes, downlink: str, uplink: str = "rows") -> list[Comparison]:
     """Return formula, ours and ratio of each kind of transfer over all parties, of the rest, and in all.
 
     The formulas are at 32 bits. Ours are the measured bytes, so the ratio includes everything: labels, TLS,
-    what was sent again. ``downlink`` is what the terms send back.
+    what was sent again. ``downlink`` is what the terms send back, ``uplink`` what institutions send.
     """
     formulas = {**TRANSFERS, "downlink": ANCHOR_PREDICTIONS if downlink == "anchor-predictions" else "(4)"}
+    formulas["uplink"] = _formula_of_uplink(uplink)
     rows = [_compared(kind, formulas[kind], [party[kind] for party in wire["parties"]]) for kind in TRANSFERS]
     rows += [
         _compared(words, "", [party[kind] for party in wire["parties"]])
@@ -197,9 +209,9 @@ def _member_scores(found: Sequence[ReportedScore]) -> list[str]:
     ]
 
 
-def _wire_lines(wire: RoundBytes, downlink: str) -> list[str]:
+def _wire_lines(wire: RoundBytes, downlink: str, uplink: str) -> list[str]:
     lines = ["", f"{'bytes on the wire':<42} {'formula':>18} {'ours':>18} {'ratio':>9}"]
-    for row in [*by_party(wire), *compared(wire, downlink)]:
+    for row in [*by_party(wire), *compared(wire, downlink, uplink)]:
         what = f"{row.what} {row.formula}"
         numbers = f"{exact(row.formula_bytes):>18} {exact(row.ours_bytes):>18} {ratio(row.ratio):>9}"
         lines.append(f"  {what:<40} {numbers}")
@@ -211,8 +223,8 @@ def _wire_lines(wire: RoundBytes, downlink: str) -> list[str]:
     return [*lines, f"counted by the {wire['counter']}"]
 
 
-def _wire_tables(wire: RoundBytes, downlink: str) -> list[str]:
-    *rows, total = compared(wire, downlink)
+def _wire_tables(wire: RoundBytes, downlink: str, uplink: str) -> list[str]:
+    *rows, total = compared(wire, downlink, uplink)
     *went, measured = where_it_went(wire)
     return [
         table(

@@ -26,6 +26,7 @@ from protocol.identity import Identity
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, DownlinkManifest, Dtype
 from protocol.states import Event, State
+from protocol.sums import TOTAL
 from protocol.terms import Terms
 
 
@@ -216,7 +217,7 @@ def _write_arrays(
     """Write what goes back to each party as blobs; yield the lines of its manifest.
 
     Where the terms ask for predictions, only those go back: neither G_i nor the model leaves. Of sums comes
-    the model alone.
+    the model, and where the terms say so the total.
     """
     as_blob = partial(put, analyst, collaboration.id)
     if result.model.anchor_predictions is not None:
@@ -226,7 +227,8 @@ def _write_arrays(
     dtype = _change_dtype(stored_terms(collaboration))
     model = as_blob("model", result.model.onnx_file.open(analyst.blobs), "u1")
     if isinstance(result, SumsResult):
-        yield from [(model,)] * parties
+        total = () if result.total is None else (as_blob(TOTAL, result.total.open(analyst.blobs), "u8"),)
+        yield from [(model, *total)] * parties
         return
     for change in result.alignment.changes_of_basis.open(analyst.blobs):
         yield as_blob("change_of_basis", change, dtype), model

@@ -9,6 +9,7 @@ their measured bytes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, TypedDict, get_args
 
@@ -22,7 +23,9 @@ from protocol.limits import (
     MAX_COLUMNS,
     MAX_LATENT_DIM,
     MAX_PARTIES,
+    MAX_RANDOM_FEATURES,
     MAX_ROWS,
+    MAX_SUMS_PARTIES,
     SEED_BYTES,
 )
 from protocol.messages import (
@@ -34,6 +37,7 @@ from protocol.messages import (
     SealedAnchor,
     UplinkManifest,
 )
+from protocol.sums import FEWEST_PARTIES
 from protocol.terms import ANCHORS, RowType
 
 _ID, _DIGEST, _PARTY, _EXTENT = "0" * 32, bytes(32), "hospital-000", 1000
@@ -87,12 +91,8 @@ class Scenario:
         _between("latent dimension", self.latent_dim, 1, min(self.features, MAX_LATENT_DIM))
         _between("anchor rows", self.anchor_rows, self.features, MAX_ROWS)
         _between("model parameters", self.model_parameters, 1, 10**15)
-        _between("bits", self.bits, 1, 128)
         _between("classes", self.classes, 2, MAX_CLASSES)
-        if self.rounds is not None:
-            _between("rounds", self.rounds, 1, 10**9)
-        if not self.participation or not all(0 < share <= 1 for share in self.participation):
-            raise ValueError("participation must lie above 0 and be at most 1")
+        _check_comparison(self)
         if self.rep_dtype not in get_args(RowType):
             raise ValueError(f"number type must be one of {', '.join(get_args(RowType))}")
         if self.anchor_kind not in ANCHORS:
@@ -102,6 +102,73 @@ class Scenario:
     def our_anchor_rows(self) -> int:
         """Return the rows that the anchor has in our messages."""
         return self.features if ANCHORS[self.anchor_kind].is_square else self.anchor_rows
+
+
+@dataclass(frozen=True)
+class SumsScenario:
+    """The symbols of the formulas for a round of sums, which depend on no rows. Valid once constructed.
+
+    Attributes
+    ----------
+    parties, features, random_features : int
+        c, m and D.
+    outputs : int
+        k: the number of classes, or 1 for a number.
+    cohort : bool
+        Whether each institution gets the total.
+    federated_parameters : int or None
+        N of the model that federated averaging would train; by default that of ours.
+    bits, participation, rounds
+        As in `Scenario`; our sums take 64 bits, whatever q is.
+    """
+
+    parties: int
+    features: int
+    random_features: int = 0
+    outputs: int = 2
+    cohort: bool = False
+    federated_parameters: int | None = None
+    bits: int = formulas.FORMULA_BITS
+    participation: tuple[float, ...] = PARTICIPATION
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        _between("parties", self.parties, FEWEST_PARTIES, MAX_SUMS_PARTIES)
+        _between("features", self.features, 1, MAX_COLUMNS)
+        _between("random features", self.random_features, 0, MAX_RANDOM_FEATURES)
+        _between("latent dimension", self.latent_dim, 1, MAX_LATENT_DIM)
+        _between("classes", self.outputs, 1, MAX_CLASSES)
+        _between("model parameters", self.compared_parameters, 1, 10**15)
+        _check_comparison(self)
+
+    @property
+    def latent_dim(self) -> int:
+        """Return the features that are summed, d."""
+        return self.features + self.random_features
+
+    @property
+    def order(self) -> int:
+        """Return p."""
+        return 1 + self.latent_dim + self.outputs
+
+    @property
+    def model_parameters(self) -> int:
+        """Return N of our model: two classes have one logit."""
+        return (self.latent_dim + 1) * (1 if self.outputs <= 2 else self.outputs)
+
+    @property
+    def compared_parameters(self) -> int:
+        """Return N of the model that federated averaging would train."""
+        return self.model_parameters if self.federated_parameters is None else self.federated_parameters
+
+
+def _check_comparison(scenario: Scenario | SumsScenario) -> None:
+    """Raise `ValueError` if it cannot be compared with federated averaging."""
+    _between("bits", scenario.bits, 1, 128)
+    if scenario.rounds is not None:
+        _between("rounds", scenario.rounds, 1, 10**9)
+    if not scenario.participation or not all(0 < share <= 1 for share in scenario.participation):
+        raise ValueError("participation must lie above 0 and be at most 1")
 
 
 def _between(name: str, value: int, low: int, high: int) -> None:
@@ -142,7 +209,7 @@ class FederatedAveraging:
 class Plan:
     """What a round would cost, and federated averaging instead."""
 
-    scenario: Scenario
+    scenario: Scenario | SumsScenario
     rounds: int
     """Of federated averaging, as the scenario chose or by default."""
     terms: tuple[Comparison, ...]
@@ -160,23 +227,35 @@ class Plan:
 
 def plan(scenario: Scenario) -> Plan:
     """Return formulas (3) to (8) term by term, our bytes beside them, and federated averaging."""
-    terms = _terms(scenario)
+    found = [_break_even(scenario, share) for share in scenario.participation]
+    return put_together(scenario, _terms(scenario), found, scenario.model_parameters)
+
+
+def put_together(
+    scenario: Scenario | SumsScenario,
+    terms: Sequence[Comparison],
+    found: Sequence[formulas.BreakEven],
+    model_parameters: int,
+) -> Plan:
+    """Return the plan with these terms, and with R* for each participation of the scenario.
+
+    ``model_parameters`` are N of federated averaging.
+    """
     total = compare(
         "(6)",
         "the whole round",
         sum(row.formula_bytes for row in terms),
         sum(row.ours_bytes for row in terms),
     )
-    found = [_break_even(scenario, share) for share in scenario.participation]
     furthest = max(one.total_rounds for one in found)
     rounds = scenario.rounds or max(_FEWEST_ROUNDS, math.ceil(2 * furthest))
     return Plan(
         scenario=scenario,
         rounds=rounds,
-        terms=terms,
+        terms=tuple(terms),
         total=total,
         federated_averaging=tuple(
-            _federated(scenario, share, rounds, one, total.ours_bytes)
+            _federated(scenario, share, rounds, one, total.ours_bytes, model_parameters)
             for share, one in zip(scenario.participation, found, strict=True)
         ),
     )
@@ -199,7 +278,7 @@ def _terms(scenario: Scenario) -> tuple[Comparison, ...]:
     )
     anchor = formulas.anchor(anchor_rows=scenario.anchor_rows, features=scenario.features, bits=scenario.bits)
     rep, anchor_rep, labels, *scales, change, model = payload = _payload_bytes(scenario)
-    digests = sum(DIGEST_BYTES * -(-size // DEFAULT_CHUNK_BYTES) for size in payload)
+    digests = digest_bytes(payload)
     return (
         compare("(3)", "rows X_i F_i", c * uplink.rep_bytes, c * rep),
         compare("(3)", "anchor A F_i", c * uplink.anchor_rep_bytes, c * anchor_rep),
@@ -210,6 +289,11 @@ def _terms(scenario: Scenario) -> tuple[Comparison, ...]:
         compare("(5)", "anchor A; ours: its seed", anchor, _anchor_bytes(scenario)),
         compare("", "signatures, seals and digests", 0, c * (digests + _signed_bytes(scenario.rep_dtype))),
     )
+
+
+def digest_bytes(payload: Sequence[int]) -> int:
+    """Return the bytes of the digests of all chunks of arrays of these sizes."""
+    return sum(DIGEST_BYTES * -(-size // DEFAULT_CHUNK_BYTES) for size in payload)
 
 
 def _anchor_bytes(scenario: Scenario) -> int:
@@ -245,22 +329,26 @@ class _Bound(TypedDict):
 
 
 def _signed_bytes(rep_dtype: RowType) -> int:
-    """Return the bytes that are signed or sealed for one party.
+    """Return the bytes that are signed or sealed for one party."""
+    rep = [manifest_line(name, rep_dtype, 2) for name in ("rep", "anchor_rep")]
+    scales = [manifest_line(name, "f4", 1) for name in SCALE_ARRAYS] if rep_dtype == "i1" else []
+    return signed_bytes(
+        (*rep, manifest_line("labels", "u1", 1), *scales),
+        (manifest_line("change_of_basis", "f4", 2), manifest_line("model", "u1", 1)),
+    )
+
+
+def signed_bytes(
+    sent: tuple[ArraySpec, ...], returned: tuple[ArraySpec, ...], mask_keys: tuple[bytes, ...] = ()
+) -> int:
+    """Return the bytes that are signed or sealed for one party, by the arrays of its uplink and downlink.
 
     Exact to within some ten bytes, as encoded numbers differ in length.
     """
-    rep = [_array(name, rep_dtype, 2) for name in ("rep", "anchor_rep")]
-    scales = [_array(name, "f4", 1) for name in SCALE_ARRAYS] if rep_dtype == "i1" else []
     bound: _Bound = {"collaboration_id": _ID, "terms_digest": _DIGEST}
-    uplink = UplinkManifest(
-        **bound, party=_PARTY, anchor_commitment=_DIGEST, arrays=(*rep, _array("labels", "u1", 1), *scales)
-    )
+    uplink = UplinkManifest(**bound, party=_PARTY, anchor_commitment=_DIGEST, arrays=sent)
     downlink = DownlinkManifest(
-        **bound,
-        party=_PARTY,
-        uplink_digest=_DIGEST,
-        arrays=(_array("change_of_basis", "f4", 2), _array("model", "u1", 1)),
-        model_parameters=_EXTENT,
+        **bound, party=_PARTY, uplink_digest=_DIGEST, arrays=returned, model_parameters=_EXTENT
     )
     seal = SealedAnchor(
         **bound,
@@ -268,12 +356,14 @@ def _signed_bytes(rep_dtype: RowType) -> int:
         commitment=_DIGEST,
         sealing_suite="mlkem768-x25519",
         ciphertext=bytes(_CIPHERTEXT_BYTES),
+        mask_keys=mask_keys,
     )
     # a seal travels to the analyst and from it; its seed is counted as the anchor
     return _envelope_bytes(uplink) + _envelope_bytes(downlink) + 2 * (_envelope_bytes(seal) - SEED_BYTES)
 
 
-def _array(name: str, dtype: Dtype, axes: int) -> ArraySpec:
+def manifest_line(name: str, dtype: Dtype, axes: int) -> ArraySpec:
+    """Return an array's line of a manifest, about as long as any."""
     return ArraySpec(name=name, dtype=dtype, shape=(_EXTENT,) * axes, digest=_DIGEST)
 
 
@@ -300,13 +390,18 @@ def _break_even(scenario: Scenario, participation: float) -> formulas.BreakEven:
 
 
 def _federated(
-    scenario: Scenario, participation: float, rounds: int, found: formulas.BreakEven, ours_bytes: int
+    scenario: Scenario | SumsScenario,
+    participation: float,
+    rounds: int,
+    found: formulas.BreakEven,
+    ours_bytes: int,
+    model_parameters: int,
 ) -> FederatedAveraging:
     one_round_bytes = formulas.federated_averaging(
         rounds=1,
         participation=participation,
         parties=scenario.parties,
-        model_parameters=scenario.model_parameters,
+        model_parameters=model_parameters,
         bits=scenario.bits,
     )
     return FederatedAveraging(

@@ -122,3 +122,34 @@ def test_options_that_are_about_rows_are_refused_in_words(played: Played) -> Non
     ]:
         with pytest.raises(CommandError, match=reason):
             lead.odc(*drafting, *words)
+
+
+def test_each_institution_reads_the_cohort_from_the_total(played: Played) -> None:
+    made, lead = played.made, played.made.institution(NAMES[0])
+    parties = [word for name in NAMES for word in ("--party", name)]
+    label = ("--label", "worst_area", "--task", "number", "--label-range", "0:5000", "--exclude", "diagnosis")
+    lead.odc(
+        "terms", "draft", "rows.csv", *label, *parties, "--uplink", "sums", "--cohort", "--out", "cohort.toml"
+    )
+    created = made.analyst.run("collaboration", "create", str(lead.home / "cohort.toml"), "--json")
+    (_, collaboration_id) = chosen = ("--collaboration", json.loads(created)["collaboration_id"])
+    made.run_all(NAMES, "terms", "accept", *chosen)
+    lead.odc("anchor", "create", *chosen)
+    made.run_all(NAMES, "contribute", "rows.csv", *chosen)
+    made.wait_for(collaboration_id, "released")
+    made.run_all(NAMES, "receive", *chosen)
+    first, *others = made.run_all(NAMES, "cohort", *chosen)
+    assert others == [first, first]
+    report = lead.odc("report", *chosen)["report"]
+    assert first["rows"] == report["results"]["rows"]
+    areas = diagnoses().column("worst_area").to_numpy()
+    (area,) = (figure for figure in first["figures"] if figure["column"] == "worst_area")
+    assert abs(area["mean"] - areas.mean()) < 3 * areas.std() / first["rows"] ** 0.5
+    first, *others = made.run_all(NAMES, "coefficients", *chosen)
+    assert others == [first, first]
+    assert len(first["coefficients"]) == 29
+    assert first["fit"]["r_squared"] > 0.8, "of the ranks of 29 other measurements"
+    assert all(each["low"] < each["value"] < each["high"] for each in first["coefficients"])
+    for party in report["wire"]["parties"]:
+        if party["party"] == NAMES[0]:  # whose own bytes the report has
+            assert party["downlink"]["formula_bytes"] == 4 * 31 * 32 + 4 * 30, "the total, and 30 weights"

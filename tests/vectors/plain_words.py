@@ -23,7 +23,7 @@ from tests.vectors.examples import (
     shown_digest,
 )
 from tests.vectors.packing import pack
-from tests.vectors.sums import RANDOM_TERMS, SUMS_TERMS
+from tests.vectors.sums import COHORT_TERMS, RANDOM_TERMS, SUMS_TERMS
 
 ROW_REVEALING_WARNING = (
     "Warning: row-revealing model: a model of the kind svm contains training rows. From it every other"
@@ -203,6 +203,21 @@ WITH_RANDOM_FEATURES = (
     .replace("8 numbers in all", "12 numbers in all")
     .replace("36 numbers (288", "78 numbers (624")
 )
+WITH_TOTAL = (
+    SUMMED.replace(
+        "\nWho sees what",
+        "\nIt also sends the total to every institution. Each can turn it back and reads from it, over the"
+        " rows of all institutions, the mean and the spread of every feature and of the label, and how each"
+        " two of them go together.\nWho sees what",
+    )
+    .replace("see the model, and the", "see the model, the total and the")
+    .replace(
+        "if all institutions but one put their own sums together with the analyst's total, they know the sums"
+        " of the one that is left.",
+        "each institution can take its own sums from the total, and then knows those of all others together;"
+        " all institutions but one together know those of the one that is left.",
+    )
+)
 
 
 def of_sums(summed: str) -> str:
@@ -276,6 +291,7 @@ def shown_texts() -> Iterator[Case]:
         ("dates", DATE_TERMS, DATE_TERMS_TEXT),
         ("sums", SUMS_TERMS, of_sums(SUMMED)),
         ("sums with random features", RANDOM_TERMS, of_sums(WITH_RANDOM_FEATURES)),
+        ("sums with the total for each institution", COHORT_TERMS, of_sums(WITH_TOTAL)),
         ("levels in an order, and one for all other texts", LEVEL_TERMS, LEVEL_TERMS_TEXT),
         (
             "survival",

@@ -52,6 +52,7 @@ RANDOM_TERMS = {
     "latent_dim": 9,
     "sums": {**SUMS, "random_features": 4, "kernel_width": 1.5, "penalty": 0.25},
 }
+COHORT_TERMS = {**SUMS_TERMS, "sums": {**SUMS, "cohort": True}}
 FEATURES, OUTPUTS = 5, 2
 ORDER = 1 + FEATURES + OUTPUTS
 EXPONENT = 62 - math.ceil(math.log2((1 + 4 + 2 * 0.5**2 + 1) * 1_000_000 * len(PARTIES)))
@@ -67,6 +68,10 @@ SUMS_UPLINK = {
     "privacy": PRIVACY,
 }
 SUMS_DOWNLINK = {**DOWNLINK, "arrays": DOWNLINK["arrays"][1:]}
+COHORT_DOWNLINK = {
+    **DOWNLINK,
+    "arrays": [*SUMS_DOWNLINK["arrays"], array("total", "u8", (36,), BYTES)],
+}
 
 
 def valid() -> list[tuple[str, str, dict[str, Any]]]:
@@ -78,6 +83,8 @@ def valid() -> list[tuple[str, str, dict[str, Any]]]:
         ("sealed anchor with mask keys", "SealedAnchor", SUMS_ANCHOR),
         ("uplink manifest of sums", "UplinkManifest", SUMS_UPLINK),
         ("downlink manifest of a model alone", "DownlinkManifest", SUMS_DOWNLINK),
+        ("terms of sums with the total for each institution", "Terms", COHORT_TERMS),
+        ("downlink manifest of a model and a total", "DownlinkManifest", COHORT_DOWNLINK),
     ]
 
 
@@ -113,6 +120,31 @@ def broken() -> list[tuple[str, str, dict[str, Any]]]:
         ),
         ("more rows at least than at most", "Terms", {**SUMS_TERMS, "sums": {**SUMS, "max_rows": 19}}),
         ("sums of nothing", "Terms", {**SUMS_TERMS, "sums": None}),
+        (
+            "no total for anybody, where there is a field for it",
+            "Terms",
+            {**SUMS_TERMS, "sums": {**SUMS, "cohort": False}},
+        ),
+        (
+            "a total of floats",
+            "DownlinkManifest",
+            {**COHORT_DOWNLINK, "arrays": [*SUMS_DOWNLINK["arrays"], array("total", "f8", (36,), BYTES)]},
+        ),
+        (
+            "a total as a matrix",
+            "DownlinkManifest",
+            {**COHORT_DOWNLINK, "arrays": [*SUMS_DOWNLINK["arrays"], array("total", "u8", (6, 6), BYTES)]},
+        ),
+        (
+            "a total before the model",
+            "DownlinkManifest",
+            {**COHORT_DOWNLINK, "arrays": COHORT_DOWNLINK["arrays"][::-1]},
+        ),
+        (
+            "a total in the place of a model",
+            "DownlinkManifest",
+            {**COHORT_DOWNLINK, "arrays": COHORT_DOWNLINK["arrays"][1:]},
+        ),
         ("a mask key of 31 bytes", "Acceptance", {**SUMS_ACCEPTANCE, "mask_key": PUBLIC_KEYS[1][:31]}),
         ("a mask key of nil", "Acceptance", {**SUMS_ACCEPTANCE, "mask_key": None}),
         ("no mask keys where there is a field for them", "SealedAnchor", {**SUMS_ANCHOR, "mask_keys": []}),

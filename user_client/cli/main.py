@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from protocol import __version__
-from user_client.cli import access, audit, consortium, desk, evaluation, model, round_commands, terms
+from user_client.cli import access, audit, cohort, consortium, desk, evaluation, model, round_commands, terms
 from user_client.cli.options import Options, PassphraseFile, set_up_logging
 
 app = typer.Typer(
@@ -46,6 +46,6 @@ def version() -> None:
     typer.echo(f"odc {__version__}")
 
 
-for module in (access, desk, round_commands, evaluation, model, audit):
+for module in (access, desk, round_commands, evaluation, model, cohort, audit):
     for command in module.COMMANDS:
         app.command()(command)

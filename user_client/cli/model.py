@@ -65,13 +65,16 @@ def export(
 
 def coefficients(
     context: typer.Context,
-    table: TableArgument,
+    table: Annotated[
+        Path | None, typer.Argument(help="CSV (also .gz) or Parquet; not needed under sums")
+    ] = None,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the coefficients of a logistic, ridge or Cox model by column, with 95 % intervals.
 
-    TABLE has our rows with their labels, best those that were sent: the intervals come from them.
+    TABLE has our rows with their labels, best those that were sent: the intervals come from them. Under sums
+    they come from the total, if the terms give it to us.
     """
     with open_session(context) as session, busy(as_json, "reading the coefficients off the model"):
         found = session.round(collaboration).coefficients(table)
@@ -85,6 +88,11 @@ def _coefficient_lines(found: Coefficients) -> Iterator[str]:
     for name, each in zip(names, found.coefficients, strict=True):
         interval = "" if each.low is None else f"   {each.low:+.4g} to {each.high:+.4g}"
         yield f"  {name:<{width}}  {each.value:+.4g}{interval}"
+    if found.fit is not None:
+        yield (
+            f"R squared {found.fit.r_squared:.4f} over {found.fit.rows:,} rows of all institutions; standard"
+            f" deviation of what is left {found.fit.deviation:.4g}, {found.fit.freedom:,} degrees of freedom"
+        )
     yield from found.notes
 
 

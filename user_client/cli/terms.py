@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from protocol.model_terms import revealing_in_words
 from protocol.terms import Terms
 from runtime.files import write_whole
 from user_client.cli.desk import information_in_words, signal_in_words
+from user_client.cli.draft_of_sums import CohortOption, RandomFeatures, UplinkKind, drafted_as_asked
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -36,7 +37,6 @@ from user_client.sdk import (
     draft_terms,
     draft_terms_from_dictionary,
     plain_words,
-    with_sums,
 )
 
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
@@ -160,13 +160,6 @@ Times = Annotated[
     list[float] | None,
     typer.Option(help="survival: a time to predict for; repeat for more [the quartiles of the events]"),
 ]
-UplinkKind = Annotated[
-    Literal["rows", "sums"],
-    typer.Option(help="what institutions send: projected rows, or masked sums over all their rows"),
-]
-RandomFeatures = Annotated[
-    int, typer.Option(help="under sums: so many random features of a row as well, for curved boundaries")
-]
 
 
 @app.command()
@@ -196,6 +189,7 @@ def draft(
     late_consumer: LateConsumers = None,
     uplink: UplinkKind = "rows",
     random_features: RandomFeatures = 0,
+    cohort: CohortOption = False,
     task: TaskOption = "classes",
     label_range: LabelRange = None,
     event: EventColumn = None,
@@ -228,7 +222,7 @@ def draft(
         task=task,
         event=_event(event, seen, time or ()),
     )
-    drafted = _with_sums(drafted, table, uplink, random_features, latent_dim)
+    drafted = drafted_as_asked(drafted, table, uplink, random_features, latent_dim, cohort=cohort)
     write_whole(out, drafted.to_toml().encode())
     show(as_json, _drafted_as_json(out, drafted), lambda: _drafted_text(out, drafted))
 
@@ -289,19 +283,6 @@ def _draft(
             " with a table; a dictionary says such things itself"
         )
     return draft_terms_from_dictionary(dictionary, **options)
-
-
-def _with_sums(
-    drafted: DraftedTerms, table: Path | None, uplink: str, random_features: int, latent_dim: int | None
-) -> DraftedTerms:
-    """Make a draft one of sums, if asked for; raises `InputError` if an option does not go with it."""
-    if uplink != "sums":
-        if random_features:
-            raise InputError("--random-features goes with --uplink sums")
-        return drafted
-    if latent_dim is not None:
-        raise InputError("--latent-dim goes with rows: all features are summed")
-    return with_sums(drafted, table, random_features=random_features)
 
 
 def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str]:

@@ -57,6 +57,7 @@ SECRETS: Final = (
     "collaborations/*/mask.key",
     "collaborations/*/basis.npy",
     "collaborations/*/features.npz",
+    "collaborations/*/total.bin",
     "collaborations/*/prepared.json",
     "collaborations/*/hold_out.json",
     "collaborations/*/local_model.npz",

@@ -43,6 +43,7 @@ RECEIPT_FILE: Final = "receipt.odc"
 DOWNLINK_FILE: Final = "downlink.odc"
 CHANGE_FILE: Final = "change_of_basis.bin"
 MODEL_FILE: Final = "model.onnx"
+TOTAL_FILE: Final = "total.bin"
 LEDGER_FILE: Final = "ledger.odc"
 REFUSED_FILE: Final = "ledger.refused.odc"
 OWN_MODEL_FILE: Final = "own_model.npz"
@@ -84,6 +85,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     DOWNLINK_FILE: "sizes and digests of what came back, signed by the analyst",
     CHANGE_FILE: "the change of basis G_i",
     MODEL_FILE: "the model h",
+    TOTAL_FILE: "the total of the sums of all institutions, in turned coordinates",
     OWN_MODEL_FILE: "our own model t_i",
     HOLD_OUT_FILE: "which rows of our table were kept back",
     LOCAL_MODEL_FILE: "the model of our own rows alone, to compare with",

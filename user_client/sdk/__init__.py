@@ -15,7 +15,7 @@ from user_client.privacy.information import Information
 from user_client.sdk.agreement import DITHER
 from user_client.sdk.approval import Approval, Approved, approve_pending, approve_request
 from user_client.sdk.certificate_requests import Waiting, check_request
-from user_client.sdk.coefficients import Coefficient, Coefficients
+from user_client.sdk.cohort import Cohort, Component, Figure
 from user_client.sdk.consortium import (
     Member,
     Revoked,
@@ -26,6 +26,7 @@ from user_client.sdk.consortium import (
     renew_own,
     revoke,
 )
+from user_client.sdk.contrasts import Coefficient, Coefficients, Fit
 from user_client.sdk.desk import Attack, AttackLevel
 from user_client.sdk.drafting import DraftedTerms, draft_terms, draft_terms_from_dictionary
 from user_client.sdk.drafting_sums import with_sums
@@ -73,7 +74,9 @@ __all__ = [
     "CheckedTable",
     "Coefficient",
     "Coefficients",
+    "Cohort",
     "ColumnWeight",
+    "Component",
     "DraftedEvent",
     "DraftedTerms",
     "Evaluation",
@@ -81,6 +84,8 @@ __all__ = [
     "Examined",
     "Explanation",
     "Exported",
+    "Figure",
+    "Fit",
     "Information",
     "LocalFit",
     "Member",

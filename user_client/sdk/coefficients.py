@@ -7,8 +7,7 @@ times as much. The analyst has to send nothing for it that could tell of other i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,16 +16,9 @@ from numpy.typing import NDArray
 from protocol.errors import InputError
 from protocol.messages import DownlinkManifest
 from protocol.model_terms import CoxTerms, LogisticTerms, RidgeTerms, weighted_kinds
-from protocol.table_schema import (
-    CategoricalColumn,
-    LevelsColumn,
-    NumberLabel,
-    OrdinalColumn,
-    RanksColumn,
-    Schema,
-    SurvivalLabel,
-)
+from protocol.operations import MemberReport
 from protocol.terms import Terms
+from user_client.cohort_statistics import least_squares
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.linear_inference import (
     covariance,
@@ -34,94 +26,95 @@ from user_client.linear_inference import (
     information_of_numbers,
     information_of_survival,
 )
-from user_client.scores import NORMAL_95
+from user_client.sdk.cohort import moments_of_all
+from user_client.sdk.contrasts import Coefficients, Fit, changes_in, coefficient, scale_of, unit_of
 from user_client.sdk.predictor import Model, map_to_model
 from user_client.sdk.terms import accepted_terms
 from user_client.tables import encode_labels, encode_rows, table_from
 
 ROWS_PER_WEIGHT: Final = 10
 """Fewest rows of our own for each weight of h, for them to tell the information of a row."""
+_FAR: Final = 2.0
+_SHORTENINGS: Final = 20
+CAUSES_NOTHING: Final = "a coefficient says what goes with the answer, not what causes it"
 Matrix64 = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Coefficient:
-    """How far one change in an original column moves the answer, all other columns staying as they are.
+def coefficients(
+    directory: RoundDirectory, data: Any, asked_report: Callable[[], MemberReport | None]
+) -> Coefficients:
+    """Return the coefficients of h by original column; `Round.coefficients` has the parameters.
 
-    Attributes
-    ----------
-    column, change : str
-        The change: ``per unit`` or ``per day``, ``from the lowest to the highest rank``, a level instead of
-        the first one, or an empty field.
-    value : float
-        In the unit of `Coefficients.scale`.
-    error, low, high : float, optional
-        Standard error, and the ends of the 95 % interval; None where there is none.
+    Where the total is here, those of a number are of least squares on all rows.
     """
-
-    column: str
-    change: str
-    value: float
-    error: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class Coefficients:
-    """The coefficients of a linear model by original column.
-
-    Attributes
-    ----------
-    scale : str
-        What they are differences of.
-    coefficients : tuple of Coefficient
-    notes : tuple of str
-        What the reader has to know: why there is no interval, and what an interval does not cover.
-    """
-
-    scale: str
-    coefficients: tuple[Coefficient, ...]
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return this as `odc coefficients` prints it."""
-        return asdict(self)
-
-
-def coefficients(directory: RoundDirectory, data: Any, rows_in_all: int | None) -> Coefficients:
-    """Return the coefficients of h by original column; `Round.coefficients` has the parameters."""
-    terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
+    manifest, terms = directory.load(DownlinkManifest), accepted_terms(directory)
+    if terms.sums is not None and terms.sums.cohort and terms.task == "number":
+        return _of_all_rows(directory, terms)
     _refuse_what_is_not_linear(terms)
+    if terms.sums is None and data is None:
+        raise InputError("name a TABLE with rows of ours: how sure a coefficient is comes from them")
     schema = terms.table_schema
     to_model, model = map_to_model(directory, manifest), Model(directory.read(MODEL_FILE))
     weights = _weights(model, terms, to_model.shape[1])
-    changes = list(_changes(schema))
-    names = [(column, change) for column, change, _ in changes]
+    changes = list(changes_in(schema))
     contrasts = np.array([row for *_, row in changes]) @ to_model
-    rows = encode_rows(table_from(data), schema) @ to_model
     notes = list(_notes(terms))
-    why_none = _why_no_interval(terms, len(rows), rows_in_all)
-    if why_none is None and rows_in_all is not None:
-        labels = encode_labels(table_from(data), schema)
-        spread = _covariance(terms, model, rows, labels.astype(np.float64), weights, rows_in_all)
-        variances = np.einsum("ij,jk,ik->i", contrasts, spread, contrasts)
-        errors = np.sqrt(np.maximum(variances, 0)) * _unit(schema)  # rounding may go below 0
-    else:
+    errors, why_none = np.full(len(changes), np.nan), _why_no_interval_of_sums(terms)
+    if terms.sums is None:
+        errors, why_none = _errors(terms, model, contrasts, weights, to_model, data, asked_report())
+    if why_none is not None:
         notes.insert(0, f"no intervals: {why_none}")
-        errors = np.full(len(names), np.nan)
-    values = contrasts @ weights * _unit(schema)
+    values = contrasts @ weights * unit_of(schema)
     found = [
-        Coefficient(column, change, float(value), *_interval(float(value), float(error)))
-        for (column, change), value, error in zip(names, values, errors, strict=True)
+        coefficient(column, change, value, error)
+        for (column, change, _), value, error in zip(changes, values, errors, strict=True)
     ]
-    return Coefficients(_scale(schema), tuple(found), tuple(notes))
+    return Coefficients(scale_of(schema), tuple(found), tuple(notes))
 
 
-def _interval(value: float, error: float) -> tuple[float | None, float | None, float | None]:
-    if np.isnan(error):
-        return None, None, None
-    return error, value - NORMAL_95 * error, value + NORMAL_95 * error
+def _of_all_rows(directory: RoundDirectory, terms: Terms) -> Coefficients:
+    """Return least squares on the rows of all institutions, from their total."""
+    schema, moments = terms.table_schema, moments_of_all(directory)
+    changes = list(changes_in(schema))
+    try:
+        fitted = least_squares(moments, np.array([row for *_, row in changes]))
+    except ValueError as error:
+        raise InputError(f"there are no coefficients of all rows: {error}") from None
+    unit = unit_of(schema)
+    told = [
+        coefficient(column, change, unit * value, unit * error, fitted.quantile)
+        for (column, change, _), value, error in zip(changes, fitted.values, fitted.errors, strict=True)
+        if not np.isnan(value)
+    ]
+    untold = [
+        f"{column}, {change}"
+        for (column, change, _), value in zip(changes, fitted.values, strict=True)
+        if np.isnan(value)
+    ]
+    fit = Fit(moments.rows, fitted.freedom, fitted.r_squared, unit * fitted.deviation)
+    return Coefficients(scale_of(schema), tuple(told), tuple(_notes_on_all_rows(untold)), fit)
+
+
+def _errors(
+    terms: Terms,
+    model: Model,
+    contrasts: Matrix64,
+    weights: Matrix64,
+    to_model: Matrix64,
+    data: Any,
+    report: MemberReport | None,
+) -> tuple[Matrix64, str | None]:
+    """Return the standard error of each contrast from rows of ours; NaN and the reason if there is none."""
+    schema = terms.table_schema
+    rows = encode_rows(table_from(data), schema) @ to_model
+    rows_in_all = (report["results"] or {}).get("rows") if report else None
+    why_none = _why_no_interval(terms, len(rows), rows_in_all)
+    if why_none is not None or rows_in_all is None:
+        return np.full(len(contrasts), np.nan), why_none
+    labels = encode_labels(table_from(data), schema)
+    spread = _covariance(terms, model, rows, labels.astype(np.float64), weights, rows_in_all)
+    variances = np.einsum("ij,jk,ik->i", contrasts, spread, contrasts)
+    return np.sqrt(np.maximum(variances, 0)) * unit_of(schema), None  # rounding may go below 0
 
 
 def _refuse_what_is_not_linear(terms: Terms) -> None:
@@ -132,7 +125,7 @@ def _refuse_what_is_not_linear(terms: Terms) -> None:
         error = InputError(f"a model of the kind {terms.model.kind} has no coefficients")
         error.hint = "`odc explain TABLE` works for every model; logistic, ridge and cox have coefficients"
         raise error
-    if isinstance(terms.model, LogisticTerms) and len(label.columns) == 1 and label.outputs > 2:
+    if terms.task == "classes" and label.outputs > 2:
         raise InputError(f"coefficients are for two classes, and these terms have {label.outputs}")
 
 
@@ -146,11 +139,22 @@ def _link(terms: Terms, answers: Matrix64) -> Matrix64:
 
 
 def _weights(model: Model, terms: Terms, latent_dim: int) -> Matrix64:
-    """Return the weights of h, (l,), from its answers at the origin and one step along each direction."""
-    steps = np.vstack([np.zeros(latent_dim), np.eye(latent_dim)])
-    asked = model.run(steps.astype(np.float32), terms.table_schema.label_column.model_output)
-    found = _link(terms, asked.astype(np.float64))
-    return np.asarray(found[1:] - found[0])
+    """Return the weights of h, (l,), from its answers at the origin and a step along each direction.
+
+    Where h is nearly sure, its answer in 32 bits has few digits left or none: a step that goes so far is
+    shortened.
+    """
+    output, steps = terms.table_schema.label_column.model_output, np.ones(latent_dim)
+    for _ in range(_SHORTENINGS):
+        asked = np.vstack([np.zeros(latent_dim), np.diag(steps)])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = _link(terms, model.run(asked.astype(np.float32), output).astype(np.float64))
+            moved = found[1:] - found[0]
+        too_far = ~(np.abs(moved) <= _FAR)
+        if not too_far.any():
+            return np.asarray(moved / steps)
+        steps[too_far] /= 4
+    raise InputError("the model is too sure of its answer in the middle of all columns to tell its weights")
 
 
 def _covariance(
@@ -172,46 +176,6 @@ def _covariance(
     return covariance(information, rows_in_all, penalty)[1:, 1:]
 
 
-def _changes(schema: Schema) -> Iterator[tuple[str, str, Matrix64]]:
-    """Yield each column, a change in it, and how far that moves the encoded features, (m,)."""
-    start = 0
-    for column in schema.columns:
-        moved = np.zeros((column.width, schema.width))
-        moved[:, start : start + column.width] = np.eye(column.width)
-        start += column.width
-        if isinstance(column, CategoricalColumn | LevelsColumn):
-            weight = column.weight if isinstance(column, LevelsColumn) else 1.0
-            for number, level in enumerate(column.levels[1:], start=1):
-                yield (
-                    column.name,
-                    f"{level} instead of {column.levels[0]}",
-                    weight * (moved[number] - moved[0]),
-                )
-        elif isinstance(column, RanksColumn):
-            yield column.name, "from the lowest to the highest rank", 2 * moved[0]
-        elif isinstance(column, OrdinalColumn):
-            yield column.name, f"{column.levels[-1]} instead of {column.levels[0]}", 2 * moved[0]
-        else:
-            unit = "per day" if getattr(column, "dates", None) else "per unit"
-            yield column.name, unit, 2 / (column.high - column.low) * moved[0]
-        if getattr(column, "missing_share", None) is not None:
-            yield column.name, "empty", moved[-1]
-
-
-def _unit(schema: Schema) -> float:
-    label = schema.label_column
-    return label.unit if isinstance(label, NumberLabel) else 1.0
-
-
-def _scale(schema: Schema) -> str:
-    label = schema.label_column
-    if isinstance(label, NumberLabel):
-        return label.name
-    if isinstance(label, SurvivalLabel):
-        return f"log of the hazard of {label.event} = {label.seen}"
-    return f"log-odds of {label.name} = {label.classes[1]}"
-
-
 def _why_no_interval(terms: Terms, own_rows: int, rows_in_all: int | None) -> str | None:
     needed = ROWS_PER_WEIGHT * (terms.latent_dim + 1)
     if terms.model_privacy is not None:
@@ -225,9 +189,33 @@ def _why_no_interval(terms: Terms, own_rows: int, rows_in_all: int | None) -> st
     return None
 
 
+def _why_no_interval_of_sums(terms: Terms) -> str | None:
+    if terms.task == "classes":
+        return "a total does not tell how sure the log-odds of classes are"
+    return "the total, which tells how sure each is, goes to no institution under these terms (`cohort`)"
+
+
+def _notes_on_all_rows(untold: Sequence[str]) -> Iterator[str]:
+    yield (
+        "least squares without a penalty, from the total; the model that predicts has a penalty, which draws"
+        " its coefficients towards zero, and such intervals would not hold for them"
+    )
+    yield "the intervals hold if rows are drawn one by one, and errors vary alike at every institution"
+    if untold:
+        yield (
+            "no row tells these apart from other columns, as far as sums have digits, so they have no"
+            f" coefficient: {'; '.join(untold)}"
+        )
+    yield CAUSES_NOTHING
+
+
 def _notes(terms: Terms) -> Iterator[str]:
     """Yield what an interval does not cover."""
     width = terms.table_schema.width
+    if terms.sums is not None:
+        yield "the model has a penalty, which draws coefficients towards zero"
+        yield CAUSES_NOTHING
+        return
     yield "the intervals hold if the rows of the other institutions are like those of this table"
     if terms.latent_dim < width:
         yield (
@@ -239,4 +227,4 @@ def _notes(terms: Terms) -> Iterator[str]:
             "the model was trained on rows with noise, which draws coefficients towards zero; the intervals"
             " do not show that"
         )
-    yield "a coefficient says what goes with the answer, not what causes it"
+    yield CAUSES_NOTHING

@@ -1,7 +1,7 @@
 """The one downlink: fetch it, verify it against what we sent, and store it.
 
-It contains G_i and h. Under NRI-DC it contains neither, but h's predictions for the anchor rows, and a model
-of our own is trained on them.
+It contains G_i and h; under sums h and, where the terms say so, the total. Under NRI-DC it contains neither
+G_i nor h, but h's predictions for the anchor rows, and a model of our own is trained on them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
 from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK, Status
 from protocol.states import State
+from protocol.sums import TOTAL, entries_of, order_of
 from protocol.terms import Terms
 from runtime.terminal import day
 from user_client.custody.round_directory import (
     CHANGE_FILE,
     MODEL_FILE,
     OWN_MODEL_FILE,
+    TOTAL_FILE,
     RoundDirectory,
 )
 from user_client.errors import NotPreparedError
@@ -89,9 +91,12 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
     if terms.returns_anchor_predictions:
         _train_own_model(session, directory, manifest, arrays[0])
     else:
+        by_name = {spec.name: array for spec, array in zip(manifest.arrays, arrays, strict=True)}
         if manifest.has_change_of_basis:
-            directory.write(CHANGE_FILE, arrays[0])
-        directory.write(MODEL_FILE, arrays[-1])
+            directory.write(CHANGE_FILE, by_name["change_of_basis"])
+        if manifest.has_total:
+            directory.write_secret(TOTAL_FILE, by_name[TOTAL])
+        directory.write(MODEL_FILE, by_name["model"])
     directory.write(DownlinkManifest, data)  # last: it says that the rest is here
     forget_if_required(session, directory)
 
@@ -188,8 +193,17 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
         raise MalformedMessageError("DownlinkManifest", "a change of basis goes with rows, not with sums")
     if manifest.has_change_of_basis and manifest.change_of_basis.shape != shape:
         raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
+    _check_total(manifest, terms)
     if manifest.model.payload_bytes > MAX_MODEL_BYTES:
         raise LimitExceededError("model in bytes", MAX_MODEL_BYTES, manifest.model.payload_bytes)
+
+
+def _check_total(manifest: DownlinkManifest, terms: Terms) -> None:
+    if manifest.has_total != (terms.sums is not None and terms.sums.cohort):
+        raise MalformedMessageError("DownlinkManifest", "a total goes with terms that give it to each")
+    shape = (entries_of(order_of(terms.latent_dim, terms.table_schema.label_column)),)
+    if manifest.has_total and manifest.total.shape != shape:
+        raise ShapeMismatchError(TOTAL, shape, manifest.total.shape)
 
 
 def _check_anchor_predictions(manifest: DownlinkManifest, terms: Terms) -> None:

@@ -25,11 +25,17 @@ _DEFAULTS: Final = {
     "model": {"kind": "averaged"},
 }
 """Of these a draft always has one; another was asked for, and would be lost."""
+_NO_COHORT: Final = (
+    "sums: no institution gets the total under this draft. With cohort = true (--cohort) each gets it: means,"
+    " correlations, and intervals of coefficients; but then each also knows the sums of all others together"
+)
 _PAIRS: Final = 2000
 """Pairs of rows whose distances the width of a kernel is drafted from."""
 
 
-def with_sums(drafted: DraftedTerms, data: Any, *, random_features: int = 0) -> DraftedTerms:
+def with_sums(
+    drafted: DraftedTerms, data: Any, *, random_features: int = 0, cohort: bool = False
+) -> DraftedTerms:
     """Return the terms of a draft for sums in the place of rows.
 
     Parameters
@@ -41,6 +47,8 @@ def with_sums(drafted: DraftedTerms, data: Any, *, random_features: int = 0) -> 
     random_features : int
         How many random Fourier features of a row are summed beside the row itself. The width of their kernel
         is the median distance between rows of the table.
+    cohort : bool
+        Whether each institution gets the total.
 
     Raises
     ------
@@ -66,9 +74,13 @@ def with_sums(drafted: DraftedTerms, data: Any, *, random_features: int = 0) -> 
         if data is None:
             raise InputError("random features need a table, from which the width of their kernel is drafted")
         sums["kernel_width"] = _median_distance(data, schema)
+    if cohort:
+        sums["cohort"] = True
     content = {name: value for name, value in drafted.content.items() if name not in _OF_ROWS}
     content |= {"latent_dim": features, "model": {"kind": "ridge"}, "sums": sums}
     remarks = [remark for remark in drafted.remarks if not remark.startswith("latent_dim")]
+    if not cohort:
+        remarks.append(_NO_COHORT)
     return replace(
         drafted, content=content, latent_dim=features, signal=None, information=None, remarks=remarks
     )

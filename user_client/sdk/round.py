@@ -16,6 +16,7 @@ from user_client.errors import MissingExtraError, NotPreparedError
 from user_client.sdk import (
     anchor,
     coefficients,
+    cohort,
     downlink,
     evaluation,
     evidence,
@@ -28,7 +29,8 @@ from user_client.sdk import (
     terms,
     uplink,
 )
-from user_client.sdk.coefficients import Coefficients
+from user_client.sdk.cohort import Cohort
+from user_client.sdk.contrasts import Coefficients
 from user_client.sdk.desk import AttackLevel
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
@@ -353,16 +355,17 @@ class Round:
         text = card(self.directory, self.evaluation, report, self._session.clock())
         return Exported(onnx_file, text, largest)
 
-    def coefficients(self, data: Any) -> Coefficients:
+    def coefficients(self, data: Any = None) -> Coefficients:
         """Return the coefficients of a linear model by original column, with 95 % intervals.
 
         ``data`` has rows of ours with labels, best those that were sent: they tell how much one row says.
-        Raises `InputError` if the model is not linear, and what `predict` does.
+        Sums need none. Raises `InputError` if the model is not linear, and what `predict` does.
         """
-        self.directory.load(DownlinkManifest)  # before anybody is asked
-        report = self._report_if_reachable()
-        rows_in_all = (report["results"] or {}).get("rows") if report else None
-        return coefficients.coefficients(self.directory, data, rows_in_all)
+        return coefficients.coefficients(self.directory, data, self._report_if_reachable)
+
+    def cohort(self) -> Cohort:
+        """Return the rows of all institutions in figures; raises `InputError` if the terms give no total."""
+        return cohort.cohort(self.directory)
 
     def explain(self, data: Any, *, background: Background = "anchor") -> Explanation:
         """Explain which original columns the answers for a table come from; labels in it tell more.

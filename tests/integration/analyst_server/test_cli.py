@@ -267,6 +267,28 @@ def test_a_plan_that_cannot_be_is_refused(run: Run, wrong: tuple[Any, ...]) -> N
     assert run(*PLAN, *wrong).exception.code == "input-error"
 
 
+PLAN_OF_SUMS = ("plan", "--uplink", "sums", "--parties", 5, "--features", 30)
+
+
+def test_sums_are_planned_without_rows(run: Run) -> None:
+    shown = run(*PLAN_OF_SUMS, "--random-features", 256, "--model-parameters", "1e5").output
+    for figure in ("c 4 p (p + 1)", "1,676,200", "p = 289", "p = 1: 4.00 MB a round"):
+        assert figure in shown
+    found = json.loads(run(*PLAN_OF_SUMS, "--cohort", "--json").output)
+    assert found["terms"][0]["ours_bytes"] == 5 * 4488
+    assert found["scenario"]["cohort"]
+
+
+def test_options_of_the_other_uplink_are_refused(run: Run) -> None:
+    assert run(*PLAN_OF_SUMS, "--latent-dim", 3).exception.code == "input-error"
+    assert run(*PLAN, "--cohort").exception.code == "input-error"
+
+
+def test_a_plan_of_rows_names_what_it_needs(run: Run) -> None:
+    found = run("plan", "--parties", 5, "--features", 30)
+    assert (found.exit_code, "needs --rows" in found.output) == (2, True)
+
+
 def test_a_page_that_cannot_be_written_is_said(run: Run, tmp_path: Path) -> None:
     found = run(*PLAN, "--html", tmp_path / "missing" / "plan.html")
     assert found.exception.code == "input-error"

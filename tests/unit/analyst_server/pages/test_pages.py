@@ -13,7 +13,8 @@ from analyst_server.pages.chart import break_even_chart
 from analyst_server.pages.elements import exact, ratio, size
 from analyst_server.pages.plan import plan_page, plan_text
 from analyst_server.pages.report import by_party, compared, report_page, report_text, where_it_went
-from analyst_server.services.planning import Plan, Scenario, plan
+from analyst_server.services.planning import Plan, Scenario, SumsScenario, plan
+from analyst_server.services.planning_sums import plan_sums
 from analyst_server.services.report import Report
 from metering.explanation import (
     Control,
@@ -102,7 +103,8 @@ class Reader(HTMLParser):
         self.texts.append(data)
 
 
-PAGES = {"plan": plan_page(PLAN), "report": report_page(report())}
+SUMS_PLAN = plan_sums(SumsScenario(5, 30, 256, cohort=True))
+PAGES = {"plan": plan_page(PLAN), "plan of sums": plan_page(SUMS_PLAN), "report": report_page(report())}
 
 
 @pytest.mark.parametrize(
@@ -245,6 +247,14 @@ def test_the_report_adds_parties_up_and_keeps_the_ratio() -> None:
     kinds = ("uplink", "downlink", "anchor", "control", "joining and listing")
     assert sum(rows[kind].ours_bytes for kind in kinds) == rows["the whole round"].ours_bytes
     assert sum(row.ours_bytes for row in by_party(wire())) == rows["the whole round"].ours_bytes
+
+
+def test_the_report_of_sums_names_their_formula() -> None:
+    of_sums = report(uplink="sums", alignment="none")
+    for text in (report_text(of_sums), " ".join(Reader(report_page(of_sums)).texts)):
+        assert "4 p (p + 1)" in text
+        assert "formula (3)" not in text
+    assert "4 p (p + 1)" not in report_text(report())
 
 
 def test_the_lines_of_the_report_add_up_to_what_was_measured() -> None:

@@ -1,0 +1,233 @@
+"""What institutions read from the total of a round of sums, beside the same of all rows in one place."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from protocol.arrays import specify
+from protocol.envelope import decode_stored
+from protocol.errors import InputError, MalformedMessageError, ShapeMismatchError
+from protocol.messages import DownlinkManifest
+from protocol.sums import TOTAL
+from tests.harness.in_process import COLUMNS, downlink_bytes, replay
+from tests.harness.sums import COHORT, NUMBERS, RANDOM, SUMS, ThreeOfThem, stays
+from user_client.custody.round_directory import TOTAL_FILE
+from user_client.errors import NotPreparedError
+from user_client.sdk import Coefficients
+from user_client.tables import encode_rows, table_from
+
+
+@pytest.fixture
+def consortium(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreeOfThem]:
+    found = ThreeOfThem(tmp_path, monkeypatch)
+    yield found
+    found.close()
+
+
+def with_total(terms: dict[str, Any]) -> dict[str, Any]:
+    return {**terms, "sums": {**terms["sums"], "cohort": True}}
+
+
+def all_rows(consortium: ThreeOfThem) -> dict[str, NDArray[Any]]:
+    tables = [stays(seed) for seed in range(3)]
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
+def by_change(found: Coefficients) -> dict[tuple[str, str], Any]:
+    return {(each.column, each.change): each for each in found.coefficients}
+
+
+def regression(rows: dict[str, NDArray[Any]]) -> tuple[dict[tuple[str, str], tuple[float, float]], float]:
+    """Return coefficients with standard errors in the units of the columns, and R squared."""
+    empty = rows["x1"] == ""
+    places = {"low": -1.0, "mid": 0.0, "high": 1.0}
+    columns: dict[Any, NDArray[np.float64]] = {
+        ("x0", "per unit"): rows["x0"].astype(float),
+        ("x1", "per unit"): np.where(empty, "0.5", rows["x1"]).astype(float),
+        ("x1", "empty"): empty.astype(float),
+        ("sex", "m instead of f"): (rows["sex"] == "m").astype(float),
+        ("ward", "b instead of a"): (rows["ward"] == "b").astype(float),
+        ("ward", "c instead of a"): (rows["ward"] == "c").astype(float),
+        ("grade", "high instead of low"): np.array([places[each] for each in rows["grade"]]) / 2,
+    }
+    design = np.column_stack([np.ones(len(empty)), *columns.values()])
+    inverse = np.linalg.inv(design.T @ design)
+    weights = inverse @ design.T @ rows["days"]
+    left = rows["days"] - design @ weights
+    errors = np.sqrt(np.diag(inverse) * (left @ left) / (len(left) - design.shape[1]))
+    r_squared = 1 - left @ left / np.sum((rows["days"] - rows["days"].mean()) ** 2)
+    return dict(zip(columns, zip(weights[1:], errors[1:], strict=True), strict=True)), float(r_squared)
+
+
+def test_coefficients_and_their_errors_are_those_of_a_regression_on_all_rows(consortium: ThreeOfThem) -> None:
+    rounds = consortium.until_stays_are_received()
+    expected, r_squared = regression(all_rows(consortium))
+    for each in rounds:
+        found = each.coefficients()
+        told = by_change(found)
+        assert list(told) == list(expected)
+        for change, (value, error) in expected.items():
+            # labels travel as 32-bit floats
+            assert told[change].value == pytest.approx(value, abs=1e-5), change
+            assert told[change].error == pytest.approx(error, rel=1e-5), change
+            assert told[change].low == pytest.approx(value - 1.974 * error, abs=1e-3)
+        assert found.scale == "days"
+        assert found.fit is not None
+        assert (found.fit.rows, found.fit.freedom) == (180, 172)
+        assert found.fit.r_squared == pytest.approx(r_squared, abs=1e-6)
+        assert any("ward, nowhere instead of a" in note for note in found.notes)
+        assert any("the model that predicts has a penalty" in note for note in found.notes)
+
+
+def test_the_cohort_is_described_in_the_units_of_the_columns(consortium: ThreeOfThem) -> None:
+    rounds, rows = consortium.until_stays_are_received(), all_rows(consortium)
+    found = [each.cohort() for each in rounds]
+    assert found[0] == found[1] == found[2]
+    assert (found[0].rows, found[0].features) == (180, 10)
+    figures = {(each.column, each.number): each for each in found[0].figures}
+    encoded_x1 = np.where(rows["x1"] == "", "0.5", rows["x1"]).astype(float)
+    for key, numbers in {
+        ("x0", "value"): rows["x0"],
+        ("x1", "value"): encoded_x1,
+        ("x1", "share empty"): rows["x1"] == "",
+        ("sex", "share of m"): rows["sex"] == "m",
+        ("ward", "share of c"): rows["ward"] == "c",
+        ("ward", "share of nowhere"): rows["ward"] == "nowhere",
+        ("grade", "place from low (-1) to high (1)"): np.select(
+            [rows["grade"] == "low", rows["grade"] == "high"], [-1.0, 1.0]
+        ),
+        ("days", "value"): rows["days"],
+    }.items():
+        assert figures[key].mean == pytest.approx(np.mean(numbers), abs=1e-5), key
+        assert figures[key].deviation == pytest.approx(np.std(numbers, ddof=1), abs=1e-5), key
+    names = [(each.column, each.number) for each in found[0].figures]
+    x0, days, nowhere = (
+        names.index(key) for key in (("x0", "value"), ("days", "value"), ("ward", "share of nowhere"))
+    )
+    expected = np.corrcoef(rows["x0"], rows["days"])[0, 1]
+    assert found[0].correlations[x0][days] == pytest.approx(expected, abs=1e-6)
+    assert found[0].correlations[x0][nowhere] is None
+    assert str(figures["ward", "share of nowhere"].mean) == "0.0"
+    assert sum(one.share for one in found[0].components) == pytest.approx(1)
+    assert any("counts as the middle" in note for note in found[0].notes)
+
+
+def test_random_features_do_not_stand_in_the_way(consortium: ThreeOfThem) -> None:
+    more = {**COHORT["sums"], "random_features": 16, "kernel_width": 1.5}
+    found = consortium.until_stays_are_received(latent_dim=26, sums=more)[0]
+    expected, _ = regression(all_rows(consortium))
+    told = by_change(found.coefficients())
+    assert told["x0", "per unit"].error == pytest.approx(expected["x0", "per unit"][1], rel=1e-5)
+    assert found.cohort().features == 10
+
+
+def test_classes_have_figures_and_log_odds_without_intervals(consortium: ThreeOfThem) -> None:
+    consortium.until_released(**with_total(SUMS))
+    ours = consortium.hospital_round
+    ours.receive()
+    tables = [table_from(consortium.directory / f"rows-{seed}.csv") for seed in range(3)]
+    schema = ours.terms.table_schema
+    numbers = np.vstack([encode_rows(table, schema) for table in tables]) * 4
+    found = ours.cohort()
+    shown = [(each.column, each.number) for each in found.figures]
+    assert shown == [*((name, "value") for name in COLUMNS), ("y", "share of no"), ("y", "share of yes")]
+    np.testing.assert_allclose([each.mean for each in found.figures[:3]], numbers.mean(axis=0), atol=1e-9)
+    assert found.figures[-1].mean == pytest.approx(0.5)
+    told = ours.coefficients()
+    assert told.scale == "log-odds of y = yes"
+    assert all(each.error is None and each.value > 0 for each in told.coefficients)
+    first = pa.table({name: [0.0, 0.01 * (name == "x0")] for name in COLUMNS})
+    chances = ours.predict(first).probabilities.astype(np.float64)
+    moved = np.diff(np.log(chances[:, 1]) - np.log(chances[:, 0]))[0]
+    assert told.coefficients[0].value == pytest.approx(100 * moved, rel=1e-3)
+    assert told.notes[0] == "no intervals: a total does not tell how sure the log-odds of classes are"
+
+
+def test_log_odds_are_of_two_classes(consortium: ThreeOfThem) -> None:
+    schema = {**COHORT["table_schema"], "label_column": {"name": "grade", "classes": ["low", "mid", "high"]}}
+    schema["columns"] = [column for column in schema["columns"] if column["name"] != "grade"]
+    anchor = {"kind": "haar", "rows": 9}
+    ours = consortium.until_stays_are_received(table_schema=schema, latent_dim=9, anchor=anchor)[1]
+    with pytest.raises(InputError, match="two classes, and these terms have 3"):
+        ours.coefficients()
+    assert [each.number for each in ours.cohort().figures[-3:]] == [
+        "share of low",
+        "share of mid",
+        "share of high",
+    ]
+
+
+def test_without_the_total_there_are_coefficients_and_nothing_else(consortium: ThreeOfThem) -> None:
+    consortium.until_released(**NUMBERS)
+    ours = consortium.hospital_round
+    ours.receive()
+    assert not (ours.directory.path / TOTAL_FILE).exists()
+    found = ours.coefficients()
+    assert found.fit is None
+    assert found.notes[0].startswith("no intervals: the total")
+    answers = ours.predict(pa.table({"x0": [0.0, 1.0], "x1": [0.0, 0.0]})).labels
+    assert found.coefficients[0].value == pytest.approx(answers[1] - answers[0], abs=1e-5)
+    with pytest.raises(InputError, match="no institution gets the total"):
+        ours.cohort()
+
+
+def test_rows_have_no_cohort(consortium: ThreeOfThem) -> None:
+    consortium.until_released(parties=SUMS["parties"])
+    consortium.hospital_round.receive()
+    with pytest.raises(InputError, match="no institution gets the total") as caught:
+        consortium.hospital_round.cohort()
+    assert "--uplink sums --cohort" in caught.value.hint
+    with pytest.raises(InputError, match="name a TABLE"):
+        consortium.hospital_round.coefficients()
+
+
+def test_before_the_downlink_is_here_there_are_no_figures(consortium: ThreeOfThem) -> None:
+    consortium.until_contributed(**with_total(RANDOM))
+    for ask in (consortium.hospital_round.cohort, consortium.hospital_round.coefficients):
+        with pytest.raises(NotPreparedError, match="odc receive"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("terms", "length", "error"),
+    [
+        (SUMS, 21, MalformedMessageError),
+        (with_total(SUMS), None, MalformedMessageError),
+        (with_total(SUMS), 20, ShapeMismatchError),
+    ],
+    ids=["a total that nobody signed for", "no total", "a total of another length"],
+)
+def test_a_downlink_with_another_total_than_the_terms_say_is_refused(
+    consortium: ThreeOfThem,
+    monkeypatch: pytest.MonkeyPatch,
+    terms: dict[str, Any],
+    length: int | None,
+    error: type[Exception],
+) -> None:
+    consortium.until_released(**terms)
+    data = downlink_bytes(consortium)
+    manifest = decode_stored(DownlinkManifest, data[4 : 4 + struct.unpack_from("<I", data)[0]])
+    made = np.zeros(length or 0, "<u8")
+    total = () if length is None else (specify(TOTAL, made, "u8", manifest.chunk_bytes),)
+    changed = manifest.model_copy(update={"arrays": (manifest.model, *total)})
+    signed = consortium.analyst.sign(changed)
+    replay(monkeypatch, consortium, struct.pack("<I", len(signed)) + signed)
+    with pytest.raises(error):
+        consortium.hospital_round.receive()
+    assert not (consortium.hospital_round.directory.path / TOTAL_FILE).exists()
+
+
+def test_a_total_over_fewer_rows_than_the_terms_allow_is_refused(consortium: ThreeOfThem) -> None:
+    ours = consortium.until_stays_are_received()[1]
+    nothing = np.zeros(len(ours.directory.read_secret(TOTAL_FILE)), np.uint8)
+    ours.directory.write_secret(TOTAL_FILE, nothing.tobytes())
+    with pytest.raises(MalformedMessageError, match="fewer or more rows"):
+        ours.cohort()
