@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, require_turn, stored_terms
 from analyst_server.services.upload_session import Append, UploadSession
-from analyst_server.store import Collaboration, Member, Uplink
+from analyst_server.store import Collaboration, Member, Unit, Uplink
 from protocol.arrays import Layout, whole_digest
-from protocol.envelope import decode_stored
+from protocol.envelope import Verified, decode_stored
 from protocol.errors import (
     DifferentUplinkError,
     DigestMismatchError,
@@ -27,6 +27,7 @@ from protocol.errors import (
     TermsMismatchError,
     TermsNotAcceptedError,
     TruncatedError,
+    UploadSupersededError,
 )
 from protocol.identity import Identity
 from protocol.messages import Receipt, UplinkManifest
@@ -64,6 +65,26 @@ def _payload_bytes(manifest: UplinkManifest) -> int:
     return sum(spec.payload_bytes for spec in manifest.arrays)
 
 
+def _record(verified: Verified[UplinkManifest], body: bytes, now: int) -> Uplink:
+    manifest = verified.message
+    return Uplink(
+        id=secrets.token_hex(16),
+        collaboration_id=manifest.collaboration_id,
+        party=manifest.party,
+        manifest=body,
+        manifest_digest=verified.digest,
+        rows=manifest.rows,
+        payload_bytes=_payload_bytes(manifest),
+        created_at=now,
+    )
+
+
+def _is_newest(unit: Unit, uplink: Uplink) -> bool:
+    """Return whether no other uplink of the party was begun after this one, as the ledger has it."""
+    begun = unit.last_step_of(uplink.collaboration_id, uplink.party, Event.BEGIN_UPLINK)
+    return begun is None or begun.subject == uplink.manifest_digest
+
+
 class Ingest:
     """The uploads of all collaborations, and the sessions of those under way."""
 
@@ -78,7 +99,8 @@ class Ingest:
         Raises
         ------
         DifferentUplinkError
-            If the party's uplink with another manifest is complete.
+            If the party's uplink with another manifest is complete. Until one is, the manifest that was begun
+            last replaces all others: only that upload can be completed.
         TermsNotAcceptedError, TermsMismatchError, ShapeMismatchError, DtypeMismatchError
             If the manifest is not what the terms promise.
         OutOfOrderError
@@ -92,24 +114,17 @@ class Ingest:
             collaboration, member = find_as_member(unit, collaboration_id, sender, at=now)
             earlier = unit.uplinks_of(collaboration_id, sender.name)
             same = next((row for row in earlier if row.manifest_digest == verified.digest), None)
-            if same is None:
+            goes_on = same is not None and (same.receipt is not None or _is_newest(unit, same))
+            if not goes_on:
                 if any(row.receipt is not None for row in earlier):
                     raise DifferentUplinkError(sender.name)
                 if member.acceptance is None:
                     raise TermsNotAcceptedError(sender.name)
                 require_turn(collaboration, sender.name, Event.BEGIN_UPLINK)  # before the finer reasons below
-                self._check(manifest, collaboration, member)
-                uplink = Uplink(
-                    id=secrets.token_hex(16),
-                    collaboration_id=collaboration_id,
-                    party=sender.name,
-                    manifest=body,
-                    manifest_digest=verified.digest,
-                    rows=manifest.rows,
-                    payload_bytes=_payload_bytes(manifest),
-                    created_at=now,
-                )
-                unit.add(uplink)
+                if same is None:
+                    self._check(manifest, collaboration, member)
+                    unit.add(uplink := _record(verified, body, now))
+                # this entry abandons the others: `_accept` refuses them, even if this process dies now
                 move(
                     unit,
                     collaboration,
@@ -118,11 +133,9 @@ class Ingest:
                     party=sender.name,
                     subject=verified.digest,
                 )
-        if same is not None:
-            return self._status(same)
-        for abandoned in earlier:
-            self._forget(abandoned)
-        return self._status(uplink, created=True)
+        for replaced in () if goes_on else earlier:
+            self._forget(replaced)
+        return self._status(same or uplink, created=same is None)
 
     def _check(self, manifest: UplinkManifest, collaboration: Collaboration, member: Member) -> None:
         if manifest.terms_digest != collaboration.terms_digest:
@@ -195,6 +208,8 @@ class Ingest:
             for other in unit.uplinks_of(collaboration.id, sender.name):
                 if other.receipt is not None:
                     raise DifferentUplinkError(sender.name)
+            if not _is_newest(unit, row):
+                raise UploadSupersededError("another uplink of this institution was begun in its place")
             require_turn(collaboration, sender.name, Event.ACCEPT_UPLINK)
             entry = move(
                 unit,

@@ -211,6 +211,20 @@ class Unit:
         )
         return self._session.scalars(query).first()
 
+    def last_step_of(self, collaboration_id: str, party: str, event: str) -> LedgerRow | None:
+        """Return the last entry of a kind that a party has caused."""
+        query = (
+            select(LedgerRow)
+            .where(
+                LedgerRow.collaboration_id == collaboration_id,
+                LedgerRow.party == party,
+                LedgerRow.event == event,
+            )
+            .order_by(LedgerRow.index.desc())
+            .limit(1)
+        )
+        return self._session.scalars(query).first()
+
     def count_of_ledger(self, collaboration_id: str, party: str) -> int:
         """Return how many entries a party has caused."""
         query = select(func.count()).where(
