@@ -12,11 +12,13 @@ import secrets
 import threading
 from dataclasses import dataclass
 
+from analyst_server.services import damage, rounds
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, require_turn, stored_terms
+from analyst_server.services.stored import blob_key, stored_manifest
 from analyst_server.services.upload_session import Append, UploadSession
 from analyst_server.store import Collaboration, Member, Unit, Uplink
 from protocol.arrays import Layout, whole_digest
-from protocol.envelope import Verified, decode_stored
+from protocol.envelope import Verified
 from protocol.errors import (
     DifferentUplinkError,
     DigestMismatchError,
@@ -44,16 +46,6 @@ class UploadStatus:
     length: int
     complete: bool
     created: bool = False
-
-
-def blob_key(uplink: Uplink) -> str:
-    """Return the key of the arrays of an uplink, which lie one after another without digests."""
-    return f"{uplink.collaboration_id}/uplinks/{uplink.id}"
-
-
-def stored_manifest(uplink: Uplink) -> UplinkManifest:
-    """Return the manifest; it was checked when the upload began."""
-    return decode_stored(UplinkManifest, uplink.manifest)
 
 
 def _layout(uplink: Uplink) -> Layout:
@@ -154,16 +146,19 @@ class Ingest:
     def append(self, sender: Identity, upload_id: str, offset: int) -> Append | None:
         """Start an append, or return None if the upload is complete.
 
+        A sealed round takes no byte, but for those of an uplink that is damaged here: they are no others.
+
         Raises `OffsetMismatchError` with the offset to use instead.
         """
         uplink = self._find(sender, upload_id)
-        if uplink.receipt is not None:
+        if self._is_complete(uplink):
             length = _layout(uplink).stream_bytes
             if offset != length:
                 raise OffsetMismatchError(length, offset)
             return None
-        with self._analyst.records.begin() as unit:  # a sealed round takes no byte
-            require_turn(find(unit, uplink.collaboration_id), uplink.party, Event.ACCEPT_UPLINK)
+        if uplink.receipt is None:
+            with self._analyst.records.begin() as unit:
+                require_turn(find(unit, uplink.collaboration_id), uplink.party, Event.ACCEPT_UPLINK)
         return Append(self._session(uplink), offset)
 
     def complete(self, sender: Identity, upload_id: str, claimed: bytes) -> bytes:
@@ -179,7 +174,7 @@ class Ingest:
             If the arrays are not the signed ones; the upload starts again from nothing.
         """
         uplink = self._find(sender, upload_id)
-        if uplink.receipt is not None:
+        if uplink.receipt is not None and self._is_complete(uplink):
             return uplink.receipt
         session = self._session(uplink)
         manifest = stored_manifest(uplink)
@@ -187,7 +182,13 @@ class Ingest:
             if len(session.digests) < session.layout.chunk_count:
                 raise TruncatedError("uplink", session.layout.stream_bytes, session.offset)
             self._check_digests(session, manifest, claimed)
-            return self._accept(sender, uplink, session)
+            receipt = uplink.receipt
+            if receipt is None:
+                receipt = self._accept(sender, uplink, session)
+            else:
+                self._mend(uplink, session)
+        self._close(uplink, session)
+        return receipt
 
     def _check_digests(self, session: UploadSession, manifest: UplinkManifest, claimed: bytes) -> None:
         found = session.array_digests()
@@ -242,10 +243,27 @@ class Ingest:
             receipt = row.receipt
         if is_last or is_late:
             self._analyst.has_work.set()
+        return receipt
+
+    def _mend(self, uplink: Uplink, session: UploadSession) -> None:
+        """Replace damaged bytes by those that the receipt is for; with the last of them the round goes on."""
+        session.commit()
+        with self._analyst.records.begin(write=True) as unit:
+            collaboration = find(unit, uplink.collaboration_id)
+            damage.unmark([uplink], self._analyst.blobs)
+            received = unit.received_uplinks(collaboration.id)
+            is_whole = not any(damage.is_marked(other, self._analyst.blobs) for other in received)
+            if is_whole and collaboration.now_in is State.FAILED:
+                rounds.start_again(unit, collaboration, self._analyst.clock())
+        self._analyst.has_work.set()
+
+    def _close(self, uplink: Uplink, session: UploadSession) -> None:
         session.discard_list()
         with self._lock:
             self._sessions.pop(uplink.id, None)
-        return receipt
+
+    def _is_complete(self, uplink: Uplink) -> bool:
+        return uplink.receipt is not None and not damage.is_marked(uplink, self._analyst.blobs)
 
     def _find(self, sender: Identity, upload_id: str) -> Uplink:
         with self._analyst.records.begin() as unit:
@@ -256,7 +274,7 @@ class Ingest:
 
     def _status(self, uplink: Uplink, *, created: bool = False) -> UploadStatus:
         layout = _layout(uplink)
-        if uplink.receipt is not None:
+        if self._is_complete(uplink):
             return UploadStatus(uplink.id, layout.stream_bytes, layout.stream_bytes, complete=True)
         session = self._session(uplink)
         with session.lock:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analyst_server.services.ingest import stored_manifest
+from analyst_server.services.stored import stored_manifest
 from protocol.arrays import Layout, whole_digest
 from protocol.messages import UplinkManifest
 from protocol.operations import APPEND, BEGIN_UPLINK

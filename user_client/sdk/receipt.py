@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.codec import digest
 from protocol.errors import NotFoundError, NotPermittedError
 from protocol.messages import Receipt, UplinkManifest
-from protocol.operations import FETCH_RECEIPT
+from protocol.operations import COLLABORATION_STATUS, FETCH_RECEIPT
 from user_client.custody import kept_uplinks
 from user_client.custody.round_directory import RoundDirectory
 from user_client.sdk.session import Session
@@ -27,6 +27,13 @@ def was_received(session: Session, directory: RoundDirectory) -> bool:
         return False
     store_receipt(session, directory, data)
     return True
+
+
+def is_asked_for_again(session: Session, directory: RoundDirectory) -> bool:
+    """Return whether the analyst awaits the bytes that our receipt is for, because its copy is damaged."""
+    status = session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=directory.collaboration_id)
+    ours = [each for each in status.get("members", ()) if each["party"] == session.membership.party]
+    return any(each["uplink"] == "receiving" for each in ours)
 
 
 def store_receipt(session: Session, directory: RoundDirectory, data: bytes) -> None:

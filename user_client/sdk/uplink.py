@@ -51,7 +51,7 @@ from user_client.sdk.privacy import (
     non_readily_identifiable,
     treat,
 )
-from user_client.sdk.receipt import store_receipt, was_received
+from user_client.sdk.receipt import is_asked_for_again, store_receipt, was_received
 from user_client.sdk.releases import overlaps
 from user_client.sdk.session import Session
 from user_client.sdk.sums import prepare_sums
@@ -280,6 +280,8 @@ def contribute(
                 raise error
             directory.write(BEGUN_FILE, b"")
             store_receipt(session, directory, _sent(session, directory, signed, manifest, progress))
+        elif is_asked_for_again(session, directory):
+            _send_again(session, directory, manifest, progress)
         if manifest.has_sums:  # nothing is masked again, and without the key this mask cannot be taken off
             directory.remove(MASK_KEY_FILE)
         receipt = directory.load(Receipt)
@@ -315,6 +317,22 @@ def _sent(
                 " place: go on with `odc receive`"
             )
         raise
+
+
+def _send_again(
+    session: Session, directory: RoundDirectory, manifest: UplinkManifest, progress: Progress
+) -> None:
+    """Send the bytes that our receipt is for once more; it stays as it is."""
+    if not _is_whole(directory):
+        error = NotPreparedError(
+            "the analyst's copy of our uplink is damaged, and what we sent is not on this machine any more"
+        )
+        error.hint = (
+            "tell the analyst's operator: a backup of the analyst's disk can help, or a new collaboration"
+        )
+        raise error
+    # signed anew: our certificate of then may have ended, and the manifest is the same
+    _sent(session, directory, session.sign(manifest), manifest, progress)
 
 
 def _is_whole(directory: RoundDirectory) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst_server.services.ingest import blob_key
+from analyst_server.services.stored import blob_key
 from analyst_server.store import DirectoryBlobs
 from protocol.arrays import raw_bytes
 from protocol.errors import OffsetMismatchError, UploadSupersededError
