@@ -47,6 +47,12 @@ def keep(directory: RoundDirectory) -> None:
     manifest = directory.find(UplinkManifest)
     if manifest is not None:
         folder = _folder(directory, digest(manifest))
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for parent in (
+            folder.parent,
+            directory.path,
+        ):  # a folder that a power cut takes away takes its files too
+            sync_directory(parent)
         for name in KEPT_FILES:
             _move(directory, directory.path / name, folder / name)
     directory.remove(BEGUN_FILE)
@@ -93,6 +99,5 @@ def _move(directory: RoundDirectory, source: Path, target: Path) -> None:
         home.write_secret(target, home.read_secret(source))
         source.unlink()
     else:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         publish(source, target)
     sync_directory(source.parent)
