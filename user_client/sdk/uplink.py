@@ -270,7 +270,8 @@ def contribute(
     """Send what was prepared, and store the analyst's receipt."""
     with directory.exclusive():
         manifest, signed = directory.load_signed(UplinkManifest)
-        if not directory.holds(Receipt):
+        had_receipt = directory.holds(Receipt)
+        if not had_receipt:
             _check_policy(directory)
             if not accept_signal_loss:
                 _check_signal(directory)
@@ -280,13 +281,16 @@ def contribute(
                 raise error
             directory.write(BEGUN_FILE, b"")
             store_receipt(session, directory, _sent(session, directory, signed, manifest, progress))
-        elif is_asked_for_again(session, directory):
-            _send_again(session, directory, manifest, progress)
-        if manifest.has_sums:  # nothing is masked again, and without the key this mask cannot be taken off
-            directory.remove(MASK_KEY_FILE)
-        receipt = directory.load(Receipt)
-        forget_if_required(session, directory)
-    return receipt
+        try:
+            if had_receipt and is_asked_for_again(session, directory):
+                _send_again(session, directory, manifest, progress)
+        finally:  # what must not stay is erased even if the analyst cannot be asked
+            if (
+                manifest.has_sums
+            ):  # nothing is masked again, and without the key this mask cannot be taken off
+                directory.remove(MASK_KEY_FILE)
+            forget_if_required(session, directory)
+        return directory.load(Receipt)
 
 
 def _sent(
