@@ -19,7 +19,17 @@ from analyst_server import installation
 from analyst_server.installation import open_analyst, unix_now
 from analyst_server.pages.plan import plan_page, plan_text
 from analyst_server.pages.report import report_page, report_text
-from analyst_server.services import api_tokens, downlinks, end, planning, prepare, report, rounds, views
+from analyst_server.services import (
+    api_tokens,
+    downlinks,
+    end,
+    planning,
+    prepare,
+    report,
+    rounds,
+    scrub,
+    views,
+)
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.planning_sums import plan_sums
 from analyst_server.settings import Settings
@@ -176,6 +186,21 @@ def serve(
 
     installation.wait_until_installed(settings.identity_dir, wait)
     serving.serve(settings)
+
+
+@app.command()
+def verify(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Compare everything that is stored with what was signed for it, and name what is damaged."""
+    analyst = _open(data_dir)
+    analyst.records.check()
+    found = scrub.scrub(analyst)
+    _show(found.as_json(), as_json, lambda _: _scrubbed(found))
+    if found.damaged:
+        error = UnreadableFileError("all that is stored", f"{len(found.damaged)} arrays are damaged")
+        error.hint = (
+            "a damaged uplink is asked for again when its round is computed; for all else, use a backup"
+        )
+        raise error
 
 
 @app.command()
@@ -422,6 +447,15 @@ def _line(row: Status) -> str:
     awaited = [member for member in row["members"] if not member["late_consumer"]]
     done = sum(member["uplink"] == "received" for member in awaited)
     return f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(awaited)}  {row['title']}"
+
+
+def _scrubbed(found: scrub.Scrubbed) -> str:
+    lines = [f"read {found.arrays} arrays, {found.bytes:,} bytes: {len(found.damaged)} damaged"]
+    for one in found.damaged:
+        whose = f" of {', '.join(one.parties)}" if one.parties else ""
+        lines.append(f"  {one.collaboration_id}  {one.kind}{whose}: {one.name}, in blobs/{one.blob}")
+    lines += [f"not checked, because it is sealed: blobs/{key}" for key in found.unchecked]
+    return "\n".join(lines)
 
 
 def _details(row: Status) -> str:

@@ -20,10 +20,14 @@ from metering.counts import CountingSocket
 
 
 def serve(settings: Settings) -> None:
-    """Serve until interrupted; raises `InputError` while another process does."""
+    """Serve until interrupted.
+
+    Raises `InputError` while another process does, and `UnreadableFileError` for a damaged database.
+    """
     with only_server(settings.data_dir):
         _allow_all_descriptors()
         analyst = open_analyst(settings)
+        analyst.records.check()
         erase_ended(analyst)
         _serve(analyst, settings)
 

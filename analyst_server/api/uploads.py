@@ -21,7 +21,8 @@ from analyst_server.api.bodies import Body, message_response
 from analyst_server.api.surface import TheAnalyst, created, done, serve
 from analyst_server.services import anchor_matrix
 from analyst_server.services.anchor_matrix import MatrixUpload
-from analyst_server.services.ingest import Append, Ingest, UploadStatus
+from analyst_server.services.ingest import Ingest, UploadStatus
+from analyst_server.services.upload_session import Append
 from protocol import operations
 from protocol.errors import MalformedMessageError
 from protocol.limits import DEFAULT_CHUNK_BYTES

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.compute.checking import require_intact
 from analyst_server.store import Blobs, StoredArray, at_least_single, store_array
 from protocol.arrays import little_endian, raw_bytes
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
@@ -42,6 +43,11 @@ class PartyArrays:
     labels: StoredArray
     rep_scale: StoredArray | None = None
     anchor_rep_scale: StoredArray | None = None
+
+    @property
+    def arrays(self) -> list[StoredArray]:
+        given = (self.rep, self.anchor_rep, self.labels, self.rep_scale, self.anchor_rep_scale)
+        return [array for array in given if array is not None]
 
 
 @dataclass(frozen=True)
@@ -272,11 +278,15 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     ------
     ValueError
         If a party's anchor representation cannot be aligned, or nobody's rows are left to train on.
+    DamagedBlobError
+        If an array is not what was signed.
     """
     # loaded in the compute process alone: SciPy takes as long to load as the rest of the server
     from analyst_server.alignment.suspicion import suspects, trusted_parties
     from analyst_server.compute.aligning import Aligner
 
+    # all of them now: what is damaged should be known before hours of work
+    require_intact((array for party in spec.parties for array in party.arrays), blobs)
     names = [party.party for party in spec.parties]
     anchor_reps = [at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     row_counts = [party.rep.shape[0] for party in spec.parties]

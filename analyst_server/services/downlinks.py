@@ -75,7 +75,7 @@ def keep(
 
     def kept(name: str, stored: StoredArray, dtype: Dtype) -> dict[str, Any]:
         spec = put(analyst, collaboration.id, name, stored.open(analyst.blobs), dtype)
-        return asdict(StoredArray(result_key(collaboration.id, spec), 0, spec.dtype, spec.shape))
+        return asdict(StoredArray.of(spec, result_key(collaboration.id, spec), 0, DEFAULT_CHUNK_BYTES))
 
     needs_model = result.model.anchor_predictions is not None
     return {

@@ -8,25 +8,17 @@ digests of whole arrays need no second pass. What a session holds in memory can 
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 
+from analyst_server.services import damage, rounds
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, require_turn, stored_terms
-from analyst_server.store import Blobs, Collaboration, Member, Uplink
-from protocol.arrays import (
-    DIGEST_BYTES,
-    ArrayDigest,
-    Chunk,
-    Layout,
-    StreamReader,
-    check_values,
-    whole_digest,
-)
-from protocol.envelope import decode_stored
+from analyst_server.services.stored import blob_key, stored_manifest
+from analyst_server.services.upload_session import Append, UploadSession
+from analyst_server.store import Collaboration, Member, Unit, Uplink
+from protocol.arrays import Layout, whole_digest
+from protocol.envelope import Verified
 from protocol.errors import (
     DifferentUplinkError,
     DigestMismatchError,
@@ -42,7 +34,6 @@ from protocol.errors import (
 from protocol.identity import Identity
 from protocol.messages import Receipt, UplinkManifest
 from protocol.states import Event, State
-from protocol.table_schema import AnyLabel
 from protocol.uplinks import check_uplink
 
 
@@ -57,16 +48,6 @@ class UploadStatus:
     created: bool = False
 
 
-def blob_key(uplink: Uplink) -> str:
-    """Return the key of the arrays of an uplink, which lie one after another without digests."""
-    return f"{uplink.collaboration_id}/uplinks/{uplink.id}"
-
-
-def stored_manifest(uplink: Uplink) -> UplinkManifest:
-    """Return the manifest; it was checked when the upload began."""
-    return decode_stored(UplinkManifest, uplink.manifest)
-
-
 def _layout(uplink: Uplink) -> Layout:
     manifest = stored_manifest(uplink)
     return Layout(manifest.arrays, manifest.chunk_bytes)
@@ -74,6 +55,26 @@ def _layout(uplink: Uplink) -> Layout:
 
 def _payload_bytes(manifest: UplinkManifest) -> int:
     return sum(spec.payload_bytes for spec in manifest.arrays)
+
+
+def _record(verified: Verified[UplinkManifest], body: bytes, now: int) -> Uplink:
+    manifest = verified.message
+    return Uplink(
+        id=secrets.token_hex(16),
+        collaboration_id=manifest.collaboration_id,
+        party=manifest.party,
+        manifest=body,
+        manifest_digest=verified.digest,
+        rows=manifest.rows,
+        payload_bytes=_payload_bytes(manifest),
+        created_at=now,
+    )
+
+
+def _is_newest(unit: Unit, uplink: Uplink) -> bool:
+    """Return whether no other uplink of the party was begun after this one, as the ledger has it."""
+    begun = unit.last_step_of(uplink.collaboration_id, uplink.party, Event.BEGIN_UPLINK)
+    return begun is None or begun.subject == uplink.manifest_digest
 
 
 class Ingest:
@@ -90,7 +91,8 @@ class Ingest:
         Raises
         ------
         DifferentUplinkError
-            If the party's uplink with another manifest is complete.
+            If the party's uplink with another manifest is complete. Until one is, the manifest that was begun
+            last replaces all others: only that upload can be completed.
         TermsNotAcceptedError, TermsMismatchError, ShapeMismatchError, DtypeMismatchError
             If the manifest is not what the terms promise.
         OutOfOrderError
@@ -104,24 +106,17 @@ class Ingest:
             collaboration, member = find_as_member(unit, collaboration_id, sender, at=now)
             earlier = unit.uplinks_of(collaboration_id, sender.name)
             same = next((row for row in earlier if row.manifest_digest == verified.digest), None)
-            if same is None:
+            goes_on = same is not None and (same.receipt is not None or _is_newest(unit, same))
+            if not goes_on:
                 if any(row.receipt is not None for row in earlier):
                     raise DifferentUplinkError(sender.name)
                 if member.acceptance is None:
                     raise TermsNotAcceptedError(sender.name)
                 require_turn(collaboration, sender.name, Event.BEGIN_UPLINK)  # before the finer reasons below
-                self._check(manifest, collaboration, member)
-                uplink = Uplink(
-                    id=secrets.token_hex(16),
-                    collaboration_id=collaboration_id,
-                    party=sender.name,
-                    manifest=body,
-                    manifest_digest=verified.digest,
-                    rows=manifest.rows,
-                    payload_bytes=_payload_bytes(manifest),
-                    created_at=now,
-                )
-                unit.add(uplink)
+                if same is None:
+                    self._check(manifest, collaboration, member)
+                    unit.add(uplink := _record(verified, body, now))
+                # this entry abandons the others: `_accept` refuses them, even if this process dies now
                 move(
                     unit,
                     collaboration,
@@ -130,11 +125,9 @@ class Ingest:
                     party=sender.name,
                     subject=verified.digest,
                 )
-        if same is not None:
-            return self._status(same)
-        for abandoned in earlier:
-            self._forget(abandoned)
-        return self._status(uplink, created=True)
+        for replaced in () if goes_on else earlier:
+            self._forget(replaced)
+        return self._status(same or uplink, created=same is None)
 
     def _check(self, manifest: UplinkManifest, collaboration: Collaboration, member: Member) -> None:
         if manifest.terms_digest != collaboration.terms_digest:
@@ -153,16 +146,19 @@ class Ingest:
     def append(self, sender: Identity, upload_id: str, offset: int) -> Append | None:
         """Start an append, or return None if the upload is complete.
 
+        A sealed round takes no byte, but for those of an uplink that is damaged here: they are no others.
+
         Raises `OffsetMismatchError` with the offset to use instead.
         """
         uplink = self._find(sender, upload_id)
-        if uplink.receipt is not None:
+        if self._is_complete(uplink):
             length = _layout(uplink).stream_bytes
             if offset != length:
                 raise OffsetMismatchError(length, offset)
             return None
-        with self._analyst.records.begin() as unit:  # a sealed round takes no byte
-            require_turn(find(unit, uplink.collaboration_id), uplink.party, Event.ACCEPT_UPLINK)
+        if uplink.receipt is None:
+            with self._analyst.records.begin() as unit:
+                require_turn(find(unit, uplink.collaboration_id), uplink.party, Event.ACCEPT_UPLINK)
         return Append(self._session(uplink), offset)
 
     def complete(self, sender: Identity, upload_id: str, claimed: bytes) -> bytes:
@@ -178,7 +174,7 @@ class Ingest:
             If the arrays are not the signed ones; the upload starts again from nothing.
         """
         uplink = self._find(sender, upload_id)
-        if uplink.receipt is not None:
+        if uplink.receipt is not None and self._is_complete(uplink):
             return uplink.receipt
         session = self._session(uplink)
         manifest = stored_manifest(uplink)
@@ -186,7 +182,13 @@ class Ingest:
             if len(session.digests) < session.layout.chunk_count:
                 raise TruncatedError("uplink", session.layout.stream_bytes, session.offset)
             self._check_digests(session, manifest, claimed)
-            return self._accept(sender, uplink, session)
+            receipt = uplink.receipt
+            if receipt is None:
+                receipt = self._accept(sender, uplink, session)
+            else:
+                self._mend(uplink, session)
+        self._close(uplink, session)
+        return receipt
 
     def _check_digests(self, session: UploadSession, manifest: UplinkManifest, claimed: bytes) -> None:
         found = session.array_digests()
@@ -207,6 +209,8 @@ class Ingest:
             for other in unit.uplinks_of(collaboration.id, sender.name):
                 if other.receipt is not None:
                     raise DifferentUplinkError(sender.name)
+            if not _is_newest(unit, row):
+                raise UploadSupersededError("another uplink of this institution was begun in its place")
             require_turn(collaboration, sender.name, Event.ACCEPT_UPLINK)
             entry = move(
                 unit,
@@ -239,10 +243,27 @@ class Ingest:
             receipt = row.receipt
         if is_last or is_late:
             self._analyst.has_work.set()
+        return receipt
+
+    def _mend(self, uplink: Uplink, session: UploadSession) -> None:
+        """Replace damaged bytes by those that the receipt is for; with the last of them the round goes on."""
+        session.commit()
+        with self._analyst.records.begin(write=True) as unit:
+            collaboration = find(unit, uplink.collaboration_id)
+            damage.unmark([uplink], self._analyst.blobs)
+            received = unit.received_uplinks(collaboration.id)
+            is_whole = not any(damage.is_marked(other, self._analyst.blobs) for other in received)
+            if is_whole and collaboration.now_in is State.FAILED:
+                rounds.start_again(unit, collaboration, self._analyst.clock())
+        self._analyst.has_work.set()
+
+    def _close(self, uplink: Uplink, session: UploadSession) -> None:
         session.discard_list()
         with self._lock:
             self._sessions.pop(uplink.id, None)
-        return receipt
+
+    def _is_complete(self, uplink: Uplink) -> bool:
+        return uplink.receipt is not None and not damage.is_marked(uplink, self._analyst.blobs)
 
     def _find(self, sender: Identity, upload_id: str) -> Uplink:
         with self._analyst.records.begin() as unit:
@@ -253,7 +274,7 @@ class Ingest:
 
     def _status(self, uplink: Uplink, *, created: bool = False) -> UploadStatus:
         layout = _layout(uplink)
-        if uplink.receipt is not None:
+        if self._is_complete(uplink):
             return UploadStatus(uplink.id, layout.stream_bytes, layout.stream_bytes, complete=True)
         session = self._session(uplink)
         with session.lock:
@@ -283,126 +304,3 @@ class Ingest:
         session = known or UploadSession(self._analyst.blobs, blob_key(uplink), _layout(uplink), label=None)
         with session.lock:
             session.start_over()
-
-
-@dataclass
-class UploadSession:
-    """The bytes of an upload under way. Its lock guards every field."""
-
-    blobs: Blobs
-    key: str
-    layout: Layout
-    label: AnyLabel | None
-    digests: list[bytes] = field(default_factory=list)
-    generation: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @classmethod
-    def rebuild(cls, blobs: Blobs, key: str, layout: Layout, label: AnyLabel) -> UploadSession:
-        """Return a session with the chunks that are stored as their digests say; the rest is sent again."""
-        is_whole = blobs.exists(key) and blobs.partial_size(key) is None  # but there is no receipt yet
-        has_list = blobs.partial_size(_list_key(key)) is not None
-        has_data = is_whole or blobs.partial_size(key) is not None
-        digests: list[bytes] = []
-        if has_list and has_data:
-            read = partial(blobs.read if is_whole else blobs.read_partial, key)
-            digests = list(_intact_chunks(layout, read, blobs.read_partial(_list_key(key))))
-        if is_whole and len(digests) < layout.chunk_count:
-            digests = []  # nothing is appended to a whole blob, so the upload starts again
-        return cls(blobs, key, layout, label, digests)
-
-    @property
-    def offset(self) -> int:
-        """Where the stream goes on: always at the end of a chunk."""
-        return self.layout.stream_offset(len(self.digests))
-
-    def array_digests(self) -> list[bytes]:
-        """Return the digest of each array, from those of its chunks."""
-        running = [ArrayDigest() for _ in self.layout.specs]
-        for index, chunk_digest in enumerate(self.digests):
-            running[self.layout.slot(index).array].update(chunk_digest)
-        return [array.digest() for array in running]
-
-    def keep(self, chunk: Chunk) -> None:
-        """Store a checked chunk after the others; raises `NotFoundError` if those were erased."""
-        if self.digests and self.blobs.partial_size(self.key) is None:
-            error = NotFoundError("what had arrived of this upload was erased: its collaboration has ended")
-            error.hint = "`odc status` shows the collaborations that go on"
-            raise error
-        self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
-        self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
-        self.digests.append(chunk.digest)
-
-    def sync(self) -> None:
-        """Make what arrived survive a power cut."""
-        self.blobs.sync(self.key)
-        self.blobs.sync(_list_key(self.key))
-
-    def commit(self) -> None:
-        """Commit the blob, unless an earlier try has done so."""
-        size = self.blobs.partial_size(self.key)
-        if size is None:
-            return
-        if size != self.layout.payload_bytes:  # another process has written here
-            self.start_over()
-            raise TruncatedError("stored uplink", self.layout.payload_bytes, size)
-        self.blobs.commit(self.key)
-
-    def start_over(self) -> None:
-        """Forget what arrived; appends under way are refused from now on."""
-        self.generation += 1
-        self.digests.clear()
-        self.blobs.discard(self.key)
-        self.discard_list()
-
-    def discard_list(self) -> None:
-        """Remove the list of digests, once the blob is complete and signed for."""
-        self.blobs.discard(_list_key(self.key))
-
-
-class Append:
-    """The bytes of one request, from the offset where the upload stood.
-
-    A newer `Append` of the same upload makes `write` raise `UploadSupersededError`, so that bytes of a
-    connection that died unnoticed cannot come in between.
-    """
-
-    def __init__(self, session: UploadSession, offset: int) -> None:
-        with session.lock:
-            if offset != session.offset:
-                raise OffsetMismatchError(session.offset, offset)
-            session.generation += 1
-            self._generation = session.generation
-            self._reader = StreamReader(session.layout, len(session.digests))
-        self._session = session
-
-    def write(self, data: bytes) -> None:
-        """Check and keep the chunks that ``data`` completes."""
-        for chunk in self._reader.feed(data):
-            check_values(self._session.layout, chunk, self._session.label)
-            with self._session.lock:
-                if self._generation != self._session.generation:
-                    raise UploadSupersededError("another connection continues this upload")
-                self._session.keep(chunk)
-
-    def close(self) -> int:
-        """Make what arrived durable and return the offset to go on from."""
-        with self._session.lock:
-            self._session.sync()
-            return self._session.offset
-
-
-def _intact_chunks(
-    layout: Layout, read: Callable[[int, int], bytes | memoryview], listed: bytes
-) -> Iterator[bytes]:
-    """Yield the listed digests up to the first whose chunk is not stored as it says."""
-    for index in range(min(layout.chunk_count, len(listed) // DIGEST_BYTES)):
-        claimed = listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
-        slot = layout.slot(index)
-        if hashlib.sha256(read(slot.payload_offset, slot.payload_bytes)).digest() != claimed:
-            return
-        yield claimed
-
-
-def _list_key(key: str) -> str:
-    return key + ".digests"

@@ -12,12 +12,14 @@ from contextlib import suppress
 
 from analyst_server.compute.latecomers import LatecomerSpec, align_latecomer
 from analyst_server.compute.sequence import Run, here
-from analyst_server.services import downlinks
+from analyst_server.services import damage, downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.rounds import arrays_of, in_order, owned
-from analyst_server.store import StoredArray, Uplink
+from analyst_server.services.stored import blob_key
+from analyst_server.store import DamagedBlobError, StoredArray, Uplink
 from protocol.codec import digest
 from protocol.envelope import decode_stored
+from protocol.errors import RoundFailedError
 from protocol.messages import DownlinkManifest
 from protocol.states import Event
 
@@ -51,12 +53,16 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
     ValueError
         If its anchor representation cannot be aligned.
     RoundFailedError
-        If another worker has taken the round.
+        If another worker has taken the round; or if what is stored is damaged: if that is an uplink, its
+        institution is asked to send the same bytes again. The claim ends with its lease.
     OutOfOrderError
         If the round was closed meanwhile.
     """
     spec, blobs = spec_of(analyst, uplink), analyst.blobs
-    found = run(align_latecomer, spec, blobs).open(blobs)
+    try:
+        found = run(align_latecomer, spec, blobs).open(blobs)
+    except DamagedBlobError as error:
+        raise _asked_again(analyst, uplink, error.key) from error
     with analyst.records.begin() as unit:
         collaboration = owned(unit, uplink.collaboration_id, owner)
         first = decode_stored(DownlinkManifest, unit.downlinks(collaboration.id)[0].manifest)
@@ -76,6 +82,17 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
         )
     with suppress(OSError):  # what stays is erased when the collaboration ends
         blobs.erase(spec.folder)
+
+
+def _asked_again(analyst: Analyst, uplink: Uplink, key: str) -> RoundFailedError:
+    """Ask again for the uplink that a damaged blob holds, if it holds one; return what happened."""
+    with analyst.records.begin() as unit:
+        received = unit.received_uplinks(uplink.collaboration_id)
+    damaged = [one for one in received if blob_key(one) == key]
+    if not damaged:
+        return RoundFailedError(f"the blob {key} is damaged: restore it from a backup")
+    damage.mark(damaged, analyst.blobs)
+    return RoundFailedError(damage.in_words({one.party: ["anchor_rep"] for one in damaged}))
 
 
 def spec_of(analyst: Analyst, uplink: Uplink) -> LatecomerSpec:

@@ -8,8 +8,8 @@ from typing import Any, Final, NotRequired, Required, TypedDict, cast
 
 from analyst_server.services import scores
 from analyst_server.services.analyst import Analyst, find, find_as_member, stored_terms
-from analyst_server.services.ingest import stored_manifest
 from analyst_server.services.meter import counts_of
+from analyst_server.services.stored import stored_manifest
 from analyst_server.store import Collaboration, Unit, Uplink
 from metering.counts import Counts
 from metering.explanation import (

@@ -21,10 +21,10 @@ from analyst_server.compute.sequence import (
     here,
 )
 from analyst_server.compute.sums import SumsResult, SumsSpec, compute_sums
-from analyst_server.services import downlinks
+from analyst_server.services import damage, downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
-from analyst_server.services.ingest import blob_key, stored_manifest
-from analyst_server.store import Collaboration, StoredArray, Unit, Uplink
+from analyst_server.services.stored import stored_arrays, stored_manifest
+from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
 from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.states import Event, State
 
@@ -59,7 +59,9 @@ def resume(analyst: Analyst, collaboration_id: str) -> None:
         collaboration = find(unit, collaboration_id)
         if (collaboration.lease_until or 0) >= analyst.clock():
             raise OutOfOrderError(collaboration.state, Event.RESUME)
-        _reset(unit, collaboration, analyst.clock())
+        start_again(unit, collaboration, analyst.clock())
+        uplinks = unit.received_uplinks(collaboration_id)
+    damage.unmark(uplinks, analyst.blobs)  # somebody may have restored them; they are checked again
 
 
 def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
@@ -73,7 +75,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
         for collaboration in unit.in_states(working):
             is_held = collaboration.now_in is State.TRAINING and collaboration.results is not None
             if not is_held and (collaboration.lease_until or 0) < now:
-                _reset(unit, collaboration, now)
+                start_again(unit, collaboration, now)
         for collaboration in unit.in_states([State.SEALED]):
             move(unit, collaboration, Event.BEGIN_ALIGNMENT, at=now)
             collaboration.lease_owner, collaboration.lease_until = owner, now + lease_s
@@ -96,7 +98,7 @@ def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> 
 def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
     """Give up a claimed round, so that the next worker need not wait for the lease to end."""
     with analyst.records.begin(write=True) as unit:
-        _reset(unit, owned(unit, collaboration_id, owner), analyst.clock())
+        start_again(unit, owned(unit, collaboration_id, owner), analyst.clock())
 
 
 def compute(
@@ -124,8 +126,35 @@ def compute(
     ValueError
         If the data cannot be aligned or trained on.
     RoundFailedError
-        If another worker has taken the round.
+        If another worker has taken the round; or if a stored uplink is damaged: the round has then failed,
+        and the institution is asked to send the same bytes again.
     """
+    try:
+        _compute(
+            analyst,
+            collaboration_id,
+            owner,
+            run=run,
+            hold_release=hold_release,
+            train_on_suspected_rows=train_on_suspected_rows,
+        )
+    except DamagedBlobError as error:
+        _fail_if_damaged(analyst, collaboration_id, owner, run)
+        raise ValueError(
+            f"the blob {error.key} was not what was signed when it was read, and was when it was read again:"
+            " check the disk and the memory of the analyst's machine before the round is resumed"
+        ) from error
+
+
+def _compute(
+    analyst: Analyst,
+    collaboration_id: str,
+    owner: str,
+    *,
+    run: Run,
+    hold_release: bool,
+    train_on_suspected_rows: bool,
+) -> None:
     on_aligned = partial(begin_training, analyst, collaboration_id, owner)
     if (sums := sums_spec_of(analyst, collaboration_id)) is not None:
         total = compute_sums(sums, analyst.blobs, run=run, on_added=on_aligned)
@@ -137,6 +166,21 @@ def compute(
         log.warning("round %s: held, %s suspected", collaboration_id[:8], ", ".join(result.suspected))
     hold = hold_release or bool(result.suspected)
     finish(analyst, collaboration_id, owner, spec, result, hold=hold)
+
+
+def _fail_if_damaged(analyst: Analyst, collaboration_id: str, owner: str, run: Run) -> None:
+    """Let the round fail and ask again for every uplink that is not what was signed, if there is one.
+
+    Raises `RoundFailedError` in that case.
+    """
+    with analyst.records.begin() as unit:
+        uplinks = unit.received_uplinks(collaboration_id)
+    damaged = damage.find(uplinks, analyst.blobs, run)
+    if damaged:
+        reason = damage.in_words(damaged)
+        fail(analyst, collaboration_id, owner, reason)
+        damage.mark((uplink for uplink in uplinks if uplink.party in damaged), analyst.blobs)
+        raise RoundFailedError(reason)
 
 
 def sums_spec_of(analyst: Analyst, collaboration_id: str) -> SumsSpec | None:
@@ -241,16 +285,12 @@ def in_order(unit: Unit, collaboration_id: str) -> list[Uplink]:
 
 
 def arrays_of(uplink: Uplink) -> PartyArrays:
-    arrays, offset = [], 0
-    for spec in stored_manifest(uplink).arrays:
-        arrays.append(StoredArray(blob_key(uplink), offset, spec.dtype, spec.shape))
-        offset += spec.payload_bytes
-    return PartyArrays(uplink.party, *arrays)
+    return PartyArrays(uplink.party, *stored_arrays(uplink).values())
 
 
 def sums_of(uplink: Uplink) -> StoredArray:
-    (spec,) = stored_manifest(uplink).arrays
-    return StoredArray(blob_key(uplink), 0, spec.dtype, spec.shape)
+    (sums,) = stored_arrays(uplink).values()
+    return sums
 
 
 def owned(unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
@@ -266,7 +306,8 @@ def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
     move(unit, collaboration, Event.RELEASE, at=now, subject=subject)
 
 
-def _reset(unit: Unit, collaboration: Collaboration, now: int) -> None:
+def start_again(unit: Unit, collaboration: Collaboration, now: int) -> None:
+    """Put a round back to what was sealed."""
     move(unit, collaboration, Event.RESUME, at=now)
     collaboration.failure = collaboration.results = collaboration.kept = None
     collaboration.lease_owner = collaboration.lease_until = None

@@ -7,9 +7,11 @@ The ``viewer`` of these functions is a member, or None for the operator, who see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
+from analyst_server.services import damage
 from analyst_server.services.analyst import Analyst, find_as_member, find_to_view, stored_terms
-from analyst_server.store import Collaboration, Downlink, LedgerRow, Member, Unit, Uplink
+from analyst_server.store import Blobs, Collaboration, Downlink, LedgerRow, Member, Unit, Uplink
 from protocol.codec import encode
 from protocol.errors import MalformedMessageError, NotFoundError
 from protocol.identity import Identity
@@ -27,13 +29,13 @@ def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) 
     """
     with analyst.records.begin() as unit:
         rows = unit.collaborations(viewer.name if viewer else None)
-        return [_status(unit, row, viewer) for row in rows if only in (None, row.id)]
+        return [_status(unit, row, viewer, analyst.blobs) for row in rows if only in (None, row.id)]
 
 
 def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> Status:
     """Return the status of one collaboration; raises `NotFoundError`."""
     with analyst.records.begin() as unit:
-        return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer)
+        return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer, analyst.blobs)
 
 
 def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
@@ -90,7 +92,7 @@ def _entry(row: LedgerRow) -> LedgerEntry:
     )
 
 
-def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None) -> Status:
+def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None, blobs: Blobs) -> Status:
     members = unit.members(collaboration.id)
     uplinks: dict[str, list[Uplink]] = {member.party: [] for member in members}
     for uplink in unit.uplinks(collaboration.id):
@@ -99,6 +101,7 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None) -
     is_released = collaboration.now_in is State.RELEASED
     terms = stored_terms(collaboration)
     late = set(terms.late_consumers)
+    asked_again = _asked_again(collaboration, uplinks, blobs) if late or not is_released else set()
     return {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
@@ -110,13 +113,27 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None) -
                 downlinks.get(member.party),
                 is_released=is_released,
                 is_late=member.party in late,
+                is_asked_again=member.party in asked_again,
                 tells_rows=terms.sums is None,
             )
             for member in members
         ],
-        "waiting_for": _waiting_for(collaboration, terms, members, uplinks),
+        "waiting_for": _waiting_for(collaboration, terms, members, uplinks, asked_again),
         "failure": collaboration.failure,
         "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
+    }
+
+
+def _asked_again(
+    collaboration: Collaboration, uplinks: Mapping[str, Sequence[Uplink]], blobs: Blobs
+) -> set[str]:
+    """Return the parties whose stored uplink is damaged: they are to send the same bytes again."""
+    if collaboration.now_in not in (State.FAILED, State.RELEASED):
+        return set()
+    return {
+        party
+        for party, sent in uplinks.items()
+        if any(uplink.receipt and damage.is_marked(uplink, blobs) for uplink in sent)
     }
 
 
@@ -127,6 +144,7 @@ def _member_status(
     *,
     is_released: bool,
     is_late: bool,
+    is_asked_again: bool,
     tells_rows: bool,
 ) -> MemberStatus:
     received = next((uplink for uplink in uplinks if uplink.receipt), None)
@@ -135,7 +153,7 @@ def _member_status(
         "party": member.party,
         "accepted": member.acceptance is not None,
         "anchor_ready": member.sealed_anchor is not None,
-        "uplink": "received" if received else "receiving" if uplinks else "none",
+        "uplink": "received" if received and not is_asked_again else "receiving" if uplinks else "none",
         "rows": received.rows if received and tells_rows else None,
         "downlink": "fetched" if is_fetched else "ready" if downlink and is_released else "none",
         "last_seen_at": member.last_seen_at,
@@ -149,6 +167,7 @@ def _waiting_for(
     terms: Terms,
     members: Sequence[Member],
     uplinks: Mapping[str, Sequence[Uplink]],
+    asked_again: AbstractSet[str],
 ) -> list[str]:
     """Return who has to act next, each with the command to run."""
     state, late = collaboration.now_in, set(terms.late_consumers)
@@ -170,6 +189,8 @@ def _waiting_for(
         return ["the analyst: odc-analyst collaboration release"]
     if state in (State.SEALED, State.ALIGNING, State.TRAINING):
         return ["the analyst: the round is computed"]
+    if asked_again:
+        return [f"{party}: odc contribute" for party in sorted(asked_again)]
     if state is State.FAILED:
         return ["the analyst: odc-analyst collaboration resume"]
     if state is State.RELEASED and any(member.acceptance and not member.sealed_anchor for member in members):

@@ -2,6 +2,7 @@
 
 from analyst_server.store.blobs import (
     Blobs,
+    DamagedBlobError,
     DirectoryBlobs,
     MemoryBlobs,
     StoredArray,
@@ -26,6 +27,7 @@ from analyst_server.store.tables import (
 __all__ = [
     "Blobs",
     "Collaboration",
+    "DamagedBlobError",
     "DirectoryBlobs",
     "Downlink",
     "Enrolled",

@@ -10,6 +10,8 @@ what `Blobs.erase` removes. A `StoredArray` is a place in a blob, and how to rea
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import mmap
 import os
 import shutil
@@ -24,12 +26,17 @@ from typing import Any, Final, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import dequantise, raw_bytes
+from protocol.arrays import ArrayDigest, dequantise, raw_bytes
 from protocol.errors import InputError
+from protocol.messages import ArraySpec
 from runtime.files import locked, publish, sync_file
 
 ERASE_ATTEMPTS: Final = 3
 """An upload that is still under way may add a file while its folder is removed."""
+
+
+_SHORT_OF_SOMETHING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM)
+"""Why a file cannot be read now although nothing is wrong with it."""
 
 
 class Blobs(ABC):
@@ -48,6 +55,13 @@ class Blobs(ABC):
 
         Like a slice, the range ends where the blob ends. What was returned stays readable after the blob
         is replaced or erased. Nothing is copied where the store can avoid it.
+        """
+
+    @abstractmethod
+    def read_copy(self, key: str, offset: int, length: int) -> bytes:
+        """Return a range as `read` does, as a copy: a disk that fails raises `OSError` here.
+
+        Under a view of its pages it would end the process.
         """
 
     @abstractmethod
@@ -122,6 +136,11 @@ class DirectoryBlobs(Blobs):
             pages = mmap.mmap(file.fileno(), end - start, access=mmap.ACCESS_READ, offset=start)
         return memoryview(pages)[offset - start :]
 
+    def read_copy(self, key: str, offset: int, length: int) -> bytes:
+        with self._whole(key).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
     def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
         path = self._partial(key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -189,6 +208,9 @@ class MemoryBlobs(Blobs):
             raise FileNotFoundError(key)
         return memoryview(whole)[offset : None if length is None else offset + length]
 
+    def read_copy(self, key: str, offset: int, length: int) -> bytes:
+        return bytes(self.read(key, offset, length))
+
     def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
         with self._lock:
             partial = self._partial.setdefault(key, bytearray())
@@ -244,27 +266,74 @@ def only_server(data_dir: Path) -> Iterator[None]:
         yield
 
 
+class DamagedBlobError(Exception):
+    """A blob that is not what a manifest says: changed, cut short, gone or not readable.
+
+    No `ValueError`, which says that the data somebody sent cannot be computed with.
+    """
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 @dataclass(frozen=True)
 class StoredArray:
-    """An array inside a blob: little-endian, C order."""
+    """An array inside a blob: little-endian, C order.
+
+    One with a digest is checked whenever it is opened, because a disk may change what was checked when it
+    arrived.
+    """
 
     key: str
     offset_bytes: int
     dtype: str
     shape: tuple[int, ...]
+    digest: str = ""
+    """Of its chunks, as a manifest has it, in hexadecimal; empty for an array that no manifest lists."""
+    chunk_bytes: int = 0
+
+    @classmethod
+    def of(cls, spec: ArraySpec, key: str, offset_bytes: int, chunk_bytes: int) -> Self:
+        """Return the array that a line of a manifest is about."""
+        return cls(key, offset_bytes, spec.dtype, spec.shape, spec.digest.hex(), chunk_bytes)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Return an array from its fields as JSON has them."""
         return cls(**{**value, "shape": tuple(value["shape"])})
 
+    @property
+    def size_bytes(self) -> int:
+        return np.dtype(self.dtype).itemsize * int(np.prod(self.shape, dtype=np.int64))
+
     def open(self, blobs: Blobs) -> NDArray[Any]:
-        """Return the array, read-only; an empty one needs no blob."""
+        """Return the array, read-only; an empty one needs no blob.
+
+        Raises `DamagedBlobError` if it does not have its digest.
+        """
         dtype = np.dtype(self.dtype).newbyteorder("<")
         if 0 in self.shape:
             return np.empty(self.shape, dtype)
-        size = dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
-        return np.frombuffer(blobs.read(self.key, self.offset_bytes, size), dtype).reshape(self.shape)
+        if not self.is_intact(blobs):
+            raise DamagedBlobError(self.key)
+        data = blobs.read(self.key, self.offset_bytes, self.size_bytes)
+        return np.frombuffer(data, dtype).reshape(self.shape)
+
+    def is_intact(self, blobs: Blobs) -> bool:
+        """Return whether the stored bytes have the digest; an array without one counts as intact."""
+        if not self.digest:
+            return True
+        found, end = ArrayDigest(), self.offset_bytes + self.size_bytes
+        try:
+            for start in range(self.offset_bytes, end, self.chunk_bytes):
+                piece = blobs.read_copy(self.key, start, min(self.chunk_bytes, end - start))
+                found.update(hashlib.sha256(piece).digest())
+        except OSError as error:
+            if error.errno in _SHORT_OF_SOMETHING:
+                raise
+            return False
+        return found.digest().hex() == self.digest
 
 
 def at_least_single(blobs: Blobs, stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, delete, event, exists, func, inspect, select, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import Session
 
 from analyst_server.store.tables import (
@@ -29,10 +30,12 @@ from analyst_server.store.tables import (
     TrafficRow,
     Uplink,
 )
+from protocol.errors import UnreadableFileError
 from protocol.states import State
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 BUSY_TIMEOUT_S = 30
 """How long a writer waits for another on SQLite, which allows one at a time."""
 
@@ -211,6 +214,20 @@ class Unit:
         )
         return self._session.scalars(query).first()
 
+    def last_step_of(self, collaboration_id: str, party: str, event: str) -> LedgerRow | None:
+        """Return the last entry of a kind that a party has caused."""
+        query = (
+            select(LedgerRow)
+            .where(
+                LedgerRow.collaboration_id == collaboration_id,
+                LedgerRow.party == party,
+                LedgerRow.event == event,
+            )
+            .order_by(LedgerRow.index.desc())
+            .limit(1)
+        )
+        return self._session.scalars(query).first()
+
     def count_of_ledger(self, collaboration_id: str, party: str) -> int:
         """Return how many entries a party has caused."""
         query = select(func.count()).where(
@@ -231,9 +248,27 @@ class Records:
     def __repr__(self) -> str:
         return f"<Records in {self._engine.url.render_as_string(hide_password=True)}>"
 
+    def check(self) -> None:
+        """Raise `UnreadableFileError` if SQLite finds its file damaged; PostgreSQL checks its own."""
+        if not self._is_sqlite:
+            return
+        with (
+            self._saying_if_damaged(),
+            self._engine.connect().execution_options(odc_write=False) as connection,
+        ):
+            found = str(connection.scalar(text("PRAGMA quick_check(1)")))
+        if found != "ok":
+            raise self._damaged(found)
+
     def migrate(self, revision: str = "head") -> None:
-        """Bring the tables to this version. If they are, this locks nothing."""
-        with self._engine.connect().execution_options(odc_write=False) as connection:
+        """Bring the tables to this version. If they are, this locks nothing.
+
+        Raises `UnreadableFileError` for a file of SQLite that is no database, or none any more.
+        """
+        with (
+            self._saying_if_damaged(),
+            self._engine.connect().execution_options(odc_write=False) as connection,
+        ):
             if _revision(connection) == _NEWEST:
                 return
         from alembic import command  # rarely needed, and as slow to load as SQLAlchemy
@@ -255,6 +290,21 @@ class Records:
         ):
             yield Unit(session, lock_rows=write and not self._is_sqlite)
             session.flush()
+
+    @contextmanager
+    def _saying_if_damaged(self) -> Iterator[None]:
+        try:
+            yield
+        except (DatabaseError, sqlite3.DatabaseError) as error:
+            cause = getattr(error, "orig", error)
+            if getattr(cause, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:  # the higher bits say why
+                raise
+            raise self._damaged(str(cause)) from error
+
+    def _damaged(self, found: str) -> UnreadableFileError:
+        error = UnreadableFileError(self._engine.url.database, f"SQLite finds it damaged: {found}")
+        error.hint = "restore the data directory from a backup; nothing was changed"
+        return error
 
     def dispose(self) -> None:
         """Close all connections."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from analyst_server.services.ingest import blob_key
+from analyst_server.services.stored import blob_key
 from analyst_server.store import Uplink as UplinkRow
 from protocol.arrays import Layout
 from tests.harness.world import HOSPITAL, Uplink, World, make_uplink

@@ -233,7 +233,7 @@ def test_the_receipt_of_somebody_else_is_believed_only_if_it_is_not_compared(
     b.round(found).prepare(rows(1, 40))
     monkeypatch.setattr("user_client.sdk.uplink.send_uplink", lambda *_args, **_kwargs: replayed)
     if defence == "off":
-        monkeypatch.setattr("user_client.sdk.uplink.check_receipt", lambda _receipt, _manifest: None)
+        monkeypatch.setattr("user_client.sdk.receipt.check_receipt", lambda _receipt, _manifest: None)
         b.round(found).contribute()
     else:
         with pytest.raises(NotPermittedError, match="the receipt is for another uplink"):

@@ -62,6 +62,11 @@ SECRETS: Final = (
     "collaborations/*/hold_out.json",
     "collaborations/*/local_model.npz",
     "collaborations/*/release.json",
+    "collaborations/*/kept/*/basis.npy",
+    "collaborations/*/kept/*/prepared.json",
+    "collaborations/*/kept/*/hold_out.json",
+    "collaborations/*/kept/*/local_model.npz",
+    "collaborations/*/kept/*/release.json",
 )
 """Every file that contains a secret. `Home.write_secret` writes no other, so this list is complete."""
 _ID: Final = re.compile("[0-9a-f]{32}")
@@ -258,9 +263,14 @@ class Home:
     def write_secret(self, path: Path, *parts: bytes | memoryview) -> None:
         """Write one of `SECRETS` whole, sealed if the directory is protected."""
         name, vault = path.relative_to(self.path), self._unlocked()
-        if not any(name.match(pattern) for pattern in SECRETS):
+        if not self.is_secret(path):
             raise ValueError(f"{name} is not known as a secret")
         write_whole(path, *(vault.seal(name.as_posix(), *parts) if vault else parts))
+
+    def is_secret(self, path: Path) -> bool:
+        """Return whether a file is one of `SECRETS`."""
+        name = path.relative_to(self.path)
+        return any(name.match(pattern) for pattern in SECRETS)
 
     def read_secret(self, path: Path) -> bytes:
         """Read one of `SECRETS`.

@@ -5,6 +5,7 @@ A file that is not named here is unknown, and `odc forget --check` lists it as s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -54,6 +55,9 @@ ERRORS_FILE: Final = "errors.bin"
 RELEASE_FILE: Final = "release.json"
 STATEMENT_FILE: Final = "forgotten.odc"
 
+KEPT_FOLDER: Final = "kept"
+"""Uplinks that had begun to leave when another was prepared, each in a folder of its own (`kept_uplinks`)."""
+
 BASIS_FILES: Final[Mapping[str, str]] = {
     BASIS_FILE: "the secret basis F_i",
     PAYLOAD_FILE: "what was sent: X_i F_i and A F_i, rows in the order of P_i; or masked sums",
@@ -78,7 +82,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     ACCEPTANCE_FILE: "our signature under the terms",
     MANIFEST_FILE: "sizes and digests of what was sent, signed by us",
     PREPARED_FILE: "what `odc prepare` showed: counts, quantiles and singular values",
-    BEGUN_FILE: "says that masked sums have begun to leave, so that no others are masked alike",
+    BEGUN_FILE: "says that the uplink has begun to leave: its basis is kept, its mask covers no other",
     RECEIPT_FILE: "the analyst's receipt",
     LEDGER_FILE: "the longest ledger that passed verification",
     REFUSED_FILE: "the last ledger that failed verification",
@@ -108,6 +112,11 @@ _MESSAGES: Final[Mapping[type[Message], tuple[str, str]]] = {
 }
 """The file of each signed message, and the command that writes it."""
 
+HALF_WRITTEN: Final = "half written: "
+KEPT_ROLE: Final = "of an uplink that was begun before: "
+"""How the role of such a file begins."""
+_KEPT: Final = re.compile(f"^{KEPT_FOLDER}/[0-9a-f]{{64}}/")
+
 Version = tuple[int, int, int]
 """Tells one version of a file from the next: inode, time of change in nanoseconds, size in bytes."""
 
@@ -119,6 +128,11 @@ class RoundFile:
     name: str
     size_bytes: int
     role: str
+
+    @property
+    def content(self) -> str:
+        """What is in it, also if it is half written or of an uplink that was begun before."""
+        return self.role.removeprefix(KEPT_ROLE).removeprefix(HALF_WRITTEN)
 
 
 class RoundDirectory:
@@ -219,10 +233,11 @@ class RoundDirectory:
                 yield RoundFile(name, path.lstat().st_size, _role(name))
 
     def copies(self, name: str) -> Iterator[Path]:
-        """Yield a file, if it is here, and the unfinished copies of it that killed commands left."""
-        for path in (self.path / name, *self.path.glob(f".{name}.*.part")):
-            if path.exists():
-                yield path
+        """Yield a file, if it is here, those of kept uplinks, and what killed commands left of it."""
+        for folder in (self.path, *sorted(self.path.glob(f"{KEPT_FOLDER}/*/"))):
+            for path in (folder / name, *folder.glob(f".{name}.*.part")):
+                if path.exists():
+                    yield path
 
 
 def _name(file: str | type[Message]) -> str:
@@ -238,6 +253,9 @@ def _version(path: Path) -> Version | None:
 
 
 def _role(name: str) -> str:
-    whole = name[1:].rsplit(".", 2)[0] if name.startswith(".") and name.endswith(".part") else name
+    own = _KEPT.sub("", name)
+    whole = own[1:].rsplit(".", 2)[0] if own.startswith(".") and own.endswith(".part") else own
     role = ROLES.get(whole, "")
-    return f"half written: {role}" if role and whole != name else role
+    if not role:
+        return ""
+    return (KEPT_ROLE if own != name else "") + (HALF_WRITTEN if whole != own else "") + role

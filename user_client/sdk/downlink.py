@@ -42,6 +42,7 @@ from user_client.errors import NotPreparedError
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.consumer import is_being_aligned
 from user_client.sdk.forgetting import forget_if_required
+from user_client.sdk.receipt import was_received
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.own_model import OwnModel, train_own_model
@@ -60,6 +61,9 @@ def receive(
         _wait_for_release(session, directory.collaboration_id, wait_s, pause)
         with directory.exclusive():
             if not directory.holds(DownlinkManifest):
+                was_received(
+                    session, directory
+                )  # what comes back may be for an uplink that was prepared before
                 _fetch(session, directory)
     elif accepted_terms(directory).returns_anchor_predictions:
         with directory.exclusive():  # in case an earlier call was interrupted

@@ -97,9 +97,7 @@ def examine(session: Session, directory: RoundDirectory) -> Examined:
     )
     leading = {**BASIS_FILES, **(ANCHOR_FILES if _anchor_is_superfluous(terms, directory) else {})}
     held = tuple(
-        file.name
-        for file in files
-        if file.role.removeprefix("half written: ") in leading.values() or file.role.startswith("copy: ")
+        file.name for file in files if file.content in leading.values() or file.role.startswith("copy: ")
     )
     statement, is_ours = _verified_statement(session, directory, terms, uplink)
     unknown = tuple(file.name for file in files if not file.role)
@@ -129,7 +127,9 @@ def _erase(
     earlier = directory.find(ForgettingStatement)
     now = session.clock()
     erased = [
-        ErasedFile(name=path.name, size_bytes=path.stat().st_size, erased_at=now)
+        ErasedFile(
+            name=path.relative_to(directory.path).as_posix(), size_bytes=path.stat().st_size, erased_at=now
+        )
         for name in names
         for path in directory.copies(name)
     ]

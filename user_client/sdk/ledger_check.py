@@ -23,6 +23,7 @@ from protocol.messages import Acceptance, DownlinkManifest, Receipt, SealedAncho
 from protocol.operations import FETCH_LEDGER
 from protocol.states import Event
 from protocol.terms import Terms
+from user_client.custody import kept_uplinks
 from user_client.custody.round_directory import (
     ACCEPTANCE_FILE,
     ANCHOR_FILE,
@@ -172,7 +173,7 @@ def _check_ours(
     party = session.membership.party
     ours = [entry for entry in entries if entry.party == party]
     terms, acceptance = directory.find(Terms), directory.find(Acceptance)
-    anchor, uplink = directory.find(SealedAnchor), directory.find(UplinkManifest)
+    anchor, uplink = directory.find(SealedAnchor), _accepted_uplink(directory, ours)
     receipt, downlink = directory.find(Receipt), directory.find(DownlinkManifest)
     if terms is not None:
         _require(entries, Event.PUBLISH_TERMS, digest(terms), "the terms we were shown")
@@ -199,6 +200,16 @@ def _check_ours(
         DOWNLINK_FILE: downlink is not None,
     }
     return [name for name, is_confirmed in compared.items() if is_confirmed]
+
+
+def _accepted_uplink(directory: RoundDirectory, ours: Sequence[LedgerEntry]) -> UplinkManifest | None:
+    """Return the manifest of a kept uplink if the ledger accepts it, else the one in place."""
+    for entry in ours:
+        if entry.event is Event.ACCEPT_UPLINK and entry.subject is not None:
+            kept = kept_uplinks.find(directory, entry.subject)
+            if kept is not None:
+                return kept
+    return directory.find(UplinkManifest)
 
 
 def _require(entries: Sequence[LedgerEntry], event: Event, subject: bytes | None, what: str) -> None:

@@ -159,7 +159,8 @@ class Round:
 
         Nothing is sent, except for a request for the anchor. If the same file is prepared again with the
         same options, the existing uplink is kept, so that an interrupted upload can continue. Another table
-        or other options replace it, until the analyst has accepted an uplink.
+        or other options replace it, until the analyst has accepted an uplink; one that has begun to leave is
+        put aside, because it may be the one that the analyst accepts.
 
         Parameters
         ----------
@@ -226,7 +227,8 @@ class Round:
     ) -> Receipt:
         """Send what was prepared, and return the analyst's receipt.
 
-        Calling again continues an interrupted upload, or returns the receipt that is stored.
+        Calling again continues an interrupted upload, or returns the receipt that is stored. If the analyst's
+        copy was damaged since, the same bytes are sent again.
 
         Parameters
         ----------

@@ -16,12 +16,12 @@ from metering.formulas import FORMULA_BITS
 from metering.formulas import uplink as uplink_formula
 from protocol.arrays import little_endian, quantise, raw_bytes, specify
 from protocol.codec import digest
-from protocol.errors import DifferentUplinkError, InputError, NotFoundError, NotPermittedError
+from protocol.errors import DifferentUplinkError, InputError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
-from protocol.operations import FETCH_RECEIPT
 from protocol.table_schema import Task
 from protocol.terms import Terms
+from user_client.custody import kept_uplinks
 from user_client.custody.round_directory import (
     BASIS_FILE,
     BEGUN_FILE,
@@ -51,6 +51,7 @@ from user_client.sdk.privacy import (
     non_readily_identifiable,
     treat,
 )
+from user_client.sdk.receipt import is_asked_for_again, store_receipt, was_received
 from user_client.sdk.releases import overlaps
 from user_client.sdk.session import Session
 from user_client.sdk.sums import prepare_sums
@@ -78,12 +79,11 @@ def prepare(
         policy = policy_under(terms, directory.home)
         if level == "none" and policy and policy.needs_attacks:
             level = "quick"
-        earlier = prepared_before(directory)
-        if earlier is not None and not _is_the_same(earlier, source, options):
-            earlier = None
+        earlier = _prepared_alike(directory, source, options)
         if earlier is not None and _measures(earlier, threshold, level=level) and _is_whole(directory):
             return earlier
-        if _was_received(session, directory):
+        if was_received(session, directory):
+            earlier = _prepared_alike(directory, source, options)  # the received one may be another
             if earlier is None:
                 raise DifferentUplinkError(session.membership.party)
             return earlier
@@ -146,6 +146,7 @@ def _prepare_anew(
         exposed = _exposed(terms, table, treated, arrays, dither=applied.dither or 0)
         prepared = replace(prepared, attacks=attack(exposed, level))
         prepared = replace(prepared, would_pass=_would_pass(policy, exposed, prepared))
+    kept_uplinks.keep(directory)
     directory.remove(PREPARED_FILE, MANIFEST_FILE)  # until they are back, the other files count as unfinished
     directory.write(PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
     directory.write_secret(BASIS_FILE, _npy(basis))
@@ -269,7 +270,8 @@ def contribute(
     """Send what was prepared, and store the analyst's receipt."""
     with directory.exclusive():
         manifest, signed = directory.load_signed(UplinkManifest)
-        if not directory.holds(Receipt):
+        had_receipt = directory.holds(Receipt)
+        if not had_receipt:
             _check_policy(directory)
             if not accept_signal_loss:
                 _check_signal(directory)
@@ -277,22 +279,64 @@ def contribute(
                 error = NotPreparedError("the prepared uplink is incomplete or was changed")
                 error.hint = "run `odc prepare TABLE` again"
                 raise error
-            if manifest.has_sums:
-                directory.write(BEGUN_FILE, b"")
-            data = send_uplink(
-                session.connection,
-                directory.collaboration_id,
-                signed,
-                manifest,
-                directory.path / PAYLOAD_FILE,
-                progress=progress,
+            directory.write(BEGUN_FILE, b"")
+            store_receipt(session, directory, _sent(session, directory, signed, manifest, progress))
+        try:
+            if had_receipt and is_asked_for_again(session, directory):
+                _send_again(session, directory, manifest, progress)
+        finally:  # what must not stay is erased even if the analyst cannot be asked
+            if (
+                manifest.has_sums
+            ):  # nothing is masked again, and without the key this mask cannot be taken off
+                directory.remove(MASK_KEY_FILE)
+            forget_if_required(session, directory)
+        return directory.load(Receipt)
+
+
+def _sent(
+    session: Session,
+    directory: RoundDirectory,
+    signed: bytes,
+    manifest: UplinkManifest,
+    progress: Progress,
+) -> bytes:
+    """Send what is prepared and return the receipt.
+
+    Raises `DifferentUplinkError` if the analyst has completed one that was prepared before, which is then put
+    back into its place.
+    """
+    try:
+        return send_uplink(
+            session.connection,
+            directory.collaboration_id,
+            signed,
+            manifest,
+            directory.path / PAYLOAD_FILE,
+            progress=progress,
+        )
+    except DifferentUplinkError as error:
+        if kept_uplinks.are_there(directory) and was_received(session, directory):
+            error.hint = (
+                "the analyst has received the uplink that was prepared before this one; its basis is back in"
+                " place: go on with `odc receive`"
             )
-            _store_receipt(session, directory, data)
-        if manifest.has_sums:  # nothing is masked again, and without the key this mask cannot be taken off
-            directory.remove(MASK_KEY_FILE)
-        receipt = directory.load(Receipt)
-        forget_if_required(session, directory)
-    return receipt
+        raise
+
+
+def _send_again(
+    session: Session, directory: RoundDirectory, manifest: UplinkManifest, progress: Progress
+) -> None:
+    """Send the bytes that our receipt is for once more; it stays as it is."""
+    if not _is_whole(directory):
+        error = NotPreparedError(
+            "the analyst's copy of our uplink is damaged, and what we sent is not on this machine any more"
+        )
+        error.hint = (
+            "tell the analyst's operator: a backup of the analyst's disk can help, or a new collaboration"
+        )
+        raise error
+    # signed anew: our certificate of then may have ended, and the manifest is the same
+    _sent(session, directory, session.sign(manifest), manifest, progress)
 
 
 def _is_whole(directory: RoundDirectory) -> bool:
@@ -341,36 +385,6 @@ def _unread(text: str) -> NotPreparedError:
     return error
 
 
-def _was_received(session: Session, directory: RoundDirectory) -> bool:
-    """Return whether the analyst has our uplink, even if its receipt did not reach us.
-
-    The basis of an uplink that was received must not be drawn again: what comes back fits no other.
-    """
-    if directory.holds(Receipt):
-        return True
-    if not directory.holds(UplinkManifest):
-        return False
-    try:
-        data = session.connection.ask(FETCH_RECEIPT, collaboration_id=directory.collaboration_id).content
-    except NotFoundError:
-        return False
-    _store_receipt(session, directory, data)
-    return True
-
-
-def _store_receipt(session: Session, directory: RoundDirectory, data: bytes) -> None:
-    check_receipt(session.verify_from_analyst(Receipt, data).message, directory.load(UplinkManifest))
-    directory.write(Receipt, data)
-
-
-def check_receipt(receipt: Receipt, manifest: UplinkManifest) -> None:
-    """Raise `NotPermittedError` unless a receipt is for the uplink that we sent."""
-    if (receipt.collaboration_id, receipt.party) != (manifest.collaboration_id, manifest.party):
-        raise NotPermittedError("the receipt is for another uplink")
-    if receipt.uplink_digest != digest(manifest):
-        raise NotPermittedError("the receipt is for other bytes than we sent")
-
-
 def stored_basis(directory: RoundDirectory) -> NDArray[np.float64] | None:
     """Return the secret basis (m, l), or None if it is not on this machine any more."""
     if not directory.holds(BASIS_FILE):
@@ -378,8 +392,11 @@ def stored_basis(directory: RoundDirectory) -> NDArray[np.float64] | None:
     return np.asarray(np.load(io.BytesIO(directory.read_secret(BASIS_FILE)), allow_pickle=False))
 
 
-def _is_the_same(earlier: Prepared, source: str, options: PrivacyOptions) -> bool:
-    return bool(source) and (earlier.source, earlier.options) == (source, options)
+def _prepared_alike(directory: RoundDirectory, source: str, options: PrivacyOptions) -> Prepared | None:
+    """Return what was prepared last if it was of the same table file with the same options, else None."""
+    earlier = prepared_before(directory)
+    is_alike = earlier is not None and bool(source) and (earlier.source, earlier.options) == (source, options)
+    return earlier if is_alike else None
 
 
 def _measures(earlier: Prepared, threshold: float | None, *, level: AttackLevel) -> bool:

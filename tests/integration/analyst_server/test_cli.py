@@ -14,8 +14,15 @@ from typer.testing import CliRunner
 
 from analyst_server import __main__, cli, serving
 from analyst_server.services import api_tokens, downlinks, rounds
+from analyst_server.services.stored import blob_key
 from protocol import __version__
-from protocol.errors import CertificateRequiredError, InputError, OutOfOrderError, TokenRefusedError
+from protocol.errors import (
+    CertificateRequiredError,
+    InputError,
+    OutOfOrderError,
+    TokenRefusedError,
+    UnreadableFileError,
+)
 from runtime.terminal import exit_code
 from tests.harness.certificates import NOW
 from tests.harness.computing import OWNER, claim, finish
@@ -332,3 +339,16 @@ def test_a_person_is_shown_the_token_once(run: Run) -> None:
 @pytest.mark.parametrize("words", [("--scope", "all"), ("--days", "0"), ("--days", "400")])
 def test_a_token_that_cannot_be_is_refused(run: Run, words: tuple[str, ...]) -> None:
     assert isinstance(run("token", "create", *words).exception, InputError)
+
+
+def test_the_operator_checks_what_is_stored(run: Run, world: World) -> None:
+    world.until_sealed()
+    assert run("verify").output == f"read 6 arrays, {2 * (240 + 32 + 30)} bytes: 0 damaged\n"
+    with world.records.begin() as unit:
+        key = blob_key(unit.uplinks_of(world.id, HOSPITAL)[0])
+    (world.directory / "blobs" / key).write_bytes(b"")
+    result = run("verify", "--json")
+    assert isinstance(result.exception, UnreadableFileError)
+    assert exit_code(result.exception) == 3
+    assert {one["name"] for one in json.loads(result.output)["damaged"]} == {"rep", "anchor_rep", "labels"}
+    assert f"uplink of {HOSPITAL}: labels, in blobs/{key}" in run("verify").output

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.store import DirectoryBlobs
+from protocol.codec import digest
 from protocol.envelope import seed_commitment
 from protocol.errors import (
     DifferentUplinkError,
@@ -19,6 +21,7 @@ from protocol.errors import (
     ShapeMismatchError,
     TermsMismatchError,
     TermsNotAcceptedError,
+    UploadSupersededError,
 )
 from tests.harness.uploads import hospital, part_file
 from tests.harness.world import FEATURES, HOSPITAL, LATENT_DIM, LEAD, World, identity, make_uplink, signed
@@ -60,6 +63,49 @@ def test_the_bytes_of_a_replaced_upload_are_erased(ready: World) -> None:
     ready.append(first, abandoned)
     ready.begin(hospital(ready, seed=2))
     assert not part_file(ready, abandoned).exists()
+
+
+def die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_replaced_upload_is_not_completed_even_if_the_server_died_before_it_erased_it(
+    ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = hospital(ready, seed=1), hospital(ready, seed=2)
+    replaced = ready.begin(first).upload_id
+    ready.append(first, replaced)
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryBlobs, "discard", die)
+        with pytest.raises(KeyboardInterrupt):
+            ready.begin(second)
+    ready.restart()
+    with pytest.raises(UploadSupersededError):
+        ready.complete(first, replaced)
+    assert ready.send(second)
+
+
+def test_a_replaced_manifest_can_be_begun_again_and_replaces_the_other(ready: World) -> None:
+    first, second = hospital(ready, seed=1), hospital(ready, seed=2)
+    found = ready.begin(first).upload_id
+    other = ready.begin(second).upload_id
+    ready.append(second, other)
+    again = ready.begin(first)
+    assert (again.upload_id, again.offset, again.created) == (found, 0, False)
+    assert not part_file(ready, other).exists()
+    assert ready.send(first)
+    with pytest.raises(DifferentUplinkError):
+        ready.begin(second)
+
+
+def test_beginning_the_same_again_is_no_step_unless_another_came_between(ready: World) -> None:
+    first, second = hospital(ready, seed=1), hospital(ready, seed=2)
+    for uplink in (first, first, second, second, first):
+        ready.begin(uplink)
+    with ready.records.begin() as unit:
+        steps = [entry.subject for entry in unit.ledger(ready.id) if entry.event == "begin uplink"]
+    one, other = digest(first.manifest), digest(second.manifest)
+    assert steps == [one, other, one]
 
 
 def test_a_different_manifest_after_completion_is_refused(ready: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analyst_server.services.ingest import blob_key
+from analyst_server.services.stored import blob_key
 from protocol.arrays import raw_bytes
 from protocol.envelope import verify
 from protocol.limits import MIN_CHUNK_BYTES

@@ -22,6 +22,7 @@ from protocol.messages import DownlinkManifest, UplinkManifest
 from tests.harness.in_process import HOSPITAL, Consortium, downlink_bytes, replay, rows
 from tests.harness.nri import ANCHOR_ROWS, FROM_A_SEED, LEADS_TO_THE_BASIS, NRI, names
 from user_client.custody.round_directory import BASIS_FILES
+from user_client.errors import ConnectionFailedError
 from user_client.sdk import downlink, plain_words, uplink
 from user_client.sdk.predictor import Model
 
@@ -133,6 +134,23 @@ def test_a_command_killed_after_the_receipt_forgets_when_run_again(
         consortium.hospital_round.contribute()
     assert names(consortium) >= {*BASIS_FILES}
     consortium.hospital_round.contribute()
+    assert not names(consortium) & {*BASIS_FILES}
+
+
+def test_a_command_killed_after_the_receipt_forgets_even_if_the_analyst_is_down_then(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_down(*_: object) -> bool:
+        raise ConnectionFailedError("no answer")
+
+    consortium.until_anchored(**NRI)
+    consortium.hospital_round.prepare(consortium.table(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(uplink, "forget_if_required", lambda *_: None)
+        consortium.hospital_round.contribute()
+    monkeypatch.setattr(uplink, "is_asked_for_again", is_down)
+    with pytest.raises(ConnectionFailedError):
+        consortium.hospital_round.contribute()
     assert not names(consortium) & {*BASIS_FILES}
 
 

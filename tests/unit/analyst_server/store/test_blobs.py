@@ -55,6 +55,8 @@ class TestAnyStore:
         assert blobs.read_partial(KEY, offset, length) == expected
         blobs.commit(KEY)
         assert blobs.read(KEY, offset, length) == expected
+        if length is not None:
+            assert blobs.read_copy(KEY, offset, length) == expected
 
     def test_what_is_read_cannot_be_written_to(self, blobs: Blobs) -> None:
         blobs.write(KEY, b"content")

@@ -1,0 +1,51 @@
+"""Uplinks that the analyst has signed for and whose stored bytes are damaged: found, marked, asked for again.
+
+The receipt stands, so only the very bytes that it is for can take their place. A mark beside the blob says
+that they are awaited; it is no state of the round, and goes when they have come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from analyst_server.compute.checking import damaged_arrays
+from analyst_server.compute.sequence import Run
+from analyst_server.services.stored import blob_key, stored_arrays
+from analyst_server.store import Blobs, Uplink
+
+
+def find(uplinks: Sequence[Uplink], blobs: Blobs, run: Run) -> dict[str, list[str]]:
+    """Return the names of the damaged arrays, by party, of those parties that have one."""
+    found = run(damaged_arrays, [stored_arrays(uplink) for uplink in uplinks], blobs)
+    return {uplink.party: names for uplink, names in zip(uplinks, found, strict=True) if names}
+
+
+def in_words(damaged: Mapping[str, Sequence[str]]) -> str:
+    """Return what happened and who has to do what, as the reason of a failed round."""
+    listed = ", ".join(f"{party} ({', '.join(names)})" for party, names in sorted(damaged.items()))
+    who = " and ".join(sorted(damaged))
+    return (
+        f"on the analyst's disk the uplink of {listed} is damaged and has other digests than the signed ones;"
+        f" {who} must run `odc contribute` again, which sends the same bytes, and then the round goes on"
+    )
+
+
+def mark(uplinks: Iterable[Uplink], blobs: Blobs) -> None:
+    """Note that the bytes of these uplinks are awaited again."""
+    for uplink in uplinks:
+        blobs.append(_mark_key(uplink), 0, b"")
+
+
+def unmark(uplinks: Iterable[Uplink], blobs: Blobs) -> None:
+    """Note that nothing of these uplinks is awaited any more."""
+    for uplink in uplinks:
+        blobs.discard(_mark_key(uplink))
+
+
+def is_marked(uplink: Uplink, blobs: Blobs) -> bool:
+    """Return whether the bytes of an uplink are awaited again."""
+    return blobs.partial_size(_mark_key(uplink)) is not None
+
+
+def _mark_key(uplink: Uplink) -> str:
+    return blob_key(uplink) + ".damaged"

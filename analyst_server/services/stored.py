@@ -1,0 +1,26 @@
+"""Where the arrays of an uplink lie in the blobs, and what its manifest says of each."""
+
+from __future__ import annotations
+
+from analyst_server.store import StoredArray, Uplink
+from protocol.envelope import decode_stored
+from protocol.messages import UplinkManifest
+
+
+def blob_key(uplink: Uplink) -> str:
+    """Return the key of the arrays of an uplink, which lie one after another without digests."""
+    return f"{uplink.collaboration_id}/uplinks/{uplink.id}"
+
+
+def stored_manifest(uplink: Uplink) -> UplinkManifest:
+    """Return the manifest; it was checked when the upload began."""
+    return decode_stored(UplinkManifest, uplink.manifest)
+
+
+def stored_arrays(uplink: Uplink) -> dict[str, StoredArray]:
+    """Return the arrays of an uplink by name, in the order of the manifest."""
+    manifest, found, offset = stored_manifest(uplink), {}, 0
+    for spec in manifest.arrays:
+        found[spec.name] = StoredArray.of(spec, blob_key(uplink), offset, manifest.chunk_bytes)
+        offset += spec.payload_bytes
+    return found

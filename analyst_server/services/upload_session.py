@@ -1,0 +1,164 @@
+"""The bytes of an upload under way: chunks that are kept, where the stream goes on, and when all is durable.
+
+Who may send what, and when, is `ingest`'s to decide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from analyst_server.store import Blobs
+from protocol.arrays import DIGEST_BYTES, ArrayDigest, Chunk, Layout, StreamReader, check_values
+from protocol.errors import NotFoundError, OffsetMismatchError, TruncatedError, UploadSupersededError
+from protocol.table_schema import AnyLabel
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class UploadSession:
+    """The bytes of an upload under way. Its lock guards every field."""
+
+    blobs: Blobs
+    key: str
+    layout: Layout
+    label: AnyLabel | None
+    digests: list[bytes] = field(default_factory=list)
+    generation: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def rebuild(cls, blobs: Blobs, key: str, layout: Layout, label: AnyLabel) -> UploadSession:
+        """Return a session with the chunks that are stored as their digests say; the rest is sent again."""
+        is_whole = blobs.exists(key) and blobs.partial_size(key) is None  # but there is no receipt yet
+        has_list = blobs.partial_size(_list_key(key)) is not None
+        has_data = is_whole or blobs.partial_size(key) is not None
+        digests: list[bytes] = []
+        if has_list and has_data:
+            read = partial(blobs.read if is_whole else blobs.read_partial, key)
+            digests = list(_intact_chunks(layout, read, blobs.read_partial(_list_key(key))))
+        if is_whole and len(digests) < layout.chunk_count:
+            digests = []  # nothing is appended to a whole blob, so the upload starts again
+        return cls(blobs, key, layout, label, digests)
+
+    @property
+    def offset(self) -> int:
+        """Where the stream goes on: always at the end of a chunk."""
+        return self.layout.stream_offset(len(self.digests))
+
+    def array_digests(self) -> list[bytes]:
+        """Return the digest of each array, from those of its chunks."""
+        running = [ArrayDigest() for _ in self.layout.specs]
+        for index, chunk_digest in enumerate(self.digests):
+            running[self.layout.slot(index).array].update(chunk_digest)
+        return [array.digest() for array in running]
+
+    def keep(self, chunk: Chunk) -> None:
+        """Store a checked chunk after the others; raises `NotFoundError` if those were erased."""
+        if self.digests and self.blobs.partial_size(self.key) is None:
+            error = NotFoundError("what had arrived of this upload was erased: its collaboration has ended")
+            error.hint = "`odc status` shows the collaborations that go on"
+            raise error
+        self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
+        self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
+        self.digests.append(chunk.digest)
+
+    def sync(self) -> None:
+        """Make what arrived survive a power cut, or start over; raises `OffsetMismatchError` if it did."""
+        with self._starting_over_if_refused():
+            self.blobs.sync(self.key)
+            self.blobs.sync(_list_key(self.key))
+
+    def commit(self) -> None:
+        """Commit the blob, unless an earlier try has done so; start over as `sync` does."""
+        size = self.blobs.partial_size(self.key)
+        if size is None:
+            return
+        if size != self.layout.payload_bytes:  # another process has written here
+            self.start_over()
+            raise TruncatedError("stored uplink", self.layout.payload_bytes, size)
+        with self._starting_over_if_refused():
+            self.blobs.commit(self.key)
+
+    @contextmanager
+    def _starting_over_if_refused(self) -> Iterator[None]:
+        """Start over if the disk does not make bytes durable, and raise where the stream goes on then.
+
+        After a failed fsync the system may have dropped what it could not write, and the next fsync of the
+        same file succeeds: what arrived before it cannot be signed for.
+        """
+        reached = self.offset
+        try:
+            yield
+        except OSError as error:
+            log.error("%s: starts again, the disk refused to keep what had arrived: %s", self.key, error)
+            self.start_over()
+            raise OffsetMismatchError(self.offset, reached) from error
+
+    def start_over(self) -> None:
+        """Forget what arrived; appends under way are refused from now on."""
+        self.generation += 1
+        self.digests.clear()
+        self.blobs.discard(self.key)
+        self.discard_list()
+
+    def discard_list(self) -> None:
+        """Remove the list of digests, once the blob is complete and signed for."""
+        self.blobs.discard(_list_key(self.key))
+
+
+class Append:
+    """The bytes of one request, from the offset where the upload stood.
+
+    A newer `Append` of the same upload makes `write` raise `UploadSupersededError`, so that bytes of a
+    connection that died unnoticed cannot come in between.
+    """
+
+    def __init__(self, session: UploadSession, offset: int) -> None:
+        with session.lock:
+            if offset != session.offset:
+                raise OffsetMismatchError(session.offset, offset)
+            session.generation += 1
+            self._generation = session.generation
+            self._reader = StreamReader(session.layout, len(session.digests))
+        self._session = session
+
+    def write(self, data: bytes) -> None:
+        """Check and keep the chunks that ``data`` completes."""
+        for chunk in self._reader.feed(data):
+            check_values(self._session.layout, chunk, self._session.label)
+            with self._session.lock:
+                if self._generation != self._session.generation:
+                    raise UploadSupersededError("another connection continues this upload")
+                self._session.keep(chunk)
+
+    def close(self) -> int:
+        """Make what arrived durable and return the offset to go on from.
+
+        Raises `OffsetMismatchError` if the disk refuses; the upload then stands at zero.
+        """
+        with self._session.lock:
+            self._session.sync()
+            return self._session.offset
+
+
+def _intact_chunks(
+    layout: Layout, read: Callable[[int, int], bytes | memoryview], listed: bytes
+) -> Iterator[bytes]:
+    """Yield the listed digests up to the first whose chunk is not stored as it says."""
+    for index in range(min(layout.chunk_count, len(listed) // DIGEST_BYTES)):
+        claimed = listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
+        slot = layout.slot(index)
+        if hashlib.sha256(read(slot.payload_offset, slot.payload_bytes)).digest() != claimed:
+            return
+        yield claimed
+
+
+def _list_key(key: str) -> str:
+    return key + ".digests"
