@@ -55,7 +55,7 @@ def test_an_upload_cut_twice_goes_on_where_it_stopped(
     made.go_through("hospital-b", made.analyst.port)
     resumed_at = [offset_in(record) for record in caplog.records if "going on at" in record.msg]
     assert len(resumed_at) >= 2
-    assert resumed_at[0] >= MIB
+    assert max(resumed_at) >= MIB  # the first time it may ask before the analyst has noticed the cut
     assert resumed_at == sorted(set(resumed_at))  # nothing that arrived was sent again
     made.contribute("lead-hospital", found, rows(0, 40, features=20))
     made.wait_for(found, "released")
