@@ -8,22 +8,21 @@ from __future__ import annotations
 import json
 import logging
 import tomllib
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
 from pydantic import ValidationError
 
 from analyst_server import installation
+from analyst_server.cli_options import AsJson, HtmlFile, show_value, write_page
+from analyst_server.cli_plan import plan
 from analyst_server.installation import open_analyst, unix_now
-from analyst_server.pages.plan import plan_page, plan_text
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import (
     api_tokens,
     downlinks,
     end,
-    planning,
     prepare,
     report,
     rounds,
@@ -31,18 +30,16 @@ from analyst_server.services import (
     views,
 )
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.planning_sums import plan_sums
 from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.codec import explain
 from protocol.errors import InputError, UnreadableFileError
 from protocol.invitation import Invitation
 from protocol.operations import Status
-from protocol.terms import ANCHORS, RowType
 from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
 from runtime.files import read_text
 from runtime.start_up import loading
-from runtime.terminal import shown, token_lifetime_s, token_lines
+from runtime.terminal import token_lifetime_s, token_lines
 
 T = TypeVar("T")
 
@@ -52,6 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command()(plan)
 collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
 app.add_typer(collaboration, name="collaboration")
 token = typer.Typer(no_args_is_help=True, help="Manage the API tokens of the analyst's operator.")
@@ -61,8 +59,6 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="directory of keys, database and blobs [env: ODC_ANALYST_DATA_DIR]"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
-HtmlFile = Annotated[Path | None, typer.Option("--html", help="also write a page to this file")]
 CollaborationId = Annotated[str, typer.Argument(help="the id that `collaboration list` shows")]
 
 
@@ -83,10 +79,6 @@ def _settings(
 
 def _open(data_dir: Path | None) -> Analyst:
     return open_analyst(_settings(data_dir))
-
-
-def _show(value: T, as_json: bool, people: Callable[[T], str]) -> None:
-    typer.echo(shown(value, as_json=as_json, people=people))
 
 
 @app.command()
@@ -111,7 +103,7 @@ def join(
         "root_fingerprint": parsed.root_fingerprint,
         "key_fingerprint": installation.own_key_fingerprint(settings.identity_dir),
     }
-    _show(
+    show_value(
         value,
         as_json,
         lambda shown: (
@@ -131,7 +123,7 @@ def renew(
 ) -> None:
     """Request a new certificate for the same key, before the old one ends."""
     out.write_bytes(installation.renew(_settings(data_dir).identity_dir))
-    _show(
+    show_value(
         {"request": str(out)},
         as_json,
         lambda _: (
@@ -156,7 +148,7 @@ def install(
     settings = _settings(data_dir)
     pem = read_text(certificate).encode()
     identity = installation.install(settings.identity_dir, pem, now=unix_now())
-    _show(
+    show_value(
         {"name": identity.name, "role": identity.role, "consortium_id": identity.consortium_id},
         as_json,
         lambda shown: (
@@ -194,95 +186,13 @@ def verify(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     analyst = _open(data_dir)
     analyst.records.check()
     found = scrub.scrub(analyst)
-    _show(found.as_json(), as_json, lambda _: _scrubbed(found))
+    show_value(found.as_json(), as_json, lambda _: _scrubbed(found))
     if found.damaged:
         error = UnreadableFileError("all that is stored", f"{len(found.damaged)} arrays are damaged")
         error.hint = (
             "a damaged uplink is asked for again when its round is computed; for all else, use a backup"
         )
         raise error
-
-
-@app.command()
-def plan(
-    parties: Annotated[int, typer.Option(help="number of institutions, c")],
-    features: Annotated[int, typer.Option(help="number of encoded features, m")],
-    rows: Annotated[
-        int | None, typer.Option(help="rows of each institution, n; they do not matter under sums")
-    ] = None,
-    latent_dim: Annotated[
-        int | None, typer.Option(help="latent dimension, l: the numbers that a row becomes; not under sums")
-    ] = None,
-    model_parameters: Annotated[
-        float | None,
-        typer.Option(help="parameters of the model, N; may be written 25e6; under sums only for formula (7)"),
-    ] = None,
-    uplink: Annotated[
-        Literal["rows", "sums"], typer.Option(help="what institutions send: projected rows, or masked sums")
-    ] = "rows",
-    random_features: Annotated[int, typer.Option(help="random features, under sums")] = 0,
-    cohort: Annotated[bool, typer.Option("--cohort", help="under sums, the total comes back too")] = False,
-    anchor_rows: Annotated[
-        int | None, typer.Option(help="anchor rows in the formulas, a (default: m)")
-    ] = None,
-    bits: Annotated[int, typer.Option(help="bits per number in the formulas, q")] = 32,
-    participation: Annotated[
-        list[float] | None,
-        typer.Option(help="share of parties in a federated round, p; may be repeated (default: 1, 0.1)"),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="federated rounds to compare with, R (default: twice the break-even)")
-    ] = None,
-    rep_dtype: Annotated[str, typer.Option(help="number type in our terms: f2, f4, f8 or i1")] = "i1",
-    anchor_kind: Annotated[str, typer.Option(help=f"anchor in our terms: {', '.join(ANCHORS)}")] = "haar",
-    classes: Annotated[
-        int, typer.Option(help="number of classes of the label; 1 for a number, under sums")
-    ] = 2,
-    html: HtmlFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what a round would cost, by the paper's formulas (3) to (8) and in our messages."""
-    shared: dict[str, Any] = {"parties": parties, "features": features, "bits": bits, "rounds": rounds}
-    shared["participation"] = tuple(participation or planning.PARTICIPATION)
-    of_sums: dict[str, Any] = {"random_features": random_features, "cohort": cohort}
-    of_rows = {"latent_dim": latent_dim, "anchor_rows": anchor_rows}
-    try:
-        if uplink == "sums":
-            _refuse(of_rows, "rows, not with sums")
-            compared = None if model_parameters is None else round(model_parameters)
-            of_sums |= {"outputs": classes, "federated_parameters": compared}
-            found = plan_sums(planning.SumsScenario(**shared, **of_sums))
-        else:
-            _refuse(of_sums, "--uplink sums")
-            scenario = planning.Scenario(
-                rows=_needed("--rows", rows),
-                anchor_rows=features if anchor_rows is None else anchor_rows,
-                latent_dim=_needed("--latent-dim", latent_dim),
-                model_parameters=round(_needed("--model-parameters", model_parameters)),
-                rep_dtype=cast("RowType", rep_dtype),  # the scenario checks it
-                anchor_kind=anchor_kind,
-                classes=classes,
-                **shared,
-            )
-            found = planning.plan(scenario)
-    except (ValueError, OverflowError) as error:
-        raise InputError(str(error)) from None
-    _write_page(html, plan_page, found)
-    _show(found.as_json(), as_json, lambda _: plan_text(found))
-
-
-def _needed(option: str, value: T | None) -> T:
-    """Return what was given for an option that a plan of rows needs."""
-    if value is None:
-        raise typer.BadParameter(f"a plan of rows needs {option}")
-    return value
-
-
-def _refuse(options: Mapping[str, object], fitting: str) -> None:
-    """Raise `ValueError` if an option was given that goes with another uplink."""
-    for name, value in options.items():
-        if value:
-            raise ValueError(f"--{name.replace('_', '-')} goes with {fitting}")
 
 
 @collaboration.command()
@@ -299,7 +209,7 @@ def create(
     except ValueError as error:
         raise UnreadableFileError(terms, str(error)) from None
     row = prepare.create(analyst, prepare.complete_terms(analyst, draft))
-    _show(
+    show_value(
         {"collaboration_id": row.id, "state": row.state},
         as_json,
         lambda shown: f"collaboration {shown['collaboration_id']} is {shown['state']}",
@@ -310,14 +220,14 @@ def create(
 def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List all collaborations."""
     rows = views.listing(_open(data_dir), None)
-    _show(rows, as_json, lambda shown: "\n".join(map(_line, shown)) or "no collaborations yet")
+    show_value(rows, as_json, lambda shown: "\n".join(map(_line, shown)) or "no collaborations yet")
 
 
 @collaboration.command()
 def show(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show one collaboration, and whom it waits for."""
     row = views.status(_open(data_dir), None, collaboration_id)
-    _show(row, as_json, _details)
+    show_value(row, as_json, _details)
 
 
 @collaboration.command()
@@ -373,7 +283,7 @@ def close(
 
 
 def _show_changed(analyst: Analyst, collaboration_id: str, as_json: bool, words: str) -> None:
-    _show(views.status(analyst, None, collaboration_id), as_json, lambda _: words)
+    show_value(views.status(analyst, None, collaboration_id), as_json, lambda _: words)
 
 
 @collaboration.command(name="report")
@@ -385,8 +295,8 @@ def report_(
 ) -> None:
     """Show what happened and what it cost, beside the paper's formulas."""
     value = report.for_operator(_open(data_dir), collaboration_id)
-    _write_page(html, report_page, value)
-    _show(value, as_json, report_text)
+    write_page(html, report_page, value)
+    show_value(value, as_json, report_text)
 
 
 @token.command(name="create")
@@ -415,7 +325,7 @@ def create_token(
     }
     request = TokenRequest.from_json(json.dumps(asked).encode())
     row = api_tokens.create_for_operator(analyst, request, cast("Scope", scope))
-    _show(
+    show_value(
         {"token": generated, **row.model_dump()},
         as_json,
         lambda _: f"{generated}\n{token_lines([row])}\nit is not shown again",
@@ -426,7 +336,7 @@ def create_token(
 def list_tokens(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List the operator's tokens: their purpose, their end, and when each was last used."""
     rows = api_tokens.listing(_open(data_dir), None)
-    _show([row.model_dump() for row in rows], as_json, lambda _: token_lines(rows) or "no tokens")
+    show_value([row.model_dump() for row in rows], as_json, lambda _: token_lines(rows) or "no tokens")
 
 
 @token.command(name="revoke")
@@ -440,7 +350,7 @@ def revoke_token(
     """Revoke a token: it is refused from then on."""
     token_id = id_of(named)
     api_tokens.revoke(_open(data_dir), None, token_id)
-    _show({"revoked": token_id}, as_json, lambda _: "revoked")
+    show_value({"revoked": token_id}, as_json, lambda _: "revoked")
 
 
 def _line(row: Status) -> str:
@@ -472,12 +382,3 @@ def _details(row: Status) -> str:
         lines.append(f"  {member['party']:<24} {late}terms {signed}, {sent}")
     lines += [f"waiting for {item}" for item in row["waiting_for"]]
     return "\n".join(lines)
-
-
-def _write_page(path: Path | None, page: Callable[[T], str], value: T) -> None:
-    if path is None:
-        return
-    try:
-        path.write_text(page(value), "utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from metering.explanation import RoundExplanation
@@ -50,9 +51,8 @@ from user_client.transport.upload import Progress
 class Round:
     """Our side of one collaboration. `Session.round` makes it.
 
-    The methods are listed in the order of a round. Each step can be repeated: it then continues or shows what
-    was done, and does nothing a second time. Every step that needs the analyst raises `ConnectionFailedError`
-    if it cannot be reached, and the error of the problem if the analyst refuses.
+    Each step can be repeated: it then continues or shows what was done, and does nothing a second time. A step
+    that needs the analyst raises `ConnectionFailedError`, or the error of the problem if the analyst refuses.
 
     Attributes
     ----------
@@ -327,10 +327,9 @@ class Round:
         return cast("MemberReport", answer)
 
     def _report_if_reachable(self) -> MemberReport | None:
-        try:
+        with suppress(OdcError):  # what asks for it can do without
             return self.report()
-        except OdcError:  # what asks for it can do without
-            return None
+        return None
 
     def export(self) -> Exported:
         """Return one ONNX file from the raw columns of a table to the answer, with its card.
@@ -360,8 +359,8 @@ class Round:
     def coefficients(self, data: Any = None) -> Coefficients:
         """Return the coefficients of a linear model by original column, with 95 % intervals.
 
-        ``data`` has rows of ours with labels, best those that were sent: they tell how much one row says.
-        Sums need none. Raises `InputError` if the model is not linear, and what `predict` does.
+        ``data`` has rows of ours with labels, best those that were sent; sums need none. Raises `InputError`
+        if the model is not linear, and what `predict` does.
         """
         return coefficients.coefficients(self.directory, data, self._report_if_reachable)
 
