@@ -51,7 +51,7 @@ from user_client.transport.upload import Progress
 class Round:
     """Our side of one collaboration. `Session.round` makes it.
 
-    Each step can be repeated: it then continues or shows what was done, and does nothing a second time. A step
+    Each step can be repeated: it then continues or shows what was done, and does nothing a second time. One
     that needs the analyst raises `ConnectionFailedError`, or the error of the problem if the analyst refuses.
 
     Attributes
