@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
-from decimal import Decimal
 from typing import Final
 
+from protocol.consent_sums import warnings_of_sums, what_comes_of_the_total, what_is_summed
 from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import model_in_words, revealing_in_words, weighted_kinds
-from protocol.sums import SumsTerms, entries_of, order_of
 from protocol.table_schema import (
     CENTRED_COLUMNS,
     CategoricalColumn,
@@ -28,6 +27,7 @@ from protocol.table_schema import (
     SurvivalLabel,
 )
 from protocol.terms import AutoAlignmentTerms, Terms
+from protocol.texts import decimal_text
 
 VERSIONS: Final = {1: 2, 2: 3}
 """The version of the text for each `terms_schema`."""
@@ -88,21 +88,25 @@ def _lines(terms: Terms) -> Iterator[str]:
             f"The model predicts survival: the column {label.name} says how long a row was observed, and the"
             f" column {label.event} whether that ended with the event ({label.seen}) or not"
             f" ({label.censored})."
-            f" A time beyond {_number(label.horizon)} counts as one without the event. The answer is the"
+            f" A time beyond {decimal_text(label.horizon)} counts as one without the event. The answer is the"
             " probability that the event comes after each of these times:"
-            f" {', '.join(map(_number, label.times))}."
+            f" {', '.join(map(decimal_text, label.times))}."
         )
     elif isinstance(label, NumberLabel):
         yield (
-            f"The model predicts the column {label.name}, a number from {_number(label.low)} to"
-            f" {_number(label.high)}. A table with a number outside is refused."
+            f"The model predicts the column {label.name}, a number from {decimal_text(label.low)} to"
+            f" {decimal_text(label.high)}. A table with a number outside is refused."
         )
     else:
         yield f"The model predicts the column {label.name}, which is one of: {', '.join(label.classes)}."
     yield ""
-    yield from _what_is_sent(terms) if terms.sums is None else _what_is_summed(terms, terms.sums)
+    if terms.sums is None:
+        yield from _what_is_sent(terms)
+    else:
+        yield from what_is_summed(terms, terms.sums)
+        yield from _evaluation(terms)
     yield ""
-    yield from _what_comes_back(terms) if terms.sums is None else _what_comes_of_the_total(terms.sums)
+    yield from _what_comes_back(terms) if terms.sums is None else what_comes_of_the_total(terms.sums)
     yield ""
     yield from (f"Warning: {warning}" for warning in warnings_of(terms))
     yield ""
@@ -142,13 +146,13 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
     if terms.dither:
         yield (
             "Before that, noise is added to the projections of the rows: along every direction, its standard"
-            f" deviation is at least {_number(terms.dither)} times that of the projections."
+            f" deviation is at least {decimal_text(terms.dither)} times that of the projections."
         )
     if terms.least_signal is not None:
         yield (
             "Before it sends, this institution measures how much of its own score of each row lies along the"
             f" {terms.latent_dim} leading axes of its rows, and asks a person if that is less than"
-            f" {_number(terms.least_signal)} (R squared)."
+            f" {decimal_text(terms.least_signal)} (R squared)."
         )
     yield from _exposure(terms)
     yield from _evaluation(terms)
@@ -157,7 +161,7 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
 def _evaluation(terms: Terms) -> Iterator[str]:
     if terms.hold_out:
         yield (
-            f"This institution keeps {_number(terms.hold_out)} of its rows back, chosen at random. It"
+            f"This institution keeps {decimal_text(terms.hold_out)} of its rows back, chosen at random. It"
             " evaluates the model on them, beside a model of its own rows alone."
         )
     if terms.returns_scores:
@@ -167,42 +171,17 @@ def _evaluation(terms: Terms) -> Iterator[str]:
         )
 
 
-def _what_is_summed(terms: Terms, sums: SumsTerms) -> Iterator[str]:
-    order = order_of(terms.latent_dim, terms.table_schema.label_column)
-    yield "This institution sends to the analyst, once, no row and no label, but sums over all its rows:"
-    features = f"the {terms.table_schema.width} encoded features of a row"
-    if sums.random_features and sums.kernel_width is not None:
-        features += (
-            f" and {sums.random_features} random functions of them (kernel width"
-            f" {_number(sums.kernel_width)})"
-        )
-    yield (
-        f"- with a row's 1, {features} and its label, {order} numbers in all, the sum of the product of each"
-        f" two: {entries_of(order)} numbers ({8 * entries_of(order)} bytes), however many rows there are."
-    )
-    yield (
-        "The features are turned by a matrix that the institutions share and the analyst does not receive."
-        " Each sum is masked: random numbers are added that cancel in the total over all institutions and in"
-        " no other sum. The analyst learns the total, with it the number of all rows, and nothing else."
-    )
-    yield (
-        f"An institution with fewer than {sums.min_rows} rows, or more than {sums.max_rows}, does not send."
-        " Without the sums of every institution there is no total, and the round ends without a model."
-    )
-    yield from _evaluation(terms)
-
-
 def _exposure(terms: Terms) -> Iterator[str]:
     if terms.exposure is None:
         return
     exact, columns = terms.exposure.max_exact_rows, terms.exposure.max_found_columns
     bits, limits = terms.exposure.min_hidden_bits, []
     if exact is not None:
-        limits.append(f"more than {_number(exact)} of its rows can be rebuilt in every column")
+        limits.append(f"more than {decimal_text(exact)} of its rows can be rebuilt in every column")
     if columns is not None:
         limits.append(f"more than {columns} columns are found without the secret basis")
     if bits is not None:
-        limits.append(f"fewer than {_number(bits)} bits of a row stay here")
+        limits.append(f"fewer than {decimal_text(bits)} bits of a row stay here")
     if limits:
         yield (
             "Before it sends, this institution attacks its own rows. It does not send if"
@@ -245,23 +224,6 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
     )
 
 
-def _what_comes_of_the_total(sums: SumsTerms) -> Iterator[str]:
-    yield (
-        "The analyst sends back: one model for all institutions (ridge: least squares with a penalty,"
-        " computed from the total), in the turned features."
-    )
-    if sums.cohort:
-        yield (
-            "It also sends the total to every institution. Each can turn it back and reads from it, over the"
-            " rows of all institutions, the mean and the spread of every feature and of the label, and how"
-            " each two of them go together."
-        )
-    yield (
-        "Who sees what: the analyst sees the total, and that this institution has sent. Other institutions"
-        f" see the model,{' the total' if sums.cohort else ''} and the number of all rows."
-    )
-
-
 def _class_weights(terms: Terms) -> Iterator[str]:
     if kinds := weighted_kinds(terms.model):
         yield (
@@ -273,7 +235,7 @@ def _class_weights(terms: Terms) -> Iterator[str]:
 
 def _model_privacy(terms: Terms) -> Iterator[str]:
     if terms.model_privacy is not None:
-        epsilon, delta = _number(terms.model_privacy.epsilon), _number(terms.model_privacy.delta)
+        epsilon, delta = decimal_text(terms.model_privacy.epsilon), decimal_text(terms.model_privacy.delta)
         yield (
             f"The model is trained with noise: it is differentially private with epsilon {epsilon} and delta"
             f" {delta}. This bounds what anybody can learn from the model about any one projected row and its"
@@ -299,7 +261,8 @@ def warnings_of(terms: Terms) -> Iterator[str]:
             " including yours. Signing these terms needs a separate consent."
         )
     if terms.sums is not None:
-        yield from _warnings_of_sums(terms, terms.sums)
+        yield from warnings_of_sums(terms, terms.sums)
+        yield from _warnings_of_columns(terms)
         return
     yield _SHARED[terms.terms_schema]
     if terms.task != "classes":
@@ -328,28 +291,6 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         )
 
 
-def _warnings_of_sums(terms: Terms, sums: SumsTerms) -> Iterator[str]:
-    if sums.cohort:
-        yield (
-            "what a total tells: each institution can take its own sums from the total, and then knows those"
-            " of all others together; all institutions but one together know those of the one that is left."
-            " A total over few rows tells much about each of them. The analyst and one member together know"
-            " the total of the features as they are."
-        )
-    else:
-        yield (
-            "what a total tells: if all institutions but one put their own sums together with the analyst's"
-            " total, they know the sums of the one that is left. A total over few rows tells much about each"
-            " of them. The analyst and one member together know the total of the features as they are."
-        )
-    yield "no differential privacy: no noise is added to the sums."
-    yield (
-        "masks: they rest on X25519 and on the seed that the lead creates. Who has recorded the sums, can"
-        " break X25519 one day and has the seed of a member can take the masks off."
-    )
-    yield from _warnings_of_columns(terms)
-
-
 def _warnings_of_columns(terms: Terms) -> Iterator[str]:
     if any(isinstance(column, CENTRED_COLUMNS) for column in terms.table_schema.columns):
         yield (
@@ -370,19 +311,19 @@ def _column(column: Column) -> str:
 def _values(column: Column) -> str:
     if isinstance(column, NumericColumn):
         outside = f"a number outside {_OUTSIDE[column.out_of_range]}"
-        return f"from {_number(column.low)} to {_number(column.high)}; {outside}"
+        return f"from {decimal_text(column.low)} to {decimal_text(column.high)}; {outside}"
     if isinstance(column, CategoricalColumn):
         return f"one of {', '.join(column.levels)}"
     if isinstance(column, LevelsColumn):
         others = "" if column.other is None else f"; any other text counts as {column.other}"
         return (
             f"one of {', '.join(column.levels)}, with the shares {_numbers(column.shares)}, each less its"
-            f" share and times {_number(column.weight)}{others}"
+            f" share and times {decimal_text(column.weight)}{others}"
         )
     if isinstance(column, OrdinalColumn):
         return (
             f"one of {', '.join(column.levels)}, as its place in this order from -1 to 1, less"
-            f" {_number(column.centre)}"
+            f" {decimal_text(column.centre)}"
         )
     return f"{_read_as(column)}{_mapped(column)} outside {_OUTSIDE['clip']}"
 
@@ -397,7 +338,7 @@ def _read_as(column: RanksColumn | RangeColumn) -> str:
 
 def _mapped(column: RanksColumn | RangeColumn) -> str:
     is_date = column.dates is not None and column.since is None
-    shown, one = (_day, "a date") if is_date else (_number, "a number")
+    shown, one = (_day, "a date") if is_date else (decimal_text, "a number")
     if isinstance(column, RangeColumn):
         return f"from {shown(column.low)} to {shown(column.high)}, less {shown(column.centre)}; {one}"
     quantiles = ", ".join(map(shown, column.quantiles))
@@ -408,7 +349,7 @@ def _empty(column: Column) -> str:
     if isinstance(column, NumericColumn | CategoricalColumn):
         if column.impute is None:
             return "an empty field is refused"
-        impute = _number(column.impute) if isinstance(column.impute, float) else column.impute
+        impute = decimal_text(column.impute) if isinstance(column.impute, float) else column.impute
         return f"an empty field counts as {impute}"
     if column.empty == "refuse":
         return "an empty field is refused"
@@ -416,25 +357,19 @@ def _empty(column: Column) -> str:
         return "an empty field counts as the middle"
     return (
         "an empty field counts as the middle, and one more feature says whether the field is empty, less the"
-        f" share {_number(column.missing_share)}"
+        f" share {decimal_text(column.missing_share)}"
     )
 
 
 def _numbers(values: Iterable[float]) -> str:
-    return ", ".join(map(_number, values))
+    return ", ".join(map(decimal_text, values))
 
 
 def _day(days: float) -> str:
     """Return days since 1970-01-01 as the date they end at, or as a number if no date has it."""
     try:
-        return (date(1970, 1, 1) + timedelta(int(days))).isoformat() if days.is_integer() else _number(days)
+        return (
+            (date(1970, 1, 1) + timedelta(int(days))).isoformat() if days.is_integer() else decimal_text(days)
+        )
     except OverflowError:
-        return _number(days)
-
-
-def _number(value: float) -> str:
-    """Return the fewest digits that read back as the same 64-bit float, never with an exponent."""
-    text = f"{Decimal(repr(value)):f}"
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
+        return decimal_text(days)

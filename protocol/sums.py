@@ -18,6 +18,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from protocol.codec import Message
 from protocol.limits import MAX_RANDOM_FEATURES, MAX_ROWS, MAX_SUMS_PARTIES
+from protocol.sums_noise import SMALL, SumsNoise, bits_of
 from protocol.table_schema import (
     AnyLabel,
     CategoricalColumn,
@@ -61,11 +62,16 @@ class SumsTerms(Message):
     cohort: bool = False
     """Whether each institution gets the total. Terms without it have no such field on the wire."""
 
+    noise: SumsNoise | None = None
+    """Noise in the total. Terms without it have no such field on the wire."""
+
     @model_serializer(mode="wrap")
     def _without_unused(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
         content: dict[str, Any] = serialise(self)
         if not self.cohort:
             del content["cohort"]
+        if self.noise is None:
+            del content["noise"]
         return content
 
     @model_validator(mode="after")
@@ -74,6 +80,8 @@ class SumsTerms(Message):
             raise ValueError("random_features and kernel_width go together")
         if self.min_rows > self.max_rows:
             raise ValueError("min_rows must be at most max_rows")
+        if self.cohort and self.noise is not None:
+            raise ValueError("cohort does not go with noise: what is read from the total would be noisy")
         return self
 
     def features(self, schema: Schema) -> int:
@@ -103,8 +111,10 @@ def exponent_of(sums: SumsTerms, schema: Schema, parties: int) -> int:
     """Return e: a number on the wire is ``2^e`` times what it stands for, rounded to an integer.
 
     It is the largest for which the total over all institutions cannot overflow: an entry of ``z z^T`` is at
-    most the larger of 1 and ``||phi||^2``.
+    most the larger of 1 and ``||phi||^2``. With noise, rows have length 1 and e is even.
     """
+    if sums.noise is not None:
+        return 2 * bits_of(sums.max_rows * parties)
     largest = max(1.0, sum(map(_largest_square, schema.columns)) + (2.0 if sums.random_features else 0.0))
     return _VALUE_BITS - math.ceil(math.log2(largest * sums.max_rows * parties))
 
@@ -142,6 +152,8 @@ def sums_commitment(seed: bytes, mask_keys: Sequence[bytes]) -> bytes:
 def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
     """Raise `ValueError` unless the other fields of terms with sums go with them."""
     check_parties(terms.parties)
+    if sums.noise is not None:
+        _check_noise(terms, sums, sums.noise)
     if terms.task == "survival":
         raise ValueError("sums serve classes and numbers: survival needs rows")
     if terms.model.kind != "ridge" or terms.model != type(terms.model)():
@@ -153,6 +165,15 @@ def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
     for name in _MEANINGLESS:
         if getattr(terms, name) != type(terms).model_fields[name].get_default():
             raise ValueError(f"{name} means nothing under sums: leave it out")
+
+
+def _check_noise(terms: Terms, sums: SumsTerms, noise: SumsNoise) -> None:
+    parties, label = len(terms.parties), terms.table_schema.label_column
+    if noise.colluding >= parties:
+        raise ValueError("fewer institutions collude than there are: noise.colluding")
+    bits, order = bits_of(sums.max_rows * parties), order_of(terms.latent_dim, label)
+    if noise.added_delta(label, parties, order, bits) > SMALL * noise.delta:
+        raise ValueError("noise in so few digits does not give this delta: lower max_rows or epsilon")
 
 
 _MEANINGLESS: Final = (

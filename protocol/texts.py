@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated
 
 from pydantic import StringConstraints
@@ -19,3 +20,11 @@ Text = Annotated[
 PartyName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 """A DNS label, so that a party's name is safe in a path, a log and a certificate."""
 Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+
+
+def decimal_text(value: float) -> str:
+    """Return the fewest digits that read back as the same 64-bit float, never with an exponent."""
+    text = f"{Decimal(repr(value)):f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text

@@ -21,6 +21,8 @@ from protocol.terms import Terms
 
 _NEARLY: Final = 1e-3
 """By so much the count of a total may differ from a whole number; a mask that is left makes any number."""
+_FARTHEST: Final = 10
+"""In standard deviations; of a billion numbers with noise none is farther off."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class SumsSpec:
         Of the fixed point.
     penalty : float, optional
         As the terms have it.
+    noise : float
+        Standard deviation of the noise in each number of the total; 0 without noise.
+    clip : float
+        The features of the total are those of rows divided by it; 1 without noise.
     fewest_rows, most_rows : int
         Between which the number of all rows lies, if every institution has kept to the terms.
     folder : str
@@ -52,6 +58,8 @@ class SumsSpec:
     features: int
     exponent: int
     penalty: float | None
+    noise: float
+    clip: float
     fewest_rows: int
     most_rows: int
     folder: str
@@ -62,13 +70,16 @@ class SumsSpec:
         """Return the spec of a round with these terms."""
         if terms.sums is None:
             raise ValueError("these terms ask for rows")
-        parties = len(terms.parties)
+        parties, noise = len(terms.parties), terms.sums.noise
+        label = terms.table_schema.label_column
         return cls(
             tuple(sums),
-            terms.table_schema.label_column,
+            label,
             terms.latent_dim,
             exponent_of(terms.sums, terms.table_schema, parties),
             terms.sums.penalty,
+            0.0 if noise is None else noise.in_total(label, parties),
+            1.0 if noise is None else noise.clip,
             parties * terms.sums.min_rows,
             parties * terms.sums.max_rows,
             folder,
@@ -135,18 +146,32 @@ def total_of(spec: SumsSpec, blobs: Blobs) -> NDArray[np.float64]:
     for stored in spec.sums:
         added += stored.open(blobs)
     total = from_fixed_point(added, order_of(spec.features, spec.label), spec.exponent)
-    rows, squares = total[0, 0], np.diagonal(total)
-    is_count = abs(rows - round(rows)) < _NEARLY and spec.fewest_rows <= round(rows) <= spec.most_rows
-    if not is_count or squares.min() < -_NEARLY or np.square(total[0]).max() > rows * squares.max() * 1.001:
+    if not (_is_noised_sum(total, spec) if spec.noise else _is_sum(total, spec)):
         raise ValueError(
             "the sums of all institutions add up to no sum over rows under these terms: an institution has"
             " masked for another round, or has sent something else. Which one cannot be told"
         )
     if spec.label.task == "classes":
         counts = total[0, 1 + spec.features :]
-        if abs(counts.sum() - rows) > _NEARLY * len(counts):
+        if abs(counts.sum() - total[0, 0]) > _NEARLY * len(counts):
             raise ValueError("the sums of all institutions add up to more or fewer labels than rows")
     return total
+
+
+def _is_sum(total: NDArray[np.float64], spec: SumsSpec) -> bool:
+    rows, squares = total[0, 0], np.diagonal(total)
+    is_count = abs(rows - round(rows)) < _NEARLY and spec.fewest_rows <= round(rows) <= spec.most_rows
+    inside = squares.min() >= -_NEARLY and np.square(total[0]).max() <= rows * squares.max() * 1.001
+    return bool(is_count and inside)
+
+
+def _is_noised_sum(total: NDArray[np.float64], spec: SumsSpec) -> bool:
+    """Return whether noise explains by how much each number differs from that of rows of length 1."""
+    rows = total[0, 0]
+    outputs = spec.label.outputs
+    room = _FARTHEST * spec.noise * outputs  # the numbers of all classes are added up
+    is_count = spec.fewest_rows - room <= rows <= spec.most_rows + room
+    return bool(is_count and np.abs(total).max() <= max(rows, 0.0) + 2 * room)
 
 
 def train_on_total(spec: SumsSpec, blobs: Blobs, total: NDArray[np.float64]) -> TrainedModel:
@@ -163,9 +188,10 @@ def train_on_total(spec: SumsSpec, blobs: Blobs, total: NDArray[np.float64]) -> 
     from analyst_server.training.judgement import ONLY_SUMS
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
-    fitted = fit_total(SumsRidge(penalty=spec.penalty), total, spec.features, task_of(spec.label))
+    model = SumsRidge(penalty=spec.penalty, noise=spec.noise, clip=spec.clip)
+    fitted = fit_total(model, total, spec.features, task_of(spec.label))
     onnx_file = export(fitted, spec.features)
-    gap = parity_gap(fitted, onnx_file, probe_rows(total, spec.features))
+    gap = parity_gap(fitted, onnx_file, spec.clip * probe_rows(total, spec.features))
     if not gap <= PARITY_TOLERANCE:
         raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
     return TrainedModel(

@@ -3,10 +3,14 @@
 Of classes, the regression is of one-hot labels. A Gaussian discriminant on its scores makes probabilities of
 them: means and covariance of the scores follow from the same sums (penalised discriminant analysis [1]_).
 
+A total with noise is no sum over any rows. The nearest one that could be takes its place, and a penalty as
+large as the noise keeps the model away from the directions that noise has made (compare [2]_).
+
 References
 ----------
 .. [1] Hastie, Buja and Tibshirani, Penalized Discriminant Analysis, Annals of Statistics 23 (1995) 73-102,
    doi:10.1214/aos/1176324456.
+.. [2] Wang, Revisiting differentially private linear regression, arXiv:1803.02596, Algorithm 2.
 """
 
 from __future__ import annotations
@@ -41,13 +45,38 @@ class SumsRidge(Model):
     Attributes
     ----------
     penalty : float, optional
-        As a multiple of the mean variance of a feature; None: generalised cross-validation chooses it.
+        As a multiple of the mean variance of a feature; None: generalised cross-validation chooses it, or the
+        noise does.
+    noise : float
+        Standard deviation of the noise in each number of the total.
+    clip : float
+        The features of the total are those of rows divided by it.
     """
 
     penalty: float | None = None
+    noise: float = 0.0
+    clip: float = 1.0
 
     def parameters(self, fitted: Estimator) -> int:
         return int(np.size(fitted.coef_) + np.size(fitted.intercept_))
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """A ridge regression.
+
+    Attributes
+    ----------
+    weights : (d, k) ndarray
+    penalty : float
+        What was added to the diagonal of the Gram matrix.
+    freedom : float
+        Degrees of freedom of the weights.
+    """
+
+    weights: Matrix64
+    penalty: float
+    freedom: float
 
 
 @dataclass(frozen=True)
@@ -87,8 +116,8 @@ class Moments:
             centred[features:, features:],
         )
 
-    def ridge(self, penalty: float | None) -> tuple[Matrix64, float]:
-        """Return the weights, (d, k), and how many degrees of freedom they have.
+    def ridge(self, model: SumsRidge) -> Ridge:
+        """Return the weights, and what they came from.
 
         Raises
         ------
@@ -100,8 +129,14 @@ class Moments:
         if not (unit := float(values.mean())):
             raise ValueError("training needs rows with different features")
         turned = vectors.T @ self.cross
-        chosen = (self._chosen_penalty(values, turned) if penalty is None else penalty) * unit
-        return vectors @ (turned / (values + chosen)[:, None]), float(np.sum(values / (values + chosen)))
+        if model.penalty is not None:
+            penalty = model.penalty * unit
+        elif model.noise:  # half of what the largest eigenvalue of such noise alone comes to
+            penalty = model.noise * np.sqrt(len(values))
+        else:
+            penalty = self._chosen_penalty(values, turned) * unit
+        weights = vectors @ (turned / (values + penalty)[:, None])
+        return Ridge(weights, float(penalty), float(np.sum(values / (values + penalty))))
 
     def _chosen_penalty(self, values: Matrix64, turned: Matrix64) -> float:
         """Return the penalty that generalised cross-validation prefers [1]_.
@@ -138,16 +173,17 @@ def fit_total(model: SumsRidge, total: Matrix64, features: int, task: Task) -> F
     ValueError
         If a class has no row, or rows or labels are all the same.
     """
-    moments = Moments.of(total, features)
+    moments = Moments.of(_without_noise(total) if model.noise else total, features)
     if not np.trace(moments.target_gram) > 0:
         raise ValueError("training needs rows with different labels")
-    weights, freedom = moments.ridge(model.penalty)
+    ridge = moments.ridge(model)
     if isinstance(task, Classes):
-        estimator = _discriminant(moments, weights, freedom, task.width)
+        estimator = _discriminant(moments, ridge, noise=model.noise)
     else:
         estimator = SklearnRidge()
-        estimator.coef_ = weights[:, 0]
-        estimator.intercept_ = float(moments.target_means[0] - moments.mean @ weights[:, 0])
+        estimator.coef_ = ridge.weights[:, 0]
+        estimator.intercept_ = float(moments.target_means[0] - moments.mean @ ridge.weights[:, 0])
+    estimator.coef_ = estimator.coef_ / model.clip
     estimator.n_features_in_ = features
     scaler = unscaled(np.zeros((1, features)))
     return FittedModel(
@@ -159,18 +195,39 @@ def fit_total(model: SumsRidge, total: Matrix64, features: int, task: Task) -> F
     )
 
 
-def _discriminant(moments: Moments, weights: Matrix64, freedom: float, classes: int) -> Estimator:
+def _without_noise(total: Matrix64) -> Matrix64:
+    """Return the nearest total that has no negative eigenvalue, as sums over rows have none.
+
+    Raises
+    ------
+    ValueError
+        If there is more noise than rows.
+    """
+    values, vectors = np.linalg.eigh(total)
+    nearest = np.asarray((vectors * values.clip(0)) @ vectors.T)
+    if nearest[0, 0] < 1:
+        raise ValueError("the total is noise alone: it takes more rows, or a larger epsilon")
+    return nearest
+
+
+def _discriminant(moments: Moments, ridge: Ridge, *, noise: float) -> Estimator:
     """Return a Gaussian discriminant on the scores, whose logits are linear in the features.
 
     A row that trains has a hand in its own score. Without it the score would be ``(s - h y) / (1 - h)``, with
-    the row's leverage h; as in generalised cross-validation the mean leverage stands for it.
+    the row's leverage h; as in generalised cross-validation the mean leverage stands for it. Noise has a
+    hand in all scores, along directions in which rows may have no spread; there the penalty stands for it.
     """
-    shares = moments.target_means
-    if missing := np.flatnonzero(shares * moments.rows < 0.5).tolist():
+    classes, weights = len(moments.target_means), ridge.weights
+    counts = moments.target_means * moments.rows
+    if noise:
+        counts = counts.clip(1)
+    elif missing := np.flatnonzero(counts < 0.5).tolist():
         raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
-    means = weights.T @ (moments.cross / (shares * moments.rows))  # (k, classes): of the scores, by class
-    spread = weights.T @ moments.gram @ weights / moments.rows - (means * shares) @ means.T
-    leverage = min((1 + freedom) / moments.rows, LARGEST_LEVERAGE)
+    shares = counts / counts.sum()
+    gram = moments.gram + (ridge.penalty if noise else 0.0) * np.eye(len(moments.gram))
+    means = weights.T @ (moments.cross / counts)  # (k, classes): of the scores, by class
+    spread = weights.T @ gram @ weights / moments.rows - (means * shares) @ means.T
+    leverage = min((1 + ridge.freedom) / moments.rows, LARGEST_LEVERAGE)
     means = (means - leverage * (np.eye(classes) - shares[:, None])) / (1 - leverage)
     # the scores of a row add up to a constant, so that one direction of them has no spread
     free = _contrasts(classes)

@@ -23,7 +23,7 @@ from tests.vectors.examples import (
     shown_digest,
 )
 from tests.vectors.packing import pack
-from tests.vectors.sums import COHORT_TERMS, RANDOM_TERMS, SUMS_TERMS
+from tests.vectors.sums import COHORT_TERMS, NOISE_TERMS, RANDOM_TERMS, SUMS_TERMS
 
 ROW_REVEALING_WARNING = (
     "Warning: row-revealing model: a model of the kind svm contains training rows. From it every other"
@@ -220,6 +220,16 @@ WITH_TOTAL = (
 )
 
 
+NOISED = """\
+Each institution adds a share of random noise to its sums, which does not cancel. The total, and the model with it, is differentially private with epsilon 3 and delta 0.00001: one row and its label more or less makes no total more than exp(3) times as likely, but for a chance of 0.00001. That holds against the analyst with up to 1 of the institutions. A feature vector longer than 1.5 is scaled down to that length.
+An institution with fewer than"""  # noqa: E501  # as a person reads it
+WITH_NOISE = SUMMED.replace("An institution with fewer than", NOISED).replace(
+    "Warning: no differential privacy: no noise is added to the sums.",
+    "Warning: scores without noise: what an institution measures on the rows that it keeps back"
+    " is not part of what epsilon covers.",
+)
+
+
 def of_sums(summed: str) -> str:
     """Return the text of terms of sums: what stands between the label and the columns is another."""
     head, rest = TERMS_2_TEXT.replace("hospital-a, hospital-b.", "hospital-a, hospital-b, hospital-c.").split(
@@ -292,6 +302,7 @@ def shown_texts() -> Iterator[Case]:
         ("sums", SUMS_TERMS, of_sums(SUMMED)),
         ("sums with random features", RANDOM_TERMS, of_sums(WITH_RANDOM_FEATURES)),
         ("sums with the total for each institution", COHORT_TERMS, of_sums(WITH_TOTAL)),
+        ("sums with noise", NOISE_TERMS, of_sums(WITH_NOISE)),
         ("levels in an order, and one for all other texts", LEVEL_TERMS, LEVEL_TERMS_TEXT),
         (
             "survival",

@@ -53,6 +53,8 @@ RANDOM_TERMS = {
     "sums": {**SUMS, "random_features": 4, "kernel_width": 1.5, "penalty": 0.25},
 }
 COHORT_TERMS = {**SUMS_TERMS, "sums": {**SUMS, "cohort": True}}
+NOISE = {"epsilon": 3.0, "delta": 1e-5, "clip": 1.5, "colluding": 1}
+NOISE_TERMS = {**SUMS_TERMS, "sums": {**SUMS, "noise": NOISE}}
 FEATURES, OUTPUTS = 5, 2
 ORDER = 1 + FEATURES + OUTPUTS
 EXPONENT = 62 - math.ceil(math.log2((1 + 4 + 2 * 0.5**2 + 1) * 1_000_000 * len(PARTIES)))
@@ -79,6 +81,7 @@ def valid() -> list[tuple[str, str, dict[str, Any]]]:
     return [
         ("terms of sums", "Terms", SUMS_TERMS),
         ("terms of sums with random features", "Terms", RANDOM_TERMS),
+        ("terms of sums with noise", "Terms", NOISE_TERMS),
         ("acceptance with a mask key", "Acceptance", SUMS_ACCEPTANCE),
         ("sealed anchor with mask keys", "SealedAnchor", SUMS_ANCHOR),
         ("uplink manifest of sums", "UplinkManifest", SUMS_UPLINK),
@@ -144,6 +147,22 @@ def broken() -> list[tuple[str, str, dict[str, Any]]]:
             "a total in the place of a model",
             "DownlinkManifest",
             {**COHORT_DOWNLINK, "arrays": COHORT_DOWNLINK["arrays"][1:]},
+        ),
+        (
+            "noise and a total for each institution",
+            "Terms",
+            {**SUMS_TERMS, "sums": {**SUMS, "cohort": True, "noise": NOISE}},
+        ),
+        ("noise of nil", "Terms", {**SUMS_TERMS, "sums": {**SUMS, "noise": None}}),
+        (
+            "as many colluding institutions as there are",
+            "Terms",
+            {**SUMS_TERMS, "sums": {**SUMS, "noise": {**NOISE, "colluding": 3}}},
+        ),
+        (
+            "noise of no epsilon",
+            "Terms",
+            {**SUMS_TERMS, "sums": {**SUMS, "noise": {**NOISE, "epsilon": 0.0}}},
         ),
         ("a mask key of 31 bytes", "Acceptance", {**SUMS_ACCEPTANCE, "mask_key": PUBLIC_KEYS[1][:31]}),
         ("a mask key of nil", "Acceptance", {**SUMS_ACCEPTANCE, "mask_key": None}),

@@ -6,13 +6,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from pydantic import ValidationError
 
+from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.limits import MAX_RANDOM_FEATURES
 from protocol.sums import check_parties
+from protocol.sums_noise import SumsNoise
 from protocol.table_schema import Schema
-from user_client.sdk.agreement import DITHER
+from user_client.sdk.agreement import DITHER, MODEL_DELTA
 from user_client.sdk.drafting import DraftedTerms
+from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows, table_from, with_labels
 
 _OF_ROWS: Final = ("latent_dim", "rep_dtype", "dither", "least_signal", "alignment", "model")
@@ -29,12 +33,19 @@ _NO_COHORT: Final = (
     "sums: no institution gets the total under this draft. With cohort = true (--cohort) each gets it: means,"
     " correlations, and intervals of coefficients; but then each also knows the sums of all others together"
 )
+_UNCLIPPED: Final = 0.9
+"""Share of the rows that a drafted clip leaves as they are."""
 _PAIRS: Final = 2000
 """Pairs of rows whose distances the width of a kernel is drafted from."""
 
 
 def with_sums(
-    drafted: DraftedTerms, data: Any, *, random_features: int = 0, cohort: bool = False
+    drafted: DraftedTerms,
+    data: Any,
+    *,
+    random_features: int = 0,
+    cohort: bool = False,
+    epsilon: float | None = None,
 ) -> DraftedTerms:
     """Return the terms of a draft for sums in the place of rows.
 
@@ -43,17 +54,21 @@ def with_sums(
     drafted : DraftedTerms
         For rows, of classes or numbers.
     data : path, pyarrow.Table or data frame, optional
-        The table it was drafted from; needed for random features only.
+        The table it was drafted from; needed for random features and for noise.
     random_features : int
         How many random Fourier features of a row are summed beside the row itself. The width of their kernel
         is the median distance between rows of the table.
     cohort : bool
         Whether each institution gets the total.
+    epsilon : float, optional
+        Ask every institution for a share of noise, so that the total is (epsilon, delta)-differentially
+        private with a delta of `MODEL_DELTA`, even if fewer than half of the institutions collude. Rows are
+        clipped to a length that nine in ten rows of the table do not reach.
 
     Raises
     ------
     InputError
-        If the draft has what sums do not have, or random features are asked for without a table.
+        If the draft has what sums do not have, or random features or noise are asked for without a table.
     """
     asked: list[str] = [name for name in _WITHOUT_SUMS if name in drafted.content]
     asked += [name for name, default in _DEFAULTS.items() if drafted.content[name] != default]
@@ -64,31 +79,52 @@ def with_sums(
         raise InputError(f"{asked[0]} does not go with sums: leave it to the draft")
     if not 0 <= random_features <= MAX_RANDOM_FEATURES:
         raise InputError(f"random features: 0 to {MAX_RANDOM_FEATURES}, got {random_features}")
-    try:
-        check_parties(drafted.content["parties"])
-    except ValueError as error:
-        raise InputError(str(error)) from None
     features = schema.width + random_features
-    sums: dict[str, Any] = {"random_features": random_features}
-    if random_features:
-        if data is None:
-            raise InputError("random features need a table, from which the width of their kernel is drafted")
-        sums["kernel_width"] = _median_distance(data, schema)
-    if cohort:
-        sums["cohort"] = True
+    sums = _what_is_summed(drafted, schema, data, random_features, cohort=cohort, epsilon=epsilon)
     content = {name: value for name, value in drafted.content.items() if name not in _OF_ROWS}
     content |= {"latent_dim": features, "model": {"kind": "ridge"}, "sums": sums}
     remarks = [remark for remark in drafted.remarks if not remark.startswith("latent_dim")]
-    if not cohort:
+    if not cohort and epsilon is None:
         remarks.append(_NO_COHORT)
     return replace(
         drafted, content=content, latent_dim=features, signal=None, information=None, remarks=remarks
     )
 
 
-def _median_distance(data: Any, schema: Schema) -> float:
-    """Return the median distance of pairs of rows, to three digits, so that it tells little of any."""
+def _what_is_summed(
+    drafted: DraftedTerms,
+    schema: Schema,
+    data: Any,
+    random_features: int,
+    *,
+    cohort: bool,
+    epsilon: float | None,
+) -> dict[str, Any]:
+    """Return the terms of sums, of which some are drafted from the table."""
+    parties = drafted.content["parties"]
+    try:
+        check_parties(parties)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if cohort and epsilon is not None:
+        raise InputError("cohort does not go with noise: leave cohort or model_epsilon out")
+    sums: dict[str, Any] = {"random_features": random_features}
+    if cohort:
+        sums["cohort"] = True
+    if not random_features and epsilon is None:
+        return sums
+    if data is None:
+        raise InputError("random features and noise need a table: kernel width and clip are drafted from it")
     rows = encode_rows(with_labels(table_from(data), schema), schema)
+    if random_features:
+        sums["kernel_width"] = _median_distance(rows)
+    if epsilon is not None:
+        sums["noise"] = _noise(epsilon, rows, random_features, len(parties))
+    return sums
+
+
+def _median_distance(rows: Matrix64) -> float:
+    """Return the median distance of pairs of rows, to three digits, so that it tells little of any."""
     rng = np.random.default_rng(0)
     one, other = rng.integers(len(rows), size=(2, _PAIRS)) if len(rows) else np.zeros((2, 0), np.int64)
     distances = np.linalg.norm(rows[one] - rows[other], axis=1)[one != other]
@@ -96,3 +132,17 @@ def _median_distance(data: Any, schema: Schema) -> float:
     if median <= 0:
         raise InputError("random features need a table with rows that differ")
     return float(f"{median:.3g}")
+
+
+def _noise(epsilon: float, rows: Matrix64, random_features: int, parties: int) -> dict[str, Any]:
+    """Return the terms of noise; random features add 1 to the square of a row's length, more or less."""
+    lengths = np.sqrt(np.square(rows).sum(axis=1) + (1 if random_features else 0))
+    clip = float(np.quantile(lengths, _UNCLIPPED)) if len(lengths) else 0.0
+    if clip <= 0:
+        raise InputError("noise needs a table with rows: the length to clip at is drafted from it")
+    drafted = {"epsilon": epsilon, "delta": MODEL_DELTA, "clip": float(f"{clip:.3g}")}
+    try:
+        noise = SumsNoise.model_validate({**drafted, "colluding": (parties - 1) // 2})
+    except ValidationError as error:
+        raise InputError(f"model_epsilon: {explain(error)}") from None
+    return noise.model_dump()

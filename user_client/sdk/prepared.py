@@ -42,6 +42,15 @@ class PreparedArray:
 
 
 @dataclass(frozen=True)
+class NoiseOfSums:
+    """What the terms' noise has done to sums."""
+
+    deviation: float
+    """Standard deviation of our own noise in each number, for rows of length 1."""
+    clipped_rows: int
+
+
+@dataclass(frozen=True)
 class Prepared:
     """What would leave, and the risk of sending it. This stays here: the analyst may not know all of it."""
 
@@ -87,6 +96,7 @@ class Prepared:
     """What the terms ask for of ``signal.kept``."""
     uplink: Literal["rows", "sums"] = "rows"
     """What leaves. Of sums, nothing is measured on the rows, because none leaves."""
+    sums_noise: NoiseOfSums | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return this as `odc prepare` stores and prints it."""

@@ -16,6 +16,7 @@ from protocol.errors import InputError, SealBrokenError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import PrivacyRecord, UplinkManifest
 from protocol.sums import SUMS, SumsTerms, exponent_of, to_fixed_point
+from protocol.sums_noise import bits_of
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.masks import MaskKey
@@ -31,11 +32,13 @@ from user_client.custody.round_directory import (
 from user_client.errors import MaskedBeforeError, NotPreparedError
 from user_client.sdk.anchor import open_seed
 from user_client.sdk.hold_out import described, fit_alone, keep_back
-from user_client.sdk.prepared import Prepared, PreparedArray, store_prepared
+from user_client.sdk.prepared import NoiseOfSums, Prepared, PreparedArray, store_prepared
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.releases import overlaps
 from user_client.sdk.session import Session
+from user_client.secret.expansion import Matrix64
 from user_client.secret.feature_map import FeatureMap
+from user_client.secret.private_sums import private_sums
 from user_client.secret.sums import add_masks, extended_sums
 from user_client.tables import encode_labels, encode_rows, table_from
 
@@ -78,8 +81,7 @@ def prepare_sums(
     _check_rows(sums, len(leaving))
     seed, anchor = open_seed(session, directory)
     features = feature_map(terms, seed)
-    matrix = extended_sums(leaving, their_labels, features, terms.table_schema.label_column.outputs)
-    found = to_fixed_point(matrix, exponent_of(sums, terms.table_schema, len(terms.parties)))
+    found, noise = _summed(terms, sums, leaving, their_labels, features)
     covered = masked(found, _mask_key(directory), terms, session.membership.party, seed, anchor.mask_keys)
     array = little_endian(covered, "u8")
     manifest = UplinkManifest(
@@ -92,6 +94,7 @@ def prepare_sums(
     alone = fit_alone(terms, leaving, their_labels)
     prepared = replace(
         _summary(terms, manifest, options, rows=len(leaving), source=source),
+        sums_noise=noise,
         table_rows=len(rows),
         held_out_rows=len(kept.rows),
         alone=described(terms, alone),
@@ -104,6 +107,28 @@ def prepare_sums(
         session, directory, prepared, manifest, kept, alone, table, kept.leaving(np.arange(len(rows)))
     )
     return prepared
+
+
+def _summed(
+    terms: Terms, sums: SumsTerms, rows: Matrix64, labels: NDArray[Any], features: FeatureMap
+) -> tuple[NDArray[np.uint64], NoiseOfSums | None]:
+    """Return the sums over the rows as they are before the masks, and what noise is in them."""
+    label, parties = terms.table_schema.label_column, len(terms.parties)
+    if sums.noise is None:
+        matrix = extended_sums(rows, labels, features, label.outputs)
+        return to_fixed_point(matrix, exponent_of(sums, terms.table_schema, parties)), None
+    share = sums.noise.share(label, parties)
+    found = private_sums(
+        rows,
+        labels,
+        features,
+        label.outputs,
+        clip=sums.noise.clip,
+        bits=bits_of(sums.max_rows * parties),
+        deviation=share,
+        source=KeyStream.fresh("odc/v1/sums/noise").read,
+    )
+    return found.numbers.view(np.uint64), NoiseOfSums(share, found.clipped_rows)
 
 
 def masked(

@@ -12,9 +12,9 @@ import pytest
 from analyst_server.api import problems
 from protocol import limits, version
 from protocol.codec import Message
-from protocol.errors import all_errors
 from protocol.messages import DTYPE_BYTES
 from protocol.operations import OPERATIONS, Caller
+from protocol.problems import all_errors
 from protocol.states import TRANSITIONS, State
 from protocol.terms import ANCHORS
 from tests.vectors import generate, keys

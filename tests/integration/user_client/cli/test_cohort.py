@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,3 +65,18 @@ def test_a_draft_says_that_nobody_gets_the_total_unless_it_is_asked_for(odc: Odc
     assert "cohort = true" in Path("terms.toml").read_text()
     result = odc(*words, "--cohort")
     assert (result.code, "--cohort goes with --uplink sums" in result.err) == (3, True)
+
+
+def test_a_draft_asks_for_noise_where_an_epsilon_is_given(odc: Odc) -> None:
+    table = csv(odc.consortium.directory / "stays.csv", stays(0))
+    parties = [word for name in SUMS["parties"] for word in ("--party", name)]
+    words = ("terms", "draft", table, "--label", "days", "--task", "number", *parties, "--force", "--json")
+    words += ("--uplink", "sums", "--model-epsilon")
+    assert not any("institution gets the total" in remark for remark in odc(*words, "3").json["remarks"])
+    noise = tomllib.loads(Path("terms.toml").read_text())["sums"]["noise"]
+    assert (noise["epsilon"], noise["delta"], noise["colluding"]) == (3.0, 1e-5, 1)
+    assert 0 < noise["clip"] < 10
+    result = odc(*words, "3", "--cohort")
+    assert (result.code, "cohort does not go with noise" in result.err) == (3, True)
+    result = odc(*words, "0.01")
+    assert (result.code, "model_epsilon" in result.err) == (3, True)

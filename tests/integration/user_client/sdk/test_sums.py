@@ -20,9 +20,10 @@ from protocol.messages import Acceptance, SealedAnchor, UplinkManifest
 from protocol.operations import ACCEPT_TERMS, FETCH_ANCHOR
 from protocol.states import State
 from protocol.sums import entries_of, exponent_of, from_fixed_point, order_of, to_fixed_point
+from protocol.sums_noise import SumsNoise
 from protocol.terms import Terms
 from tests.harness.in_process import csv, rows
-from tests.harness.sums import NUMBERS, OTHER, PARTIES, RANDOM, SUMS, ThreeOfThem
+from tests.harness.sums import NOISE, NOISY, NUMBERS, OTHER, PARTIES, RANDOM, SUMS, ThreeOfThem
 from user_client.custody.masks import MaskKey
 from user_client.custody.round_directory import MASK_KEY_FILE, PAYLOAD_FILE
 from user_client.errors import ConnectionFailedError, MaskedBeforeError
@@ -96,6 +97,41 @@ def test_the_masks_cancel_in_the_total_and_in_no_other_sum(consortium: ThreeOfTh
             bits = np.unpackbits(partial.view(np.uint8)).mean()
             assert 0.4 < bits < 0.6
             assert abs(from_fixed_point(partial, order, exponent)[0, 0]) > len(known)
+
+
+def test_with_noise_a_model_comes_back_that_is_good_enough(consortium: ThreeOfThem) -> None:
+    consortium.until_released(**NOISY)
+    found = []
+    for session in consortium.sessions:
+        session.round(consortium.id).receive()
+        new = table_from(csv(consortium.directory / "new.csv", rows(77, 300)))
+        encoded = encode_rows(new, consortium.hospital_round.terms.table_schema)
+        outputs = Predictor(session.round(consortium.id).directory).outputs(encoded)
+        labels = encode_labels(new, consortium.hospital_round.terms.table_schema)
+        found.append(np.mean(outputs.argmax(axis=1) == labels))
+    assert min(found) > 0.7
+    assert len(set(found)) == 1
+
+
+def test_the_total_has_as_much_noise_as_its_terms_say(consortium: ThreeOfThem) -> None:
+    consortium.until_contributed(**NOISY)
+    terms = consortium.hospital_round.terms
+    assert terms.sums is not None
+    order = order_of(terms.latent_dim, terms.table_schema.label_column)
+    added = np.asarray(np.sum([sent_by(consortium, party) for party in PARTIES], axis=0, dtype=np.uint64))
+    total = from_fixed_point(added, order, exponent_of(terms.sums, terms.table_schema, len(PARTIES)))
+    known, labels = pooled(consortium, terms)
+    features = stored_feature_map(consortium.hospital_round.directory)(known)
+    features /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), NOISE["clip"])
+    z = np.hstack([np.ones((len(known), 1)), features, np.eye(2)[labels]])
+    noise = (total - z.T @ z)[1:4, 1:][np.triu_indices(3, m=5)]
+    expected = SumsNoise(**NOISE).in_total(terms.table_schema.label_column, len(PARTIES))
+    assert 0.4 < np.sqrt(np.mean(np.square(noise))) / expected < 1.7
+    for session in consortium.sessions:
+        prepared = session.round(consortium.id).prepared
+        assert prepared is not None
+        assert prepared.sums_noise is not None
+        assert prepared.sums_noise.deviation == pytest.approx(expected / np.sqrt(len(PARTIES)))
 
 
 def test_an_uplink_has_as_many_bytes_for_any_number_of_rows(consortium: ThreeOfThem) -> None:
@@ -182,8 +218,11 @@ def test_the_round_does_not_go_on_without_an_institution(consortium: ThreeOfThem
     assert views.status(consortium.analyst, None, consortium.id)["state"] == State.SEALED
 
 
-def test_sums_under_the_masks_of_another_round_end_it_with_a_reason(consortium: ThreeOfThem) -> None:
-    consortium.until_anchored(**SUMS)
+@pytest.mark.parametrize("changed", [SUMS, NOISY], ids=["exact", "with noise"])
+def test_sums_under_the_masks_of_another_round_end_it_with_a_reason(
+    consortium: ThreeOfThem, changed: dict[str, Any]
+) -> None:
+    consortium.until_anchored(**changed)
     for seed, session in enumerate(consortium.sessions):
         if session is consortium.other:  # masks that nobody else knows of
             key = session.round(consortium.id).directory.path / MASK_KEY_FILE

@@ -100,3 +100,46 @@ def test_the_least_penalty_is_small_enough_for_rows_without_noise() -> None:
     found = fit_total(SumsRidge(), total_of(rows, targets[:, None]), 5, Numbers(1.0))
     np.testing.assert_allclose(found.predictions(rows)[:, 0], targets, atol=1e-4)
     assert PENALTIES[0] == pytest.approx(1e-6)
+
+
+# totals with noise
+
+
+def noised(total: Rows, deviation: float, seed: int = 0) -> Rows:
+    drawn = np.triu(deviation * np.random.default_rng(seed).standard_normal(total.shape))
+    return np.asarray(total + drawn + np.triu(drawn, 1).T)
+
+
+@pytest.mark.parametrize("deviation", [1.0, 5.0, 20.0])
+def test_a_total_with_noise_still_tells_classes_apart(deviation: float) -> None:
+    rows, labels = blobs(3, rows=2000)
+    known, new = slice(0, 1500), slice(1500, None)
+    clip = float(np.linalg.norm(rows, axis=1).max())
+    total = noised(of_classes(rows[known] / clip, labels[known], 3), deviation)
+    found = fit_total(SumsRidge(noise=deviation, clip=clip), total, rows.shape[1], Classes(3))
+    probabilities = found.predictions(rows[new])
+    assert np.mean(probabilities.argmax(axis=1) == labels[new]) > 0.7
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+
+
+def test_noise_far_smaller_than_the_rows_changes_nothing() -> None:
+    rows, labels = blobs(2)
+    total = of_classes(rows, labels, 2)
+    one = fit_total(SumsRidge(penalty=1e-3), total, rows.shape[1], Classes(2))
+    other = fit_total(SumsRidge(penalty=1e-3, noise=1e-9), total, rows.shape[1], Classes(2))
+    np.testing.assert_allclose(one.predictions(rows), other.predictions(rows), atol=0.02)
+
+
+def test_predictions_do_not_depend_on_the_unit_of_the_features() -> None:
+    rows, targets = numbers()
+    rows = rows.astype(np.float64)
+    total, halved = (noised(total_of(rows / unit, targets[:, None]), 0.5) for unit in (1.0, 1.0))
+    one = fit_total(SumsRidge(noise=0.5), total, rows.shape[1], Numbers(1.0)).predictions(rows)
+    other = fit_total(SumsRidge(noise=0.5, clip=2.0), halved, rows.shape[1], Numbers(1.0))
+    np.testing.assert_allclose(one, other.predictions(2 * rows), atol=1e-9)
+
+
+def test_noise_without_rows_is_refused() -> None:
+    empty = np.zeros((7, 7))
+    with pytest.raises(ValueError, match="noise alone: it takes more rows"):
+        fit_total(SumsRidge(noise=1.0), noised(empty - 40 * np.eye(7), 1.0), 4, Classes(2))

@@ -1,0 +1,92 @@
+"""What people sign under terms of sums: what leaves, what comes back, and what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from protocol.sums import SumsTerms, entries_of, order_of
+from protocol.sums_noise import SumsNoise
+from protocol.terms import Terms
+from protocol.texts import decimal_text
+
+
+def what_is_summed(terms: Terms, sums: SumsTerms) -> Iterator[str]:
+    order = order_of(terms.latent_dim, terms.table_schema.label_column)
+    yield "This institution sends to the analyst, once, no row and no label, but sums over all its rows:"
+    features = f"the {terms.table_schema.width} encoded features of a row"
+    if sums.random_features and sums.kernel_width is not None:
+        features += (
+            f" and {sums.random_features} random functions of them (kernel width"
+            f" {decimal_text(sums.kernel_width)})"
+        )
+    yield (
+        f"- with a row's 1, {features} and its label, {order} numbers in all, the sum of the product of each"
+        f" two: {entries_of(order)} numbers ({8 * entries_of(order)} bytes), however many rows there are."
+    )
+    yield (
+        "The features are turned by a matrix that the institutions share and the analyst does not receive."
+        " Each sum is masked: random numbers are added that cancel in the total over all institutions and in"
+        " no other sum. The analyst learns the total, with it the number of all rows, and nothing else."
+    )
+    if sums.noise is not None:
+        yield from _noise_of_sums(sums.noise)
+    yield (
+        f"An institution with fewer than {sums.min_rows} rows, or more than {sums.max_rows}, does not send."
+        " Without the sums of every institution there is no total, and the round ends without a model."
+    )
+
+
+def _noise_of_sums(noise: SumsNoise) -> Iterator[str]:
+    epsilon, delta = decimal_text(noise.epsilon), decimal_text(noise.delta)
+    others = "" if noise.colluding == 0 else f" with up to {noise.colluding} of the institutions"
+    yield (
+        "Each institution adds a share of random noise to its sums, which does not cancel. The total, and the"
+        f" model with it, is differentially private with epsilon {epsilon} and delta {delta}: one row and its"
+        f" label more or less makes no total more than exp({epsilon}) times as likely, but for a chance of"
+        f" {delta}. That holds against the analyst{others}. A feature vector longer than"
+        f" {decimal_text(noise.clip)} is scaled down to that length."
+    )
+
+
+def what_comes_of_the_total(sums: SumsTerms) -> Iterator[str]:
+    yield (
+        "The analyst sends back: one model for all institutions (ridge: least squares with a penalty,"
+        " computed from the total), in the turned features."
+    )
+    if sums.cohort:
+        yield (
+            "It also sends the total to every institution. Each can turn it back and reads from it, over the"
+            " rows of all institutions, the mean and the spread of every feature and of the label, and how"
+            " each two of them go together."
+        )
+    yield (
+        "Who sees what: the analyst sees the total, and that this institution has sent. Other institutions"
+        f" see the model,{' the total' if sums.cohort else ''} and the number of all rows."
+    )
+
+
+def warnings_of_sums(terms: Terms, sums: SumsTerms) -> Iterator[str]:
+    if sums.cohort:
+        yield (
+            "what a total tells: each institution can take its own sums from the total, and then knows those"
+            " of all others together; all institutions but one together know those of the one that is left."
+            " A total over few rows tells much about each of them. The analyst and one member together know"
+            " the total of the features as they are."
+        )
+    else:
+        yield (
+            "what a total tells: if all institutions but one put their own sums together with the analyst's"
+            " total, they know the sums of the one that is left. A total over few rows tells much about each"
+            " of them. The analyst and one member together know the total of the features as they are."
+        )
+    if sums.noise is None:
+        yield "no differential privacy: no noise is added to the sums."
+    elif terms.returns_scores:
+        yield (
+            "scores without noise: what an institution measures on the rows that it keeps back is not part"
+            " of what epsilon covers."
+        )
+    yield (
+        "masks: they rest on X25519 and on the seed that the lead creates. Who has recorded the sums, can"
+        " break X25519 one day and has the seed of a member can take the masks off."
+    )
