@@ -10,42 +10,34 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
-from analyst_server.api import routes, uploads
+from analyst_server.api import downlink, routes, uploads
 from analyst_server.api.access import RequireIdentity
 from analyst_server.api.bodies import CompressedAnswers
-from analyst_server.api.problems import on_http_error, on_odc_error, on_unexpected
+from analyst_server.api.problems import on_http_error, on_odc_error, on_os_error, on_unexpected
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter
-from analyst_server.services.worker import Worker
+from analyst_server.services.worker import Worker, Workers
 from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.errors import OdcError
 
 
 def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
-    """Return the application; its lifespan runs the round worker and closes the stores."""
+    """Return the application; its lifespan runs the round workers and closes the stores."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        worker = Worker(
-            analyst,
-            partial(process_pool, settings.compute_processes),
-            stop_process_pool,
-            poll_s=settings.poll_s,
-            lease_s=settings.lease_s,
-            hold_release=settings.hold_release,
-            train_on_suspected_rows=settings.train_on_suspected_rows,
-        )
+        workers = Workers([_worker(analyst, settings) for _ in range(settings.compute_processes)])
         meter = Meter(analyst.records, settings.bytes_counted_by)
-        worker.start()
+        workers.start()
         meter.start()
         try:
             yield {"meter": meter}
         finally:
-            worker.stop()
+            workers.stop()
             meter.stop()
             analyst.records.dispose()
 
@@ -55,10 +47,24 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     app.state.body_idle_timeout_s = settings.body_idle_timeout_s
     app.include_router(routes.router)
     app.include_router(uploads.router)
+    app.include_router(downlink.router)
     app.add_exception_handler(OdcError, on_odc_error)
+    app.add_exception_handler(OSError, on_os_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_unexpected)
     check_token = partial(api_tokens.check, analyst)
     app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=check_token)
     app.add_middleware(CompressedAnswers)
     return app
+
+
+def _worker(analyst: Analyst, settings: Settings) -> Worker:
+    return Worker(
+        analyst,
+        partial(process_pool, 1),
+        stop_process_pool,
+        poll_s=settings.poll_s,
+        lease_s=settings.lease_s,
+        hold_release=settings.hold_release,
+        train_on_suspected_rows=settings.train_on_suspected_rows,
+    )

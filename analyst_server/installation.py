@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from analyst_server.services import certificates
 from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs, Records
+from analyst_server.store import DirectoryBlobs, Leases, Records
 from protocol.codec import encode
 from protocol.envelope import sign
 from protocol.errors import (
@@ -166,6 +166,7 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
         key=key,
         clock=clock,
         max_uplink_bytes=settings.max_uplink_bytes,
+        leases=Leases(settings.lease_dir, silent_s=settings.lease_s),
     )
     certificates.load_revocations(analyst)
     return analyst

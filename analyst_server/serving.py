@@ -14,6 +14,7 @@ from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.end import erase_ended
+from analyst_server.services.rounds import forget_ended_workers
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
 from metering.counts import CountingSocket
@@ -29,6 +30,7 @@ def serve(settings: Settings) -> None:
         analyst = open_analyst(settings)
         analyst.records.check()
         erase_ended(analyst)
+        forget_ended_workers(analyst)
         _serve(analyst, settings)
 
 

@@ -27,11 +27,13 @@ class Settings(BaseSettings):
     body_idle_timeout_s: float = Field(default=60.0, gt=0)
     """An upload that sends nothing for this long is cut off; the chunks that have arrived are kept."""
     compute_processes: int = Field(default=1, ge=1)
+    """How many rounds are computed at once, each in a process of its own."""
     poll_s: float = Field(default=0.2, gt=0)
     """How often the worker looks for a sealed round, or for one that is expected soon, so that its libraries
     are loaded in time."""
     lease_s: int = Field(default=10, ge=2)
-    """A round whose worker has been silent for this long is computed again by another."""
+    """A round whose worker has been silent for this long is computed again by another; at once if it was a
+    worker in this data directory whose process has ended."""
     hold_release: bool = False
     """Wait for ``odc-analyst collaboration release`` before institutions can fetch."""
     train_on_suspected_rows: bool = False
@@ -55,6 +57,11 @@ class Settings(BaseSettings):
     def identity_dir(self) -> Path:
         """Return the directory of the analyst's key and certificate."""
         return self.data_dir / "identity"
+
+    @property
+    def lease_dir(self) -> Path:
+        """Return the directory of the locks that workers hold while they live."""
+        return self.data_dir / "workers"
 
     @property
     def blob_dir(self) -> Path:

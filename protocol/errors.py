@@ -27,6 +27,10 @@ and at the terminal a sentence with a hint that says what to do::
      |   +- TokenRefusedError
      +- InputError                       a file or an option that cannot be used
      |   +- UnreadableFileError
+     +- StorageError                     a disk or a database that fails
+     |   +- StorageBusyError
+     |   +- DiskFullError
+     |   +- LostDataError
      +- RoundError                       a valid message at the wrong time
          +- OutOfOrderError
          +- TermsNotAcceptedError
@@ -38,13 +42,12 @@ and at the terminal a sentence with a hint that says what to do::
          +- NotFoundError
          +- RoundFailedError
 
-A message says what was expected and what came. It never contains a value from a table, a key or a matrix,
-because it may end up in a log.
+A message says what was expected and what came, and no value from a table, a key or a matrix: logs keep it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 PROBLEM_TYPE_PREFIX = "/problems/"
@@ -113,6 +116,7 @@ class UnsupportedVersionError(ProtocolError):
 
     code = "unsupported-version"
     title = "No common protocol version"
+    hint = "upgrade the older side"
 
     def __init__(self, ours: Sequence[int], theirs: Sequence[int], who_upgrades: str) -> None:
         super().__init__(
@@ -121,8 +125,6 @@ class UnsupportedVersionError(ProtocolError):
             theirs=list(theirs),
         )
         self.hint = f"upgrade {who_upgrades}: it is the older side"
-
-    hint = "upgrade the older side"
 
 
 class LimitExceededError(ProtocolError):
@@ -414,22 +416,35 @@ class RoundFailedError(RoundError):
     hint = "nothing was lost: the analyst can resume it after reading the reason"
 
 
-def _subclasses(cls: type[OdcError]) -> Iterator[type[OdcError]]:
-    yield cls
-    for sub in cls.__subclasses__():
-        yield from _subclasses(sub)
+class StorageError(OdcError):
+    """A disk or a database, here or at the analyst, that cannot be read or written now."""
+
+    code = "storage-error"
+    title = "Storage does not work"
+    hint = "have the disk or the database there checked, then run the command again: it continues"
 
 
-def all_errors() -> list[type[OdcError]]:
-    """Return all error classes that are loaded, including those of the client and the server."""
-    return list(_subclasses(OdcError))
+class StorageBusyError(StorageError):
+    """A database that is locked, or away, for longer than a request waits."""
+
+    code = "storage-busy"
+    title = "Database is busy"
+    hint = "run the command again in a minute; if it persists, find out what holds the database there"
 
 
-def from_problem(problem: dict[str, Any]) -> OdcError:
-    """Return the error that a received problem document describes; `OdcError` if its type is unknown."""
-    kind = str(problem.get("type", "")).removeprefix(PROBLEM_TYPE_PREFIX)
-    cls = next((cls for cls in all_errors() if cls.code == kind), OdcError)
-    known = {"type", "title", "detail", "hint", "status", "instance"}
-    context = {str(key): value for key, value in problem.items() if key not in known}
-    detail = str(problem.get("detail") or problem.get("title") or "no detail was sent")
-    return cls.rebuilt(detail, str(problem.get("hint") or cls.hint), context)
+class DiskFullError(StorageError):
+    """A disk, here or at the analyst, without the space that is needed."""
+
+    code = "disk-full"
+    title = "Disk is full"
+    hint = "have space freed on that disk, then run the command again: it continues"
+
+
+class LostDataError(StorageError):
+    """Arrays that the analyst has signed for and no longer has."""
+
+    code = "data-lost"
+    title = "Stored data is missing"
+    hint = (
+        "the analyst's operator has to restore its data directory from a backup; run the command again then"
+    )

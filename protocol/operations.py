@@ -104,6 +104,7 @@ class Operation:
         """Return every problem that a request may be answered with."""
         # a certificate that is shown is checked, even where none is needed
         found: list[type[OdcError]] = [errors.CertificateRefusedError, errors.CertificateRevokedError]
+        found += [errors.StorageError, errors.StorageBusyError, errors.DiskFullError]
         if self.caller is not Caller.ANYBODY:
             found += [errors.CertificateRequiredError, errors.TokenRefusedError, errors.NotPermittedError]
         if self.body is not None:
@@ -347,6 +348,7 @@ FETCH_DOWNLINK: Final = _add(Operation(
     problems=(
         errors.NotFoundError, errors.RoundFailedError, errors.OutOfOrderError,
         errors.LimitExceededError,  # of steps in the ledger: the first fetch is one
+        errors.LostDataError,
     ),
 ))
 FETCH_LEDGER: Final = _add(Operation(

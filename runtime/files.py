@@ -91,16 +91,26 @@ def locked(directory: Path) -> Iterator[None]:
 
     The system releases the lock when its process ends, however it ends.
     """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = take_lock(directory / ".lock")
     try:
-        try:
-            _try_lock(descriptor)
-        except OSError:
-            raise BlockingIOError(f"another process works in {directory}") from None
         yield
     finally:
         os.close(descriptor)
+
+
+def take_lock(path: Path) -> int:
+    """Lock a file, which is created if it is missing, and return its descriptor: closing it unlocks.
+
+    Raises `BlockingIOError` if another process, or another descriptor of this one, has locked it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _try_lock(descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise BlockingIOError(f"another process works in {path.parent}") from None
+    return descriptor
 
 
 def read_bytes(path: Path) -> bytes:

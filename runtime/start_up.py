@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from protocol.errors import OdcError
+from runtime.storage import storage_error
 from runtime.terminal import exit_code, for_terminal
 
 log = logging.getLogger(__name__)
@@ -64,10 +65,20 @@ def _run(program: str, application: Callable[..., object]) -> None:
         application(prog_name=program)
     except OdcError as error:
         known = error
-    except Exception as error:  # a fault of ours: its text may quote a table, so only its kind is shown
-        log.info("unexpected error", exc_info=True)
-        known = OdcError(f"unexpected {type(error).__name__}")
+    except Exception as error:
+        found = _disk_that_failed(error)
+        if found is None:  # a fault of ours: its text may quote a table, so only its kind is shown
+            log.info("unexpected error", exc_info=True)
+            found = OdcError(f"unexpected {type(error).__name__}")
+        known = found
     else:
         return
     sys.stderr.write(for_terminal(program, known) + "\n")
     sys.exit(exit_code(known))
+
+
+def _disk_that_failed(error: Exception) -> OdcError | None:
+    """Return what to tell of a disk of this machine, if one is to blame."""
+    if not isinstance(error, OSError):
+        return None
+    return storage_error(error, f"the disk of {error.filename}" if error.filename else "the disk")

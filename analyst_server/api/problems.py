@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 
 from protocol import errors
 from protocol.errors import OdcError
+from runtime.storage import storage_error
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,10 @@ STATUS: Final[dict[type[OdcError], int]] = {
     errors.UploadSupersededError: 409,
     errors.NotFoundError: 404,
     errors.RoundFailedError: 409,
+    errors.StorageError: 503,
+    errors.StorageBusyError: 503,
+    errors.DiskFullError: 507,
+    errors.LostDataError: 500,
 }
 
 
@@ -58,16 +63,34 @@ def problem_response(error: OdcError, instance: str) -> JSONResponse:
     """Return the answer for one of our own errors."""
     status = STATUS[type(error)]
     body: dict[str, Any] = {**error.to_problem(), "status": status, "instance": instance}
-    # a 401 has to name a scheme of authentication (RFC 9110, 15.5.2)
-    headers = {"www-authenticate": "Bearer"} if status == 401 else None
+    headers = {}
+    if status == 401:  # it has to name a scheme of authentication (RFC 9110, 15.5.2)
+        headers["www-authenticate"] = "Bearer"
+    if "retry_after_s" in error.context:
+        headers["retry-after"] = str(error.context["retry_after_s"])
     return JSONResponse(body, status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
 async def on_odc_error(request: Request, error: Exception) -> JSONResponse:
     """Answer a request that ended with one of our own errors."""
     assert isinstance(error, OdcError)  # noqa: S101  # how the handler is registered
-    log.info("%s %s: %s", request.method, request.url.path, error.code)
+    if isinstance(error, errors.StorageError):  # the operator has to act, and needs the reason
+        log.error(
+            "%s %s: %s: %s", request.method, request.url.path, error.detail, error.__cause__ or error.code
+        )
+    else:
+        log.info("%s %s: %s", request.method, request.url.path, error.code)
     return problem_response(error, request.url.path)
+
+
+async def on_os_error(request: Request, error: Exception) -> JSONResponse:
+    """Answer a request that a disk has failed; other errors of the system are unexpected."""
+    assert isinstance(error, OSError)  # noqa: S101  # how the handler is registered
+    found = storage_error(error, "the analyst's disk")
+    if found is None:
+        raise error
+    log.error("%s %s: %s: %s", request.method, request.url.path, found.detail, error)
+    return problem_response(found, request.url.path)
 
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:

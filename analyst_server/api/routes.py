@@ -1,4 +1,4 @@
-"""The handlers of all operations but the uploads: each hands a request to one use case."""
+"""The handlers of all operations but uploads and downlinks: each hands a request to one use case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from analyst_server.services import (
     anchor_matrix,
     api_tokens,
     certificates,
-    downlinks,
     end,
     prepare,
     report,
@@ -171,13 +170,6 @@ def fetch_anchor_matrix(analyst: TheAnalyst, sender: Sender, collaboration_id: s
 def fetch_receipt(analyst: TheAnalyst, sender: Sender, collaboration_id: str) -> Response:
     """Return the receipt of the caller's uplink."""
     return message_response(views.receipt(analyst, sender, collaboration_id))
-
-
-@serve(router, operations.FETCH_DOWNLINK)
-def fetch_downlink(analyst: TheAnalyst, sender: Sender, collaboration_id: str) -> Response:
-    """Return the caller's change-of-basis matrix and the model."""
-    length, pieces = downlinks.fetch(analyst, sender, collaboration_id)
-    return StreamingResponse(pieces, media_type=STREAM_MEDIA_TYPE, headers={"content-length": str(length)})
 
 
 @serve(router, operations.FETCH_LEDGER)

@@ -10,7 +10,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from analyst_server.store import Blobs, Collaboration, LedgerRow, Member, Records, Unit
+from analyst_server.store import Blobs, Collaboration, Leases, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message
 from protocol.envelope import Verified, decode_stored, sign, verify
 from protocol.errors import LimitExceededError, NotFoundError, NotPermittedError, OutOfOrderError
@@ -32,6 +32,7 @@ class Analyst:
     key: ec.EllipticCurvePrivateKey = field(repr=False)
     clock: Callable[[], int]
     max_uplink_bytes: int = 64 * 2**30
+    leases: Leases = field(default_factory=Leases)
     has_work: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
     """Wakes the worker of this process; workers of other processes find what there is at their next poll."""
 

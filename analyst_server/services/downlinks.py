@@ -1,14 +1,16 @@
 """The one downlink of each party: a signed manifest, then G_i and the model as an array stream.
 
-It is written when a round is computed, kept under the digests of its arrays, and fetched as often as
-somebody asks for it.
+It is written when a round is computed, kept under the digests of its arrays, and sent as often as somebody
+asks for it, whole or from some byte on. Whether it has arrived is for the party to say.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -18,10 +20,17 @@ from analyst_server.compute.sequence import RoundResult
 from analyst_server.compute.sums import SumsResult
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
 from analyst_server.store import Collaboration, Downlink, StoredArray, Unit, Uplink
-from protocol.arrays import Layout, chunks_of, frame, little_endian, raw_bytes, specify
+from protocol.arrays import Layout, frame, little_endian, raw_bytes, specify
 from protocol.codec import digest
 from protocol.envelope import decode_stored
-from protocol.errors import NotFoundError, OutOfOrderError, RoundError, RoundFailedError
+from protocol.errors import (
+    LostDataError,
+    NotFoundError,
+    OutOfOrderError,
+    RoundError,
+    RoundFailedError,
+    StorageError,
+)
 from protocol.identity import Identity
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, DownlinkManifest, Dtype
@@ -137,8 +146,53 @@ def model_digest(unit: Unit, collaboration_id: str) -> bytes | None:
     return None
 
 
-def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[int, Iterator[bytes]]:
-    """Return the length of the downlink in bytes, and its pieces.
+@dataclass(frozen=True)
+class DownlinkStream:
+    """A downlink as it is sent: its bytes from anywhere on, and the name of this version of it."""
+
+    tag: str
+    length: int
+    _head: bytes
+    _layout: Layout
+    _arrays: Sequence[memoryview]
+    """Opened already: one that is erased meanwhile can be read to its end."""
+    _note_arrival: Callable[[], None]
+
+    def pieces(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes from ``start`` to ``end``; one chunk is held, however slow the reader is."""
+        left = (self.length if end is None else end) - start
+        for piece in self._from(start):
+            yield piece[:left]
+            left -= len(piece)
+            if left <= 0:
+                return
+
+    def _from(self, start: int) -> Iterator[bytes]:
+        if start < len(self._head):
+            yield self._head[start:]
+        skipped_bytes = max(start - len(self._head), 0)
+        for index in range(self._layout.chunk_count):
+            slot = self._layout.slot(index)
+            if slot.stream_end <= skipped_bytes:
+                continue
+            inside = slot.payload_offset - self._layout.payload_start(slot.array)
+            # copied here, in a thread: the event loop must not wait for pages of a disk
+            chunk = bytes(self._arrays[slot.array][inside : inside + slot.payload_bytes])
+            yield b"".join(frame([chunk]))[max(skipped_bytes - slot.stream_offset, 0) :]
+
+    def whole(self) -> Iterator[bytes]:
+        """Yield all bytes to a party that acknowledges nothing: that the last one was sent has to do."""
+        yield from self.pieces()
+        with suppress(StorageError):  # it is asked again before anything is erased
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Note that the party has the downlink; once is enough."""
+        self._note_arrival()
+
+
+def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> DownlinkStream:
+    """Return the downlink of a party, and enter into the ledger that it was asked for.
 
     Raises
     ------
@@ -148,6 +202,8 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
         If it failed, or a late consumer's G_i could not be computed; the reason is in the detail.
     NotFoundError
         If this party sent no uplink, so that there is no G_i for it.
+    LostDataError
+        If an array is missing, or shorter than it was: then nobody has fetched anything.
     """
     now = analyst.clock()
     with analyst.records.begin(write=True) as unit:
@@ -161,8 +217,8 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
             raise _nothing_for(unit, collaboration, sender.name)
         signed = row.manifest
         manifest = decode_stored(DownlinkManifest, signed)
-        if row.fetched_at is None:  # fetching again is no step
-            row.fetched_at = now
+        arrays = [_open(analyst, collaboration_id, spec) for spec in manifest.arrays]
+        if not unit.has_step(collaboration_id, sender.name, Event.FETCH_DOWNLINK):  # again is no step
             move(
                 unit,
                 collaboration,
@@ -171,11 +227,32 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
                 party=sender.name,
                 subject=digest(manifest),
             )
-    head = struct.pack("<I", len(signed)) + signed
-    # all of them now: an array that is erased meanwhile can be read to its end
-    arrays = [analyst.blobs.read(result_key(collaboration_id, spec)) for spec in manifest.arrays]
-    length = len(head) + Layout(manifest.arrays, manifest.chunk_bytes).stream_bytes
-    return length, _pieces(head, arrays, manifest.chunk_bytes)
+    head, layout = struct.pack("<I", len(signed)) + signed, Layout(manifest.arrays, manifest.chunk_bytes)
+    return DownlinkStream(
+        tag=f'"{hashlib.sha256(signed).hexdigest()}"',
+        length=len(head) + layout.stream_bytes,
+        _head=head,
+        _layout=layout,
+        _arrays=arrays,
+        _note_arrival=partial(_note_arrival, analyst, collaboration_id, sender.name, signed),
+    )
+
+
+def _open(analyst: Analyst, collaboration_id: str, spec: ArraySpec) -> memoryview:
+    try:
+        array = analyst.blobs.read(result_key(collaboration_id, spec))
+    except FileNotFoundError as error:
+        raise LostDataError(f"the analyst no longer has the {spec.name} of this downlink") from error
+    if len(array) != spec.payload_bytes:
+        raise LostDataError(f"the analyst no longer has all bytes of the {spec.name} of this downlink")
+    return array
+
+
+def _note_arrival(analyst: Analyst, collaboration_id: str, party: str, signed: bytes) -> None:
+    with analyst.records.begin(write=True) as unit:
+        row = unit.downlink(collaboration_id, party)
+        if row is not None and row.fetched_at is None and row.manifest == signed:
+            row.fetched_at = analyst.clock()
 
 
 def _nothing_for(unit: Unit, collaboration: Collaboration, party: str) -> RoundError:
@@ -197,18 +274,10 @@ def _nothing_for(unit: Unit, collaboration: Collaboration, party: str) -> RoundE
 
 
 def yet_to_fetch(analyst: Analyst, collaboration_id: str) -> list[str]:
-    """Return the parties whose downlink is ready and was never asked for."""
+    """Return the parties whose downlink is ready, and who have not said that it has arrived."""
     with analyst.records.begin() as unit:
         find(unit, collaboration_id)
         return sorted(row.party for row in unit.downlinks(collaboration_id) if row.fetched_at is None)
-
-
-def _pieces(head: bytes, arrays: Sequence[memoryview], chunk_bytes: int) -> Iterator[bytes]:
-    """Yield the downlink, holding one chunk at a time however slow its reader is."""
-    yield head
-    for array in arrays:
-        # copied here, in a thread: the event loop must not wait for pages of a disk
-        yield from frame(bytes(chunk) for chunk in chunks_of(array, chunk_bytes))
 
 
 def _write_arrays(

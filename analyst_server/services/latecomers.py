@@ -14,9 +14,9 @@ from analyst_server.compute.latecomers import LatecomerSpec, align_latecomer
 from analyst_server.compute.sequence import Run, here
 from analyst_server.services import damage, downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
-from analyst_server.services.rounds import arrays_of, in_order, owned
+from analyst_server.services.rounds import arrays_of, in_order, lease, owned
 from analyst_server.services.stored import blob_key
-from analyst_server.store import DamagedBlobError, StoredArray, Uplink
+from analyst_server.store import DamagedBlobError, StoredArray, Unit, Uplink
 from protocol.codec import digest
 from protocol.envelope import decode_stored
 from protocol.errors import RoundFailedError
@@ -26,16 +26,22 @@ from protocol.states import Event
 
 def claim(analyst: Analyst, owner: str, lease_s: int) -> Uplink | None:
     """Claim the round of the late consumer that has waited longest; return its uplink."""
-    now = analyst.clock()
     with analyst.records.begin() as unit:  # looking costs no write lock
-        if unit.waiting_latecomer(now) is None:
+        if _next(analyst, unit) is None:
             return None
     with analyst.records.begin(write=True) as unit:
-        uplink = unit.waiting_latecomer(now)
+        uplink = _next(analyst, unit)
         if uplink is not None:
-            collaboration = find(unit, uplink.collaboration_id)
-            collaboration.lease_owner, collaboration.lease_until = owner, now + lease_s
+            lease(analyst, find(unit, uplink.collaboration_id), owner, lease_s)
         return uplink
+
+
+def _next(analyst: Analyst, unit: Unit) -> Uplink | None:
+    """Return the uplink of the late consumer that has waited longest, and whose round nobody holds."""
+    for uplink in unit.waiting_latecomers():
+        if analyst.leases.is_over(find(unit, uplink.collaboration_id)):
+            return uplink
+    return None
 
 
 def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:

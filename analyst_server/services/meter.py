@@ -17,6 +17,7 @@ from typing import Final
 from analyst_server.store import Records, TrafficRow, Unit
 from metering.counts import Counter, Counts, Flow
 from metering.server import Purpose
+from protocol.errors import StorageError
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ class Meter:
             is_last = self._stop.wait(FLUSH_S)
             try:
                 self.flush()
+            except StorageError as error:  # counts are kept until the database works again
+                log.error("the meter could not write: %s; it tries again", error.detail)
             except Exception:  # the database may be away; counts are kept until it is back
                 log.exception("the meter could not write")
 

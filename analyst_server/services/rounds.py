@@ -51,14 +51,15 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
 
 
 def resume(analyst: Analyst, collaboration_id: str) -> None:
-    """Start a failed or held round again from what was sealed.
+    """Start a failed or held round again from what was sealed, or one whose worker has ended.
 
     Raises `OutOfOrderError` for a round that a worker is computing.
     """
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        if (collaboration.lease_until or 0) >= analyst.clock():
-            raise OutOfOrderError(collaboration.state, Event.RESUME)
+        if not analyst.leases.is_over(collaboration):
+            why = "a worker is computing it; if that ends without a result, a running server starts it again"
+            raise OutOfOrderError(collaboration.state, Event.RESUME, why)
         start_again(unit, collaboration, analyst.clock())
         uplinks = unit.received_uplinks(collaboration_id)
     damage.unmark(uplinks, analyst.blobs)  # somebody may have restored them; they are checked again
@@ -67,20 +68,45 @@ def resume(analyst: Analyst, collaboration_id: str) -> None:
 def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
     """Claim the round that has been sealed for longest, or whose worker is gone; return its id."""
     now = analyst.clock()
-    working = (State.ALIGNING, State.TRAINING)
     with analyst.records.begin() as unit:  # looking costs no write lock
-        if not unit.in_states([State.SEALED, *working]):
+        if not unit.in_states([State.SEALED]) and not _abandoned(analyst, unit):
             return None
     with analyst.records.begin(write=True) as unit:
-        for collaboration in unit.in_states(working):
-            is_held = collaboration.now_in is State.TRAINING and collaboration.results is not None
-            if not is_held and (collaboration.lease_until or 0) < now:
-                start_again(unit, collaboration, now)
+        for collaboration in _abandoned(analyst, unit):
+            start_again(unit, collaboration, now)
         for collaboration in unit.in_states([State.SEALED]):
             move(unit, collaboration, Event.BEGIN_ALIGNMENT, at=now)
-            collaboration.lease_owner, collaboration.lease_until = owner, now + lease_s
+            lease(analyst, collaboration, owner, lease_s)
             return collaboration.id
     return None
+
+
+def _abandoned(analyst: Analyst, unit: Unit) -> list[Collaboration]:
+    """Return the rounds whose worker has ended, or was silent for too long."""
+    return [
+        collaboration
+        for collaboration in unit.in_states([State.ALIGNING, State.TRAINING])
+        if not _is_held(collaboration) and analyst.leases.is_over(collaboration)
+    ]
+
+
+def _is_held(collaboration: Collaboration) -> bool:
+    return collaboration.now_in is State.TRAINING and collaboration.results is not None
+
+
+def lease(analyst: Analyst, collaboration: Collaboration, owner: str, lease_s: int) -> None:
+    """Write down that a worker holds a round, or still holds it."""
+    grown = (collaboration.lease_until or 0) + 1  # also when the clock is set back: others see it grow
+    collaboration.lease_owner = owner
+    collaboration.lease_until = max(analyst.clock() + lease_s, grown)
+    analyst.leases.note(collaboration)
+
+
+def forget_ended_workers(analyst: Analyst) -> None:
+    """Remove the locks of workers that have ended and hold no round."""
+    with analyst.records.begin() as unit:
+        named = unit.lease_owners()
+    analyst.leases.tidy(named)
 
 
 def are_expected(analyst: Analyst) -> bool:
@@ -92,7 +118,7 @@ def are_expected(analyst: Analyst) -> bool:
 def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> None:
     """Prolong the lease of a claimed round; raises `RoundFailedError` if another worker has taken it."""
     with analyst.records.begin(write=True) as unit:
-        owned(unit, collaboration_id, owner).lease_until = analyst.clock() + lease_s
+        lease(analyst, owned(unit, collaboration_id, owner), owner, lease_s)
 
 
 def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
@@ -261,7 +287,7 @@ def release(analyst: Analyst, collaboration_id: str) -> None:
     """Let the institutions fetch a round that was held."""
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        if collaboration.now_in is State.TRAINING and collaboration.results is None:
+        if collaboration.now_in is State.TRAINING and not _is_held(collaboration):
             raise OutOfOrderError(collaboration.state, Event.RELEASE)
         _release(unit, collaboration, analyst.clock())
 

@@ -1,6 +1,6 @@
-"""The thread that takes sealed rounds, and late consumers, to their downlinks, one at a time.
+"""The threads that take sealed rounds, and late consumers, to their downlinks, each one at a time.
 
-It waits, runs steps in a compute process and turns errors into reasons; `rounds` and `latecomers` decide.
+Each waits, runs steps in a compute process and turns errors into reasons; `rounds` and `latecomers` decide.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -19,7 +19,8 @@ from analyst_server.compute.sequence import load_libraries
 from analyst_server.services import latecomers, rounds
 from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
-from protocol.errors import OdcError
+from protocol.errors import OdcError, StorageError
+from runtime.storage import storage_error
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ T = TypeVar("T")
 
 RENEWALS: Final = 4
 """How often a lease is renewed in its own time."""
+STORAGE_PAUSE_S: Final = 5.0
+"""How long a worker waits when the records cannot be read or written, so that the log stays readable."""
 
 
 class Worker:
@@ -55,13 +58,23 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="round-worker")
 
     def start(self) -> None:
+        self._analyst.leases.hold(self.owner)
         self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Let the thread end soon; returns at once."""
+        self._stop.set()
+        self._analyst.has_work.set()  # the only thing the thread waits for
+
+    def join(self) -> None:
+        """Wait for the thread to end."""
+        self._thread.join()
 
     def stop(self) -> None:
         """Cut off the running step; its round is started again at the next start of the server."""
-        self._stop.set()
-        self._analyst.has_work.set()  # the only thing the thread waits for
-        self._thread.join()
+        self.ask_to_stop()
+        self.join()
+        self._analyst.leases.give_up(self.owner)
         if self._executor is not None:
             self._stop_executor(self._executor)
 
@@ -69,6 +82,7 @@ class Worker:
         while True:
             self._analyst.has_work.clear()
             if self._stop.is_set():
+                self._analyst.has_work.set()  # what was cleared may have been for another worker
                 return
             self._look()
             self._analyst.has_work.wait(self._poll_s)
@@ -83,6 +97,9 @@ class Worker:
             elif self._executor is None and rounds.are_expected(self._analyst):
                 # loading the libraries takes longer than computing a small round
                 self._pool().submit(load_libraries)
+        except StorageError as error:
+            log.error("the round worker waits: %s: %s", error.detail, error.__cause__)
+            self._stop.wait(STORAGE_PAUSE_S)
         except Exception:
             log.exception("the round worker continues after an error")
 
@@ -108,13 +125,15 @@ class Worker:
             rounds.fail(self._analyst, collaboration_id, self.owner, str(error))
         except BrokenProcessPool:
             self._executor = None
-            reason = "a compute process ended unexpectedly; it may have run out of memory"
+            reason = "a compute process ended unexpectedly, twice; it may have run out of memory"
             rounds.fail(self._analyst, collaboration_id, self.owner, reason)
         except Exception as error:
-            incident = uuid.uuid4().hex[:8]
-            log.exception("round %s: incident %s", collaboration_id[:8], incident)
-            reason = f"{type(error).__name__}, see incident {incident} in the analyst's log"
-            rounds.fail(self._analyst, collaboration_id, self.owner, reason)
+            told = _disk_that_failed(error)
+            if told is None:
+                incident = uuid.uuid4().hex[:8]
+                log.exception("round %s: incident %s", collaboration_id[:8], incident)
+                told = f"{type(error).__name__}, see incident {incident} in the analyst's log"
+            rounds.fail(self._analyst, collaboration_id, self.owner, told)
 
     def run_latecomer(self, uplink: Uplink) -> None:
         """Align a claimed late consumer, or refuse it with the reason; after other errors try again."""
@@ -143,7 +162,21 @@ class Worker:
     def _run_step(
         self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
-        """Run one step in the pool, and renew the lease meanwhile."""
+        """Run one step in the pool, and once more if its process is killed; renew the lease meanwhile."""
+        run = partial(self._run_once, collaboration_id, step, *args, **options)
+        try:
+            return run()
+        except BrokenProcessPool:
+            log.warning(
+                "round %s: a compute process ended unexpectedly; its step is run once more",
+                collaboration_id[:8],
+            )
+            self._executor = None
+            return run()
+
+    def _run_once(
+        self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
+    ) -> T:
         future = self._pool().submit(step, *args, **options)
         renewed_at = time.monotonic()
         while not wait([future], timeout=self._poll_s).done:
@@ -151,9 +184,46 @@ class Worker:
                 future.cancel()
                 raise _StoppedError
             if time.monotonic() >= renewed_at + self._lease_s / RENEWALS:
-                rounds.renew(self._analyst, collaboration_id, self.owner, self._lease_s)
+                self._renew(collaboration_id)
                 renewed_at = time.monotonic()
         return future.result()
+
+    def _renew(self, collaboration_id: str) -> None:
+        try:
+            rounds.renew(self._analyst, collaboration_id, self.owner, self._lease_s)
+        except (
+            StorageError
+        ) as error:  # no reason to throw away what is computed: the next renewal may succeed
+            log.error("round %s: the lease was not renewed: %s", collaboration_id[:8], error.detail)
+
+
+class Workers:
+    """As many workers as rounds may be computed at once; each has a compute process of its own."""
+
+    def __init__(self, workers: Sequence[Worker]) -> None:
+        self._workers = workers
+
+    def start(self) -> None:
+        for worker in self._workers:
+            worker.start()
+
+    def stop(self) -> None:
+        """Stop all of them. No compute process is ended while a worker may still wait for one."""
+        for worker in self._workers:
+            worker.ask_to_stop()
+        for worker in self._workers:
+            worker.join()
+        for worker in self._workers:
+            worker.stop()
+
+
+def _disk_that_failed(error: Exception) -> str | None:
+    """Return why arrays could not be read or written, if a disk is to blame; the log says where."""
+    found = storage_error(error, "the analyst's disk") if isinstance(error, OSError) else None
+    if found is None:
+        return None
+    log.error("%s: %s", found.detail, error)
+    return found.detail
 
 
 class _StoppedError(Exception):

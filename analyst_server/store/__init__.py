@@ -10,6 +10,7 @@ from analyst_server.store.blobs import (
     only_server,
     store_array,
 )
+from analyst_server.store.leases import Leases
 from analyst_server.store.records import Records, Unit
 from analyst_server.store.tables import (
     Collaboration,
@@ -31,6 +32,7 @@ __all__ = [
     "DirectoryBlobs",
     "Downlink",
     "Enrolled",
+    "Leases",
     "LedgerRow",
     "Member",
     "MemoryBlobs",

@@ -18,6 +18,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import Session
 
+from analyst_server.store.faults import storage_errors
 from analyst_server.store.tables import (
     Collaboration,
     Downlink,
@@ -31,7 +32,7 @@ from analyst_server.store.tables import (
     Uplink,
 )
 from protocol.errors import UnreadableFileError
-from protocol.states import State
+from protocol.states import Event, State
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
@@ -110,14 +111,13 @@ class Unit:
         )
         return self._session.scalars(query).all()
 
-    def waiting_latecomer(self, now: int) -> Uplink | None:
-        """Return the oldest complete uplink of a released round without a downlink, if nobody works on it."""
+    def waiting_latecomers(self) -> Sequence[Uplink]:
+        """Return the complete uplinks of released rounds that have no downlink yet; oldest first."""
         query = (
             select(Uplink)
             .join(Collaboration, Collaboration.id == Uplink.collaboration_id)
             .where(
                 Collaboration.state == State.RELEASED,
-                func.coalesce(Collaboration.lease_until, 0) < now,
                 Uplink.receipt.is_not(None),
                 Uplink.refused.is_(None),
                 ~exists().where(
@@ -125,9 +125,13 @@ class Unit:
                 ),
             )
             .order_by(Uplink.received_at, Uplink.id)
-            .limit(1)
         )
-        return self._session.scalars(query).first()
+        return self._session.scalars(query).all()
+
+    def lease_owners(self) -> Sequence[str]:
+        """Return the workers in whose names leases are written down."""
+        query = select(Collaboration.lease_owner).where(Collaboration.lease_owner.is_not(None))
+        return [owner for owner in self._session.scalars(query) if owner is not None]
 
     def downlink(self, collaboration_id: str, party: str) -> Downlink | None:
         return self._session.get(Downlink, (collaboration_id, party))
@@ -228,6 +232,15 @@ class Unit:
         )
         return self._session.scalars(query).first()
 
+    def has_step(self, collaboration_id: str, party: str, event: Event) -> bool:
+        """Return whether a party has taken a step of this kind."""
+        query = exists().where(
+            LedgerRow.collaboration_id == collaboration_id,
+            LedgerRow.party == party,
+            LedgerRow.event == event,
+        )
+        return bool(self._session.scalar(select(query)))
+
     def count_of_ledger(self, collaboration_id: str, party: str) -> int:
         """Return how many entries a party has caused."""
         query = select(func.count()).where(
@@ -254,6 +267,7 @@ class Records:
             return
         with (
             self._saying_if_damaged(),
+            storage_errors(),
             self._engine.connect().execution_options(odc_write=False) as connection,
         ):
             found = str(connection.scalar(text("PRAGMA quick_check(1)")))
@@ -263,12 +277,14 @@ class Records:
     def migrate(self, revision: str = "head") -> None:
         """Bring the tables to this version. If they are, this locks nothing.
 
-        Raises `UnreadableFileError` for a file of SQLite that is no database, or none any more.
+        Raises `UnreadableFileError` for a file of SQLite that is no database, or none any more, and
+        `StorageError` if the database cannot work now.
         """
-        with (
-            self._saying_if_damaged(),
-            self._engine.connect().execution_options(odc_write=False) as connection,
-        ):
+        with self._saying_if_damaged(), storage_errors():
+            self._migrate(revision)
+
+    def _migrate(self, revision: str) -> None:
+        with self._engine.connect().execution_options(odc_write=False) as connection:
             if _revision(connection) == _NEWEST:
                 return
         from alembic import command  # rarely needed, and as slow to load as SQLAlchemy
@@ -282,8 +298,12 @@ class Records:
 
     @contextmanager
     def begin(self, *, write: bool = False) -> Iterator[Unit]:
-        """Open a transaction; it is undone if the block raises."""
+        """Open a transaction; it is undone if the block raises.
+
+        Raises `StorageError` if the database cannot work now.
+        """
         with (
+            storage_errors(),
             self._engine.connect().execution_options(odc_write=write) as connection,
             connection.begin(),
             Session(bind=connection, expire_on_commit=False) as session,

@@ -69,6 +69,7 @@ class Collaboration(Base):
     """What late consumers are aligned with: `services.latecomers` writes and reads it."""
     lease_owner: Mapped[str | None] = mapped_column(String(64))
     lease_until: Mapped[int | None]
+    """Grows with every renewal; `Leases` looks at whether it does, and compares it with no clock."""
     created_at: Mapped[int]
     updated_at: Mapped[int]
 
@@ -123,6 +124,7 @@ class Downlink(Base):
     party: Mapped[str] = mapped_column(String(63), primary_key=True)
     manifest: Mapped[bytes]
     fetched_at: Mapped[int | None]
+    """When it had arrived, not when it was asked for: the ledger says that."""
 
 
 class ScoreRow(Base):

@@ -107,8 +107,8 @@ def test_in_the_end_no_file_leads_to_the_basis(played: Played) -> None:
 def test_what_the_analyst_answers_has_neither_the_change_of_basis_nor_the_model(played: Played) -> None:
     """Byte by byte: the manifest, one array of probabilities with the digests of its chunks, no more."""
     session = played.made.sessions["hospital-b"]
-    with session.connection.stream(FETCH_DOWNLINK, collaboration_id=played.ids["nri"]) as pieces:
-        data = b"".join(pieces)
+    with session.connection.stream(FETCH_DOWNLINK, collaboration_id=played.ids["nri"]) as answer:
+        data = b"".join(answer.pieces)
     (length,) = struct.unpack_from("<I", data)
     manifest = decode_stored(DownlinkManifest, data[4 : 4 + length])
     assert [(spec.name, spec.shape) for spec in manifest.arrays] == [

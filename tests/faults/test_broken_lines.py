@@ -8,12 +8,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from odc_demo.actors import CommandError
+from protocol.operations import FETCH_DOWNLINK
 from runtime.terminal import exit_code
 from tests.harness.consortium import Consortium, consortium, rows
-from tests.harness.line import line
+from tests.harness.line import Direction, line
 from user_client.custody.round_directory import CHANGE_FILE, DOWNLINK_FILE, MODEL_FILE
 from user_client.errors import ConnectionFailedError
-from user_client.transport import AnalystConnection, Traffic
+from user_client.transport import AnalystConnection, Download, Traffic
 
 MIB = 2**20
 LARGE = {"features": 20, "latent_dim": 20, "anchor": {"kind": "haar", "rows": 20}}
@@ -76,25 +78,57 @@ def test_an_answer_that_is_lost_is_asked_for_again(made: Consortium, far: None) 
     assert receipt.party == "hospital-b"
 
 
-@pytest.mark.parametrize("after_bytes", [4_000, 12_000])
-def test_a_downlink_cut_in_the_middle_leaves_nothing_and_comes_again(
-    made: Consortium, far: None, after_bytes: int
-) -> None:
-    model = {"kind": "mlp", "hidden_units": 2000, "epochs": 5}
-    found, b = made.anchored(model=model), made.sessions["hospital-b"]
+@pytest.fixture(scope="module")
+def released(made: Consortium) -> str:
+    """A round whose downlinks have some 400 kB."""
+    found = made.anchored(model={"kind": "mlp", "hidden_units": 20_000, "epochs": 2})
     made.contribute_all(found)
     made.wait_for(found, "released")
-    directory = b.home.collaboration(found)
-    with line(made.analyst.port, cuts=(("down", after_bytes),)) as broken:
+    return found
+
+
+def test_a_downlink_whose_line_dies_leaves_nothing_and_is_not_fetched(
+    made: Consortium, far: None, released: str
+) -> None:
+    b = made.sessions["hospital-b"].round(released)
+    made.lead.round(released).receive()
+    directory = made.sessions["hospital-b"].home.collaboration(released)
+    never_again: tuple[tuple[Direction, int], ...] = (("down", 1),) * 6
+    with line(made.analyst.port, cuts=(("down", 60_000), *never_again)) as broken:
         made.go_through("hospital-b", broken.port)
         with pytest.raises(ConnectionFailedError) as caught:
-            b.round(found).receive()
+            b.receive()
         assert (exit_code(caught.value), caught.value.hint) == (7, ConnectionFailedError.hint)
+    left = {path.name for path in directory.iterdir()}
+    assert not left & {DOWNLINK_FILE, CHANGE_FILE, MODEL_FILE}
+    with pytest.raises(CommandError, match="no downlink was fetched yet by hospital-b,"):
+        made.analyst.run("collaboration", "close", released)
+
+
+@pytest.mark.parametrize("every_bytes", [50_000, 100_000])
+def test_a_downlink_cut_again_and_again_goes_on_where_it_stopped(
+    made: Consortium, far: None, released: str, every_bytes: int
+) -> None:
+    session = made.sessions["hospital-b"]
+    cuts: tuple[tuple[Direction, int], ...] = (("down", every_bytes),) * (300_000 // every_bytes)
+    with line(made.analyst.port, cuts=cuts) as broken:
+        made.go_through("hospital-b", broken.port)
+        download = Download(session.connection, FETCH_DOWNLINK, collaboration_id=released)
+        whole = b"".join(download)
         assert broken.cuts_left == 0
-        left = {path.name for path in directory.iterdir()}
-        assert not left & {DOWNLINK_FILE, CHANGE_FILE, MODEL_FILE}
-        b.round(found).receive()  # the line holds now
-    assert len(b.round(found).predict(rows(4, 7)).labels) == 7
+    made.go_through("hospital-b", made.analyst.port)
+    assert whole == b"".join(Download(session.connection, FETCH_DOWNLINK, collaboration_id=released))
+    assert len(whole) > 300_000
+
+
+def test_a_round_that_everybody_has_fetched_is_closed_without_a_question(
+    made: Consortium, released: str
+) -> None:
+    for session in made.sessions.values():
+        session.round(released).receive()
+        assert len(session.round(released).predict(rows(4, 7)).labels) == 7
+    made.analyst.run("collaboration", "close", released)
+    assert made.state(released) == "closed"
 
 
 def test_a_server_that_is_not_there_ends_with_7_and_the_hint(made: Consortium) -> None:

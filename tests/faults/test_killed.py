@@ -180,15 +180,34 @@ def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, larg
     assert len(made.sessions["hospital-b"].round(found).predict(rows(5, 9, features=20)).labels) == 9
 
 
-def test_a_killed_compute_process_fails_the_round_and_resume_finishes_it(made: Consortium) -> None:
+def compute_processes(made: Consortium) -> list[psutil.Process]:
+    server = psutil.Process(made.analyst.server.pid)  # type: ignore[union-attr]  # it runs
+    return [child for child in server.children() if "spawn_main" in " ".join(child.cmdline())]
+
+
+def test_a_compute_process_that_is_killed_once_costs_nobody_anything(made: Consortium) -> None:
     found = made.anchored(model=SLOW_MODEL)
     made.contribute_all(found, 1500)
     made.wait_for(found, "training")
-    server = psutil.Process(made.analyst.server.pid)  # type: ignore[union-attr]
-    computing = [child for child in server.children() if "spawn_main" in " ".join(child.cmdline())]
+    computing = compute_processes(made)
     for child in computing:
         child.kill()
     assert computing
+    made.receive_all(found)
+    assert "its step is run once more" in made.log()
+
+
+def test_a_compute_process_killed_twice_fails_the_round_and_resume_finishes_it(made: Consortium) -> None:
+    found = made.anchored(model=SLOW_MODEL)
+    made.contribute_all(found, 1500)
+    made.wait_for(found, "training")
+    first = compute_processes(made)
+    for child in first:
+        child.kill()
+    wait_until(lambda: set(compute_processes(made)) - set(first) != set(), "another process")
+    for child in compute_processes(made):
+        child.kill()
+    assert first
     made.wait_for(found, "failed")
     with refused(made, RoundFailedError, exit_code=6, says="a compute process ended unexpectedly"):
         made.sessions["hospital-b"].round(found).receive()

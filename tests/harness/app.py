@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from analyst_server.api.problems import PROBLEM_MEDIA_TYPE
 from analyst_server.app import create_app
 from analyst_server.settings import Settings
-from protocol.operations import APPEND, find
+from protocol.operations import APPEND, FETCH_DOWNLINK, find
 from tests.harness.certificates import shared_member
 from tests.harness.world import World, role_of
 
@@ -70,13 +70,15 @@ class InProcess(ToApp):
 def check_against_the_table(request: httpx.Request, answer: httpx.Response) -> None:
     """Raise if an operation answers what `protocol.operations` does not have."""
     called = find(request.method, request.url.path)
-    if called is None or request.method == "HEAD" or answer.status_code in (408, 500):
+    if called is None or request.method == "HEAD" or answer.status_code in (408, 416, 500):
         return
     operation, _ = called
     media_type = answer.headers.get("content-type")
     if media_type == PROBLEM_MEDIA_TYPE:
         slug = json.loads(answer.read())["type"].rpartition("/")[2]
         assert slug in {problem.code for problem in operation.all_problems}, (operation.name, slug)
+    elif answer.status_code in (206, 304):
+        assert operation is FETCH_DOWNLINK
     elif answer.status_code == 204:
         assert operation.answer is None or operation is APPEND
     else:

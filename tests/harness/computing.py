@@ -32,9 +32,9 @@ def finish(world: World, owner: str = OWNER, *, hold: bool = False) -> None:
 
 def fetch(world: World, party: str) -> tuple[DownlinkManifest, list[bytes]]:
     """Read a downlink as docs/protocol.md has it."""
-    length, pieces = downlinks.fetch(world.analyst, identity(party), world.id)
-    data = b"".join(pieces)
-    assert len(data) == length
+    downlink = downlinks.fetch(world.analyst, identity(party), world.id)
+    data = b"".join(downlink.whole())
+    assert len(data) == downlink.length
     size = int.from_bytes(data[:4], "little")
     manifest = verify(DownlinkManifest, data[4 : 4 + size], world.analyst.root, at=NOW).message
     reader = StreamReader(Layout(manifest.arrays, manifest.chunk_bytes))

@@ -35,6 +35,7 @@ from user_client.sdk import (
     invite,
     join,
 )
+from user_client.transport import LongAnswer
 from user_client.transport import connection as connection_module
 from user_client.transport.connection import Identity
 
@@ -187,11 +188,12 @@ def answer_instead(monkeypatch: pytest.MonkeyPatch, session: Session, data: byte
 
 def downlink_bytes(consortium: Consortium) -> bytes:
     """Return what the analyst sends to the hospital when the round is released."""
-    with consortium.hospital.connection.stream(FETCH_DOWNLINK, collaboration_id=consortium.id) as pieces:
-        return b"".join(pieces)
+    with consortium.hospital.connection.stream(FETCH_DOWNLINK, collaboration_id=consortium.id) as answer:
+        return b"".join(answer.pieces)
 
 
 def replay(monkeypatch: pytest.MonkeyPatch, consortium: Consortium, data: bytes, size: int = 997) -> None:
     """Let the analyst answer with these bytes, in pieces."""
     pieces = iter([data[start : start + size] for start in range(0, len(data), size)])
-    monkeypatch.setattr(consortium.hospital.connection, "stream", lambda *_, **__: nullcontext(pieces))
+    answer = LongAnswer(200, {}, pieces)
+    monkeypatch.setattr(consortium.hospital.connection, "stream", lambda *_, **__: nullcontext(answer))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from analyst_server.services import prepare
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
-from analyst_server.store import Blobs, Collaboration, DirectoryBlobs, Records
+from analyst_server.store import Blobs, Collaboration, DirectoryBlobs, Leases, Records
 from protocol.arrays import chunks_of, frame, little_endian, quantise, raw_bytes, specify
 from protocol.codec import Message, digest
 from protocol.consent import plain_words_digest
@@ -34,16 +34,25 @@ FEATURES, LATENT_DIM = 4, 2
 
 
 class Clock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that stands still until it is told to go on, or is set."""
 
     def __init__(self, now: int = NOW) -> None:
-        self.now = now
+        self.now, self._passed_s = now, 0.0
 
     def __call__(self) -> int:
         return self.now
 
     def forward(self, seconds: int) -> None:
         self.now += seconds
+        self._passed_s += seconds
+
+    def set_back(self, seconds: int) -> None:
+        """Show an earlier time, although no time passes."""
+        self.now -= seconds
+
+    def monotonic(self) -> float:
+        """Return the seconds that have really passed."""
+        return self._passed_s
 
 
 def role_of(party: str) -> Role:
@@ -190,10 +199,14 @@ class World:
             certificate=me.certificate,
             key=me.key,
             clock=self.clock,
-            **options,
+            **{"leases": self.leases(), **options},
         )
         self.ingest = Ingest(self.analyst)
         self.terms = make_terms()
+
+    def leases(self) -> Leases:
+        """Return the leases as a process sees them that has just started."""
+        return Leases(self.directory / "workers", monotonic=self.clock.monotonic)
 
     def restart(self) -> None:
         """Forget everything that is not on the disk."""

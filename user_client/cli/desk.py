@@ -169,6 +169,12 @@ def _sums_in_words(prepared: Prepared, refused: Sequence[str]) -> str:
         "the masks cancel in the total over all institutions and in no other sum: that is what the analyst"
         " learns",
     ]
+    if prepared.sums_noise is not None:
+        lines.append(
+            "under the mask lies our share of the noise, with a standard deviation of"
+            f" {prepared.sums_noise.deviation:.3g} for rows of length 1; {prepared.sums_noise.clipped_rows}"
+            f" of {prepared.rows} rows were longer than the terms' clip, and were scaled down to it"
+        )
     if kept_here:
         lines.append(f"{kept_here} of {prepared.table_rows} rows are kept back, for `odc evaluate`")
     lines += _alone(prepared) + _sent_before(prepared)

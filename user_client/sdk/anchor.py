@@ -294,8 +294,8 @@ def _sealed_matrix(session: Session, directory: RoundDirectory, terms: Terms) ->
     if directory.holds(MATRIX_FILE):
         return directory.read(MATRIX_FILE)
     length, received = sealed_matrix_bytes(terms), bytearray()
-    with session.connection.stream(FETCH_ANCHOR_MATRIX, collaboration_id=terms.collaboration_id) as pieces:
-        for piece in pieces:
+    with session.connection.stream(FETCH_ANCHOR_MATRIX, collaboration_id=terms.collaboration_id) as answer:
+        for piece in answer.pieces:
             received += piece
             if len(received) > length:
                 raise LimitExceededError("anchor matrix in bytes", length, len(received))

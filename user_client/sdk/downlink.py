@@ -7,8 +7,10 @@ G_i nor h, but h's predictions for the anchor rows, and a model of our own is tr
 from __future__ import annotations
 
 import io
+import logging
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from itertools import chain
 from typing import Final, cast
 
@@ -21,6 +23,7 @@ from protocol.errors import (
     LimitExceededError,
     MalformedMessageError,
     NotPermittedError,
+    OdcError,
     ShapeMismatchError,
     TruncatedError,
 )
@@ -46,6 +49,9 @@ from user_client.sdk.receipt import was_received
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.own_model import OwnModel, train_own_model
+from user_client.transport import Download
+
+log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S: Final = 0.5
 _UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
@@ -87,7 +93,8 @@ def _wait_for_release(
 def _fetch(session: Session, directory: RoundDirectory) -> None:
     terms = accepted_terms(directory)
     uplink = directory.load(UplinkManifest, step="odc contribute TABLE")
-    with session.connection.stream(FETCH_DOWNLINK, collaboration_id=terms.collaboration_id) as pieces:
+    download = Download(session.connection, FETCH_DOWNLINK, collaboration_id=terms.collaboration_id)
+    with closing(iter(download)) as pieces:
         data, rest = _read_manifest(pieces)
         manifest = session.verify_from_analyst(DownlinkManifest, data).message
         _check(manifest, terms, uplink)  # before memory is taken for its arrays
@@ -102,7 +109,16 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
             directory.write_secret(TOTAL_FILE, by_name[TOTAL])
         directory.write(MODEL_FILE, by_name["model"])
     directory.write(DownlinkManifest, data)  # last: it says that the rest is here
+    _acknowledge(download)
     forget_if_required(session, directory)
+
+
+def _acknowledge(download: Download) -> None:
+    """Tell the analyst that the downlink is here; it is here all the same if that fails."""
+    try:
+        download.acknowledge()
+    except OdcError as error:
+        log.warning("the analyst was not told that the downlink has arrived, and may ask: %s", error.detail)
 
 
 def _train_own_model(

@@ -1,6 +1,13 @@
 """How bytes reach the analyst: one connection, metered, errors translated."""
 
 from metering.client_traffic import Traffic
-from user_client.transport.connection import ATTEMPTS, AnalystConnection, Answer, json_object
+from user_client.transport.connection import (
+    ATTEMPTS,
+    AnalystConnection,
+    Answer,
+    Download,
+    LongAnswer,
+    json_object,
+)
 
-__all__ = ["ATTEMPTS", "AnalystConnection", "Answer", "Traffic", "json_object"]
+__all__ = ["ATTEMPTS", "AnalystConnection", "Answer", "Download", "LongAnswer", "Traffic", "json_object"]

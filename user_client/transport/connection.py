@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import secrets
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -17,9 +20,16 @@ import httpx
 from metering.client_traffic import Traffic
 from metering.client_transport import MeteredTransport
 from protocol import __version__
-from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundError, OdcError, from_problem
+from protocol.errors import (
+    LimitExceededError,
+    MalformedMessageError,
+    NotFoundError,
+    OdcError,
+    StorageBusyError,
+)
 from protocol.limits import MAX_ANSWER_BYTES
 from protocol.operations import DISCOVER, HEALTH, Operation
+from protocol.problems import from_problem
 from protocol.version import negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
 
@@ -30,6 +40,10 @@ ATTEMPTS: Final = 6
 """With the pauses below about a minute of trying: a server that restarts is back by then."""
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 _TRANSIENT: Final = (408, 502, 503, 504)
+_ONE_BYTE: Final = "bytes=0-0"
+_PART: Final = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18})")
+_MAX_RETRY_AFTER_S: Final = 60
+"""The longest wait that an analyst may ask for between two attempts."""
 
 Identity = tuple[Path, Path]
 """Paths of a certificate and of its key."""
@@ -49,6 +63,15 @@ class Answer:
     def json(self) -> Any:
         """Return the JSON value in the body; raises `ValueError` or `RecursionError`."""
         return json.loads(self.content)
+
+
+@dataclass(frozen=True)
+class LongAnswer:
+    """An answer whose body comes piece by piece."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: Iterator[bytes]
 
 
 def metered(url: str, traffic: Traffic) -> TransportFactory:
@@ -173,14 +196,13 @@ class AnalystConnection:
 
         Every request of the protocol may: repeating one is acknowledged like the first.
         """
-        for pause_s in _PAUSES_S[: self._attempts - 1]:
+        for pause_s in self.pauses_s:
             try:
                 return self.request_once(method, path, content=content, headers=headers)
             except TlsFailedError:
                 raise  # trying again does not mend a certificate
-            except ConnectionFailedError as error:
-                log.warning("%s; trying again in %g s", error.detail, pause_s)
-                self._pause(pause_s)
+            except (ConnectionFailedError, StorageBusyError) as error:
+                self.wait(error, pause_s)
         try:
             return self.request_once(method, path, content=content, headers=headers)
         except TlsFailedError:
@@ -193,6 +215,20 @@ class AnalystConnection:
             return self.request_once(method, path, content=content, headers=headers)
         except ConnectionFailedError as error:
             raise TlsFailedError(f"{self._url} refused this institution's certificate") from error
+
+    @property
+    def pauses_s(self) -> Sequence[float]:
+        """How long to wait after each attempt that failed, but for the last."""
+        return _PAUSES_S[: self._attempts - 1]
+
+    def wait(self, error: OdcError, pause_s: float) -> None:
+        """Wait before the next attempt: as long as the analyst asked for with the error, if it did."""
+        asked_s = error.context.get("retry_after_s")
+        if isinstance(asked_s, int) and 0 <= asked_s <= _MAX_RETRY_AFTER_S:
+            # everybody is asked to wait the same time, and must not come back at the same moment
+            pause_s = max(pause_s, asked_s * (1 + secrets.randbelow(256) / 1024))
+        log.warning("%s; trying again in %.3g s", error.detail, pause_s)
+        self._pause(pause_s)
 
     def request_once(
         self,
@@ -228,17 +264,20 @@ class AnalystConnection:
             return False
 
     @contextmanager
-    def stream(self, operation: Operation, **ids: str) -> Iterator[Iterator[bytes]]:
-        """Yield the pieces of a long answer as they come."""
+    def stream(
+        self, operation: Operation, *, headers: Mapping[str, str] | None = None, **ids: str
+    ) -> Iterator[LongAnswer]:
+        """Yield a long answer while it comes; `Download` fetches one through several connections."""
         path = operation.url(**ids)
+        # arrays do not compress, and what is not unpacked cannot grow
+        sent = {**(headers or {}), "accept-encoding": "identity"}
         with (
             self._translated(),
-            # arrays do not compress, and what is not unpacked cannot grow
-            self._client.stream("GET", path, headers={"accept-encoding": "identity"}) as response,
+            self._client.stream("GET", path, headers=sent) as response,
         ):
             if not response.is_success:
                 raise_for_problem(_read_bounded(response), "GET")
-            yield response.iter_raw()
+            yield LongAnswer(response.status_code, response.headers, response.iter_raw())
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -249,6 +288,86 @@ class AnalystConnection:
             raise _translate(error, self._url) from error
         except httpx.RequestError as error:
             raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
+
+
+class Download:
+    """One long answer in pieces, through as many connections as it takes; iterate over it once.
+
+    Each connection goes on where the one before broke off. The analyst names the version of what it sends
+    (ETag), so that no two are put together (docs/protocol.md, "A downlink in parts"). Iterating raises
+    `ConnectionFailedError` if the line stays broken without a byte of progress, and what the analyst answers.
+    """
+
+    def __init__(self, connection: AnalystConnection, operation: Operation, **ids: str) -> None:
+        self._connection, self._operation, self._ids = connection, operation, ids
+        self._tag: str | None = None
+        self._received = 0
+        self._length: int | None = None
+        self._is_whole = False
+
+    def __repr__(self) -> str:
+        return f"<Download of {self._operation.name}, {self._received} bytes so far>"
+
+    def __iter__(self) -> Generator[bytes, None, None]:
+        """Yield the pieces, through as many connections as it takes."""
+        pauses = iter(self._connection.pauses_s)
+        while not self._is_whole:
+            before = self._received
+            try:
+                yield from self._one_connection()
+            except TlsFailedError:
+                raise  # trying again does not mend a certificate
+            except (ConnectionFailedError, StorageBusyError) as error:
+                if self._received == self._length:
+                    return  # only the end of the connection was lost
+                if self._received > before:
+                    pauses = iter(self._connection.pauses_s)
+                pause_s = next(pauses, None)
+                if pause_s is None:
+                    raise
+                log.info("%d bytes have arrived", self._received)
+                self._connection.wait(error, pause_s)
+
+    def _one_connection(self) -> Generator[bytes, None, None]:
+        headers = {"range": f"bytes={self._received}-"}
+        if self._tag is not None and self._received:
+            headers["if-range"] = self._tag
+        with self._connection.stream(self._operation, headers=headers, **self._ids) as answer:
+            skipped_bytes = self._check(answer)
+            for piece in answer.pieces:
+                fresh = piece[skipped_bytes:]
+                skipped_bytes -= len(piece) - len(fresh)
+                self._received += len(fresh)
+                if fresh:
+                    yield fresh
+        self._is_whole = True
+
+    def _check(self, answer: LongAnswer) -> int:
+        """Return how many bytes of an answer we have already; note its version.
+
+        An analyst that sends everything again names no version, or never did: every array has its digest.
+        """
+        tag = answer.headers.get("etag")
+        if self._received and tag != self._tag:
+            raise MalformedMessageError("downlink", "it changed while it was being fetched; fetch it again")
+        self._tag = tag
+        if answer.status != 206:
+            return self._received
+        part = _PART.fullmatch(answer.headers.get("content-range", ""))
+        if part is None or int(part[1]) != self._received:
+            raise MalformedMessageError("downlink", "the part that came is not the one that was asked for")
+        self._length = int(part[2])
+        return 0
+
+    def acknowledge(self) -> None:
+        """Tell the analyst that everything has arrived and is kept; it then knows that it may be erased.
+
+        Raises `ConnectionFailedError` as any request does. An analyst that names no version asks for nothing.
+        """
+        if self._tag is not None:
+            # one byte at most, should the analyst have another version by now
+            headers = {"if-none-match": self._tag, "range": _ONE_BYTE}
+            self._connection.request("GET", self._operation.url(**self._ids), headers=headers)
 
 
 def _read_bounded(response: httpx.Response) -> Answer:
@@ -293,7 +412,7 @@ def json_object(answer: Answer) -> dict[str, Any]:
 
 def raise_for_problem(answer: Answer, method: str) -> None:
     """Raise the error that the answer to a request carries, if it carries one."""
-    if 200 <= answer.status < 300:
+    if 200 <= answer.status < 300 or answer.status == HTTPStatus.NOT_MODIFIED:
         return
     if answer.headers.get("content-type", "").startswith("application/problem+json"):
         try:

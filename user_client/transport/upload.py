@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from protocol.arrays import Layout, frame, whole_digest
-from protocol.errors import DigestMismatchError, MalformedMessageError, OffsetMismatchError
+from protocol.errors import (
+    DigestMismatchError,
+    MalformedMessageError,
+    OffsetMismatchError,
+    StorageBusyError,
+)
 from protocol.messages import UplinkManifest
 from protocol.operations import APPEND, BEGIN_UPLINK, UPLOAD_OFFSET
 from protocol.version import UPLOAD_MEDIA_TYPE
@@ -71,7 +76,7 @@ def send_uplink(
             return _append(connection, upload_id, layout, manifest, payload, offset, progress)
         except TlsFailedError:
             raise
-        except (ConnectionFailedError, OffsetMismatchError) as error:
+        except (ConnectionFailedError, OffsetMismatchError, StorageBusyError) as error:
             reached = _ask_offset(connection, upload_id)
             breaks = 0 if reached > furthest else breaks + 1
             furthest = max(furthest, reached)

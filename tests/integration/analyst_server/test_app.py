@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -10,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from analyst_server import app as app_module
 from analyst_server.app import create_app
 from analyst_server.installation import open_analyst, unix_now
+from analyst_server.services.worker import Worker
 from analyst_server.settings import Settings
 from protocol.errors import CertificateRequiredError
 from tests.harness.certificates import NOW, shared_member, shared_root
@@ -69,6 +71,12 @@ def test_the_worker_runs_as_long_as_the_application(world: World, monkeypatch: p
         def start(self) -> None:
             events.append("started")
 
+        def ask_to_stop(self) -> None:
+            events.append("asked to stop")
+
+        def join(self) -> None:
+            events.append("joined")
+
         def stop(self) -> None:
             events.append("stopped")
 
@@ -80,7 +88,28 @@ def test_the_worker_runs_as_long_as_the_application(world: World, monkeypatch: p
             events.append("serving")
 
     asyncio.run(live())
-    assert events == ["made", "started", "serving", "stopped"]
+    assert events == ["made", "started", "serving", "asked to stop", "joined", "stopped"]
+
+
+def test_as_many_workers_run_as_rounds_may_be_computed_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Worker] = []
+
+    def worker(*arguments: Any, **options: Any) -> Worker:
+        made.append(Worker(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(app_module, "Worker", worker)
+    app = create_app(world.analyst, Settings(data_dir=world.directory, compute_processes=3))
+
+    async def live() -> None:
+        async with app.router.lifespan_context(app):
+            assert len(list((world.directory / "workers").iterdir())) == 3
+
+    asyncio.run(live())
+    assert len({one.owner for one in made}) == 3
+    assert list((world.directory / "workers").iterdir()) == []
 
 
 def test_the_clock_is_in_whole_seconds() -> None:

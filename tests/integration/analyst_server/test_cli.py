@@ -159,7 +159,7 @@ def test_a_collaboration_is_closed_when_all_have_fetched_or_by_a_word(run: Run, 
     world.until_sealed()
     claim(world)
     finish(world)
-    downlinks.fetch(world.analyst, identity(LEAD), world.id)
+    downlinks.fetch(world.analyst, identity(LEAD), world.id).acknowledge()
     refused = run("collaboration", "close", world.id).exception
     assert isinstance(refused, InputError)
     assert f"by {HOSPITAL}," in refused.detail

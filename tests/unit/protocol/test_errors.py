@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from protocol import errors
-from protocol.errors import OdcError, OffsetMismatchError, all_errors, from_problem
+from protocol.errors import OdcError, OffsetMismatchError
+from protocol.problems import all_errors, from_problem
 
 EXAMPLES: list[OdcError] = [
     OdcError("something"),
@@ -45,6 +46,10 @@ EXAMPLES: list[OdcError] = [
     errors.UploadSupersededError("no"),
     errors.NotFoundError("no"),
     errors.RoundFailedError("no"),
+    errors.StorageError("no"),
+    errors.StorageBusyError("no"),
+    errors.DiskFullError("no"),
+    errors.LostDataError("no"),
 ]
 
 

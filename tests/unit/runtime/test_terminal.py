@@ -5,7 +5,8 @@ import re
 import pytest
 
 from protocol import errors
-from protocol.errors import InputError, OdcError, all_errors
+from protocol.errors import InputError, OdcError
+from protocol.problems import all_errors
 from protocol.tokens import TokenRow
 from runtime.terminal import exit_code, for_terminal, token_lifetime_s, token_lines
 

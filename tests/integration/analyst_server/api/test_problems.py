@@ -6,7 +6,8 @@ import pytest
 
 from analyst_server.api.problems import STATUS, problem_response
 from protocol import errors
-from protocol.errors import OdcError, all_errors, from_problem
+from protocol.errors import OdcError
+from protocol.problems import all_errors, from_problem
 from tests.harness.app import Api, slug
 from tests.harness.world import HOSPITAL
 

@@ -64,7 +64,7 @@ def test_a_round_goes_its_way_in_any_store(world: World, terms: dict[str, Any]) 
     rounds.compute(world.analyst, world.id, "worker-1", run=by_pickle)
     manifest, arrays = fetch(world, HOSPITAL)
     assert len(arrays[0]) == manifest.arrays[0].payload_bytes
-    _, pieces = downlinks.fetch(world.analyst, identity(LEAD), world.id)
+    pieces = downlinks.fetch(world.analyst, identity(LEAD), world.id).pieces()
     end.close(world.analyst, world.id)
     assert sum(map(len, pieces)) > 0
     assert not world.analyst.blobs.exists(downlinks.result_key(world.id, manifest.arrays[0]))

@@ -306,10 +306,11 @@ def test_a_closed_round_keeps_no_array(released: World) -> None:
 
 
 def test_a_downlink_under_way_is_read_to_its_end(released: World) -> None:
-    length, pieces = downlinks.fetch(released.analyst, identity(HOSPITAL), released.id)
+    downlink = downlinks.fetch(released.analyst, identity(HOSPITAL), released.id)
+    pieces = downlink.whole()
     sent = next(pieces)
     end.close(released.analyst, released.id)
-    assert len(sent) + sum(len(piece) for piece in pieces) == length
+    assert len(sent) + sum(len(piece) for piece in pieces) == downlink.length
 
 
 def test_a_round_is_closed_after_its_release_alone(sealed: World) -> None:

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import errno
 import threading
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from analyst_server.services import downlinks, rounds
+from analyst_server.services import worker as worker_module
+from analyst_server.services.worker import Workers
+from protocol.errors import StorageBusyError
 from tests.harness.computing import LIMIT_S, Pool, Watched
-from tests.harness.world import HOSPITAL, World, identity
+from tests.harness.world import HOSPITAL, World, identity, make_terms
 
 
 def test_a_sealed_round_is_released(world: World) -> None:
@@ -79,29 +84,130 @@ def test_the_unexpected_fails_the_round_with_an_incident_and_no_story(world: Wor
     assert "secret" not in failure
 
 
-def test_a_compute_process_that_died_fails_the_round(world: World) -> None:
-    def step(*_: Any) -> Any:
-        raise BrokenProcessPool
-
-    Watched(world.until_sealed(), Pool(step)).run_one()
-    assert world.state == "failed"
-    assert "out of memory" in (world.row().failure or "")
+def die(*_: Any) -> Any:
+    raise BrokenProcessPool
 
 
-def test_after_a_dead_compute_process_the_next_round_gets_a_new_pool(world: World) -> None:
-    def die(*_: Any) -> Any:
-        raise BrokenProcessPool
-
+def test_a_compute_process_that_died_is_replaced_once(world: World) -> None:
     dead, alive = Pool(die), Pool()
-    runner = Watched(world.until_sealed(), dead, alive)
+    Watched(world.until_sealed(), dead, alive).run_one()
+    dead.shutdown()
+    assert world.state == "released"
+    assert alive.begun.is_set()
+
+
+def test_a_compute_process_that_died_twice_fails_the_round(world: World) -> None:
+    first, second = Pool(die), Pool(die)
+    runner = Watched(world.until_sealed(), first, second)
+    runner.run_one()
+    for pool in (first, second):
+        pool.shutdown()
+    assert world.state == "failed"
+    assert "ended unexpectedly, twice; it may have run out of memory" in (world.row().failure or "")
+
+
+def test_after_dead_compute_processes_the_next_round_gets_a_new_one(world: World) -> None:
+    pools = Pool(die), Pool(die), Pool()
+    runner = Watched(world.until_sealed(), *pools)
     runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
     assert world.state == "failed"
     rounds.resume(world.analyst, world.id)
     runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
-    for pool in (dead, alive):
+    for pool in pools:
         pool.shutdown()
     assert world.state == "released"
-    assert alive.begun.is_set()
+
+
+def test_several_workers_compute_several_rounds_at_once(world: World) -> None:
+    both = threading.Barrier(2)
+
+    def step(*_: Any) -> Any:
+        both.wait(LIMIT_S)
+        raise ValueError("enough")
+
+    for number in (1, 2):
+        world.until_sealed(make_terms(collaboration_id=f"{number:032x}"))
+    crew = [Watched(world, Pool(step)) for _ in range(2)]
+    workers = Workers(crew)
+    workers.start()
+    try:
+        assert all(one.done.wait(LIMIT_S) for one in crew)
+    finally:
+        workers.stop()
+    for number in (1, 2):
+        with world.records.begin() as unit:
+            row = unit.collaboration(f"{number:032x}")
+        assert row is not None
+        assert row.failure == "enough"
+
+
+def test_several_workers_stop_although_they_wait_for_long(world: World) -> None:
+    workers = Workers([Watched(world, poll_s=10 * LIMIT_S) for _ in range(3)])
+    stopping = threading.Thread(target=workers.stop)
+    workers.start()
+    stopping.start()
+    stopping.join(LIMIT_S)
+    assert not stopping.is_alive()
+
+
+# a disk or a database that fails
+
+
+def test_a_disk_that_is_full_fails_the_round_with_that_reason(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def step(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", "/data/blobs/x.part")
+
+    Watched(world.until_sealed(), Pool(step)).run_one()
+    assert world.row().failure == "the analyst's disk is full"
+    assert "/data/blobs/x.part" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_records_that_are_locked_for_a_while_cost_no_computed_step(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, plain = threading.Event(), rounds.renew
+
+    def renew(*arguments: Any) -> None:
+        if refused.is_set():
+            return plain(*arguments)
+        refused.set()
+        raise StorageBusyError("the analyst's database is locked")
+
+    def step(real: Any, *arguments: Any) -> Any:
+        refused.wait(LIMIT_S)
+        return real(*arguments)
+
+    class Slow(Pool):
+        def submit(self, real: Any, /, *arguments: Any, **options: Any) -> Any:
+            return super().submit(partial(step, real), *arguments, **options)
+
+    monkeypatch.setattr(rounds, "renew", renew)
+    Watched(world.until_sealed(), Slow(), lease_s=2).run_one()
+    assert refused.is_set()
+    assert world.state == "released"
+
+
+def test_a_worker_says_in_one_line_that_the_records_fail(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker_module, "STORAGE_PAUSE_S", 0.0)
+    plain = rounds.claim
+    calls: list[None] = []
+
+    def claim(*arguments: Any) -> str | None:
+        calls.append(None)
+        if len(calls) == 1:
+            raise StorageBusyError("the analyst's database is locked")
+        return plain(*arguments)
+
+    monkeypatch.setattr(rounds, "claim", claim)
+    Watched(world.until_sealed()).run_one()
+    assert world.state == "released"
+    assert "the round worker waits: the analyst's database is locked" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_a_worker_that_is_stopped_hands_its_round_back(world: World) -> None:

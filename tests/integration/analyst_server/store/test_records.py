@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError
 
 from analyst_server.store import Member, Records, Unit
 from analyst_server.store import records as records_module
+from protocol.errors import StorageBusyError, StorageError
 from protocol.states import State
 from tests.harness.rows import collaboration, connection_of, get, put
 
@@ -47,7 +48,7 @@ def test_a_file_that_is_no_database_is_not_waited_for(
     (tmp_path / "odc.sqlite").mkdir()
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
     opened = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
-    with pytest.raises(OperationalError), opened.begin():
+    with pytest.raises(StorageError, match="unable to open database file"), opened.begin():
         pass
 
 
@@ -66,7 +67,7 @@ def test_a_disk_that_fails_is_not_waited_for(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(sqlite3.dbapi2, "connect", partial(sqlite3.connect, factory=FailingDisk))
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
     opened = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
-    with pytest.raises(OperationalError, match="disk I/O error"), opened.begin():
+    with pytest.raises(StorageError, match="disk I/O error"), opened.begin():
         pass
 
 
@@ -198,7 +199,7 @@ def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     records = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
     records.migrate()
     try:
-        with records.begin(write=True), pytest.raises(OperationalError, match="locked"):
+        with records.begin(write=True), pytest.raises(StorageBusyError, match="locked"):
             put(records, collaboration())
     finally:
         records.dispose()

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analyst_server.services import rounds
+from analyst_server.services import downlinks, rounds
 from protocol.errors import (
     LimitExceededError,
     NotPermittedError,
@@ -21,7 +21,8 @@ from protocol.errors import (
 from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from tests.harness.in_process import HOSPITAL, SVM, Consortium, downlink_bytes, replay, rows
 from user_client.custody.round_directory import BASIS_FILE
-from user_client.errors import NotPreparedError
+from user_client.errors import ConnectionFailedError, NotPreparedError
+from user_client.transport import Download
 
 
 def test_an_svm_everybody_consented_to_comes_back_and_predicts(consortium: Consortium) -> None:
@@ -67,6 +68,31 @@ def test_receiving_again_asks_nobody(consortium: Consortium, monkeypatch: pytest
     first = consortium.hospital_round.receive()
     monkeypatch.setattr(consortium.hospital.connection, "stream", None)
     assert consortium.hospital_round.receive() == first
+
+
+def has_arrived(consortium: Consortium) -> bool:
+    return HOSPITAL not in downlinks.yet_to_fetch(consortium.analyst, consortium.id)
+
+
+def test_an_arrival_that_is_acknowledged_is_known_to_the_analyst(consortium: Consortium) -> None:
+    consortium.until_released()
+    consortium.hospital_round.receive()
+    assert has_arrived(consortium)
+
+
+def test_a_downlink_is_kept_although_the_analyst_cannot_be_told(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Download) -> None:
+        raise ConnectionFailedError("no answer from the analyst")
+
+    consortium.until_released()
+    with monkeypatch.context() as patched:
+        patched.setattr(Download, "acknowledge", fail)
+        consortium.hospital_round.receive()
+    assert not has_arrived(consortium)
+    assert "was not told that the downlink has arrived" in caplog.text
+    assert consortium.hospital_round.predict(pa.table(rows(9))).classes == ("no", "yes")
 
 
 def test_there_is_nothing_to_receive_before_the_release(consortium: Consortium) -> None:

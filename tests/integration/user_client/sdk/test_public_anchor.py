@@ -39,7 +39,7 @@ from user_client.errors import ConnectionFailedError
 from user_client.sdk import plain_words
 from user_client.sdk.anchor import open_anchor
 from user_client.tables import encode_rows, table_from
-from user_client.transport import Answer
+from user_client.transport import Answer, LongAnswer
 
 ANCHOR_ROWS = 30
 PUBLIC: dict[str, Any] = {"anchor": {"kind": "public", "rows": ANCHOR_ROWS}, "latent_dim": 2}
@@ -255,8 +255,8 @@ def relayed(consortium: Consortium, monkeypatch: pytest.MonkeyPatch, data: bytes
     """Let the analyst give one member another matrix than the lead sent."""
 
     @contextmanager
-    def stream(_operation: Operation, **_: str) -> Iterator[Iterator[bytes]]:
-        yield iter([data[:100], data[100:]])
+    def stream(_operation: Operation, **_: str) -> Iterator[LongAnswer]:
+        yield LongAnswer(200, {}, iter([data[:100], data[100:]]))
 
     with monkeypatch.context() as patched:
         patched.setattr(consortium.hospital.connection, "stream", stream)

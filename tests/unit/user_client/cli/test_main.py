@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Any
 
@@ -9,14 +10,15 @@ from typer.testing import CliRunner
 
 from protocol import __version__
 from protocol.errors import (
+    DiskFullError,
     InputError,
     MalformedMessageError,
     NotFoundError,
     OdcError,
     OutOfOrderError,
     SignatureError,
-    all_errors,
 )
+from protocol.problems import all_errors
 from runtime.terminal import exit_code
 from user_client import __main__ as command
 from user_client import errors
@@ -120,6 +122,15 @@ def test_the_unexpected_ends_with_one_and_without_its_story(
     printed = capsys.readouterr()
     assert printed.err.startswith("odc: error: unexpected KeyError\nodc: hint: ")
     assert "4711" not in printed.err
+
+
+def test_a_full_disk_of_ours_is_no_fault_of_the_software(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert end_with(OSError(errno.ENOSPC, "No space left on device", "/home/odc/x"), monkeypatch) == 8
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "odc: error: the disk of /home/odc/x is full"
+    assert second == f"odc: hint: {DiskFullError.hint}"
 
 
 @pytest.mark.parametrize(

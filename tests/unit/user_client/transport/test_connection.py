@@ -8,11 +8,13 @@ import httpx
 import pytest
 
 from protocol.errors import (
+    DiskFullError,
     MalformedMessageError,
     NotFoundError,
     OdcError,
     OffsetMismatchError,
     OutOfOrderError,
+    StorageBusyError,
     UnsupportedVersionError,
 )
 from protocol.operations import ACCEPT_TERMS, HEALTH
@@ -227,6 +229,35 @@ def test_a_request_that_must_not_be_repeated_is_sent_once() -> None:
     assert (len(server.requests), pauses) == (1, [])
 
 
+def busy(asked: object) -> httpx.Response:
+    return problem(
+        503, StorageBusyError("the analyst's database is locked", retry_after_s=asked).to_problem()
+    )
+
+
+def test_a_database_that_is_busy_is_waited_for_as_long_as_the_analyst_asks() -> None:
+    server, pauses = InTurn(busy(5), busy(5), OK), Pauses()
+    assert connect(server, pauses).request("GET", "/x").status == 200
+    assert all(5 <= pause_s <= 6.25 for pause_s in pauses)
+    assert len(pauses) == 2
+
+
+@pytest.mark.parametrize("asked", [10_000, -1, "soon", None])
+def test_no_analyst_makes_us_wait_for_hours(asked: object) -> None:
+    pauses = Pauses()
+    with pytest.raises(StorageBusyError) as caught:
+        connect(InTurn(busy(asked)), pauses).request("GET", "/x")
+    assert sum(pauses) <= 60
+    assert exit_code(caught.value) == 8
+
+
+def test_a_full_disk_waits_for_a_person_and_is_not_tried_again() -> None:
+    server = InTurn(problem(507, DiskFullError("the analyst's disk is full").to_problem()))
+    with pytest.raises(DiskFullError):
+        connect(server).request("GET", "/x")
+    assert len(server.requests) == 1
+
+
 # what is sent and what comes
 
 
@@ -246,8 +277,8 @@ def test_a_long_answer_comes_in_pieces() -> None:
         def __iter__(self) -> Any:
             yield from (b"one", b"two")
 
-    with connect(InTurn(httpx.Response(200, stream=Pieces()))).stream(HEALTH) as pieces:
-        assert list(pieces) == [b"one", b"two"]
+    with connect(InTurn(httpx.Response(200, stream=Pieces()))).stream(HEALTH) as answer:
+        assert list(answer.pieces) == [b"one", b"two"]
 
 
 def test_a_long_answer_that_is_refused_is_raised_as_its_error() -> None:
@@ -263,8 +294,8 @@ def test_a_long_answer_that_breaks_off_is_a_failed_connection() -> None:
             raise httpx.ReadError("[Errno 104] Connection reset by peer")
 
     connection = connect(InTurn(httpx.Response(200, stream=Cut())))
-    with pytest.raises(ConnectionFailedError), connection.stream(HEALTH) as pieces:
-        list(pieces)
+    with pytest.raises(ConnectionFailedError), connection.stream(HEALTH) as answer:
+        list(answer.pieces)
 
 
 def test_a_connection_says_where_it_leads() -> None:
