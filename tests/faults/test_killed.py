@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -182,7 +183,12 @@ def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, larg
 
 def compute_processes(made: Consortium) -> list[psutil.Process]:
     server = psutil.Process(made.analyst.server.pid)  # type: ignore[union-attr]  # it runs
-    return [child for child in server.children() if "spawn_main" in " ".join(child.cmdline())]
+    found = []
+    for child in server.children():
+        with contextlib.suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # it ends just now
+            if "spawn_main" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def test_a_compute_process_that_is_killed_once_costs_nobody_anything(made: Consortium) -> None:

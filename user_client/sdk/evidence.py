@@ -115,6 +115,7 @@ WITHHELD: Final[Mapping[str, str]] = {
     "threshold": "counts of the easiest rows, and a dimension that the easiest row decides",
     "source": "who has all rows of a table but one can guess that one by the digest of the file",
     "arrays": "they stand in the manifest",
+    "sums_noise": "how many rows were clipped is counted without noise, and the rest follows from the terms",
     "would_pass": "about terms that do not exist",
 }
 """Fields of ``prepared.json`` that never leave, and why."""

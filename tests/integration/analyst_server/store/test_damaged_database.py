@@ -7,10 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy.exc import OperationalError
 
 from analyst_server.store import Records
-from protocol.errors import UnreadableFileError
+from protocol.errors import StorageError, UnreadableFileError
 from tests.harness.world import new_database
 
 
@@ -70,8 +69,8 @@ def test_a_damaged_database_is_said_in_words(path: Path, damage: str) -> None:
     assert "backup" in caught.value.hint
 
 
-def test_another_error_of_the_database_stays_what_it_is(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> None:
     (tmp_path / "odc.sqlite").mkdir()
     records = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
-    with pytest.raises(OperationalError):
+    with pytest.raises(StorageError, match="unable to open"):
         records.check()
