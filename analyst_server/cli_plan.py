@@ -35,6 +35,9 @@ def plan(
     ] = "rows",
     random_features: Annotated[int, typer.Option(help="random features, under sums")] = 0,
     cohort: Annotated[bool, typer.Option("--cohort", help="under sums, the total comes back too")] = False,
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="under sums, by class: for a quadratic-discriminant")
+    ] = False,
     anchor_rows: Annotated[
         int | None, typer.Option(help="anchor rows in the formulas, a (default: m)")
     ] = None,
@@ -57,7 +60,7 @@ def plan(
     """Show what a round would cost, by the paper's formulas (3) to (8) and in our messages."""
     shared: dict[str, Any] = {"parties": parties, "features": features, "bits": bits, "rounds": rounds}
     shared["participation"] = tuple(participation or planning.PARTICIPATION)
-    of_sums: dict[str, Any] = {"random_features": random_features, "cohort": cohort}
+    of_sums: dict[str, Any] = {"random_features": random_features, "cohort": cohort, "by_class": by_class}
     of_rows = {"latent_dim": latent_dim, "anchor_rows": anchor_rows}
     try:
         if uplink == "sums":

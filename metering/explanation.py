@@ -14,6 +14,7 @@ from protocol.arrays import Layout
 from protocol.limits import SEED_BYTES
 from protocol.messages import DownlinkManifest, UplinkManifest
 from protocol.operations import Kind
+from protocol.sums import is_by_class
 from protocol.terms import Terms
 
 
@@ -118,7 +119,9 @@ def uplink_formula_bytes(terms: Terms, rows: int) -> float:
     """Formula (3), or what stands for it under these terms."""
     if terms.sums is not None:
         return formulas.sums_uplink(
-            features=terms.latent_dim, outputs=terms.table_schema.label_column.outputs
+            features=terms.latent_dim,
+            outputs=terms.table_schema.label_column.outputs,
+            by_class=is_by_class(terms),
         )
     return formulas.uplink(
         rows=rows, anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS

@@ -75,11 +75,14 @@ def uplink(*, rows: int, anchor_rows: int, latent_dim: int, bits: int) -> Uplink
     return Uplink(rows * latent_dim * bits / 8, anchor_rows * latent_dim * bits / 8)
 
 
-def sums_uplink(*, features: int, outputs: int) -> float:
+def sums_uplink(*, features: int, outputs: int, by_class: bool = False) -> float:
     """What stands for formula (3) under sums: ``8 p (p + 1) / 2``, ``p = 1 + features + outputs``.
 
-    It does not depend on the number of rows, and a number modulo 2^64 has 8 bytes whatever q is.
+    Sums by class are one such triangle for each class, with ``p = 1 + features``. It does not depend on the
+    number of rows, and a number modulo 2^64 has 8 bytes whatever q is.
     """
+    if by_class:
+        return outputs * sums_uplink(features=features, outputs=0)
     order = 1 + features + outputs
     return 8 * order * (order + 1) / 2
 

@@ -106,7 +106,7 @@ def _lines(terms: Terms) -> Iterator[str]:
         yield from what_is_summed(terms, terms.sums)
         yield from _evaluation(terms)
     yield ""
-    yield from _what_comes_back(terms) if terms.sums is None else what_comes_of_the_total(terms.sums)
+    yield from _what_comes_back(terms) if terms.sums is None else what_comes_of_the_total(terms, terms.sums)
     yield ""
     yield from (f"Warning: {warning}" for warning in warnings_of(terms))
     yield ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from protocol.sums import SumsTerms, entries_of, order_of
+from protocol.sums import SumsTerms, is_by_class, order_of, sent_numbers
 from protocol.sums_noise import SumsNoise
 from protocol.terms import Terms
 from protocol.texts import decimal_text
 
 
 def what_is_summed(terms: Terms, sums: SumsTerms) -> Iterator[str]:
-    order = order_of(terms.latent_dim, terms.table_schema.label_column)
     yield "This institution sends to the analyst, once, no row and no label, but sums over all its rows:"
     features = f"the {terms.table_schema.width} encoded features of a row"
     if sums.random_features and sums.kernel_width is not None:
@@ -19,10 +18,19 @@ def what_is_summed(terms: Terms, sums: SumsTerms) -> Iterator[str]:
             f" and {sums.random_features} random functions of them (kernel width"
             f" {decimal_text(sums.kernel_width)})"
         )
-    yield (
-        f"- with a row's 1, {features} and its label, {order} numbers in all, the sum of the product of each"
-        f" two: {entries_of(order)} numbers ({8 * entries_of(order)} bytes), however many rows there are."
-    )
+    label, sent = terms.table_schema.label_column, sent_numbers(terms)
+    if is_by_class(terms):
+        yield (
+            f"- for each of the {label.outputs} classes, with a row's 1 and {features},"
+            f" {1 + terms.latent_dim} numbers in all, the sum of the product of each two over the rows of the"
+            f" class: {sent} numbers ({8 * sent} bytes), however many rows there are."
+        )
+    else:
+        yield (
+            f"- with a row's 1, {features} and its label, {order_of(terms.latent_dim, label)} numbers in all,"
+            f" the sum of the product of each two: {sent} numbers ({8 * sent} bytes), however many rows there"
+            " are."
+        )
     yield (
         "The features are turned by a matrix that the institutions share and the analyst does not receive."
         " Each sum is masked: random numbers are added that cancel in the total over all institutions and in"
@@ -30,8 +38,11 @@ def what_is_summed(terms: Terms, sums: SumsTerms) -> Iterator[str]:
     )
     if sums.noise is not None:
         yield from _noise_of_sums(sums.noise)
+    few = f"fewer than {sums.min_rows} rows"
+    if is_by_class(terms):
+        few += ", of a class too unless it has none of it"
     yield (
-        f"An institution with fewer than {sums.min_rows} rows, or more than {sums.max_rows}, does not send."
+        f"An institution with {few}, or more than {sums.max_rows}, does not send."
         " Without the sums of every institution there is no total, and the round ends without a model."
     )
 
@@ -48,10 +59,13 @@ def _noise_of_sums(noise: SumsNoise) -> Iterator[str]:
     )
 
 
-def what_comes_of_the_total(sums: SumsTerms) -> Iterator[str]:
+def what_comes_of_the_total(terms: Terms, sums: SumsTerms) -> Iterator[str]:
+    model = "ridge: least squares with a penalty"
+    if is_by_class(terms):
+        model = "quadratic-discriminant: the mean and the covariance of each class"
     yield (
-        "The analyst sends back: one model for all institutions (ridge: least squares with a penalty,"
-        " computed from the total), in the turned features."
+        f"The analyst sends back: one model for all institutions ({model}, computed from the total), in the"
+        " turned features."
     )
     if sums.cohort:
         yield (

@@ -55,6 +55,8 @@ MAX_COLUMNS: Final = 2**16
 
 MAX_RANDOM_FEATURES: Final = 2**12
 """Random features of a row under sums: the sums of so many take 67 MB."""
+MAX_SUMS_NUMBERS: Final = 2**27
+"""Numbers that an institution sends under sums by class: 1 GB."""
 
 MAX_SUMS_PARTIES: Final = 256
 """Institutions of a round with sums: each makes a mask for each other, and gets a key of 32 bytes of each."""

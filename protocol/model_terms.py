@@ -177,6 +177,17 @@ class GradientBoostingTerms(_WeighableTerms):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
+class QuadraticDiscriminantTerms(Message):
+    """A normal distribution of the rows of each class; the likelier one has a new row."""
+
+    carries_rows: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
+
+    kind: Literal["quadratic-discriminant"] = "quadratic-discriminant"
+    pooled_share: float = Field(default=0.9, ge=0, le=1)
+    """How far the covariance of each class is drawn towards that of all; at 1 the model is linear."""
+
+
 CandidateTerms: TypeAlias = (
     MlpTerms
     | LogisticTerms
@@ -188,6 +199,7 @@ CandidateTerms: TypeAlias = (
     | RandomForestTerms
     | GradientBoostingTerms
     | KnnTerms
+    | QuadraticDiscriminantTerms
 )
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
-from protocol.limits import MAX_RANDOM_FEATURES, MAX_ROWS, MAX_SUMS_PARTIES
+from protocol.limits import MAX_RANDOM_FEATURES, MAX_ROWS, MAX_SUMS_NUMBERS, MAX_SUMS_PARTIES
+from protocol.model_terms import QuadraticDiscriminantTerms, RidgeTerms
 from protocol.sums_noise import SMALL, SumsNoise, bits_of
 from protocol.table_schema import (
     AnyLabel,
@@ -99,6 +100,19 @@ def entries_of(order: int) -> int:
     return order * (order + 1) // 2
 
 
+def sent_numbers(terms: Terms) -> int:
+    """Return how many numbers an institution sends: one triangle, or by class one for each."""
+    label = terms.table_schema.label_column
+    if is_by_class(terms):
+        return label.outputs * entries_of(1 + terms.latent_dim)
+    return entries_of(order_of(terms.latent_dim, label))
+
+
+def is_by_class(terms: Terms) -> bool:
+    """Return whether the rows of each class are summed by themselves, with ``z = (1, phi)``."""
+    return isinstance(terms.model, QuadraticDiscriminantTerms)
+
+
 def check_parties(parties: Sequence[str]) -> None:
     """Raise `ValueError` if masks cannot cover the sums of so few, or of so many."""
     if not FEWEST_PARTIES <= len(parties) <= MAX_SUMS_PARTIES:
@@ -131,10 +145,14 @@ def _largest_square(column: Column) -> float:
     return 4.0 + missing  # centred inside [-1, 1], it lies in [-2, 2]
 
 
-def to_fixed_point(matrix: NDArray[np.float64], exponent: int) -> NDArray[np.uint64]:
-    """Return the upper triangle of a symmetric (p, p) matrix, row by row, as integers modulo 2^64."""
-    triangle = matrix[np.triu_indices(len(matrix))]
-    return np.rint(np.ldexp(triangle, exponent)).astype(np.int64).view(np.uint64)
+def to_fixed_point(matrices: NDArray[np.float64], exponent: int) -> NDArray[np.uint64]:
+    """Return the upper triangle of a symmetric (p, p) matrix, row by row, as integers modulo 2^64.
+
+    Of a stack of them, (k, p, p), it is one triangle after the other.
+    """
+    rows, columns = np.triu_indices(matrices.shape[-1])
+    triangles = matrices[..., rows, columns].ravel()
+    return np.rint(np.ldexp(triangles, exponent)).astype(np.int64).view(np.uint64)
 
 
 def from_fixed_point(total: NDArray[np.uint64], order: int, exponent: int) -> NDArray[np.float64]:
@@ -142,6 +160,13 @@ def from_fixed_point(total: NDArray[np.uint64], order: int, exponent: int) -> ND
     matrix = np.zeros((order, order))
     matrix[np.triu_indices(order)] = np.ldexp(total.view(np.int64).astype(np.float64), -exponent)
     return np.asarray(matrix + np.triu(matrix, 1).T)
+
+
+def by_class_from_fixed_point(
+    total: NDArray[np.uint64], classes: int, order: int, exponent: int
+) -> NDArray[np.float64]:
+    """Return the stack of matrices of a total by class, (k, p, p)."""
+    return np.stack([from_fixed_point(part, order, exponent) for part in total.reshape(classes, -1)])
 
 
 def sums_commitment(seed: bytes, mask_keys: Sequence[bytes]) -> bytes:
@@ -156,8 +181,15 @@ def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
         _check_noise(terms, sums, sums.noise)
     if terms.task == "survival":
         raise ValueError("sums serve classes and numbers: survival needs rows")
-    if terms.model.kind != "ridge" or terms.model != type(terms.model)():
-        raise ValueError('under sums the model is {kind = "ridge"}: its penalty stands in sums')
+    if not is_by_class(terms) and terms.model != RidgeTerms():
+        raise ValueError(
+            'under sums the model is {kind = "ridge"}, whose penalty stands in sums,'
+            ' or {kind = "quadratic-discriminant"}'
+        )
+    if is_by_class(terms) and (sums.noise is not None or sums.cohort):
+        raise ValueError("a quadratic-discriminant goes with neither noise nor cohort")
+    if is_by_class(terms) and (count := sent_numbers(terms)) > MAX_SUMS_NUMBERS:
+        raise ValueError(f"these sums by class are {count} numbers, and {MAX_SUMS_NUMBERS} is the most")
     if (features := sums.features(terms.table_schema)) != terms.latent_dim:
         raise ValueError(f"under sums latent_dim is the number of features that are summed: {features}")
     if not terms.anchor.traits.is_isotropic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.errors import DtypeMismatchError, ShapeMismatchError, TermsMismatchError
 from protocol.messages import UPLINK_ARRAYS, UplinkManifest
-from protocol.sums import SUMS, entries_of, order_of
+from protocol.sums import SUMS, sent_numbers
 from protocol.terms import Terms
 
 
@@ -23,8 +23,7 @@ def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
         sent = "sums" if manifest.has_sums else "rows"
         raise TermsMismatchError(f"an uplink of {sent}, not of {terms.uplink}")
     if manifest.has_sums:
-        (sums,), label = manifest.arrays, terms.table_schema.label_column
-        expected_shape = (entries_of(order_of(terms.latent_dim, label)),)
+        (sums,), expected_shape = manifest.arrays, (sent_numbers(terms),)
         if sums.shape != expected_shape:
             raise ShapeMismatchError(SUMS, expected_shape, sums.shape)
         return

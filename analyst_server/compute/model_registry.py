@@ -11,6 +11,7 @@ from functools import singledispatch
 from analyst_server.training.averaged import Averaged
 from analyst_server.training.choosing import Auto
 from analyst_server.training.cox import Cox
+from analyst_server.training.discriminant import QuadraticDiscriminant
 from analyst_server.training.knn import Knn
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
@@ -32,6 +33,7 @@ from protocol.model_terms import (
     MlpTerms,
     ModelPrivacyTerms,
     ModelTerms,
+    QuadraticDiscriminantTerms,
     RandomFeatureSvmTerms,
     RandomForestTerms,
     RidgeTerms,
@@ -135,6 +137,11 @@ def _(terms: GradientBoostingTerms) -> Model:
 @model_of.register
 def _(terms: KnnTerms) -> Model:
     return Knn(neighbours=terms.neighbours)
+
+
+@model_of.register
+def _(terms: QuadraticDiscriminantTerms) -> Model:
+    return QuadraticDiscriminant(pooled_share=terms.pooled_share)
 
 
 def trainable_of(terms: ModelTerms) -> Trainable:

@@ -15,12 +15,23 @@ from numpy.typing import NDArray
 
 from analyst_server.compute.sequence import Run, TrainedModel, here
 from analyst_server.store import Blobs, StoredArray, store_array
-from protocol.sums import exponent_of, from_fixed_point, order_of, to_fixed_point
+from protocol.model_terms import QuadraticDiscriminantTerms
+from protocol.sums import (
+    by_class_from_fixed_point,
+    exponent_of,
+    from_fixed_point,
+    order_of,
+    to_fixed_point,
+)
 from protocol.table_schema import AnyLabel
 from protocol.terms import Terms
 
 _NEARLY: Final = 1e-3
 """By so much the count of a total may differ from a whole number; a mask that is left makes any number."""
+_NO_SUM: Final = (
+    "the sums of all institutions add up to no sum over rows under these terms: an institution has"
+    " masked for another round, or has sent something else. Which one cannot be told"
+)
 _FARTHEST: Final = 10
 """In standard deviations; of a billion numbers with noise none is farther off."""
 
@@ -51,6 +62,8 @@ class SumsSpec:
         Folder of the blobs that this computation writes.
     returns_total : bool
         Whether each institution gets the total.
+    pooled_share : float, optional
+        Of the quadratic discriminant; with it the sums are by class.
     """
 
     sums: tuple[StoredArray, ...]
@@ -64,13 +77,14 @@ class SumsSpec:
     most_rows: int
     folder: str
     returns_total: bool = False
+    pooled_share: float | None = None
 
     @classmethod
     def of(cls, terms: Terms, sums: Sequence[StoredArray], folder: str) -> SumsSpec:
         """Return the spec of a round with these terms."""
         if terms.sums is None:
             raise ValueError("these terms ask for rows")
-        parties, noise = len(terms.parties), terms.sums.noise
+        parties, noise, model = len(terms.parties), terms.sums.noise, terms.model
         label = terms.table_schema.label_column
         return cls(
             tuple(sums),
@@ -84,6 +98,7 @@ class SumsSpec:
             parties * terms.sums.max_rows,
             folder,
             terms.sums.cohort,
+            model.pooled_share if isinstance(model, QuadraticDiscriminantTerms) else None,
         )
 
 
@@ -135,7 +150,7 @@ def compute_sums(
 
 
 def total_of(spec: SumsSpec, blobs: Blobs) -> NDArray[np.float64]:
-    """Return the sum of ``z z^T`` over all rows of all institutions, (p, p).
+    """Return the sum of ``z z^T`` over all rows of all institutions, (p, p), or by class (k, p, p).
 
     Raises
     ------
@@ -145,12 +160,14 @@ def total_of(spec: SumsSpec, blobs: Blobs) -> NDArray[np.float64]:
     added = np.zeros(spec.sums[0].shape, dtype=np.uint64)
     for stored in spec.sums:
         added += stored.open(blobs)
+    if spec.pooled_share is not None:
+        by_class = by_class_from_fixed_point(added, spec.label.outputs, 1 + spec.features, spec.exponent)
+        if not (_is_sum(by_class.sum(axis=0), spec) and all(map(_could_be_sum, by_class))):
+            raise ValueError(_NO_SUM)
+        return by_class
     total = from_fixed_point(added, order_of(spec.features, spec.label), spec.exponent)
     if not (_is_noised_sum(total, spec) if spec.noise else _is_sum(total, spec)):
-        raise ValueError(
-            "the sums of all institutions add up to no sum over rows under these terms: an institution has"
-            " masked for another round, or has sent something else. Which one cannot be told"
-        )
+        raise ValueError(_NO_SUM)
     if spec.label.task == "classes":
         counts = total[0, 1 + spec.features :]
         if abs(counts.sum() - total[0, 0]) > _NEARLY * len(counts):
@@ -159,9 +176,15 @@ def total_of(spec: SumsSpec, blobs: Blobs) -> NDArray[np.float64]:
 
 
 def _is_sum(total: NDArray[np.float64], spec: SumsSpec) -> bool:
+    return spec.fewest_rows <= round(total[0, 0]) <= spec.most_rows and _could_be_sum(total)
+
+
+def _could_be_sum(total: NDArray[np.float64]) -> bool:
+    """Return whether this could be a sum over any number of rows, or over none."""
     rows, squares = total[0, 0], np.diagonal(total)
-    is_count = abs(rows - round(rows)) < _NEARLY and spec.fewest_rows <= round(rows) <= spec.most_rows
-    inside = squares.min() >= -_NEARLY and np.square(total[0]).max() <= rows * squares.max() * 1.001
+    is_count = abs(rows - round(rows)) < _NEARLY
+    inside = squares.min() >= -_NEARLY
+    inside &= np.square(total[0]).max() <= rows * squares.max() * 1.001 + _NEARLY**2
     return bool(is_count and inside)
 
 
@@ -184,12 +207,17 @@ def train_on_total(spec: SumsSpec, blobs: Blobs, total: NDArray[np.float64]) -> 
     """
     # loaded in the compute process alone: the libraries behind training take seconds to load
     from analyst_server.compute.model_registry import task_of
+    from analyst_server.training.discriminant import SumsDiscriminant, fit_by_class, of_all_classes
     from analyst_server.training.from_sums import SumsRidge, fit_total, probe_rows
     from analyst_server.training.judgement import ONLY_SUMS
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
-    model = SumsRidge(penalty=spec.penalty, noise=spec.noise, clip=spec.clip)
-    fitted = fit_total(model, total, spec.features, task_of(spec.label))
+    if spec.pooled_share is None:
+        model = SumsRidge(penalty=spec.penalty, noise=spec.noise, clip=spec.clip)
+        fitted = fit_total(model, total, spec.features, task_of(spec.label))
+    else:
+        fitted = fit_by_class(SumsDiscriminant(pooled_share=spec.pooled_share, penalty=spec.penalty), total)
+        total = of_all_classes(total)
     onnx_file = export(fitted, spec.features)
     gap = parity_gap(fitted, onnx_file, spec.clip * probe_rows(total, spec.features))
     if not gap <= PARITY_TOLERANCE:

@@ -25,6 +25,7 @@ _SYMBOLS: Final = {
     "anchor A; ours: its seed": "a m q/8",
     "the whole round": "(3) + (4) + (5)",
     "sums over all rows": "c 4 p (p + 1)",
+    "sums by class": "c k 4 p (p + 1)",
     "their total": "c 4 p (p + 1)",
 }
 _MEASURED_LATER: Final = (
@@ -114,8 +115,9 @@ def _scenario(scenario: Scenario | SumsScenario) -> str:
 def _ours(scenario: Scenario | SumsScenario) -> str:
     if isinstance(scenario, SumsScenario):
         returned = "and their total come back" if scenario.cohort else "comes back"
+        model = "a quadratic discriminant" if scenario.by_class else "a ridge regression"
         return (
-            f"ours: masked sums of 64 bits, a ridge regression {returned};"
+            f"ours: masked sums of 64 bits, {model} {returned};"
             f" federated averaging of {exact(scenario.compared_parameters)} parameters"
         )
     return f"ours: {scenario.anchor_kind} anchor, {scenario.rep_dtype}, {scenario.classes} classes"

@@ -25,6 +25,7 @@ from protocol.limits import (
     MAX_PARTIES,
     MAX_RANDOM_FEATURES,
     MAX_ROWS,
+    MAX_SUMS_NUMBERS,
     MAX_SUMS_PARTIES,
     SEED_BYTES,
 )
@@ -37,7 +38,7 @@ from protocol.messages import (
     SealedAnchor,
     UplinkManifest,
 )
-from protocol.sums import FEWEST_PARTIES
+from protocol.sums import FEWEST_PARTIES, entries_of
 from protocol.terms import ANCHORS, RowType
 
 _ID, _DIGEST, _PARTY, _EXTENT = "0" * 32, bytes(32), "hospital-000", 1000
@@ -116,6 +117,8 @@ class SumsScenario:
         k: the number of classes, or 1 for a number.
     cohort : bool
         Whether each institution gets the total.
+    by_class : bool
+        Whether the rows of each class are summed by themselves, for a quadratic discriminant.
     federated_parameters : int or None
         N of the model that federated averaging would train; by default that of ours.
     bits, participation, rounds
@@ -127,6 +130,7 @@ class SumsScenario:
     random_features: int = 0
     outputs: int = 2
     cohort: bool = False
+    by_class: bool = False
     federated_parameters: int | None = None
     bits: int = formulas.FORMULA_BITS
     participation: tuple[float, ...] = PARTICIPATION
@@ -138,6 +142,10 @@ class SumsScenario:
         _between("random features", self.random_features, 0, MAX_RANDOM_FEATURES)
         _between("latent dimension", self.latent_dim, 1, MAX_LATENT_DIM)
         _between("classes", self.outputs, 1, MAX_CLASSES)
+        if self.by_class and (self.outputs < 2 or self.cohort):
+            raise ValueError("sums by class are for classes, and go without cohort")
+        if self.by_class:
+            _between("numbers of sums by class", self.sent_numbers, 1, MAX_SUMS_NUMBERS)
         _between("model parameters", self.compared_parameters, 1, 10**15)
         _check_comparison(self)
 
@@ -148,12 +156,19 @@ class SumsScenario:
 
     @property
     def order(self) -> int:
-        """Return p."""
-        return 1 + self.latent_dim + self.outputs
+        """Return p: by class the label is not among the numbers of a row."""
+        return 1 + self.latent_dim + (0 if self.by_class else self.outputs)
+
+    @property
+    def sent_numbers(self) -> int:
+        """Return how many numbers an institution sends."""
+        return (self.outputs if self.by_class else 1) * entries_of(self.order)
 
     @property
     def model_parameters(self) -> int:
-        """Return N of our model: two classes have one logit."""
+        """Return N of our model: two classes have one logit, each class by itself a square matrix."""
+        if self.by_class:
+            return self.outputs * (self.latent_dim**2 + self.latent_dim + 1)
         return (self.latent_dim + 1) * (1 if self.outputs <= 2 else self.outputs)
 
     @property

@@ -17,9 +17,10 @@ from analyst_server.services.planning import (
 from metering import formulas
 from protocol.limits import SEED_BYTES
 from protocol.messages import DTYPE_BYTES
-from protocol.sums import MASK_KEY_BYTES, SUMS, TOTAL, entries_of
+from protocol.sums import MASK_KEY_BYTES, SUMS, TOTAL
 
 _SUMMED: Final = "sums over all rows"
+_BY_CLASS: Final = "sums by class"
 _RETURNED: Final = "their total"
 
 
@@ -32,9 +33,11 @@ def plan_sums(scenario: SumsScenario) -> Plan:
 
 def _terms(scenario: SumsScenario) -> tuple[Comparison, ...]:
     """Return one line for each thing that is sent, and for what the formulas leave out."""
-    c, triangle = scenario.parties, 8 * entries_of(scenario.order)
+    c, triangle = scenario.parties, 8 * scenario.sent_numbers
     model = scenario.model_parameters * DTYPE_BYTES["f4"]
-    by_formula = formulas.sums_uplink(features=scenario.latent_dim, outputs=scenario.outputs)
+    by_formula = formulas.sums_uplink(
+        features=scenario.latent_dim, outputs=scenario.outputs, by_class=scenario.by_class
+    )
     total = (manifest_line(TOTAL, "u8", 1),) if scenario.cohort else ()
     signed = signed_bytes(
         (manifest_line(SUMS, "u8", 1),),
@@ -47,7 +50,7 @@ def _terms(scenario: SumsScenario) -> tuple[Comparison, ...]:
     ).model_bytes
     returned = [compare("(4)", _RETURNED, c * by_formula, c * triangle)] if scenario.cohort else []
     return (
-        compare("(3)", _SUMMED, c * by_formula, c * triangle),
+        compare("(3)", _BY_CLASS if scenario.by_class else _SUMMED, c * by_formula, c * triangle),
         compare("(4)", "model h", c * down, c * model),
         *returned,
         compare("(5)", "seed of the features", 0, 2 * c * SEED_BYTES),

@@ -23,6 +23,7 @@ LABEL: Final = "label"
 MOST_ROWS: Final = 6000
 """A larger table is cut to so many rows, drawn with a fixed seed."""
 FINGERPRINT_BITS: Final = 256
+MOST_IMAGES: Final = 12_500
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def bundled() -> dict[str, Callable[[], Source]]:
 def real(folder: Path) -> dict[str, Callable[[], Source]]:
     """Return the tables in a directory as in docs/benchmarks.md."""
     loaders = {"heart": _heart, "stroke": _stroke, "adult": _adult}
-    loaders |= {"pima": _pima, "tcga": _tcga, "ames": _ames}
+    loaders |= {"pima": _pima, "tcga": _tcga, "ames": _ames, "mnist": _mnist}
+    loaders |= {"stroke_hospitals": partial(_stroke, least_patients=1)}
     return {name: partial(load, folder) for name, load in loaders.items()}
 
 
@@ -92,10 +94,10 @@ def _heart(folder: Path) -> Source:
     return _source("heart", rows, "label", exclude=("num",), site="site")
 
 
-def _stroke(folder: Path) -> Source:
+def _stroke(folder: Path, least_patients: int = 200) -> Source:
     rows = [row for row in _rows(folder, "ist_stroke/ist.csv.gz") if row["y_dead_or_dependent_6m"]]
     hospitals, patients = np.unique([row["HOSPNUM"] for row in rows], return_counts=True)
-    large = set(hospitals[patients >= 200])
+    large = set(hospitals[patients >= least_patients])
     names = ["RDELAY", "AGE", "RSBP", "RCONSC", "SEX", "STYPE", "RSLEEP", "RATRIAL", "RCT", "RVISINF"]
     names += ["RHEP24", "RASP3", *(f"RDEF{number}" for number in range(1, 9))]
     kept = [row for row in rows if row["HOSPNUM"] in large]
@@ -125,6 +127,13 @@ def _ames(folder: Path) -> Source:
     known = [(bits, row["y"]) for bits, row in zip(fingerprints, rows, strict=True) if bits is not None]
     kept = _cut(known)
     return Source("ames", _of_matrix(np.array([bits for bits, _ in kept]), np.array([y for _, y in kept])))
+
+
+def _mnist(folder: Path) -> Source:
+    images = data.mnist(folder)
+    chosen = np.random.default_rng(0).permutation(len(images.train))[:MOST_IMAGES]
+    labels = np.array([f"class {digit}" for digit in images.train_labels[chosen]])
+    return Source("mnist", _of_matrix(images.train[chosen], labels))
 
 
 def _rows(folder: Path, name: str) -> list[dict[str, str]]:

@@ -24,6 +24,8 @@ RANDOM: Final[dict[str, Any]] = {
     "sums": {"min_rows": 5, "max_rows": 1000, "random_features": 16, "kernel_width": 1.5},
 }
 """With random features as well."""
+BY_CLASS: Final[dict[str, Any]] = {**SUMS, "model": {"kind": "quadratic-discriminant"}}
+"""For a distribution of each class."""
 NOISE: Final[dict[str, Any]] = {"epsilon": 10.0, "delta": 1e-5, "clip": 2.0, "colluding": 1}
 NOISY: Final[dict[str, Any]] = {**SUMS, "sums": {"min_rows": 5, "max_rows": 1000, "noise": NOISE}}
 """With noise in the total."""

@@ -23,7 +23,7 @@ from tests.vectors.examples import (
     shown_digest,
 )
 from tests.vectors.packing import pack
-from tests.vectors.sums import COHORT_TERMS, NOISE_TERMS, RANDOM_TERMS, SUMS_TERMS
+from tests.vectors.sums import BY_CLASS_TERMS, COHORT_TERMS, NOISE_TERMS, RANDOM_TERMS, SUMS_TERMS
 
 ROW_REVEALING_WARNING = (
     "Warning: row-revealing model: a model of the kind svm contains training rows. From it every other"
@@ -230,6 +230,21 @@ WITH_NOISE = SUMMED.replace("An institution with fewer than", NOISED).replace(
 )
 
 
+BY_CLASS = (
+    SUMMED.replace(
+        "- with a row's 1, the 5 encoded features of a row and its label, 8 numbers in all, the sum of the"
+        " product of each two: 36 numbers (288 bytes)",
+        "- for each of the 2 classes, with a row's 1 and the 5 encoded features of a row, 6 numbers in all,"
+        " the sum of the product of each two over the rows of the class: 42 numbers (336 bytes)",
+    )
+    .replace("fewer than 20 rows,", "fewer than 20 rows, of a class too unless it has none of it,")
+    .replace(
+        "(ridge: least squares with a penalty,",
+        "(quadratic-discriminant: the mean and the covariance of each class,",
+    )
+)
+
+
 def of_sums(summed: str) -> str:
     """Return the text of terms of sums: what stands between the label and the columns is another."""
     head, rest = TERMS_2_TEXT.replace("hospital-a, hospital-b.", "hospital-a, hospital-b, hospital-c.").split(
@@ -303,6 +318,7 @@ def shown_texts() -> Iterator[Case]:
         ("sums with random features", RANDOM_TERMS, of_sums(WITH_RANDOM_FEATURES)),
         ("sums with the total for each institution", COHORT_TERMS, of_sums(WITH_TOTAL)),
         ("sums with noise", NOISE_TERMS, of_sums(WITH_NOISE)),
+        ("sums by class", BY_CLASS_TERMS, of_sums(BY_CLASS)),
         ("levels in an order, and one for all other texts", LEVEL_TERMS, LEVEL_TERMS_TEXT),
         (
             "survival",

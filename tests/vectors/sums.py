@@ -55,6 +55,8 @@ RANDOM_TERMS = {
 COHORT_TERMS = {**SUMS_TERMS, "sums": {**SUMS, "cohort": True}}
 NOISE = {"epsilon": 3.0, "delta": 1e-5, "clip": 1.5, "colluding": 1}
 NOISE_TERMS = {**SUMS_TERMS, "sums": {**SUMS, "noise": NOISE}}
+DISCRIMINANT = {"kind": "quadratic-discriminant", "pooled_share": 0.9}
+BY_CLASS_TERMS = {**SUMS_TERMS, "model": DISCRIMINANT}
 FEATURES, OUTPUTS = 5, 2
 ORDER = 1 + FEATURES + OUTPUTS
 EXPONENT = 62 - math.ceil(math.log2((1 + 4 + 2 * 0.5**2 + 1) * 1_000_000 * len(PARTIES)))
@@ -82,6 +84,7 @@ def valid() -> list[tuple[str, str, dict[str, Any]]]:
         ("terms of sums", "Terms", SUMS_TERMS),
         ("terms of sums with random features", "Terms", RANDOM_TERMS),
         ("terms of sums with noise", "Terms", NOISE_TERMS),
+        ("terms of sums by class", "Terms", BY_CLASS_TERMS),
         ("acceptance with a mask key", "Acceptance", SUMS_ACCEPTANCE),
         ("sealed anchor with mask keys", "SealedAnchor", SUMS_ANCHOR),
         ("uplink manifest of sums", "UplinkManifest", SUMS_UPLINK),
@@ -152,6 +155,17 @@ def broken() -> list[tuple[str, str, dict[str, Any]]]:
             "noise and a total for each institution",
             "Terms",
             {**SUMS_TERMS, "sums": {**SUMS, "cohort": True, "noise": NOISE}},
+        ),
+        (
+            "sums by class and a total for each institution",
+            "Terms",
+            {**COHORT_TERMS, "model": DISCRIMINANT},
+        ),
+        ("sums by class with noise", "Terms", {**NOISE_TERMS, "model": DISCRIMINANT}),
+        (
+            "more of a pooled covariance than there is",
+            "Terms",
+            {**SUMS_TERMS, "model": {**DISCRIMINANT, "pooled_share": 1.5}},
         ),
         ("noise of nil", "Terms", {**SUMS_TERMS, "sums": {**SUMS, "noise": None}}),
         (

@@ -31,7 +31,7 @@ from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
 from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK, Status
 from protocol.states import State
-from protocol.sums import TOTAL, entries_of, order_of
+from protocol.sums import TOTAL, sent_numbers
 from protocol.terms import Terms
 from runtime.terminal import day
 from user_client.custody.round_directory import (
@@ -221,7 +221,7 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
 def _check_total(manifest: DownlinkManifest, terms: Terms) -> None:
     if manifest.has_total != (terms.sums is not None and terms.sums.cohort):
         raise MalformedMessageError("DownlinkManifest", "a total goes with terms that give it to each")
-    shape = (entries_of(order_of(terms.latent_dim, terms.table_schema.label_column)),)
+    shape = (sent_numbers(terms),)
     if manifest.has_total and manifest.total.shape != shape:
         raise ShapeMismatchError(TOTAL, shape, manifest.total.shape)
 

@@ -22,16 +22,22 @@ from user_client.tables import encode_rows, table_from, with_labels
 _OF_ROWS: Final = ("latent_dim", "rep_dtype", "dither", "least_signal", "alignment", "model")
 """What a draft says of rows, and terms of sums do not have or have in their own way."""
 _WITHOUT_SUMS: Final = ("downlink", "late_consumers", "model_privacy")
-_DEFAULTS: Final = {
-    "rep_dtype": "i1",
-    "dither": DITHER,
-    "alignment": {"method": "isotropic"},
-    "model": {"kind": "averaged"},
+_BY_CLASS: Final = {"kind": "quadratic-discriminant"}
+_FITTING: Final[dict[str, list[Any]]] = {
+    "rep_dtype": ["i1"],
+    "dither": [DITHER],
+    "alignment": [{"method": "isotropic"}],
+    "model": [{"kind": "averaged"}, {"kind": "ridge"}, _BY_CLASS],
 }
 """Of these a draft always has one; another was asked for, and would be lost."""
 _NO_COHORT: Final = (
     "sums: no institution gets the total under this draft. With cohort = true (--cohort) each gets it: means,"
     " correlations, and intervals of coefficients; but then each also knows the sums of all others together"
+)
+_LINEAR: Final = (
+    "sums: the boundary between the classes is linear under this draft. With --model quadratic-discriminant"
+    " the rows of each class are summed by themselves, for one that bends; each institution then needs"
+    " min_rows of every class, or none"
 )
 _UNCLIPPED: Final = 0.9
 """Share of the rows that a drafted clip leaves as they are."""
@@ -71,7 +77,7 @@ def with_sums(
         If the draft has what sums do not have, or random features or noise are asked for without a table.
     """
     asked: list[str] = [name for name in _WITHOUT_SUMS if name in drafted.content]
-    asked += [name for name, default in _DEFAULTS.items() if drafted.content[name] != default]
+    asked += [name for name, fitting in _FITTING.items() if drafted.content[name] not in fitting]
     schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
     if schema.label_column.task == "survival":
         raise InputError("sums serve classes and numbers: survival needs rows")
@@ -82,10 +88,16 @@ def with_sums(
     features = schema.width + random_features
     sums = _what_is_summed(drafted, schema, data, random_features, cohort=cohort, epsilon=epsilon)
     content = {name: value for name, value in drafted.content.items() if name not in _OF_ROWS}
-    content |= {"latent_dim": features, "model": {"kind": "ridge"}, "sums": sums}
+    is_by_class = drafted.content["model"] == _BY_CLASS
+    if is_by_class and (cohort or epsilon is not None):
+        raise InputError("a quadratic-discriminant goes with neither cohort nor noise: leave them out")
+    model = _BY_CLASS if is_by_class else {"kind": "ridge"}
+    content |= {"latent_dim": features, "model": model, "sums": sums}
     remarks = [remark for remark in drafted.remarks if not remark.startswith("latent_dim")]
-    if not cohort and epsilon is None:
+    if not cohort and epsilon is None and not is_by_class:
         remarks.append(_NO_COHORT)
+        if schema.label_column.task == "classes" and not random_features:
+            remarks.append(_LINEAR)
     return replace(
         drafted, content=content, latent_dim=features, signal=None, information=None, remarks=remarks
     )

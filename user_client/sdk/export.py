@@ -1,7 +1,7 @@
 """One ONNX file from the raw columns of a table to the answer.
 
-The file holds F_i G_i: whoever has it can bring rows into the common representation as we can. It must stay
-inside the institution, and says so in its metadata.
+The file holds F_i G_i, or under sums the secret coordinates: whoever has it can bring rows into the common
+representation as we can. It must stay inside the institution, and says so in its metadata.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from protocol.terms import Terms
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.errors import ExportDiffersError
 from user_client.sdk.downlink import own_model
-from user_client.sdk.model_card import WARNING, alignment_told, inputs_of, model_told
+from user_client.sdk.model_card import alignment_told, inputs_of, model_told, warning_of
 from user_client.sdk.predictor import Predictor, map_to_model
+from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.own_model import OwnModel
 from user_client.tables import encode_rows
@@ -62,7 +63,7 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
         model, found = None, _own_model(graph, features, own_model(directory))
     else:
         model = _read(directory.read(MODEL_FILE), f"{graph.prefix}h_")
-        aligned = map_rows(graph, features, map_to_model(directory, manifest))
+        aligned = _to_model(graph, features, directory, manifest)
         found = _append(graph, model, aligned) + schema.label_column.model_output
     outputs = _answers(graph, features, found, schema)
     file = _file(graph, outputs, model, _metadata(terms, manifest, report)).SerializeToString()
@@ -70,6 +71,19 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
     if not largest <= TOLERANCE:
         raise ExportDiffersError(largest)
     return file, largest
+
+
+def _to_model(graph: Graph, features: str, directory: RoundDirectory, manifest: DownlinkManifest) -> str:
+    """Add what makes of features the input of the model, as `predictor.map_of_rows`."""
+    if manifest.has_change_of_basis:
+        return map_rows(graph, features, map_to_model(directory, manifest))
+    drawn = stored_feature_map(directory)
+    if not drawn.is_linear:
+        product = graph.node("MatMul", features, graph.constant(drawn.frequencies.T))
+        angles = graph.node("Add", product, graph.constant(drawn.phases))
+        waves = graph.node("Mul", graph.node("Cos", angles), graph.constant(drawn.amplitude))
+        features = graph.node("Concat", features, waves, axis=1)
+    return map_rows(graph, features, drawn.turn)
 
 
 def _read(onnx_file: bytes, prefix: str) -> onnx.ModelProto:
@@ -191,7 +205,7 @@ def _file(
         ir_version=max(model.ir_version if model else 0, 8),
         producer_name="odc",
         producer_version=__version__,
-        doc_string=WARNING,
+        doc_string=metadata["warning"],
     )
     helper.set_model_props(made, metadata)
     return made
@@ -199,7 +213,7 @@ def _file(
 
 def _metadata(terms: Terms, manifest: DownlinkManifest, report: MemberReport | None) -> dict[str, str]:
     return {
-        "warning": WARNING,
+        "warning": warning_of(terms),
         "title": terms.title,
         "collaboration_id": terms.collaboration_id,
         "terms_digest": digest(terms).hex(),

@@ -27,9 +27,13 @@ from user_client.custody.round_directory import RoundDirectory
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.terms import accepted_terms
 
-WARNING: Final = (
+_OF_ROWS: Final = (
     "This file contains the secret map F_i G_i of one institution. It must stay inside that institution:"
     " whoever has it, and what the analyst has, can rebuild values of the rows that were sent."
+)
+_OF_SUMS: Final = (
+    "This file contains the secret coordinates of the sums. It must stay inside that institution: with"
+    " what the analyst has, the total, whoever has it can read the cohort's means and correlations."
 )
 _INPUTS: Final = {
     "text": 'string without surrounding spaces, "" for an empty field',
@@ -44,7 +48,7 @@ class Exported:
     Attributes
     ----------
     onnx_file : bytes
-        It holds F_i G_i.
+        It holds F_i G_i, or under sums the secret coordinates.
     card : str
     largest_difference : float
         Of an answer to that of `predict`, over made-up rows: a probability, or a number from -1 to 1.
@@ -56,6 +60,11 @@ class Exported:
 
     def __repr__(self) -> str:
         return f"<Exported of {len(self.onnx_file)} bytes>"
+
+
+def warning_of(terms: Terms) -> str:
+    """Return what whoever has the file has to know."""
+    return _OF_ROWS if terms.sums is None else _OF_SUMS
 
 
 def inputs_of(schema: Schema) -> dict[str, str]:
@@ -81,7 +90,7 @@ def card(
         f"# {terms.title}",
         *(["", terms.purpose] if terms.purpose else []),
         "",
-        f"**{WARNING}**",
+        f"**{warning_of(terms)}**",
         "",
         f"- Predicts {_predicted(terms)}",
         f"- Model: {model_told(terms, report)}, of the rows of {', '.join(terms.parties)}; this file is that"

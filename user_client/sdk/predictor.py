@@ -280,10 +280,7 @@ def map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArr
     if not manifest.has_change_of_basis:
         features = stored_feature_map(directory)
         if not features.is_linear:
-            raise InputError(
-                "the model takes random features of a row: it has no coefficients of columns, and is not"
-                " exported yet; `odc predict` and `odc serve` use it"
-            )
+            raise InputError("the model takes random features of a row: it has no coefficients of columns")
         return features.turn
     basis = stored_basis(directory)
     if basis is None:

@@ -15,7 +15,7 @@ from protocol.codec import digest
 from protocol.errors import InputError, SealBrokenError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import PrivacyRecord, UplinkManifest
-from protocol.sums import SUMS, SumsTerms, exponent_of, to_fixed_point
+from protocol.sums import SUMS, SumsTerms, exponent_of, is_by_class, to_fixed_point
 from protocol.sums_noise import bits_of
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
@@ -39,7 +39,7 @@ from user_client.sdk.session import Session
 from user_client.secret.expansion import Matrix64
 from user_client.secret.feature_map import FeatureMap
 from user_client.secret.private_sums import private_sums
-from user_client.secret.sums import add_masks, extended_sums
+from user_client.secret.sums import add_masks, extended_sums, sums_by_class
 from user_client.tables import encode_labels, encode_rows, table_from
 
 
@@ -79,9 +79,11 @@ def prepare_sums(
     kept = keep_back(directory, rows, labels, share, terms.task)
     leaving, their_labels = kept.leaving(rows), kept.leaving(labels)
     _check_rows(sums, len(leaving))
+    if is_by_class(terms):
+        _check_classes(terms, sums, their_labels)
     seed, anchor = open_seed(session, directory)
     features = feature_map(terms, seed)
-    found, noise = _summed(terms, sums, leaving, their_labels, features)
+    found, noise = summed(terms, leaving, their_labels, features)
     covered = masked(found, _mask_key(directory), terms, session.membership.party, seed, anchor.mask_keys)
     array = little_endian(covered, "u8")
     manifest = UplinkManifest(
@@ -109,11 +111,16 @@ def prepare_sums(
     return prepared
 
 
-def _summed(
-    terms: Terms, sums: SumsTerms, rows: Matrix64, labels: NDArray[Any], features: FeatureMap
+def summed(
+    terms: Terms, rows: Matrix64, labels: NDArray[Any], features: FeatureMap
 ) -> tuple[NDArray[np.uint64], NoiseOfSums | None]:
     """Return the sums over the rows as they are before the masks, and what noise is in them."""
-    label, parties = terms.table_schema.label_column, len(terms.parties)
+    sums, label, parties = terms.sums, terms.table_schema.label_column, len(terms.parties)
+    if sums is None:
+        raise ValueError("these terms ask for rows")
+    if is_by_class(terms):
+        matrices = sums_by_class(rows, labels, features, label.outputs)
+        return to_fixed_point(matrices, exponent_of(sums, terms.table_schema, parties)), None
     if sums.noise is None:
         matrix = extended_sums(rows, labels, features, label.outputs)
         return to_fixed_point(matrix, exponent_of(sums, terms.table_schema, parties)), None
@@ -190,6 +197,17 @@ def _check_rows(sums: SumsTerms, rows: int) -> None:
         raise InputError(f"these terms have room for {sums.max_rows} rows of one institution, not for {rows}")
 
 
+def _check_classes(terms: Terms, sums: SumsTerms, labels: NDArray[Any]) -> None:
+    label = terms.table_schema.label_column
+    counts = np.bincount(labels, minlength=label.outputs)
+    for number, count in enumerate(counts.tolist()):
+        if 0 < count < sums.min_rows:
+            raise InputError(
+                f"these terms ask for {sums.min_rows} rows or more of each class, or none: of class"
+                f" number {number + 1} this institution would send the sum of {count}"
+            )
+
+
 def _mask_key(directory: RoundDirectory) -> MaskKey:
     if not directory.holds(MASK_KEY_FILE):
         error = NotPreparedError("the key of our masks was erased from this machine: no sum can be masked")
@@ -208,7 +226,11 @@ def _summary(
         features=terms.table_schema.width,
         latent_dim=terms.latent_dim,
         payload_bytes=spec.payload_bytes,
-        formula_bytes=sums_uplink(features=terms.latent_dim, outputs=terms.table_schema.label_column.outputs),
+        formula_bytes=sums_uplink(
+            features=terms.latent_dim,
+            outputs=terms.table_schema.label_column.outputs,
+            by_class=is_by_class(terms),
+        ),
         arrays=(PreparedArray(spec.name, spec.dtype, spec.shape, spec.payload_bytes),),
         hidden_share=None,
         collusion_error=None,

@@ -51,9 +51,13 @@ class FeatureMap:
         """Return the features of encoded rows, (n, d)."""
         if self.is_linear:
             return np.asarray(rows @ self.turn)
-        scale = np.sqrt(2 / len(self.phases))
-        random = scale * np.cos(rows @ self.frequencies.T + self.phases)
+        random = self.amplitude * np.cos(rows @ self.frequencies.T + self.phases)
         return np.asarray(np.hstack([rows, random]) @ self.turn)
+
+    @property
+    def amplitude(self) -> float:
+        """Of a random feature."""
+        return float(np.sqrt(2 / len(self.phases)))
 
     @property
     def is_linear(self) -> bool:

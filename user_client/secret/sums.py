@@ -48,6 +48,27 @@ def extended_sums(
     return total
 
 
+def sums_by_class(
+    rows: Matrix64, labels: NDArray[Any], phi: Callable[[Matrix64], Matrix64], classes: int
+) -> Matrix64:
+    """Return the sums of ``z z^T`` over the rows of each class, ``z = (1, phi(x))``, (k, 1 + d, 1 + d).
+
+    The parameters are those of `extended_sums`. A class without a row has zeros.
+    """
+    total: Matrix64 | None = None
+    for start in range(0, len(rows), BLOCK_ROWS):
+        part, said = rows[start : start + BLOCK_ROWS], labels[start : start + BLOCK_ROWS]
+        extended = np.hstack([np.ones((len(part), 1)), phi(part)])
+        if total is None:
+            total = np.zeros((classes, extended.shape[1], extended.shape[1]))
+        for number in np.unique(said):
+            of_class = extended[said == number]
+            total[number] += of_class.T @ of_class
+    if total is None:
+        raise ValueError("there are no rows to sum")
+    return total
+
+
 def add_masks(
     sums: NDArray[np.uint64], added: Iterable[ByteSource], subtracted: Iterable[ByteSource]
 ) -> NDArray[np.uint64]:

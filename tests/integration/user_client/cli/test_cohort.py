@@ -67,6 +67,20 @@ def test_a_draft_says_that_nobody_gets_the_total_unless_it_is_asked_for(odc: Odc
     assert (result.code, "--cohort goes with --uplink sums" in result.err) == (3, True)
 
 
+def test_a_draft_of_a_discriminant_sums_by_class(odc: Odc) -> None:
+    table = csv(odc.consortium.directory / "stays.csv", stays(0))
+    parties = [word for name in SUMS["parties"] for word in ("--party", name)]
+    words = ("terms", "draft", table, "--label", "sex", *parties, "--force", "--json", "--uplink", "sums")
+    assert any("--model quadratic-discriminant" in remark for remark in odc(*words).json["remarks"])
+    words += ("--model", "quadratic-discriminant")
+    assert not any("quadratic-discriminant" in remark for remark in odc(*words).json["remarks"])
+    drafted = tomllib.loads(Path("terms.toml").read_text())
+    assert drafted["model"] == {"kind": "quadratic-discriminant"}
+    for option in (("--cohort",), ("--model-epsilon", "3")):
+        result = odc(*words, *option)
+        assert (result.code, "neither cohort nor noise" in result.err) == (3, True)
+
+
 def test_a_draft_asks_for_noise_where_an_epsilon_is_given(odc: Odc) -> None:
     table = csv(odc.consortium.directory / "stays.csv", stays(0))
     parties = [word for name in SUMS["parties"] for word in ("--party", name)]

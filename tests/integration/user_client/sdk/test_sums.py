@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
 from analyst_server.services import rounds, views
 from analyst_server.services.report import for_operator
+from analyst_server.training.discriminant import NormalClasses
 from analyst_server.training.from_sums import SumsRidge, fit_total
 from analyst_server.training.tasks import Classes, Numbers
 from protocol.envelope import decode_stored
@@ -19,11 +21,21 @@ from protocol.errors import InputError, MalformedMessageError, OutOfOrderError, 
 from protocol.messages import Acceptance, SealedAnchor, UplinkManifest
 from protocol.operations import ACCEPT_TERMS, FETCH_ANCHOR
 from protocol.states import State
-from protocol.sums import entries_of, exponent_of, from_fixed_point, order_of, to_fixed_point
+from protocol.sums import exponent_of, from_fixed_point, order_of, to_fixed_point
 from protocol.sums_noise import SumsNoise
 from protocol.terms import Terms
 from tests.harness.in_process import csv, rows
-from tests.harness.sums import NOISE, NOISY, NUMBERS, OTHER, PARTIES, RANDOM, SUMS, ThreeOfThem
+from tests.harness.sums import (
+    BY_CLASS,
+    NOISE,
+    NOISY,
+    NUMBERS,
+    OTHER,
+    PARTIES,
+    RANDOM,
+    SUMS,
+    ThreeOfThem,
+)
 from user_client.custody.masks import MaskKey
 from user_client.custody.round_directory import MASK_KEY_FILE, PAYLOAD_FILE
 from user_client.errors import ConnectionFailedError, MaskedBeforeError
@@ -74,6 +86,55 @@ def test_predictions_are_those_of_the_same_model_on_all_rows_in_one_place(
     for session in consortium.sessions:
         found = Predictor(session.round(consortium.id).directory).outputs(new)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["features alone", "random features"])
+def test_sums_by_class_give_the_discriminant_of_all_rows_in_one_place(
+    consortium: ThreeOfThem, kind: str
+) -> None:
+    more = {name: RANDOM[name] for name in ("latent_dim", "sums")} if kind == "random features" else {}
+    consortium.until_released(**{**BY_CLASS, **more})
+    for session in consortium.sessions:
+        session.round(consortium.id).receive()
+    terms = consortium.hospital_round.terms
+    known, labels = pooled(consortium, terms)
+    features = stored_feature_map(consortium.hospital_round.directory)
+    central = NormalClasses().fit(features(known), labels)
+    new = encode_rows(table_from(csv(consortium.directory / "new.csv", rows(77))), terms.table_schema)
+    expected = central.predict_proba(features(new))
+    for session in consortium.sessions:
+        found = Predictor(session.round(consortium.id).directory).outputs(new)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    with pytest.raises(InputError, match="quadratic-discriminant has no coefficients"):
+        consortium.hospital_round.coefficients()
+
+
+def test_of_each_class_as_many_rows_are_needed_or_none(consortium: ThreeOfThem) -> None:
+    consortium.until_anchored(**BY_CLASS)
+    table = rows(1, 40)
+    label = list(table)[-1]
+    one, other = sorted(set(table[label]))
+    for few in (1, 4):
+        table[label] = [one] * (40 - few) + [other] * few
+        with pytest.raises(InputError, match=f"class number 2 this institution would send the sum of {few}"):
+            consortium.hospital_round.prepare(csv(consortium.directory / "few.csv", table))
+    table[label] = [one] * 40
+    assert consortium.hospital_round.prepare(csv(consortium.directory / "none.csv", table)).rows == 40
+
+
+@pytest.mark.parametrize("changed", [SUMS, RANDOM, BY_CLASS], ids=["linear", "random features", "by class"])
+def test_the_exported_file_says_what_predict_says(consortium: ThreeOfThem, changed: dict[str, Any]) -> None:
+    consortium.until_released(**changed)
+    consortium.hospital_round.receive()
+    exported = consortium.hospital_round.export()
+    new = rows(77)
+    session = onnxruntime.InferenceSession(exported.onnx_file)
+    given = {each.name: np.array(new[each.name]).reshape(-1, 1) for each in session.get_inputs()}
+    (found,) = session.run(["probabilities"], given)
+    expected = consortium.hospital_round.predict(csv(consortium.directory / "new.csv", new))
+    np.testing.assert_allclose(found, expected.probabilities, atol=1e-5)
+    assert "secret coordinates of the sums" in exported.card
+    assert "F_i G_i" not in exported.card
 
 
 def test_the_masks_cancel_in_the_total_and_in_no_other_sum(consortium: ThreeOfThem) -> None:
@@ -134,15 +195,20 @@ def test_the_total_has_as_much_noise_as_its_terms_say(consortium: ThreeOfThem) -
         assert prepared.sums_noise.deviation == pytest.approx(expected / np.sqrt(len(PARTIES)))
 
 
-def test_an_uplink_has_as_many_bytes_for_any_number_of_rows(consortium: ThreeOfThem) -> None:
-    consortium.until_anchored(**SUMS)
+@pytest.mark.parametrize(
+    ("changed", "expected"), [(SUMS, 8 * 6 * 7 / 2), (BY_CLASS, 2 * 8 * 4 * 5 / 2)], ids=["whole", "by class"]
+)
+def test_an_uplink_has_as_many_bytes_for_any_number_of_rows(
+    consortium: ThreeOfThem, changed: dict[str, Any], expected: float
+) -> None:
+    consortium.until_anchored(**changed)
     sizes = set()
-    for count in (6, 600):
+    for count in (60, 600):
         table = csv(consortium.directory / "table.csv", rows(1, count))
         prepared = consortium.hospital_round.prepare(table)
         assert prepared.rows == count
         sizes.add(prepared.payload_bytes)
-    assert sizes == {8 * entries_of(1 + 3 + 2)}
+    assert sizes == {expected}
     assert sizes == {prepared.formula_bytes}
 
 
@@ -218,7 +284,7 @@ def test_the_round_does_not_go_on_without_an_institution(consortium: ThreeOfThem
     assert views.status(consortium.analyst, None, consortium.id)["state"] == State.SEALED
 
 
-@pytest.mark.parametrize("changed", [SUMS, NOISY], ids=["exact", "with noise"])
+@pytest.mark.parametrize("changed", [SUMS, NOISY, BY_CLASS], ids=["exact", "with noise", "by class"])
 def test_sums_under_the_masks_of_another_round_end_it_with_a_reason(
     consortium: ThreeOfThem, changed: dict[str, Any]
 ) -> None:

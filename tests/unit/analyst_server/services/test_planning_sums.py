@@ -33,6 +33,13 @@ def test_the_total_comes_back_where_the_terms_say_so() -> None:
     assert more == term(found, "their total").formula_bytes
 
 
+def test_by_class_an_uplink_has_the_pairs_of_features_of_each_class() -> None:
+    found = planned(by_class=True, outputs=3)
+    assert term(found, "sums by class").formula_bytes == 5 * 3 * 4 * 31 * 32
+    assert term(found, "sums by class").ratio == 1
+    assert term(found, "model h").ours_bytes == 5 * 3 * 4 * (30 * 30 + 30 + 1)
+
+
 @pytest.mark.parametrize(("outputs", "parameters"), [(1, 31), (2, 31), (3, 93)])
 def test_the_model_has_a_weight_for_each_feature_and_an_intercept(outputs: int, parameters: int) -> None:
     assert term(planned(outputs=outputs), "model h").ours_bytes == 5 * 4 * parameters
@@ -64,6 +71,8 @@ def test_every_institution_gets_a_key_of_each() -> None:
         ({"parties": 2}, "parties must lie between 3 and 256"),
         ({"features": 0}, "features must lie"),
         ({"random_features": 4097}, "random features must lie"),
+        ({"by_class": True, "outputs": 1}, "sums by class are for classes"),
+        ({"by_class": True, "cohort": True}, "go without cohort"),
         ({"features": 16384, "random_features": 1}, "latent dimension must lie"),
         ({"outputs": 0}, "classes must lie"),
         ({"federated_parameters": 0}, "model parameters must lie"),

@@ -14,13 +14,20 @@ from numpy.typing import NDArray
 import tests.vectors
 from protocol.codec import decode
 from protocol.errors import SealBrokenError
-from protocol.sums import exponent_of, from_fixed_point, order_of, sums_commitment, to_fixed_point
+from protocol.sums import (
+    by_class_from_fixed_point,
+    exponent_of,
+    from_fixed_point,
+    order_of,
+    sums_commitment,
+    to_fixed_point,
+)
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.masks import MaskKey
 from user_client.sdk.sums import masked, pair_context
 from user_client.secret.feature_map import FeatureMap
-from user_client.secret.sums import BLOCK_ROWS, extended_sums
+from user_client.secret.sums import BLOCK_ROWS, extended_sums, sums_by_class
 
 (CASE,) = json.loads((Path(tests.vectors.__file__).parent / "sums.json").read_text())
 TERMS = decode(Terms, bytes.fromhex(CASE["terms"]))
@@ -76,6 +83,24 @@ def test_a_table_is_summed_in_blocks_as_at_once() -> None:
     features = FeatureMap.draw(rng.bytes, 3, 4, 1.5)
     z = np.hstack([np.ones((len(rows), 1)), features(rows), np.eye(3)[labels]])
     np.testing.assert_allclose(extended_sums(rows, labels, features, 3), z.T @ z, atol=1e-8)
+
+
+def test_a_table_is_summed_by_class_in_blocks_as_at_once() -> None:
+    rng = np.random.default_rng(0)
+    rows, labels = rng.uniform(-1, 1, (BLOCK_ROWS + 7, 3)), rng.integers(0, 2, BLOCK_ROWS + 7)
+    features = FeatureMap.draw(rng.bytes, 3, 4, 1.5)
+    z = np.hstack([np.ones((len(rows), 1)), features(rows)])
+    found = sums_by_class(rows, labels, features, 3)
+    for number, expected in enumerate((z[labels == 0], z[labels == 1], z[:0])):
+        np.testing.assert_allclose(found[number], expected.T @ expected, atol=1e-8)
+
+
+def test_a_stack_of_matrices_is_one_triangle_after_the_other() -> None:
+    sums = np.random.default_rng(0).integers(-9, 9, (3, 4, 4)).astype(np.float64)
+    sums += sums.transpose(0, 2, 1)
+    numbers = to_fixed_point(sums, 20)
+    np.testing.assert_array_equal(numbers[10:20], to_fixed_point(sums[1], 20))
+    np.testing.assert_array_equal(by_class_from_fixed_point(numbers, 3, 4, 20), sums)
 
 
 def test_random_features_stand_for_their_kernel() -> None:
