@@ -9,6 +9,7 @@ hold one chunk in memory, never a matrix (docs/protocol.md, "Array stream").
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -171,18 +172,17 @@ class Layout:
         """Return the offset in the stream after ``chunks_done`` whole chunks."""
         return self.stream_bytes if chunks_done == self.chunk_count else self.slot(chunks_done).stream_offset
 
-    def chunks_before(self, stream_offset: int) -> int | None:
-        """Return how many chunks end at ``stream_offset``, or None if no chunk ends there."""
-        if stream_offset == self.stream_bytes:
-            return self.chunk_count
-        low, high = 0, self.chunk_count
-        while low < high:  # slots are sorted by offset
-            middle = (low + high) // 2
-            here = self.slot(middle).stream_offset
-            if here == stream_offset:
-                return middle
-            low, high = (middle + 1, high) if here < stream_offset else (low, middle)
-        return None
+    def place_of(self, stream_offset: int) -> tuple[int, int]:
+        """Return how many chunks end up to ``stream_offset``, and how many bytes lie between.
+
+        Raises `ValueError` if the stream has no such offset.
+        """
+        if not 0 <= stream_offset <= self.stream_bytes:
+            raise ValueError(f"the stream has {self.stream_bytes} bytes")
+        done = bisect.bisect_right(
+            range(self.chunk_count), stream_offset, key=lambda i: self.slot(i).stream_end
+        )
+        return done, stream_offset - self.stream_offset(done)
 
 
 @dataclass(frozen=True)
@@ -197,13 +197,19 @@ class Chunk:
 class StreamReader:
     """Turns the bytes of a transfer, which may come in pieces of any size, into checked chunks.
 
-    With ``chunks_done`` it resumes after that many chunks. It holds at most one chunk in memory.
+    With ``chunks_done`` it resumes after that many chunks, with ``begun`` inside the next one. It holds at
+    most one chunk in memory.
     """
 
-    def __init__(self, layout: Layout, chunks_done: int = 0) -> None:
+    def __init__(self, layout: Layout, chunks_done: int = 0, begun: bytes = b"") -> None:
         self._layout = layout
         self._next = chunks_done
-        self._buffer = bytearray()
+        self._buffer = bytearray(begun)
+
+    @property
+    def begun(self) -> bytes:
+        """What came of the next chunk and its digest: fewer bytes than both have."""
+        return bytes(self._buffer)
 
     def feed(self, data: bytes | memoryview) -> Iterator[Chunk]:
         """Yield the chunks that ``data`` completes.

@@ -65,6 +65,7 @@ def begin_uplink(ingest: TheIngest, sender: Sender, collaboration_id: str, body:
     content = {
         "upload_id": status.upload_id,
         "offset": status.offset,
+        "begun": status.begun,
         "length": status.length,
         "complete": status.complete,
     }
@@ -119,21 +120,24 @@ async def _write_chunks(write: Callable[[bytes], object], request: Request, idle
     """
     pieces: AsyncIterator[bytes] = request.stream()
     buffer = bytearray()
-    while True:
-        async with asyncio.timeout(idle_timeout_s):
-            piece = await anext(pieces, None)
-        if piece is None:
-            break
-        buffer += piece
-        if len(buffer) >= DEFAULT_CHUNK_BYTES:
-            await to_thread.run_sync(write, bytes(buffer))
-            buffer.clear()
-    await to_thread.run_sync(write, bytes(buffer))
+    try:
+        while True:
+            async with asyncio.timeout(idle_timeout_s):
+                piece = await anext(pieces, None)
+            if piece is None:
+                break
+            buffer += piece
+            if len(buffer) >= DEFAULT_CHUNK_BYTES:
+                whole, buffer = bytes(buffer), bytearray()
+                await to_thread.run_sync(write, whole)
+    finally:  # also where the line broke: what has come need not come again
+        await to_thread.run_sync(write, bytes(buffer))
 
 
 def _upload_headers(status: UploadStatus) -> dict[str, str]:
     return {
         "upload-offset": str(status.offset),
+        "upload-begun": str(status.begun),
         "upload-length": str(status.length),
         "upload-complete": "?1" if status.complete else "?0",
         "cache-control": "no-store",

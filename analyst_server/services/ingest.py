@@ -39,13 +39,17 @@ from protocol.uplinks import check_uplink
 
 @dataclass(frozen=True)
 class UploadStatus:
-    """How much of an upload has arrived; offsets count the bytes of its stream."""
+    """How much of an upload has arrived; offsets count the bytes of its stream.
+
+    ``begun`` bytes after ``offset`` are kept as well, of a chunk that is not whole.
+    """
 
     upload_id: str
     offset: int
     length: int
     complete: bool
     created: bool = False
+    begun: int = 0
 
 
 def _layout(uplink: Uplink) -> Layout:
@@ -279,7 +283,12 @@ class Ingest:
         session = self._session(uplink)
         with session.lock:
             return UploadStatus(
-                uplink.id, session.offset, layout.stream_bytes, complete=False, created=created
+                uplink.id,
+                session.offset,
+                layout.stream_bytes,
+                complete=False,
+                created=created,
+                begun=session.begun_bytes,
             )
 
     def _session(self, uplink: Uplink) -> UploadSession:

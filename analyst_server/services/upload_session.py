@@ -30,6 +30,8 @@ class UploadSession:
     layout: Layout
     label: AnyLabel | None
     digests: list[bytes] = field(default_factory=list)
+    begun_bytes: int = 0
+    """How much of the next chunk is kept, unchecked, from a connection that broke."""
     generation: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -45,11 +47,15 @@ class UploadSession:
             digests = list(_intact_chunks(layout, read, blobs.read_partial(_list_key(key))))
         if is_whole and len(digests) < layout.chunk_count:
             digests = []  # nothing is appended to a whole blob, so the upload starts again
-        return cls(blobs, key, layout, label, digests)
+        found = cls(blobs, key, layout, label, digests)
+        if not is_whole and len(digests) < layout.chunk_count:
+            slot, kept = layout.slot(len(digests)), blobs.partial_size(_begun_key(key)) or 0
+            found.begun_bytes = kept if kept < slot.stream_end - slot.stream_offset else 0
+        return found
 
     @property
     def offset(self) -> int:
-        """Where the stream goes on: always at the end of a chunk."""
+        """Where the stream goes on: at the end of a chunk, or ``begun_bytes`` later."""
         return self.layout.stream_offset(len(self.digests))
 
     def array_digests(self) -> list[bytes]:
@@ -68,6 +74,24 @@ class UploadSession:
         self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
         self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
         self.digests.append(chunk.digest)
+        self.begin(b"")
+
+    def begin(self, begun: bytes) -> None:
+        """Keep what came of the next chunk in the place of what was kept before."""
+        if begun:
+            self.blobs.append(_begun_key(self.key), 0, begun)
+        elif self.begun_bytes:
+            self.blobs.discard(_begun_key(self.key))
+        self.begun_bytes = len(begun)
+
+    def reader_from(self, offset: int) -> StreamReader:
+        """Return what reads the stream from an offset on; raises `OffsetMismatchError`."""
+        if offset == self.offset:
+            self.begin(b"")
+            return StreamReader(self.layout, len(self.digests))
+        if offset != self.offset + self.begun_bytes:
+            raise OffsetMismatchError(self.offset, offset)
+        return StreamReader(self.layout, len(self.digests), self.blobs.read_partial(_begun_key(self.key)))
 
     def sync(self) -> None:
         """Make what arrived survive a power cut, or start over; raises `OffsetMismatchError` if it did."""
@@ -111,6 +135,8 @@ class UploadSession:
     def discard_list(self) -> None:
         """Remove the list of digests, once the blob is complete and signed for."""
         self.blobs.discard(_list_key(self.key))
+        self.blobs.discard(_begun_key(self.key))
+        self.begun_bytes = 0
 
 
 class Append:
@@ -122,11 +148,9 @@ class Append:
 
     def __init__(self, session: UploadSession, offset: int) -> None:
         with session.lock:
-            if offset != session.offset:
-                raise OffsetMismatchError(session.offset, offset)
+            self._reader = session.reader_from(offset)
             session.generation += 1
             self._generation = session.generation
-            self._reader = StreamReader(session.layout, len(session.digests))
         self._session = session
 
     def write(self, data: bytes) -> None:
@@ -139,12 +163,14 @@ class Append:
                 self._session.keep(chunk)
 
     def close(self) -> int:
-        """Make what arrived durable and return the offset to go on from.
+        """Make what arrived durable, keep what came of the next chunk, and return the offset to go on from.
 
         Raises `OffsetMismatchError` if the disk refuses; the upload then stands at zero.
         """
         with self._session.lock:
             self._session.sync()
+            if self._generation == self._session.generation:
+                self._session.begin(self._reader.begun)
             return self._session.offset
 
 
@@ -158,6 +184,10 @@ def _intact_chunks(
         if hashlib.sha256(read(slot.payload_offset, slot.payload_bytes)).digest() != claimed:
             return
         yield claimed
+
+
+def _begun_key(key: str) -> str:
+    return key + ".begun"
 
 
 def _list_key(key: str) -> str:

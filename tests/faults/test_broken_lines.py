@@ -18,6 +18,7 @@ from user_client.errors import ConnectionFailedError
 from user_client.transport import AnalystConnection, Download, Traffic
 
 MIB = 2**20
+POOR_BYTES_PER_S = 400_000
 LARGE = {"features": 20, "latent_dim": 20, "anchor": {"kind": "haar", "rows": 20}}
 
 
@@ -62,6 +63,20 @@ def test_an_upload_cut_twice_goes_on_where_it_stopped(
     made.contribute("lead-hospital", found, rows(0, 40, features=20))
     made.wait_for(found, "released")
     assert b.round(found).receive().uplink_digest == receipt.uplink_digest
+
+
+def test_a_poor_line_brings_an_upload_with_few_bytes_more(
+    made: Consortium, far: None, large: pa.Table
+) -> None:
+    """It breaks every 200 kB, long before a chunk is through."""
+    found = made.anchored(**LARGE, rep_dtype="f4")
+    cuts: tuple[tuple[Direction, int], ...] = (("up", 200_000),) * 100
+    with line(made.analyst.port, cuts, up_bytes_per_s=POOR_BYTES_PER_S) as poor:
+        made.go_through("hospital-b", poor.port)
+        receipt = made.contribute("hospital-b", found, large.slice(0, 30_000))
+        assert receipt.payload_bytes > 2_400_000
+        assert poor.cuts_left < 100 - 10
+        assert poor.carried_up < 1.5 * receipt.payload_bytes
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(made: Consortium, far: None) -> None:

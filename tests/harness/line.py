@@ -47,11 +47,17 @@ class Line:
         self.port = int(self._door.getsockname()[1])
         self._threads = [threading.Thread(target=self._take_calls)]
         self._open: list[socket.socket] = []
+        self._carried_up, self._counting = 0, threading.Lock()
         self._threads[0].start()
 
     @property
     def cuts_left(self) -> int:
         return len(self._cuts)
+
+    @property
+    def carried_up(self) -> int:
+        """Return how many bytes have come to be carried upwards, in all connections."""
+        return self._carried_up
 
     def _take_calls(self) -> None:
         while True:
@@ -85,6 +91,9 @@ class Line:
                 if way == "up" and self._speed:
                     time.sleep(len(data) / self._speed)
                 carried += len(data)
+                if way == "up":
+                    with self._counting:
+                        self._carried_up += len(data)
                 if self._cuts and self._cuts[0][0] == way and carried >= self._cuts[0][1]:
                     self._cuts.pop(0)
                     break

@@ -65,8 +65,8 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(places)]
 
 
-def read(layout: Layout, parts: list[bytes], chunks_done: int = 0) -> list[Chunk]:
-    reader = StreamReader(layout, chunks_done)
+def read(layout: Layout, parts: list[bytes], chunks_done: int = 0, begun: bytes = b"") -> list[Chunk]:
+    reader = StreamReader(layout, chunks_done, begun)
     return [chunk for part in parts for chunk in reader.feed(part)]
 
 
@@ -89,20 +89,23 @@ def test_a_stream_cut_anywhere_gives_the_same_chunks(transfer: Transfer, cuts: l
 
 
 @given(transfers())
-def test_a_stream_can_be_resumed_after_every_chunk(transfer: Transfer) -> None:
+def test_a_stream_can_be_resumed_at_every_byte(transfer: Transfer) -> None:
     layout, whole = transfer.layout, read(transfer.layout, [transfer.stream])
-    for done in range(layout.chunk_count + 1):
-        offset = layout.stream_offset(done)
-        assert layout.chunks_before(offset) == done
-        assert read(layout, [transfer.stream[offset:]], chunks_done=done) == whole[done:]
+    for offset in range(layout.stream_bytes + 1):
+        done, inside = layout.place_of(offset)
+        assert layout.stream_offset(done) + inside == offset
+        assert inside == 0 or offset < layout.slot(done).stream_end
+        reader = StreamReader(layout)
+        assert list(reader.feed(transfer.stream[:offset])) == whole[:done]
+        assert reader.begun == transfer.stream[offset - inside : offset]
+        assert read(layout, [transfer.stream[offset:]], done, reader.begun) == whole[done:]
 
 
 @given(transfers())
-def test_no_other_offset_is_the_end_of_a_chunk(transfer: Transfer) -> None:
-    layout = transfer.layout
-    ends = {layout.stream_offset(done) for done in range(layout.chunk_count + 1)}
-    for offset in range(-1, layout.stream_bytes + 2):
-        assert (layout.chunks_before(offset) is not None) is (offset in ends)
+def test_a_stream_has_no_other_offsets(transfer: Transfer) -> None:
+    for offset in (-1, transfer.layout.stream_bytes + 1):
+        with pytest.raises(ValueError, match="the stream has"):
+            transfer.layout.place_of(offset)
 
 
 @given(transfers())

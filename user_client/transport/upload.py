@@ -30,14 +30,17 @@ _LONGEST_PAUSE_S: Final = 30.0
 Progress = Callable[[int, int], None]
 
 
-def stream_from(payload: Path, layout: Layout, chunks_done: int, progress: Progress) -> Iterator[bytes]:
-    """Yield the stream of a payload file from a chunk on, holding one chunk at a time."""
+def stream_from(payload: Path, layout: Layout, offset: int, progress: Progress) -> Iterator[bytes]:
+    """Yield the stream of a payload file from an offset on, holding one chunk at a time."""
+    chunks_done, skipped = layout.place_of(offset)
     with payload.open("rb") as file:
         for index in range(chunks_done, layout.chunk_count):
             slot = layout.slot(index)
             file.seek(slot.payload_offset)
-            data = file.read(slot.payload_bytes)
-            yield from frame([data])
+            for piece in frame([file.read(slot.payload_bytes)]):
+                if len(piece) > skipped:
+                    yield piece[skipped:]
+                skipped = max(skipped - len(piece), 0)
             progress(slot.stream_end, layout.stream_bytes)
 
 
@@ -88,7 +91,8 @@ def send_uplink(
                 pause(min(2.0 ** (breaks - 1), _LONGEST_PAUSE_S))
         except DigestMismatchError:
             reached = _ask_offset(connection, upload_id)
-            if breaks or reached < offset:  # the payload itself is not what was signed
+            has_skipped = layout.place_of(offset)[1] > 0
+            if breaks or (reached < offset and not has_skipped):  # the payload itself is not what was signed
                 raise
             breaks, offset = 1, reached
 
@@ -97,7 +101,7 @@ def _place(opened: Answer) -> tuple[str, int]:
     """Return the id of an upload that was opened, and the offset where it stands."""
     try:
         found = opened.json()
-        return str(found["upload_id"]), int(found["offset"])
+        return str(found["upload_id"]), int(found["offset"]) + int(found.get("begun", 0))
     except (ValueError, KeyError, TypeError):
         raise MalformedMessageError("upload", "was opened without an id and an offset") from None
 
@@ -111,9 +115,8 @@ def _append(
     offset: int,
     progress: Progress,
 ) -> bytes:
-    chunks_done = layout.chunks_before(offset)
-    if chunks_done is None:
-        raise MalformedMessageError("upload offset", "is not the end of a chunk")
+    if not 0 <= offset <= layout.stream_bytes:
+        raise MalformedMessageError("upload offset", "lies outside the stream")
     whole = base64.b64encode(whole_digest(spec.digest for spec in manifest.arrays)).decode()
     headers = {
         "content-type": UPLOAD_MEDIA_TYPE,
@@ -122,7 +125,7 @@ def _append(
         "upload-complete": "?1",
         "repr-digest": f"sha-256=:{whole}:",
     }
-    body = stream_from(payload, layout, chunks_done, progress)
+    body = stream_from(payload, layout, offset, progress)
     answer = connection.request_once(
         APPEND.method, APPEND.url(upload_id=upload_id), content=body, headers=headers
     )
@@ -130,8 +133,9 @@ def _append(
 
 
 def _ask_offset(connection: AnalystConnection, upload_id: str) -> int:
+    """Return the byte to go on from, which may lie inside a chunk."""
     answer = connection.ask(UPLOAD_OFFSET, upload_id=upload_id)
     try:
-        return int(answer.headers["upload-offset"])
+        return int(answer.headers["upload-offset"]) + int(answer.headers.get("upload-begun", 0))
     except (KeyError, ValueError):
         raise MalformedMessageError("upload offset", "is missing in the answer") from None

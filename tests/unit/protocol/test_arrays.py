@@ -62,7 +62,7 @@ def test_an_empty_array_has_no_chunk_and_a_digest() -> None:
     layout, stream = layout_of(np.zeros((0, 4)), "f4")
     assert (stream, layout.chunk_count, layout.stream_bytes) == (b"", 0, 0)
     assert layout.specs[0].digest == hashlib.sha256(b"odc/v1/array\0").digest()
-    assert layout.chunks_before(0) == 0
+    assert layout.place_of(0) == (0, 0)
     assert layout.stream_offset(0) == 0
 
 

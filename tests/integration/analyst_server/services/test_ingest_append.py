@@ -16,7 +16,7 @@ from protocol.errors import (
     OffsetMismatchError,
     UploadSupersededError,
 )
-from tests.harness.uploads import MANY_ROWS, hospital, offset_after, whole_file
+from tests.harness.uploads import MANY_ROWS, hospital, offset_after, part_file, whole_file
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
 
@@ -43,6 +43,58 @@ def test_a_chunk_cut_off_counts_as_not_sent(ready: World) -> None:
     upload_id = ready.begin(uplink).upload_id
     reached = ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 2) - 1])
     assert reached == offset_after(uplink, 1)
+
+
+def test_what_came_of_a_chunk_is_kept_and_need_not_come_again(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    for cut in (offset_after(uplink, 2) + 5, offset_after(uplink, 2) + 700, offset_after(uplink, 3) + 1):
+        status = ready.ingest.status(identity(HOSPITAL), upload_id)
+        start = status.offset + status.begun
+        ready.append(uplink, upload_id, start, uplink.stream[start:cut])
+        status = ready.ingest.status(identity(HOSPITAL), upload_id)
+        assert status.offset + status.begun == cut
+    ready.append(uplink, upload_id, cut)
+    ready.complete(uplink, upload_id)
+    assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
+    assert sorted(path.name for path in whole_file(ready, upload_id).parent.iterdir()) == [upload_id]
+
+
+def test_from_the_end_of_the_last_chunk_on_what_had_begun_is_dropped(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    reached = ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 2) + 700])
+    ready.append(uplink, upload_id, reached, uplink.stream[reached : reached + 50])
+    assert ready.ingest.status(identity(HOSPITAL), upload_id).begun == 50
+    ready.append(uplink, upload_id, reached)
+    ready.complete(uplink, upload_id)
+    assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
+
+
+def test_what_had_begun_and_was_damaged_costs_its_chunk_alone(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    reached = ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 2) + 700])
+    begun = part_file(ready, upload_id).with_name(f"{upload_id}.begun.part")
+    assert begun.read_bytes() == uplink.stream[reached : reached + 700]
+    begun.write_bytes(bytes(700))
+    with pytest.raises(DigestMismatchError):
+        ready.append(uplink, upload_id, reached + 700)
+    status = ready.ingest.status(identity(HOSPITAL), upload_id)
+    assert (status.offset, status.begun) == (reached, 0)
+    ready.append(uplink, upload_id, reached)
+    ready.complete(uplink, upload_id)
+
+
+def test_a_connection_that_was_replaced_leaves_nothing_of_a_chunk(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    older = ready.ingest.append(identity(HOSPITAL), upload_id, 0)
+    assert older is not None
+    older.write(uplink.stream[:900])
+    ready.append(uplink, upload_id, 0, uplink.stream[:400])
+    older.close()
+    assert ready.ingest.status(identity(HOSPITAL), upload_id).begun == 400
 
 
 @pytest.mark.parametrize("offset", [1, DIGEST_BYTES, 10**12])

@@ -25,6 +25,17 @@ def test_an_upload_goes_on_after_a_restart(ready: World) -> None:
     assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
 
 
+def test_after_a_restart_it_goes_on_inside_a_chunk(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    reached = ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 3) + 5])
+    ready.restart()
+    assert ready.begin(uplink).begun == 5
+    ready.append(uplink, upload_id, reached + 5)
+    ready.complete(uplink, upload_id)
+    assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
+
+
 def test_a_chunk_damaged_on_the_disk_is_asked_for_again(ready: World) -> None:
     uplink = hospital(ready, rows=MANY_ROWS)
     upload_id = ready.begin(uplink).upload_id

@@ -59,11 +59,13 @@ def payload(arrays: dict[str, Any], tmp_path: Path) -> Path:
 
 
 class Analyst:
-    """Keeps whole chunks of one upload, and breaks the line or refuses when it is told to."""
+    """Keeps an upload's whole chunks, or its bytes, and breaks the line or refuses when it is told to."""
 
     def __init__(self, manifest: UplinkManifest) -> None:
         self.layout = Layout(manifest.arrays, manifest.chunk_bytes)
         self.kept = b""
+        self.keeps_begun = False
+        """Whether it keeps what came of a chunk that is not whole."""
         self.breaks: list[int | OdcError | Exception] = []
         """What befalls the next appends: a number of bytes after which the line breaks, or an error."""
         self.appends: list[tuple[int, int]] = []
@@ -72,11 +74,18 @@ class Analyst:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.method == "POST":
-            return httpx.Response(201, json={"upload_id": "u1", "offset": len(self.kept)})
+            begun = self.layout.place_of(len(self.kept))[1]
+            return httpx.Response(
+                201, json={"upload_id": "u1", "offset": len(self.kept) - begun, "begun": begun}
+            )
         assert request.url.path == "/v1/uploads/u1"
         if request.method == "HEAD":
             found = self.offset_header()
-            return httpx.Response(204, headers={} if found is None else {"upload-offset": found})
+            headers = {} if found is None else {"upload-offset": found}
+            if self.keeps_begun and found == str(len(self.kept)):
+                begun = self.layout.place_of(len(self.kept))[1]
+                headers = {"upload-offset": str(len(self.kept) - begun), "upload-begun": str(begun)}
+            return httpx.Response(204, headers=headers)
         return self._append(request)
 
     def _append(self, request: httpx.Request) -> httpx.Response:
@@ -91,7 +100,10 @@ class Analyst:
             raise event
         received = self._receive(request.stream, event)  # type: ignore[arg-type]
         whole = [end for end in self._ends() if end <= offset + len(received)]
-        self.kept += received[: (whole[-1] if whole else 0) - offset] if whole else b""
+        if self.keeps_begun:
+            self.kept += received
+        else:
+            self.kept += received[: (whole[-1] if whole else 0) - offset] if whole else b""
         self.appends.append((offset, len(self.kept)))
         if event is not None:
             raise httpx.ReadError("[Errno 104] Connection reset by peer")
@@ -167,6 +179,34 @@ def test_after_a_break_it_goes_on_at_the_last_whole_chunk(
     assert send(analyst, manifest, payload)[0] == b"receipt"
     assert analyst.appends[1][0] == analyst.appends[0][1]
     assert analyst.kept == whole_stream(manifest, payload)
+
+
+@pytest.mark.parametrize("cut", [1, 32, 33, 70_000, 200_000])
+def test_after_a_break_it_goes_on_inside_a_chunk_where_the_analyst_keeps_that(
+    analyst: Analyst, manifest: UplinkManifest, payload: Path, cut: int
+) -> None:
+    analyst.keeps_begun, analyst.breaks = True, [cut] * 2
+    receipt, pauses = send(analyst, manifest, payload)
+    assert (receipt, pauses) == (b"receipt", [])
+    assert [offset for offset, _ in analyst.appends] == [0, cut, 2 * cut]
+    assert analyst.kept == whole_stream(manifest, payload)
+
+
+def test_what_had_begun_is_sent_again_if_its_chunk_is_refused(
+    analyst: Analyst, manifest: UplinkManifest, payload: Path
+) -> None:
+    analyst.keeps_begun = True
+    boundary = analyst.layout.stream_offset(1)
+    analyst.kept = whole_stream(manifest, payload)[: boundary + 500]
+    analyst.breaks = [DigestMismatchError("chunk 1 of rep")]
+
+    def dropped() -> str:
+        analyst.kept = analyst.kept[:boundary]
+        return str(boundary)
+
+    analyst.offset_header = dropped
+    assert send(analyst, manifest, payload)[0] == b"receipt"
+    assert analyst.appends == [(boundary, analyst.layout.stream_bytes)]
 
 
 def test_many_breaks_with_progress_are_no_reason_to_give_up(
@@ -263,7 +303,7 @@ def test_a_certificate_that_is_not_believed_ends_the_upload(
         send(analyst, manifest, payload)
 
 
-@pytest.mark.parametrize("found", [None, "", "x", "1"])
+@pytest.mark.parametrize("found", [None, "", "x", "-1", "999999999"])
 def test_an_offset_that_is_none_is_malformed(
     analyst: Analyst, manifest: UplinkManifest, payload: Path, found: str | None
 ) -> None:
