@@ -19,6 +19,7 @@ from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter
+from analyst_server.services.readiness import Readiness
 from analyst_server.services.worker import Worker, Workers
 from analyst_server.settings import Settings
 from protocol import __version__
@@ -31,11 +32,11 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         workers = Workers([_worker(analyst, settings) for _ in range(settings.compute_processes)])
-        meter = Meter(analyst.records, settings.bytes_counted_by)
+        meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock)
         workers.start()
         meter.start()
         try:
-            yield {"meter": meter}
+            yield {"meter": meter, "workers": workers}
         finally:
             workers.stop()
             meter.stop()
@@ -44,6 +45,7 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     app = FastAPI(title="ODC analyst", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.analyst = analyst
     app.state.ingest = Ingest(analyst)
+    app.state.readiness = Readiness(analyst)
     app.state.body_idle_timeout_s = settings.body_idle_timeout_s
     app.include_router(routes.router)
     app.include_router(uploads.router)

@@ -223,6 +223,7 @@ _UPLOAD: Final = "/v1/uploads/{upload_id}"
 
 DISCOVER: Final = _add(Operation("discover", "GET", "/.well-known/odc", Caller.ANYBODY, "discovery"))
 HEALTH: Final = _add(Operation("health", "GET", "/healthz", Caller.ANYBODY, "discovery"))
+READINESS: Final = _add(Operation("readiness", "GET", "/readyz", Caller.ANYBODY, "discovery"))
 
 # Enrolment, renewal, revocation
 

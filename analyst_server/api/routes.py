@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from analyst_server.api.access import Granted, Sender, SenderCertificate
 from analyst_server.api.bodies import Body, message_response
@@ -22,6 +22,8 @@ from analyst_server.services import (
     scores,
     views,
 )
+from analyst_server.services.readiness import Readiness
+from analyst_server.services.worker import Workers
 from protocol import __version__, operations
 from protocol.codec import pack_list, unpack_list
 from protocol.errors import MalformedMessageError
@@ -31,6 +33,7 @@ from protocol.tokens import TokenRequest
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, WIRE_VERSIONS
 
 router = APIRouter()
+_HEALTH: Final = {True: "ok", False: "failing"}
 
 
 # Discovery
@@ -58,6 +61,17 @@ async def discover(analyst: TheAnalyst) -> dict[str, Any]:
 async def health() -> dict[str, str]:
     """Answer while the process serves."""
     return {"status": "ok"}
+
+
+@serve(router, operations.READINESS)
+def readiness(request: Request) -> JSONResponse:
+    """Say whether database, disk and compute work, as of the last seconds; 503 if one does not."""
+    workers: Workers | None = getattr(request.state, "workers", None)
+    found: Readiness = request.app.state.readiness
+    parts = found.look(computes=workers is not None and workers.are_alive)
+    is_ready = all(parts.values())
+    content = {name: _HEALTH[works] for name, works in {"status": is_ready, **parts}.items()}
+    return JSONResponse(content, 200 if is_ready else 503, headers={"cache-control": "no-store"})
 
 
 # Enrolment, renewal, revocation

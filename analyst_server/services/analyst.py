@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from cryptography import x509
@@ -53,7 +54,13 @@ class Analyst:
 
 def stored_terms(collaboration: Collaboration) -> Terms:
     """Return the terms of a collaboration, which were checked when they were stored."""
-    return decode_stored(Terms, collaboration.terms)
+    return _decoded_terms(collaboration.terms)
+
+
+@lru_cache(maxsize=32)
+def _decoded_terms(signed: bytes) -> Terms:
+    """Return signed terms; every request asks for them, and they never change."""
+    return decode_stored(Terms, signed)
 
 
 def find(unit: Unit, collaboration_id: str) -> Collaboration:
@@ -64,10 +71,8 @@ def find(unit: Unit, collaboration_id: str) -> Collaboration:
     return collaboration
 
 
-def find_as_member(
-    unit: Unit, collaboration_id: str, sender: Identity, *, at: int | None = None
-) -> tuple[Collaboration, Member]:
-    """Return a collaboration and the sender's membership; with ``at``, note when the sender was seen.
+def find_as_member(unit: Unit, collaboration_id: str, sender: Identity) -> tuple[Collaboration, Member]:
+    """Return a collaboration and the sender's membership.
 
     Raises `NotFoundError`, for a sender who is not a member as for an id that does not exist.
     """
@@ -75,8 +80,6 @@ def find_as_member(
     member = unit.member(collaboration_id, sender.name) if sender.role != "analyst" else None
     if member is None:
         raise NotFoundError("there is no such collaboration")
-    if at is not None:
-        member.last_seen_at = at
     return collaboration, member
 
 

@@ -78,7 +78,7 @@ def begin(analyst: Analyst, sender: Identity, collaboration_id: str) -> MatrixUp
         If the collaboration has ended.
     """
     with analyst.records.begin(write=True) as unit:
-        collaboration, member = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+        collaboration, member = find_as_member(unit, collaboration_id, sender)
         terms = stored_terms(collaboration)
         require_lead(sender, terms)
         _check_public(terms)
@@ -90,8 +90,8 @@ def begin(analyst: Analyst, sender: Identity, collaboration_id: str) -> MatrixUp
 
 def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[int, Iterator[bytes]]:
     """Return the length of the sealed matrix in bytes, and its pieces, once the anchor is published."""
-    with analyst.records.begin(write=True) as unit:
-        collaboration, member = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+    with analyst.records.begin() as unit:
+        collaboration, member = find_as_member(unit, collaboration_id, sender)
         _check_public(stored_terms(collaboration))
         if member.sealed_anchor is None:
             raise OutOfOrderError(collaboration.state, "fetch anchor matrix")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from analyst_server.compute.checking import damaged_arrays
 from analyst_server.compute.sequence import Run
 from analyst_server.services.stored import blob_key, stored_arrays
-from analyst_server.store import Blobs, Uplink
+from analyst_server.store import Blobs, Uplink, UplinkState
 
 
 def find(uplinks: Sequence[Uplink], blobs: Blobs, run: Run) -> dict[str, list[str]]:
@@ -42,10 +42,10 @@ def unmark(uplinks: Iterable[Uplink], blobs: Blobs) -> None:
         blobs.discard(_mark_key(uplink))
 
 
-def is_marked(uplink: Uplink, blobs: Blobs) -> bool:
+def is_marked(uplink: Uplink | UplinkState, blobs: Blobs) -> bool:
     """Return whether the bytes of an uplink are awaited again."""
     return blobs.partial_size(_mark_key(uplink)) is not None
 
 
-def _mark_key(uplink: Uplink) -> str:
+def _mark_key(uplink: Uplink | UplinkState) -> str:
     return blob_key(uplink) + ".damaged"

@@ -205,9 +205,8 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> Downlink
     LostDataError
         If an array is missing, or shorter than it was: then nobody has fetched anything.
     """
-    now = analyst.clock()
-    with analyst.records.begin(write=True) as unit:
-        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=now)
+    with analyst.records.begin() as unit:
+        collaboration, _ = find_as_member(unit, collaboration_id, sender)
         if collaboration.now_in is State.FAILED:
             raise RoundFailedError(f"the round failed: {collaboration.failure}")
         if collaboration.now_in is not State.RELEASED:
@@ -216,17 +215,11 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> Downlink
         if row is None:
             raise _nothing_for(unit, collaboration, sender.name)
         signed = row.manifest
-        manifest = decode_stored(DownlinkManifest, signed)
-        arrays = [_open(analyst, collaboration_id, spec) for spec in manifest.arrays]
-        if not unit.has_step(collaboration_id, sender.name, Event.FETCH_DOWNLINK):  # again is no step
-            move(
-                unit,
-                collaboration,
-                Event.FETCH_DOWNLINK,
-                at=now,
-                party=sender.name,
-                subject=digest(manifest),
-            )
+        is_first = not unit.has_step(collaboration_id, sender.name, Event.FETCH_DOWNLINK)
+    manifest = decode_stored(DownlinkManifest, signed)
+    arrays = [_open(analyst, collaboration_id, spec) for spec in manifest.arrays]
+    if is_first:
+        _enter_request(analyst, collaboration_id, sender.name, manifest)
     head, layout = struct.pack("<I", len(signed)) + signed, Layout(manifest.arrays, manifest.chunk_bytes)
     return DownlinkStream(
         tag=f'"{hashlib.sha256(signed).hexdigest()}"',
@@ -236,6 +229,15 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> Downlink
         _arrays=arrays,
         _note_arrival=partial(_note_arrival, analyst, collaboration_id, sender.name, signed),
     )
+
+
+def _enter_request(analyst: Analyst, collaboration_id: str, party: str, manifest: DownlinkManifest) -> None:
+    """Enter into the ledger that a downlink was asked for; again is no step."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration = find(unit, collaboration_id)
+        if not unit.has_step(collaboration_id, party, Event.FETCH_DOWNLINK):
+            at, subject = analyst.clock(), digest(manifest)
+            move(unit, collaboration, Event.FETCH_DOWNLINK, at=at, party=party, subject=subject)
 
 
 def _open(analyst: Analyst, collaboration_id: str, spec: ArraySpec) -> memoryview:

@@ -107,7 +107,7 @@ class Ingest:
         if (manifest.collaboration_id, manifest.party) != (collaboration_id, sender.name):
             raise NotPermittedError(f"{sender.name} sends an uplink of another party or collaboration")
         with self._analyst.records.begin(write=True) as unit:
-            collaboration, member = find_as_member(unit, collaboration_id, sender, at=now)
+            collaboration, member = find_as_member(unit, collaboration_id, sender)
             earlier = unit.uplinks_of(collaboration_id, sender.name)
             same = next((row for row in earlier if row.manifest_digest == verified.digest), None)
             goes_on = same is not None and (same.receipt is not None or _is_newest(unit, same))
@@ -176,6 +176,8 @@ class Ingest:
             If bytes are missing; those that have arrived are kept.
         DigestMismatchError
             If the arrays are not the signed ones; the upload starts again from nothing.
+        OffsetMismatchError
+            If what arrived before a restart is damaged; the upload goes on there.
         """
         uplink = self._find(sender, upload_id)
         if uplink.receipt is not None and self._is_complete(uplink):
@@ -185,6 +187,7 @@ class Ingest:
         with session.lock:
             if len(session.digests) < session.layout.chunk_count:
                 raise TruncatedError("uplink", session.layout.stream_bytes, session.offset)
+            session.check_stored()
             self._check_digests(session, manifest, claimed)
             receipt = uplink.receipt
             if receipt is None:
@@ -204,7 +207,7 @@ class Ingest:
     def _accept(self, sender: Identity, uplink: Uplink, session: UploadSession) -> bytes:
         now = self._analyst.clock()
         with self._analyst.records.begin(write=True) as unit:
-            collaboration, _ = find_as_member(unit, uplink.collaboration_id, sender, at=now)
+            collaboration, _ = find_as_member(unit, uplink.collaboration_id, sender)
             row = unit.uplink(uplink.id)
             if row is None:
                 raise NotFoundError("there is no such upload")
@@ -295,7 +298,7 @@ class Ingest:
         with self._lock:
             session = self._sessions.get(uplink.id)
         if session is None:
-            rebuilt = self._rebuild(uplink)  # reads the whole upload, so others must not wait for it
+            rebuilt = self._rebuild(uplink)
             with self._lock:
                 session = self._sessions.setdefault(uplink.id, rebuilt)
         return session

@@ -2,7 +2,8 @@
 
 Connections report here what they carried. It is added up in memory and written every few seconds in
 one transaction, so that no request waits for it; a server that is killed loses the last few seconds of
-counts, and nothing else.
+counts, and nothing else. With the counts goes when a member was last seen, so that a request that only reads
+writes nothing.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from analyst_server.store import Records, TrafficRow, Unit
+from analyst_server.store import Member, Records, TrafficRow, Unit
 from metering.counts import Counter, Counts, Flow
 from metering.server import Purpose
 from protocol.errors import StorageError
@@ -36,6 +37,7 @@ class Meter:
 
     records: Records
     counter: Counter
+    clock: Callable[[], int]
     _sums: defaultdict[Purpose, Counts] = field(default_factory=lambda: defaultdict(Counts))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -69,6 +71,8 @@ class Meter:
             with self.records.begin(write=True) as unit:
                 for purpose, counts in _resolved(unit, sums).items():
                     _add(unit, purpose, counts, self.counter)
+                    if member := _member_of(unit, purpose):
+                        member.last_seen_at = self.clock()
         except Exception:
             with self._lock:
                 for purpose, counts in sums.items():
@@ -99,10 +103,13 @@ def _resolved(unit: Unit, sums: Mapping[Purpose, Counts]) -> dict[Purpose, Count
         if not collaboration_id and purpose.upload_id:
             uplink = unit.uplink(purpose.upload_id)
             collaboration_id = uplink.collaboration_id if uplink else ""
-        if not (collaboration_id and unit.member(collaboration_id, party)):
-            collaboration_id = ""
-        found[Purpose(purpose.kind, party, collaboration_id)] += counts
+        of_round = Purpose(purpose.kind, party, collaboration_id)
+        found[of_round if _member_of(unit, of_round) else Purpose(purpose.kind, party, "")] += counts
     return found
+
+
+def _member_of(unit: Unit, purpose: Purpose) -> Member | None:
+    return unit.member(purpose.collaboration_id, purpose.party) if purpose.collaboration_id else None
 
 
 def _add(unit: Unit, purpose: Purpose, counts: Counts, counter: Counter) -> None:

@@ -104,8 +104,8 @@ def _publish(unit: Unit, collaboration: Collaboration) -> None:
 
 def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
     """Return the terms as the analyst signed them."""
-    with analyst.records.begin(write=True) as unit:
-        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+    with analyst.records.begin() as unit:
+        collaboration, _ = find_as_member(unit, collaboration_id, sender)
         return collaboration.terms
 
 
@@ -128,7 +128,7 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
     acceptance = verified.message
     now = analyst.clock()
     with analyst.records.begin(write=True) as unit:
-        collaboration, member = find_as_member(unit, collaboration_id, sender, at=now)
+        collaboration, member = find_as_member(unit, collaboration_id, sender)
         if (acceptance.collaboration_id, acceptance.party) != (collaboration_id, sender.name):
             raise NotPermittedError(f"{sender.name} accepts for another party or collaboration")
         if acceptance.terms_digest != collaboration.terms_digest:
@@ -181,7 +181,7 @@ def publish_anchor(
         message = analyst.verify_from(sender, SealedAnchor, body).message
         sealed[message.recipient] = (message, body)
     with analyst.records.begin(write=True) as unit:
-        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=now)
+        collaboration, _ = find_as_member(unit, collaboration_id, sender)
         require_lead(sender, stored_terms(collaboration))
         members = unit.members(collaboration_id)
         if published := {member.party: member.sealed_anchor for member in members if member.sealed_anchor}:
@@ -272,8 +272,8 @@ def sealed_anchor(analyst: Analyst, sender: Identity, collaboration_id: str) -> 
     Raises `TermsNotAcceptedError` if the sender has not accepted the terms, and `OutOfOrderError` until
     the lead has published the anchor.
     """
-    with analyst.records.begin(write=True) as unit:
-        collaboration, member = find_as_member(unit, collaboration_id, sender, at=analyst.clock())
+    with analyst.records.begin() as unit:
+        collaboration, member = find_as_member(unit, collaboration_id, sender)
         if member.acceptance is None:
             raise TermsNotAcceptedError(sender.name)
         if member.sealed_anchor is None:

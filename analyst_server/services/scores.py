@@ -37,7 +37,7 @@ def send(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes)
     if (score.collaboration_id, score.party) != (collaboration_id, sender.name):
         raise NotPermittedError(f"{sender.name} sends a score of another party or collaboration")
     with analyst.records.begin(write=True) as unit:
-        collaboration, _ = find_as_member(unit, collaboration_id, sender, at=now)
+        collaboration, _ = find_as_member(unit, collaboration_id, sender)
         if score.terms_digest != collaboration.terms_digest:
             raise TermsMismatchError("score")
         if not stored_terms(collaboration).returns_scores:

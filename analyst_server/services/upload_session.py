@@ -8,10 +8,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 from analyst_server.store import Blobs
 from protocol.arrays import DIGEST_BYTES, ArrayDigest, Chunk, Layout, StreamReader, check_values
@@ -30,6 +29,8 @@ class UploadSession:
     layout: Layout
     label: AnyLabel | None
     digests: list[bytes] = field(default_factory=list)
+    unchecked: int = 0
+    """How many of the first chunks an earlier process has stored: `check_stored` compares them."""
     begun_bytes: int = 0
     """How much of the next chunk is kept, unchecked, from a connection that broke."""
     generation: int = 0
@@ -37,17 +38,14 @@ class UploadSession:
 
     @classmethod
     def rebuild(cls, blobs: Blobs, key: str, layout: Layout, label: AnyLabel) -> UploadSession:
-        """Return a session with the chunks that are stored as their digests say; the rest is sent again."""
+        """Return a session with the chunks that an earlier process has listed and stored, unread."""
         is_whole = blobs.exists(key) and blobs.partial_size(key) is None  # but there is no receipt yet
         has_list = blobs.partial_size(_list_key(key)) is not None
-        has_data = is_whole or blobs.partial_size(key) is not None
-        digests: list[bytes] = []
-        if has_list and has_data:
-            read = partial(blobs.read if is_whole else blobs.read_partial, key)
-            digests = list(_intact_chunks(layout, read, blobs.read_partial(_list_key(key))))
+        stored_bytes = layout.payload_bytes if is_whole else blobs.partial_size(key) or 0
+        digests = list(_listed(layout, blobs.read_partial(_list_key(key)), stored_bytes)) if has_list else []
         if is_whole and len(digests) < layout.chunk_count:
             digests = []  # nothing is appended to a whole blob, so the upload starts again
-        found = cls(blobs, key, layout, label, digests)
+        found = cls(blobs, key, layout, label, digests, unchecked=len(digests))
         if not is_whole and len(digests) < layout.chunk_count:
             slot, kept = layout.slot(len(digests)), blobs.partial_size(_begun_key(key)) or 0
             found.begun_bytes = kept if kept < slot.stream_end - slot.stream_offset else 0
@@ -64,6 +62,30 @@ class UploadSession:
         for index, chunk_digest in enumerate(self.digests):
             running[self.layout.slot(index).array].update(chunk_digest)
         return [array.digest() for array in running]
+
+    def check_stored(self) -> None:
+        """Compare what an earlier process has stored with its digests, before it is signed for.
+
+        Raises `OffsetMismatchError` if a chunk differs; the upload goes on there.
+        """
+        is_whole = self.blobs.partial_size(self.key) is None
+        if is_whole and not self.blobs.exists(self.key):
+            return  # erased: whoever signs for it finds out
+        read = self.blobs.read if is_whole else self.blobs.read_partial
+        for index in range(self.unchecked):
+            slot = self.layout.slot(index)
+            stored = read(self.key, slot.payload_offset, slot.payload_bytes)
+            if hashlib.sha256(stored).digest() != self.digests[index]:
+                reached = self.offset
+                if is_whole:  # nothing is appended to a whole blob
+                    self.start_over()
+                else:
+                    self.generation += 1
+                    self.begin(b"")
+                    del self.digests[index:]
+                self.unchecked = 0
+                raise OffsetMismatchError(self.offset, reached)
+        self.unchecked = 0
 
     def keep(self, chunk: Chunk) -> None:
         """Store a checked chunk after the others; raises `NotFoundError` if those were erased."""
@@ -129,6 +151,7 @@ class UploadSession:
         """Forget what arrived; appends under way are refused from now on."""
         self.generation += 1
         self.digests.clear()
+        self.unchecked = 0
         self.blobs.discard(self.key)
         self.discard_list()
 
@@ -174,16 +197,13 @@ class Append:
             return self._session.offset
 
 
-def _intact_chunks(
-    layout: Layout, read: Callable[[int, int], bytes | memoryview], listed: bytes
-) -> Iterator[bytes]:
-    """Yield the listed digests up to the first whose chunk is not stored as it says."""
+def _listed(layout: Layout, listed: bytes, stored_bytes: int) -> Iterator[bytes]:
+    """Yield the listed digests up to the first whose chunk is not stored to its end."""
     for index in range(min(layout.chunk_count, len(listed) // DIGEST_BYTES)):
-        claimed = listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
         slot = layout.slot(index)
-        if hashlib.sha256(read(slot.payload_offset, slot.payload_bytes)).digest() != claimed:
+        if slot.payload_offset + slot.payload_bytes > stored_bytes:
             return
-        yield claimed
+        yield listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
 
 
 def _begun_key(key: str) -> str:

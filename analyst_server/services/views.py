@@ -11,7 +11,15 @@ from collections.abc import Set as AbstractSet
 
 from analyst_server.services import damage
 from analyst_server.services.analyst import Analyst, find_as_member, find_to_view, stored_terms
-from analyst_server.store import Blobs, Collaboration, Downlink, LedgerRow, Member, Unit, Uplink
+from analyst_server.store import (
+    Blobs,
+    Collaboration,
+    DownlinkState,
+    LedgerRow,
+    MemberState,
+    Unit,
+    UplinkState,
+)
 from protocol.codec import encode
 from protocol.errors import MalformedMessageError, NotFoundError
 from protocol.identity import Identity
@@ -93,11 +101,11 @@ def _entry(row: LedgerRow) -> LedgerEntry:
 
 
 def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None, blobs: Blobs) -> Status:
-    members = unit.members(collaboration.id)
-    uplinks: dict[str, list[Uplink]] = {member.party: [] for member in members}
-    for uplink in unit.uplinks(collaboration.id):
+    members = unit.member_states(collaboration.id)
+    uplinks: dict[str, list[UplinkState]] = {member.party: [] for member in members}
+    for uplink in unit.uplink_states(collaboration.id):
         uplinks[uplink.party].append(uplink)
-    downlinks = {downlink.party: downlink for downlink in unit.downlinks(collaboration.id)}
+    downlinks = {downlink.party: downlink for downlink in unit.downlink_states(collaboration.id)}
     is_released = collaboration.now_in is State.RELEASED
     terms = stored_terms(collaboration)
     late = set(terms.late_consumers)
@@ -125,7 +133,7 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None, b
 
 
 def _asked_again(
-    collaboration: Collaboration, uplinks: Mapping[str, Sequence[Uplink]], blobs: Blobs
+    collaboration: Collaboration, uplinks: Mapping[str, Sequence[UplinkState]], blobs: Blobs
 ) -> set[str]:
     """Return the parties whose stored uplink is damaged: they are to send the same bytes again."""
     if collaboration.now_in not in (State.FAILED, State.RELEASED):
@@ -133,26 +141,26 @@ def _asked_again(
     return {
         party
         for party, sent in uplinks.items()
-        if any(uplink.receipt and damage.is_marked(uplink, blobs) for uplink in sent)
+        if any(uplink.is_received and damage.is_marked(uplink, blobs) for uplink in sent)
     }
 
 
 def _member_status(
-    member: Member,
-    uplinks: Sequence[Uplink],
-    downlink: Downlink | None,
+    member: MemberState,
+    uplinks: Sequence[UplinkState],
+    downlink: DownlinkState | None,
     *,
     is_released: bool,
     is_late: bool,
     is_asked_again: bool,
     tells_rows: bool,
 ) -> MemberStatus:
-    received = next((uplink for uplink in uplinks if uplink.receipt), None)
-    is_fetched = downlink is not None and downlink.fetched_at is not None
+    received = next((uplink for uplink in uplinks if uplink.is_received), None)
+    is_fetched = downlink is not None and downlink.is_fetched
     return {
         "party": member.party,
-        "accepted": member.acceptance is not None,
-        "anchor_ready": member.sealed_anchor is not None,
+        "accepted": member.has_accepted,
+        "anchor_ready": member.has_anchor,
         "uplink": "received" if received and not is_asked_again else "receiving" if uplinks else "none",
         "rows": received.rows if received and tells_rows else None,
         "downlink": "fetched" if is_fetched else "ready" if downlink and is_released else "none",
@@ -165,14 +173,14 @@ def _member_status(
 def _waiting_for(
     collaboration: Collaboration,
     terms: Terms,
-    members: Sequence[Member],
-    uplinks: Mapping[str, Sequence[Uplink]],
+    members: Sequence[MemberState],
+    uplinks: Mapping[str, Sequence[UplinkState]],
     asked_again: AbstractSet[str],
 ) -> list[str]:
     """Return who has to act next, each with the command to run."""
     state, late = collaboration.now_in, set(terms.late_consumers)
     if state is State.ENROLLING:
-        unsigned = [member.party for member in members if member.acceptance is None]
+        unsigned = [member.party for member in members if not member.has_accepted]
         awaited = [f"{party}: odc terms accept" for party in unsigned if party not in late]
         return (awaited or [f"{terms.lead}: odc anchor create"]) + [
             f"{party}, a late consumer: odc terms accept, before the anchor is created"
@@ -183,7 +191,7 @@ def _waiting_for(
         return [
             f"{party}: odc contribute"
             for party, sent in uplinks.items()
-            if party not in late and not any(uplink.receipt for uplink in sent)
+            if party not in late and not any(uplink.is_received for uplink in sent)
         ]
     if state is State.TRAINING and collaboration.results is not None:  # computed, and held
         return ["the analyst: odc-analyst collaboration release"]
@@ -193,6 +201,6 @@ def _waiting_for(
         return [f"{party}: odc contribute" for party in sorted(asked_again)]
     if state is State.FAILED:
         return ["the analyst: odc-analyst collaboration resume"]
-    if state is State.RELEASED and any(member.acceptance and not member.sealed_anchor for member in members):
+    if state is State.RELEASED and any(member.has_accepted and not member.has_anchor for member in members):
         return [f"{terms.lead}: odc anchor share"]
     return []

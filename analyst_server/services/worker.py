@@ -61,6 +61,11 @@ class Worker:
         self._analyst.leases.hold(self.owner)
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs and was not asked to stop."""
+        return self._thread.is_alive() and not self._stop.is_set()
+
     def ask_to_stop(self) -> None:
         """Let the thread end soon; returns at once."""
         self._stop.set()
@@ -206,6 +211,11 @@ class Workers:
     def start(self) -> None:
         for worker in self._workers:
             worker.start()
+
+    @property
+    def are_alive(self) -> bool:
+        """Whether any of them takes up rounds."""
+        return any(worker.is_alive for worker in self._workers)
 
     def stop(self) -> None:
         """Stop all of them. No compute process is ended while a worker may still wait for one."""

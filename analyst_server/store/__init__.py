@@ -15,14 +15,17 @@ from analyst_server.store.records import Records, Unit
 from analyst_server.store.tables import (
     Collaboration,
     Downlink,
+    DownlinkState,
     Enrolled,
     LedgerRow,
     Member,
+    MemberState,
     Revocations,
     ScoreRow,
     Token,
     TrafficRow,
     Uplink,
+    UplinkState,
 )
 
 __all__ = [
@@ -31,10 +34,12 @@ __all__ = [
     "DamagedBlobError",
     "DirectoryBlobs",
     "Downlink",
+    "DownlinkState",
     "Enrolled",
     "Leases",
     "LedgerRow",
     "Member",
+    "MemberState",
     "MemoryBlobs",
     "Records",
     "Revocations",
@@ -44,6 +49,7 @@ __all__ = [
     "TrafficRow",
     "Unit",
     "Uplink",
+    "UplinkState",
     "at_least_single",
     "only_server",
     "store_array",

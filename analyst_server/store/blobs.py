@@ -96,11 +96,17 @@ class Blobs(ABC):
     def erase(self, folder: str) -> None:
         """Remove every blob whose key begins with ``folder/``, whole or partial."""
 
+    def ping(self) -> None:  # noqa: B027  # a store that needs no disk always works
+        """Raise `OSError` if nothing can be written now."""
+
     def write(self, key: str, data: bytes | memoryview) -> None:
         """Write a whole blob at once, durably."""
         self.append(key, 0, data)
         self.sync(key)
         self.commit(key)
+
+
+_PING: Final = ".ping"
 
 
 class DirectoryBlobs(Blobs):
@@ -115,6 +121,13 @@ class DirectoryBlobs(Blobs):
 
     def __repr__(self) -> str:
         return f"<DirectoryBlobs in {self._root}>"
+
+    def ping(self) -> None:
+        try:
+            self.write(_PING, b"ping")
+        finally:
+            self.discard(_PING)
+            self._whole(_PING).unlink(missing_ok=True)
 
     def _whole(self, key: str) -> Path:
         return self._root / key

@@ -35,6 +35,11 @@ def storage_errors() -> Iterator[None]:
         raise found from error.orig  # its own words, in one line
 
 
+def busy() -> StorageBusyError:
+    """Return the error of a writer that has waited for its turn in vain."""
+    return StorageBusyError("the analyst's database is locked", retry_after_s=RETRY_AFTER_S)
+
+
 def _storage_error(error: OperationalError) -> StorageError | None:
     if not isinstance(error.orig, sqlite3.OperationalError):
         if getattr(error.orig, "sqlstate", None) == _POSTGRES_DISK_FULL:
@@ -42,7 +47,7 @@ def _storage_error(error: OperationalError) -> StorageError | None:
         return StorageBusyError("the analyst's database does not answer", retry_after_s=RETRY_AFTER_S)
     code = error.orig.sqlite_errorcode & 0xFF  # the higher bits say why
     if code in _SQLITE_BUSY:
-        return StorageBusyError("the analyst's database is locked", retry_after_s=RETRY_AFTER_S)
+        return busy()
     if code == sqlite3.SQLITE_FULL:
         return DiskFullError("the disk of the analyst's database is full")
     if code in _SQLITE_FAILING:

@@ -7,9 +7,10 @@ no service writes SQL. Nothing here decides anything.
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,21 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import Session
 
-from analyst_server.store.faults import storage_errors
+from analyst_server.store.faults import busy, storage_errors
 from analyst_server.store.tables import (
     Collaboration,
     Downlink,
+    DownlinkState,
     Enrolled,
     LedgerRow,
     Member,
+    MemberState,
     Revocations,
     ScoreRow,
     Token,
     TrafficRow,
     Uplink,
+    UplinkState,
 )
 from protocol.errors import UnreadableFileError
 from protocol.states import Event, State
@@ -81,6 +85,42 @@ class Unit:
     def members(self, collaboration_id: str) -> Sequence[Member]:
         query = select(Member).where(Member.collaboration_id == collaboration_id).order_by(Member.party)
         return self._session.scalars(query).all()
+
+    def member_states(self, collaboration_id: str) -> list[MemberState]:
+        """Return what a status shows of the members, by party."""
+        query = (
+            select(
+                Member.party,
+                Member.acceptance.is_not(None),
+                Member.sealed_anchor.is_not(None),
+                Member.last_seen_at,
+            )
+            .where(Member.collaboration_id == collaboration_id)
+            .order_by(Member.party)
+        )
+        return [MemberState(*row) for row in self._session.execute(query)]
+
+    def uplink_states(self, collaboration_id: str) -> list[UplinkState]:
+        """Return what a status shows of all uplinks, begun or complete; oldest first."""
+        query = (
+            select(
+                Uplink.id,
+                Uplink.collaboration_id,
+                Uplink.party,
+                Uplink.rows,
+                Uplink.receipt.is_not(None),
+                Uplink.refused,
+            )
+            .where(Uplink.collaboration_id == collaboration_id)
+            .order_by(Uplink.created_at, Uplink.id)
+        )
+        return [UplinkState(*row) for row in self._session.execute(query)]
+
+    def downlink_states(self, collaboration_id: str) -> list[DownlinkState]:
+        query = select(Downlink.party, Downlink.fetched_at.is_not(None)).where(
+            Downlink.collaboration_id == collaboration_id
+        )
+        return [DownlinkState(*row) for row in self._session.execute(query)]
 
     def uplink(self, upload_id: str) -> Uplink | None:
         return self._session.get(Uplink, upload_id)
@@ -255,6 +295,9 @@ class Records:
     def __init__(self, url: str) -> None:
         self._is_sqlite = make_url(url).get_backend_name() == "sqlite"
         self._engine = create_engine(url, hide_parameters=True)  # messages, which no log should have
+        self._writers = threading.Lock()
+        """SQLite has one writer at a time; those of this process wait here, because one that waits for SQLite
+        asks again and again, and the last to come may be the first to be let in."""
         if self._is_sqlite:
             _prepare_sqlite(self._engine)
 
@@ -273,6 +316,11 @@ class Records:
             found = str(connection.scalar(text("PRAGMA quick_check(1)")))
         if found != "ok":
             raise self._damaged(found)
+
+    def ping(self) -> None:
+        """Raise `StorageError` if the database does not answer."""
+        with self.begin() as unit:
+            unit.revocations()
 
     def migrate(self, revision: str = "head") -> None:
         """Bring the tables to this version. If they are, this locks nothing.
@@ -303,6 +351,7 @@ class Records:
         Raises `StorageError` if the database cannot work now.
         """
         with (
+            self._turn() if write and self._is_sqlite else nullcontext(),
             storage_errors(),
             self._engine.connect().execution_options(odc_write=write) as connection,
             connection.begin(),
@@ -310,6 +359,15 @@ class Records:
         ):
             yield Unit(session, lock_rows=write and not self._is_sqlite)
             session.flush()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._writers.acquire(timeout=BUSY_TIMEOUT_S):
+            raise busy()
+        try:
+            yield
+        finally:
+            self._writers.release()
 
     @contextmanager
     def _saying_if_damaged(self) -> Iterator[None]:

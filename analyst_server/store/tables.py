@@ -6,7 +6,7 @@ seconds.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -198,3 +198,30 @@ class TrafficRow(Base):
     down_plain_bytes: Mapped[int]
     down_body_bytes: Mapped[int]
     down_segments: Mapped[int]
+
+
+class MemberState(NamedTuple):
+    """What a status shows of a member, without what it has signed."""
+
+    party: str
+    has_accepted: bool
+    has_anchor: bool
+    last_seen_at: int | None
+
+
+class UplinkState(NamedTuple):
+    """What a status shows of an uplink, without its manifest and its receipt."""
+
+    id: str
+    collaboration_id: str
+    party: str
+    rows: int
+    is_received: bool
+    refused: str | None
+
+
+class DownlinkState(NamedTuple):
+    """What a status shows of a downlink, without its manifest."""
+
+    party: str
+    is_fetched: bool

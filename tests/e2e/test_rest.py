@@ -53,6 +53,7 @@ def test_discovery_and_health_answer_without_a_certificate(stranger: httpx.Clien
     assert found["media_types"] == [MEDIA_TYPE]
     assert found["limits"]["message_bytes"] == 4 * 2**20
     assert stranger.get("/healthz").raise_for_status().json() == {"status": "ok"}
+    assert set(stranger.get("/readyz").raise_for_status().json().values()) == {"ok"}
 
 
 def test_openapi_lists_every_path_a_client_of_ours_uses(rest: httpx.Client) -> None:

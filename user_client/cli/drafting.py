@@ -20,6 +20,7 @@ from user_client.sdk import (
     DraftedTerms,
     draft_terms,
     draft_terms_from_dictionary,
+    naming_sums,
     with_sums,
 )
 
@@ -287,7 +288,7 @@ def _with_sums(
     if uplink != "sums":
         for name in _given(**of_sums):
             raise InputError(f"--{name.replace('_', '-')} goes with --uplink sums")
-        return drafted
+        return naming_sums(drafted)
     if latent_dim is not None:
         raise InputError("--latent-dim goes with rows: all features are summed")
     return with_sums(drafted, table, **of_sums, epsilon=epsilon)

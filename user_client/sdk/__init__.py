@@ -29,7 +29,7 @@ from user_client.sdk.consortium import (
 from user_client.sdk.contrasts import Coefficient, Coefficients, Fit
 from user_client.sdk.desk import Attack, AttackLevel
 from user_client.sdk.drafting import DraftedTerms, draft_terms, draft_terms_from_dictionary
-from user_client.sdk.drafting_sums import with_sums
+from user_client.sdk.drafting_sums import naming_sums, with_sums
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.evidence import Evidence
 from user_client.sdk.explanation import ColumnWeight, Explanation
@@ -117,6 +117,7 @@ __all__ = [
     "list_releases",
     "list_tokens",
     "members",
+    "naming_sums",
     "plain_words",
     "read_authority",
     "read_own_certificate",

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from protocol.codec import explain
 from protocol.errors import InputError
-from protocol.limits import MAX_RANDOM_FEATURES
-from protocol.sums import check_parties
+from protocol.limits import MAX_RANDOM_FEATURES, MAX_SUMS_PARTIES
+from protocol.sums import FEWEST_PARTIES, check_parties
 from protocol.sums_noise import SumsNoise
 from protocol.table_schema import Schema
 from user_client.sdk.agreement import DITHER, MODEL_DELTA
@@ -101,6 +101,22 @@ def with_sums(
     return replace(
         drafted, content=content, latent_dim=features, signal=None, information=None, remarks=remarks
     )
+
+
+def naming_sums(drafted: DraftedTerms) -> DraftedTerms:
+    """Return a draft of rows, with a remark if sums could take their place (ADR 0021)."""
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    task, parties = schema.label_column.task, drafted.content["parties"]
+    if task == "survival" or not FEWEST_PARTIES <= len(parties) <= MAX_SUMS_PARTIES:
+        return drafted
+    if any(name in drafted.content for name in _WITHOUT_SUMS):
+        return drafted
+    options = "--uplink sums" + (" --model quadratic-discriminant" if task == "classes" else "")
+    remark = (
+        f"rows: each row leaves its institution, projected. {options} drafts terms under which none leaves,"
+        " in any form; every institution then has to send before there is a model (docs/sums.md)"
+    )
+    return replace(drafted, remarks=[*drafted.remarks, remark])
 
 
 def _what_is_summed(

@@ -17,6 +17,7 @@ from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import PrivacyRecord, UplinkManifest
 from protocol.sums import SUMS, SumsTerms, exponent_of, is_by_class, to_fixed_point
 from protocol.sums_noise import bits_of
+from protocol.table_schema import Label
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.masks import MaskKey
@@ -199,12 +200,12 @@ def _check_rows(sums: SumsTerms, rows: int) -> None:
 
 def _check_classes(terms: Terms, sums: SumsTerms, labels: NDArray[Any]) -> None:
     label = terms.table_schema.label_column
-    counts = np.bincount(labels, minlength=label.outputs)
-    for number, count in enumerate(counts.tolist()):
+    names = label.classes if isinstance(label, Label) else ()
+    for name, count in zip(names, np.bincount(labels, minlength=len(names)), strict=True):
         if 0 < count < sums.min_rows:
             raise InputError(
-                f"these terms ask for {sums.min_rows} rows or more of each class, or none: of class"
-                f" number {number + 1} this institution would send the sum of {count}"
+                f"these terms ask for {sums.min_rows} rows or more of each class, or none: of class '{name}'"
+                f" this institution would send the sum of {count}"
             )
 
 

@@ -10,7 +10,7 @@ from protocol import operations
 from protocol.operations import OPERATIONS, Operation, find, kind_of
 
 REPOSITORY = Path(__file__).parents[3]
-ADDRESSES = ("/v1", "/healthz", "/.well-known")
+ADDRESSES = ("/v1", "/healthz", "/readyz", "/.well-known")
 MAY_WRITE_THEM = ("protocol/operations.py", "user_client/service/app.py")  # the second has another surface
 IDS = dict.fromkeys(("collaboration_id", "upload_id", "invitation_id", "token_id"), "0f" * 16)
 

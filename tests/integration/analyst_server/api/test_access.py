@@ -20,6 +20,12 @@ def test_discovery_and_health_answer_anybody(api: Api, path: str) -> None:
     assert api.anonymous.get(path).status_code == 200
 
 
+def test_a_server_without_a_worker_is_not_ready(api: Api) -> None:
+    answer = api.anonymous.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json() == {"status": "failing", "database": "ok", "disk": "ok", "compute": "failing"}
+
+
 def test_discovery_names_versions_and_limits(api: Api) -> None:
     found = api.anonymous.get("/.well-known/odc").json()
     assert found["service"] == "odc-analyst"

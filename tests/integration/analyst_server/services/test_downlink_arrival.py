@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analyst_server.services import downlinks, views
+from analyst_server.services import downlinks, prepare, views
+from analyst_server.store import records
 from protocol.errors import LostDataError
 from tests.harness.certificates import NOW
 from tests.harness.computing import claim, finish
@@ -32,6 +33,17 @@ def fetches_in_the_ledger(world: World) -> int:
 def seen(world: World) -> str:
     members = views.status(world.analyst, None, world.id)["members"]
     return next(one["downlink"] for one in members if one["party"] == HOSPITAL)
+
+
+def test_what_only_reads_waits_for_no_writer(released: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch(released)
+    monkeypatch.setattr(records, "BUSY_TIMEOUT_S", 0)  # a second writer fails at once
+    with released.records.begin(write=True):
+        seen(released)
+        fetch(released)
+        prepare.signed_terms(released.analyst, identity(HOSPITAL), released.id)
+        prepare.sealed_anchor(released.analyst, identity(HOSPITAL), released.id)
+    assert fetches_in_the_ledger(released) == 1
 
 
 def test_a_downlink_that_breaks_off_is_not_fetched(released: World) -> None:

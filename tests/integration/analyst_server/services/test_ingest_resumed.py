@@ -7,6 +7,7 @@ import pytest
 from analyst_server.services.stored import blob_key
 from protocol.arrays import raw_bytes
 from protocol.envelope import verify
+from protocol.errors import OffsetMismatchError
 from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import Receipt
 from tests.harness.certificates import NOW
@@ -44,16 +45,41 @@ def test_a_chunk_damaged_on_the_disk_is_asked_for_again(ready: World) -> None:
         file.seek(MIN_CHUNK_BYTES + 17)
         file.write(b"\xff\xff")
     ready.restart()
-    assert ready.begin(uplink).offset == offset_after(uplink, 1)
+    assert ready.begin(uplink).offset == len(uplink.stream), "nothing is read before there is a need"
+    with pytest.raises(OffsetMismatchError) as caught:
+        ready.complete(uplink, upload_id)
+    assert caught.value.expected == offset_after(uplink, 1) == ready.begin(uplink).offset
+    ready.append(uplink, upload_id, offset_after(uplink, 1))
+    ready.complete(uplink, upload_id)
+    assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
 
 
-def test_an_upload_with_a_repaired_chunk_completes(ready: World) -> None:
+def test_where_an_upload_goes_on_after_a_restart_costs_its_digests_alone(
+    ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    ready.append(uplink, upload_id, data=uplink.stream[:-1])
+    ready.restart()
+    read = ready.analyst.blobs.read_partial
+
+    def read_lists_alone(key: str, *place: int) -> bytes:
+        assert key.endswith(".digests"), f"{key} was read"
+        return read(key, *place)
+
+    monkeypatch.setattr(ready.analyst.blobs, "read_partial", read_lists_alone)
+    status = ready.begin(uplink)
+    assert status.offset + status.begun == len(uplink.stream) - 1
+
+
+def test_an_upload_of_which_most_is_gone_goes_on_where_it_ends(ready: World) -> None:
     uplink = hospital(ready, rows=MANY_ROWS)
     upload_id = ready.begin(uplink).upload_id
     ready.append(uplink, upload_id)
     part_file(ready, upload_id).write_bytes(b"nothing of it")
     ready.restart()
-    ready.append(uplink, upload_id, ready.begin(uplink).offset)
+    assert ready.begin(uplink).offset == 0
+    ready.append(uplink, upload_id, 0)
     ready.complete(uplink, upload_id)
     assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
 
@@ -91,7 +117,9 @@ def test_a_whole_blob_that_was_damaged_before_its_receipt_comes_again(ready: Wor
     upload_id = crash_before_the_receipt(ready, uplink)
     with whole_file(ready, upload_id).open("r+b") as file:
         file.write(b"\xff\xff\xff")
-    assert ready.begin(uplink).offset == 0
+    with pytest.raises(OffsetMismatchError) as caught:
+        ready.complete(uplink, upload_id)
+    assert caught.value.expected == ready.begin(uplink).offset == 0
     ready.append(uplink, upload_id)
     ready.complete(uplink, upload_id)
     assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))

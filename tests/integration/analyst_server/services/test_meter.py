@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from analyst_server.services import views
 from analyst_server.services.meter import Meter, counts_of
 from analyst_server.services.report import for_member, for_operator
 from analyst_server.store import Records
 from metering.counts import Counts, Flow
 from metering.server import Purpose
+from tests.harness.certificates import NOW
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_uplink
 
 SOME = Counts(Flow(100, 0, 80, 50, 3), Flow(200, 7, 150, 120, 4))
@@ -16,7 +18,7 @@ SOME = Counts(Flow(100, 0, 80, 50, 3), Flow(200, 7, 150, 120, 4))
 
 @pytest.fixture
 def meter(world: World) -> Meter:
-    return Meter(world.records, "kernel")
+    return Meter(world.records, "kernel", world.analyst.clock)
 
 
 def stored(world: World, party: str, collaboration_id: str, kind: str) -> Counts | None:
@@ -36,6 +38,26 @@ def test_counts_are_added_up_by_party_collaboration_and_kind(world: World, meter
     assert stored(world, LEAD, world.id, "uplink") == twice
     assert stored(world, HOSPITAL, world.id, "uplink") == twice
     assert stored(world, LEAD, "", "control") == twice
+
+
+def last_seen(world: World) -> dict[str, int | None]:
+    members = views.status(world.analyst, None, world.id)["members"]
+    return {member["party"]: member["last_seen_at"] for member in members}
+
+
+def test_a_member_was_last_seen_when_its_bytes_were_written_down(world: World, meter: Meter) -> None:
+    world.publish()
+    assert set(last_seen(world).values()) == {None}
+    world.clock.forward(60)
+    meter.add(Purpose("control", HOSPITAL, world.id), SOME)
+    meter.add(Purpose("control", LEAD), SOME)
+    meter.flush()
+    seen = {
+        one["party"]: one["last_seen_at"] for one in views.status(world.analyst, None, world.id)["members"]
+    }
+    assert (seen[HOSPITAL], seen[LEAD]) == (NOW + 60, None), (
+        "a request that names no round tells nothing of one"
+    )
 
 
 def test_nothing_is_written_before_the_flush_and_nothing_twice(world: World, meter: Meter) -> None:
@@ -113,7 +135,7 @@ def test_joining_belongs_to_the_party_that_joined(
 
 def test_a_sum_says_transport_once_our_own_transport_counted_a_part(world: World, meter: Meter) -> None:
     for counter in ("kernel", "transport", "kernel"):
-        one = Meter(world.records, counter)
+        one = Meter(world.records, counter, world.analyst.clock)
         one.add(Purpose("control", LEAD), SOME)
         one.flush()
     with world.records.begin() as unit:

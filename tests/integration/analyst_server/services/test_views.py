@@ -5,7 +5,6 @@ import pytest
 from analyst_server.services import end, views
 from protocol.errors import NotFoundError, OutOfOrderError
 from protocol.operations import MemberStatus, Status
-from tests.harness.certificates import NOW
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
 
@@ -60,15 +59,6 @@ def test_the_status_shows_how_far_each_uplink_is(world: World) -> None:
 def test_the_status_says_who_asks(world: World) -> None:
     world.publish()
     assert status(world, LEAD)["you"] == {"party": LEAD, "role": "lead"}
-
-
-def test_a_step_is_noted_as_seen_and_looking_writes_nothing(world: World) -> None:
-    world.publish()
-    world.clock.forward(60)
-    world.accept(HOSPITAL)
-    world.clock.forward(60)
-    status(world)
-    assert member(world, HOSPITAL)["last_seen_at"] == NOW + 60
 
 
 def test_the_listing_has_only_what_the_sender_is_a_member_of(world: World) -> None:

@@ -67,6 +67,19 @@ def test_a_draft_says_that_nobody_gets_the_total_unless_it_is_asked_for(odc: Odc
     assert (result.code, "--cohort goes with --uplink sums" in result.err) == (3, True)
 
 
+def test_a_draft_of_rows_says_that_sums_would_do(odc: Odc) -> None:
+    table = csv(odc.consortium.directory / "stays.csv", stays(0))
+
+    def remarks(*words: str) -> str:
+        found = odc("terms", "draft", table, "--label", "sex", *words, "--force", "--json").json["remarks"]
+        return " ".join(found)
+
+    three = [word for name in SUMS["parties"] for word in ("--party", name)]
+    assert "--uplink sums --model quadratic-discriminant drafts terms" in remarks(*three)
+    assert "--uplink sums" not in remarks(*three[:4]), "two institutions would learn each other's"
+    assert "--uplink sums" not in remarks(*three, "--late-consumer", SUMS["parties"][1])
+
+
 def test_a_draft_of_a_discriminant_sums_by_class(odc: Odc) -> None:
     table = csv(odc.consortium.directory / "stays.csv", stays(0))
     parties = [word for name in SUMS["parties"] for word in ("--party", name)]
