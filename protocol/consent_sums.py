@@ -67,6 +67,11 @@ def what_comes_of_the_total(terms: Terms, sums: SumsTerms) -> Iterator[str]:
         f"The analyst sends back: one model for all institutions ({model}, computed from the total), in the"
         " turned features."
     )
+    if is_by_class(terms):
+        yield (
+            "Each institution can turn the model back and reads from it, for each class, over the rows of all"
+            " institutions, the mean and the spread of every feature, and how each two of them go together."
+        )
     if sums.cohort:
         yield (
             "It also sends the total to every institution. Each can turn it back and reads from it, over the"
@@ -80,7 +85,7 @@ def what_comes_of_the_total(terms: Terms, sums: SumsTerms) -> Iterator[str]:
 
 
 def warnings_of_sums(terms: Terms, sums: SumsTerms) -> Iterator[str]:
-    if sums.cohort:
+    if sums.cohort or is_by_class(terms):
         yield (
             "what a total tells: each institution can take its own sums from the total, and then knows those"
             " of all others together; all institutions but one together know those of the one that is left."

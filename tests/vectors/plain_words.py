@@ -203,6 +203,14 @@ WITH_RANDOM_FEATURES = (
     .replace("8 numbers in all", "12 numbers in all")
     .replace("36 numbers (288", "78 numbers (624")
 )
+OF_ALL_BUT_ONE = (
+    "if all institutions but one put their own sums together with the analyst's total, they know the sums"
+    " of the one that is left."
+)
+OF_EACH = (
+    "each institution can take its own sums from the total, and then knows those of all others together;"
+    " all institutions but one together know those of the one that is left."
+)
 WITH_TOTAL = (
     SUMMED.replace(
         "\nWho sees what",
@@ -211,12 +219,7 @@ WITH_TOTAL = (
         " two of them go together.\nWho sees what",
     )
     .replace("see the model, and the", "see the model, the total and the")
-    .replace(
-        "if all institutions but one put their own sums together with the analyst's total, they know the sums"
-        " of the one that is left.",
-        "each institution can take its own sums from the total, and then knows those of all others together;"
-        " all institutions but one together know those of the one that is left.",
-    )
+    .replace(OF_ALL_BUT_ONE, OF_EACH)
 )
 
 
@@ -242,6 +245,13 @@ BY_CLASS = (
         "(ridge: least squares with a penalty,",
         "(quadratic-discriminant: the mean and the covariance of each class,",
     )
+    .replace(
+        "\nWho sees what",
+        "\nEach institution can turn the model back and reads from it, for each class, over the rows of all"
+        " institutions, the mean and the spread of every feature, and how each two of them go together."
+        "\nWho sees what",
+    )
+    .replace(OF_ALL_BUT_ONE, OF_EACH)
 )
 
 

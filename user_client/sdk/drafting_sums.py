@@ -37,7 +37,7 @@ _NO_COHORT: Final = (
 _LINEAR: Final = (
     "sums: the boundary between the classes is linear under this draft. With --model quadratic-discriminant"
     " the rows of each class are summed by themselves, for one that bends; each institution then needs"
-    " min_rows of every class, or none"
+    " min_rows of every class, or none, and reads the means and covariances of each class from the model"
 )
 _UNCLIPPED: Final = 0.9
 """Share of the rows that a drafted clip leaves as they are."""

@@ -87,3 +87,17 @@ def test_sums_by_class_add_up_to_those_of_all() -> None:
     rows, labels = rings()
     z = np.hstack([np.ones((len(rows), 1)), rows, np.eye(2)[labels]])
     np.testing.assert_allclose(of_all_classes(sums_of(rows, labels, 2)), z.T @ z, atol=1e-8)
+
+
+def test_whoever_has_the_model_and_the_number_of_rows_has_the_sums() -> None:
+    """The plain words say that each institution can read them; this is how."""
+    rows, labels = rings()
+    sums, share = sums_of(rows, labels, 2), 0.9
+    found = NormalClasses(share, 1e-9).fit_sums(sums)
+    covariances = np.linalg.inv(found.factors_ @ found.factors_.transpose(0, 2, 1))
+    shares = np.exp(found.offsets_ + np.linalg.slogdet(covariances)[1] / 2)
+    pooled = np.tensordot(shares, covariances, 1)
+    own = (covariances - share * pooled) / (1 - share)
+    counts = len(rows) * shares
+    seconds = counts[:, None, None] * (own + found.means_[:, :, None] * found.means_[:, None, :])
+    np.testing.assert_allclose(seconds, sums[:, 1:, 1:], rtol=1e-4, atol=1e-3)
