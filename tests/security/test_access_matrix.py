@@ -22,7 +22,7 @@ from protocol import operations
 from protocol.codec import encode, pack_list
 from protocol.identity import certificate_request
 from protocol.messages import Enrolment, InvitationTicket, Renewal
-from protocol.operations import OPERATIONS, Caller, Operation, find
+from protocol.operations import OPERATIONS, READINESS, Caller, Operation, find
 from protocol.tokens import Scope, TokenRequest, new_token, token_digest, token_id
 from protocol.version import MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 from tests.harness import certificates as fakes
@@ -287,7 +287,8 @@ def test_the_allowed_are_answered_and_no_others(scene: Scene, operation: Operati
     answer = scene.answer(caller, REQUESTS[operation])
     is_allowed = caller in ALLOWED[operation.caller]
     assert (answer.status_code not in REFUSED) is is_allowed, (answer.status_code, answer.text)
-    assert answer.status_code < 500
+    is_not_ready = operation is READINESS and answer.status_code == 503  # no worker runs here
+    assert answer.status_code < 500 or is_not_ready
 
 
 @pytest.mark.parametrize("operation", REQUESTS, ids=lambda one: one.name)
