@@ -154,10 +154,11 @@ def test_the_masks_cancel_in_the_total_and_in_no_other_sum(consortium: ThreeOfTh
             np.sum([sent[each] for each in PARTIES if each != party], axis=0, dtype=np.uint64)
         )
         for partial in (sent[party], others):
-            # evenly spread over all 64 bits, as the number of rows of no institution is
+            # evenly spread over all 64 bits, as no sums over so few rows are
             bits = np.unpackbits(partial.view(np.uint8)).mean()
             assert 0.4 < bits < 0.6
-            assert abs(from_fixed_point(partial, order, exponent)[0, 0]) > len(known)
+            # one number may come near by chance, half of them may not
+            assert np.median(np.abs(from_fixed_point(partial, order, exponent))) > len(known)
 
 
 def test_with_noise_a_model_comes_back_that_is_good_enough(consortium: ThreeOfThem) -> None:
