@@ -178,7 +178,10 @@ class GradientBoostingTerms(_WeighableTerms):
 
 
 class QuadraticDiscriminantTerms(Message):
-    """A normal distribution of the rows of each class; the likelier one has a new row."""
+    """Under sums alone: a normal distribution of the rows of each class, of which the likelier has a new row.
+
+    Its means and covariances tell two rows of a class, and most of three; sums have `min_rows` of each class.
+    """
 
     carries_rows: ClassVar[bool] = False
     tasks: ClassVar[tuple[Task, ...]] = ("classes",)
@@ -199,7 +202,6 @@ CandidateTerms: TypeAlias = (
     | RandomForestTerms
     | GradientBoostingTerms
     | KnnTerms
-    | QuadraticDiscriminantTerms
 )
 
 
@@ -235,7 +237,7 @@ class AutoTerms(Message):
         return any(one.carries_rows for one in self.candidates)
 
 
-ModelTerms = Annotated[CandidateTerms | AutoTerms, Field(discriminator="kind")]
+ModelTerms = Annotated[CandidateTerms | QuadraticDiscriminantTerms | AutoTerms, Field(discriminator="kind")]
 
 
 DEFAULT_CANDIDATES: Final[Mapping[Task, tuple[CandidateTerms, ...]]] = {
@@ -251,8 +253,8 @@ PRIVATE_MODELS: Final[Mapping[str, tuple[str, ...]]] = {"mlp": ("hidden_units", 
 
 
 def models_for(task: Task) -> list[str]:
-    """Return the kinds of models that can predict this."""
-    kinds = get_args(get_args(ModelTerms)[0])
+    """Return the kinds of models that can predict this from rows, with `auto`."""
+    kinds = (*get_args(CandidateTerms), AutoTerms)
     return [terms.model_fields["kind"].default for terms in kinds if task in terms.tasks]
 
 
@@ -262,7 +264,7 @@ def models_with_weights() -> list[str]:
     return [terms.model_fields["kind"].default for terms in kinds if "class_weight" in terms.model_fields]
 
 
-def candidates_of(model: ModelTerms) -> tuple[CandidateTerms, ...]:
+def candidates_of(model: ModelTerms) -> tuple[CandidateTerms | QuadraticDiscriminantTerms, ...]:
     """Return the models of which one is trained: a model by itself, or those that `auto` compares."""
     return model.candidates if isinstance(model, AutoTerms) else (model,)
 

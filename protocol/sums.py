@@ -186,10 +186,8 @@ def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
             'under sums the model is {kind = "ridge"}, whose penalty stands in sums,'
             ' or {kind = "quadratic-discriminant"}'
         )
-    if is_by_class(terms) and (sums.noise is not None or sums.cohort):
-        raise ValueError("a quadratic-discriminant goes with neither noise nor cohort")
-    if is_by_class(terms) and (count := sent_numbers(terms)) > MAX_SUMS_NUMBERS:
-        raise ValueError(f"these sums by class are {count} numbers, and {MAX_SUMS_NUMBERS} is the most")
+    if is_by_class(terms):
+        _check_by_class(terms, sums)
     if (features := sums.features(terms.table_schema)) != terms.latent_dim:
         raise ValueError(f"under sums latent_dim is the number of features that are summed: {features}")
     if not terms.anchor.traits.is_isotropic:
@@ -197,6 +195,15 @@ def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
     for name in _MEANINGLESS:
         if getattr(terms, name) != type(terms).model_fields[name].get_default():
             raise ValueError(f"{name} means nothing under sums: leave it out")
+
+
+def _check_by_class(terms: Terms, sums: SumsTerms) -> None:
+    if terms.task != "classes":
+        raise ValueError("a quadratic-discriminant predicts classes")
+    if sums.noise is not None or sums.cohort:
+        raise ValueError("a quadratic-discriminant goes with neither noise nor cohort")
+    if (count := sent_numbers(terms)) > MAX_SUMS_NUMBERS:
+        raise ValueError(f"these sums by class are {count} numbers, and {MAX_SUMS_NUMBERS} is the most")
 
 
 def _check_noise(terms: Terms, sums: SumsTerms, noise: SumsNoise) -> None:

@@ -39,6 +39,7 @@ from protocol.model_terms import (
     MlpTerms,
     ModelPrivacyTerms,
     ModelTerms,
+    QuadraticDiscriminantTerms,
     candidates_of,
     models_for,
     weighted_kinds,
@@ -318,6 +319,8 @@ class Terms(Message):
         if self.sums is not None:
             check_sums_terms(self, self.sums)
             return self
+        if isinstance(self.model, QuadraticDiscriminantTerms):
+            raise ValueError("a quadratic-discriminant goes with sums: it tells the rows of a small class")
         self._check_task()
         if self.returns_anchor_predictions:
             self._check_anchor_predictions()

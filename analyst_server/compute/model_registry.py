@@ -11,7 +11,6 @@ from functools import singledispatch
 from analyst_server.training.averaged import Averaged
 from analyst_server.training.choosing import Auto
 from analyst_server.training.cox import Cox
-from analyst_server.training.discriminant import QuadraticDiscriminant
 from analyst_server.training.knn import Knn
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
@@ -139,11 +138,6 @@ def _(terms: KnnTerms) -> Model:
     return Knn(neighbours=terms.neighbours)
 
 
-@model_of.register
-def _(terms: QuadraticDiscriminantTerms) -> Model:
-    return QuadraticDiscriminant(pooled_share=terms.pooled_share)
-
-
 def trainable_of(terms: ModelTerms) -> Trainable:
     """Return what the terms ask to have trained: a model, or the choice among several."""
     if not isinstance(terms, AutoTerms):
@@ -158,7 +152,7 @@ def first_model_of(terms: ModelTerms) -> tuple[str, Model]:
     return _name(first), model_of(first)
 
 
-def _name(terms: CandidateTerms) -> str:
+def _name(terms: CandidateTerms | QuadraticDiscriminantTerms) -> str:
     """Return the kind, with the options that are not the defaults."""
     options = terms.model_dump(exclude_defaults=True)
     return ", ".join([terms.kind, *(f"{option} {value}" for option, value in options.items())])

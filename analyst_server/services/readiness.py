@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from analyst_server.services.analyst import Analyst
-from protocol.errors import StorageError
+from protocol.errors import OdcError
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Readiness:
     def _works(name: str, ping: Callable[[], None]) -> bool:
         try:
             ping()
-        except (OSError, StorageError) as error:
+        except (OSError, OdcError) as error:
             log.error("not ready, the %s does not work: %s", name, error)
             return False
         return True

@@ -133,15 +133,6 @@ class Unit:
         )
         return self._session.scalars(query).all()
 
-    def uplinks(self, collaboration_id: str) -> Sequence[Uplink]:
-        """Return the uplinks of all parties, begun or complete; oldest first."""
-        query = (
-            select(Uplink)
-            .where(Uplink.collaboration_id == collaboration_id)
-            .order_by(Uplink.created_at, Uplink.id)
-        )
-        return self._session.scalars(query).all()
-
     def received_uplinks(self, collaboration_id: str) -> Sequence[Uplink]:
         """Return the complete uplinks, by party."""
         query = (
@@ -318,8 +309,8 @@ class Records:
             raise self._damaged(found)
 
     def ping(self) -> None:
-        """Raise `StorageError` if the database does not answer."""
-        with self.begin() as unit:
+        """Raise `StorageError` if the database does not answer, `UnreadableFileError` if it is damaged."""
+        with self._saying_if_damaged(), self.begin() as unit:
             unit.revocations()
 
     def migrate(self, revision: str = "head") -> None:

@@ -1,4 +1,4 @@
-"""Quadratic discriminant: a normal distribution of each class, from rows or from their sums by class.
+"""Quadratic discriminant: a normal distribution of each class, from sums by class.
 
 The covariance of a class, of which there may be few rows, is drawn towards that of all classes [1]_. Against
 a covariance without spread in some direction, the penalty of the ridge regression of the same sums is added
@@ -13,7 +13,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import softmax
@@ -41,14 +41,8 @@ class NormalClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.pooled_share = pooled_share
         self.penalty = penalty
 
-    def fit(self, rows: Matrix, labels: Labels) -> NormalClasses:
-        """Fit it on scaled rows."""
-        extended = np.hstack([np.ones((len(rows), 1)), np.asarray(rows, np.float64)])
-        parts = [extended[labels == number] for number in range(int(labels.max()) + 1)]
-        return self.fit_sums(np.stack([part.T @ part for part in parts]))
-
-    def fit_sums(self, sums: Matrix64) -> NormalClasses:
-        """Fit it on the sums of ``z z^T`` by class, ``z = (1, x)``, (k, 1 + d, 1 + d)."""
+    def fit(self, sums: Matrix64) -> NormalClasses:
+        """Fit it on no rows, but on the sums of ``z z^T`` by class, ``z = (1, x)``, (k, 1 + d, 1 + d)."""
         counts, features = sums[:, 0, 0], sums.shape[1] - 1
         means = sums[:, 0, 1:] / counts[:, None]
         grams = sums[:, 1:, 1:] - counts[:, None, None] * means[:, :, None] * means[:, None, :]
@@ -83,21 +77,19 @@ class NormalClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
 
 @dataclass(frozen=True)
-class QuadraticDiscriminant(Model):
-    """A normal distribution of the rows of each class.
+class SumsDiscriminant(Model):
+    """A normal distribution of the rows of each class, from their sums.
 
     Attributes
     ----------
     pooled_share : float
         How far the covariance of each class is drawn towards that of all; at 1 the model is linear.
+    penalty : float, optional
+        Of the ridge regression, as of `from_sums.SumsRidge`.
     """
 
-    rows_per_class: ClassVar[int] = 2
-
     pooled_share: float = 0.9
-
-    def classifier(self, labels: Labels, latent_dim: int) -> Estimator:  # noqa: ARG002  # it finds them itself
-        return NormalClasses(self.pooled_share)
+    penalty: float | None = None
 
     def parameters(self, fitted: Estimator) -> int:
         """Return the numbers of all means, covariances and shares."""
@@ -117,19 +109,6 @@ class QuadraticDiscriminant(Model):
         )
 
 
-@dataclass(frozen=True)
-class SumsDiscriminant(QuadraticDiscriminant):
-    """The same of sums by class.
-
-    Attributes
-    ----------
-    penalty : float, optional
-        Of the ridge regression, as of `from_sums.SumsRidge`.
-    """
-
-    penalty: float | None = None
-
-
 def fit_by_class(model: SumsDiscriminant, sums: Matrix64) -> FittedModel:
     """Fit the model of the sums of ``z z^T`` by class, ``z = (1, phi)``, (k, 1 + d, 1 + d).
 
@@ -141,7 +120,7 @@ def fit_by_class(model: SumsDiscriminant, sums: Matrix64) -> FittedModel:
     counts = sums[:, 0, 0]
     if missing := np.flatnonzero(counts < 0.5).tolist():
         raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
-    estimator = NormalClasses(model.pooled_share, model.penalty).fit_sums(sums)
+    estimator = NormalClasses(model.pooled_share, model.penalty).fit(sums)
     scaler = unscaled(np.zeros((1, sums.shape[1] - 1)))
     return FittedModel(
         model,

@@ -16,6 +16,7 @@ from tests.vectors.examples import (
     ACCEPTANCE,
     COLLABORATION,
     DOWNLINK,
+    NUMBER_TERMS,
     PRIVACY,
     SEALED_ANCHOR,
     SEED,
@@ -162,6 +163,12 @@ def broken() -> list[tuple[str, str, dict[str, Any]]]:
             {**COHORT_TERMS, "model": DISCRIMINANT},
         ),
         ("sums by class with noise", "Terms", {**NOISE_TERMS, "model": DISCRIMINANT}),
+        ("a quadratic discriminant of rows", "Terms", {**TERMS_2, "model": DISCRIMINANT}),
+        (
+            "a quadratic discriminant of a number",
+            "Terms",
+            {**SUMS_TERMS, "table_schema": NUMBER_TERMS["table_schema"], "model": DISCRIMINANT},
+        ),
         (
             "more of a pooled covariance than there is",
             "Terms",

@@ -26,6 +26,9 @@ HOLD_OUT: Final = 0.2
 MODEL_DELTA: Final = 1e-5
 """Chance that the promise of a private model fails: far below one in as many rows as most rounds have."""
 
+BY_CLASS_MODEL: Final = "quadratic-discriminant"
+"""Of sums alone: `with_sums` takes a draft with it, `naming_sums` refuses one."""
+
 
 class AgreementOptions(TypedDict, total=False):
     """The fields of an `Agreement`, as keywords."""
@@ -94,7 +97,8 @@ class Agreement:
         if self.model is not None:
             if self.model_epsilon is not None:
                 raise InputError("model_epsilon trains a logistic regression: leave model out")
-            if self.model not in (fit := models_for(self.task)):
+            fit = [*models_for(self.task), *([BY_CLASS_MODEL] if self.task == "classes" else [])]
+            if self.model not in fit:
                 raise InputError(f"model must be one of {', '.join(fit)}, got {self.model}")
         if self.alignment not in (methods := (*get_args(AlignmentMethod), "auto")):
             raise InputError(f"alignment must be one of {', '.join(methods)}, got {self.alignment}")

@@ -14,7 +14,7 @@ from protocol.limits import MAX_RANDOM_FEATURES, MAX_SUMS_PARTIES
 from protocol.sums import FEWEST_PARTIES, check_parties
 from protocol.sums_noise import SumsNoise
 from protocol.table_schema import Schema
-from user_client.sdk.agreement import DITHER, MODEL_DELTA
+from user_client.sdk.agreement import BY_CLASS_MODEL, DITHER, MODEL_DELTA
 from user_client.sdk.drafting import DraftedTerms
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows, table_from, with_labels
@@ -22,7 +22,7 @@ from user_client.tables import encode_rows, table_from, with_labels
 _OF_ROWS: Final = ("latent_dim", "rep_dtype", "dither", "least_signal", "alignment", "model")
 """What a draft says of rows, and terms of sums do not have or have in their own way."""
 _WITHOUT_SUMS: Final = ("downlink", "late_consumers", "model_privacy")
-_BY_CLASS: Final = {"kind": "quadratic-discriminant"}
+_BY_CLASS: Final = {"kind": BY_CLASS_MODEL}
 _FITTING: Final[dict[str, list[Any]]] = {
     "rep_dtype": ["i1"],
     "dither": [DITHER],
@@ -35,7 +35,7 @@ _NO_COHORT: Final = (
     " correlations, and intervals of coefficients; but then each also knows the sums of all others together"
 )
 _LINEAR: Final = (
-    "sums: the boundary between the classes is linear under this draft. With --model quadratic-discriminant"
+    f"sums: the boundary between the classes is linear under this draft. With --model {BY_CLASS_MODEL}"
     " the rows of each class are summed by themselves, for one that bends; each institution then needs"
     " min_rows of every class, or none, and reads the means and covariances of each class from the model"
 )
@@ -58,7 +58,8 @@ def with_sums(
     Parameters
     ----------
     drafted : DraftedTerms
-        For rows, of classes or numbers.
+        For rows, of classes or numbers. Its model may be a `quadratic-discriminant`: then the rows of each
+        class are summed by themselves. Any other default becomes `ridge`.
     data : path, pyarrow.Table or data frame, optional
         The table it was drafted from; needed for random features and for noise.
     random_features : int
@@ -90,7 +91,7 @@ def with_sums(
     content = {name: value for name, value in drafted.content.items() if name not in _OF_ROWS}
     is_by_class = drafted.content["model"] == _BY_CLASS
     if is_by_class and (cohort or epsilon is not None):
-        raise InputError("a quadratic-discriminant goes with neither cohort nor noise: leave them out")
+        raise InputError(f"a {BY_CLASS_MODEL} goes with neither cohort nor noise: leave them out")
     model = _BY_CLASS if is_by_class else {"kind": "ridge"}
     content |= {"latent_dim": features, "model": model, "sums": sums}
     remarks = [remark for remark in drafted.remarks if not remark.startswith("latent_dim")]
@@ -104,14 +105,19 @@ def with_sums(
 
 
 def naming_sums(drafted: DraftedTerms) -> DraftedTerms:
-    """Return a draft of rows, with a remark if sums could take their place (ADR 0021)."""
+    """Return a draft of rows, with a remark if sums could take their place (ADR 0021).
+
+    Raises `InputError` if its model needs sums.
+    """
+    if drafted.content["model"] == _BY_CLASS:
+        raise InputError(f"the model {BY_CLASS_MODEL} goes with sums (--uplink sums): take another, or sums")
     schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
     task, parties = schema.label_column.task, drafted.content["parties"]
     if task == "survival" or not FEWEST_PARTIES <= len(parties) <= MAX_SUMS_PARTIES:
         return drafted
     if any(name in drafted.content for name in _WITHOUT_SUMS):
         return drafted
-    options = "--uplink sums" + (" --model quadratic-discriminant" if task == "classes" else "")
+    options = "--uplink sums" + (f" --model {BY_CLASS_MODEL}" if task == "classes" else "")
     remark = (
         f"rows: each row leaves its institution, projected. {options} drafts terms under which none leaves,"
         " in any form; every institution then has to send before there is a model (docs/sums.md)"

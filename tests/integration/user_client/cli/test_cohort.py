@@ -89,6 +89,9 @@ def test_a_draft_of_a_discriminant_sums_by_class(odc: Odc) -> None:
     assert not any("quadratic-discriminant" in remark for remark in odc(*words).json["remarks"])
     drafted = tomllib.loads(Path("terms.toml").read_text())
     assert drafted["model"] == {"kind": "quadratic-discriminant"}
+    of_rows = [word for word in words if word not in ("--uplink", "sums")]
+    result = odc(*of_rows)
+    assert (result.code, "goes with sums (--uplink sums)" in result.err) == (3, True)
     for option in (("--cohort",), ("--model-epsilon", "3")):
         result = odc(*words, *option)
         assert (result.code, "neither cohort nor noise" in result.err) == (3, True)

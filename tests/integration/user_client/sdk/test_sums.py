@@ -42,7 +42,7 @@ from user_client.errors import ConnectionFailedError, MaskedBeforeError
 from user_client.sdk import PrivacyOptions, uplink
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.sums import stored_feature_map
-from user_client.secret.sums import extended_sums
+from user_client.secret.sums import extended_sums, sums_by_class
 from user_client.tables import encode_labels, encode_rows, table_from
 
 
@@ -99,7 +99,7 @@ def test_sums_by_class_give_the_discriminant_of_all_rows_in_one_place(
     terms = consortium.hospital_round.terms
     known, labels = pooled(consortium, terms)
     features = stored_feature_map(consortium.hospital_round.directory)
-    central = NormalClasses().fit(features(known), labels)
+    central = NormalClasses().fit(sums_by_class(known, labels, features, 2))
     new = encode_rows(table_from(csv(consortium.directory / "new.csv", rows(77))), terms.table_schema)
     expected = central.predict_proba(features(new))
     for session in consortium.sessions:
