@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from user_client.secret.discrete_gaussian import Integers, discrete_gaussian
 from user_client.secret.expansion import ByteSource, Matrix64
-from user_client.secret.sums import BLOCK_ROWS
+from user_client.secret.sums import in_blocks, targets_of
 
 _ROUNDING = 1 - 2.0**-30
 """Rows are clipped to a little less than length 1, so that rounding makes none of them longer."""
@@ -65,19 +65,16 @@ def private_sums(
     source : callable
         Returns random bytes that nobody else may know.
     """
-    total, clipped = np.zeros((0, 0), np.int64), 0
-    for start in range(0, len(rows), BLOCK_ROWS):
-        features = phi(rows[start : start + BLOCK_ROWS])
+    total, clipped = np.zeros((), np.int64), 0
+    for part, said in in_blocks(rows, labels):
+        features = phi(part)
         lengths = np.linalg.norm(features, axis=1, keepdims=True)
         clipped += int((lengths > clip).sum())
         features *= _ROUNDING / np.maximum(lengths, clip)
-        said = labels[start : start + BLOCK_ROWS]
-        targets = np.eye(outputs)[said] if outputs > 1 else said.astype(np.float64)[:, None]
-        whole = np.trunc(np.ldexp(np.hstack([np.ones((len(said), 1)), features, targets]), bits))
-        found = (whole.T @ whole).astype(np.int64)
-        total = total + found if total.size else found
-    if not (order := len(total)):
-        raise ValueError("there are no rows to sum")
+        z = np.hstack([np.ones((len(said), 1)), features, targets_of(said, outputs)])
+        whole = np.trunc(np.ldexp(z, bits))
+        total = total + (whole.T @ whole).astype(np.int64)
+    order = len(total)
     drawn = math.ceil(math.ldexp(deviation, 2 * bits))
 
     def draw(count: int) -> Integers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +13,19 @@ from user_client.secret.expansion import ByteSource, Matrix64
 BLOCK_ROWS: Final = 8192
 """Rows whose features are in memory at once."""
 _BLOCK_WORDS: Final = 2**20
+
+
+def in_blocks(rows: Matrix64, labels: NDArray[Any]) -> Iterator[tuple[Matrix64, NDArray[Any]]]:
+    """Yield at most `BLOCK_ROWS` rows and their labels at a time; raise `ValueError` if there are none."""
+    if not len(rows):
+        raise ValueError("there are no rows to sum")
+    for start in range(0, len(rows), BLOCK_ROWS):
+        yield rows[start : start + BLOCK_ROWS], labels[start : start + BLOCK_ROWS]
+
+
+def targets_of(labels: NDArray[Any], outputs: int) -> Matrix64:
+    """Return y of some rows, (n, outputs): classes one-hot, or numbers."""
+    return np.asarray(np.eye(outputs)[labels] if outputs > 1 else labels.astype(np.float64)[:, None])
 
 
 def extended_sums(
@@ -36,15 +49,10 @@ def extended_sums(
     (p, p) ndarray of float64
         ``p = 1 + d + outputs``.
     """
-    total: Matrix64 | None = None
-    for start in range(0, len(rows), BLOCK_ROWS):
-        part, said = rows[start : start + BLOCK_ROWS], labels[start : start + BLOCK_ROWS]
-        targets = np.eye(outputs)[said] if outputs > 1 else said.astype(np.float64)[:, None]
-        extended = np.hstack([np.ones((len(part), 1)), phi(part), targets])
-        found = extended.T @ extended
-        total = found if total is None else total + found
-    if total is None:
-        raise ValueError("there are no rows to sum")
+    total = np.zeros(())
+    for part, said in in_blocks(rows, labels):
+        extended = np.hstack([np.ones((len(part), 1)), phi(part), targets_of(said, outputs)])
+        total = total + extended.T @ extended
     return total
 
 
@@ -55,17 +63,11 @@ def sums_by_class(
 
     The parameters are those of `extended_sums`. A class without a row has zeros.
     """
-    total: Matrix64 | None = None
-    for start in range(0, len(rows), BLOCK_ROWS):
-        part, said = rows[start : start + BLOCK_ROWS], labels[start : start + BLOCK_ROWS]
+    total = np.zeros(())
+    for part, said in in_blocks(rows, labels):
         extended = np.hstack([np.ones((len(part), 1)), phi(part)])
-        if total is None:
-            total = np.zeros((classes, extended.shape[1], extended.shape[1]))
-        for number in np.unique(said):
-            of_class = extended[said == number]
-            total[number] += of_class.T @ of_class
-    if total is None:
-        raise ValueError("there are no rows to sum")
+        by_class = (extended[said == number] for number in range(classes))
+        total = total + np.stack([of_class.T @ of_class for of_class in by_class])
     return total
 
 
