@@ -81,7 +81,7 @@ class UploadSession:
                     self.start_over()
                 else:
                     self.generation += 1
-                    self.begin(b"")
+                    self.keep_begun(b"")
                     del self.digests[index:]
                 self.unchecked = 0
                 raise OffsetMismatchError(self.offset, reached)
@@ -96,9 +96,9 @@ class UploadSession:
         self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
         self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
         self.digests.append(chunk.digest)
-        self.begin(b"")
+        self.keep_begun(b"")
 
-    def begin(self, begun: bytes) -> None:
+    def keep_begun(self, begun: bytes) -> None:
         """Keep what came of the next chunk in the place of what was kept before."""
         if begun:
             self.blobs.append(_begun_key(self.key), 0, begun)
@@ -109,7 +109,7 @@ class UploadSession:
     def reader_from(self, offset: int) -> StreamReader:
         """Return what reads the stream from an offset on; raises `OffsetMismatchError`."""
         if offset == self.offset:
-            self.begin(b"")
+            self.keep_begun(b"")
             return StreamReader(self.layout, len(self.digests))
         if offset != self.offset + self.begun_bytes:
             raise OffsetMismatchError(self.offset, offset)
@@ -193,7 +193,7 @@ class Append:
         with self._session.lock:
             self._session.sync()
             if self._generation == self._session.generation:
-                self._session.begin(self._reader.begun)
+                self._session.keep_begun(self._reader.begun)
             return self._session.offset
 
 
