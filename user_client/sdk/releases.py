@@ -122,11 +122,12 @@ def _fingerprints(table: pa.Table, key: bytes) -> Fingerprints:
 
     A column of something other than numbers, times and text cannot be in terms, and tells no row here.
     """
+    all_names = table.column_names  # a new list each time it is asked for
     names, fields = [], []
-    for place in np.argsort(table.column_names, kind="stable").tolist():
+    for place in np.argsort(all_names, kind="stable").tolist():
         with suppress(pa.ArrowException):
             fields.append(as_text(table.column(place)))
-            names.append(table.column_names[place])
+            names.append(all_names[place])
     whole = pc.binary_join_element_wise(*fields, "\x1f", null_handling="replace", null_replacement="")
     header = "\x1f".join(names)
     digests = (

@@ -82,7 +82,9 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
     codes = [code for code in map(number_of, missing) if not math.isnan(code)]
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-        empty = np.isnan(numbers) | np.isin(numbers, codes)
+        empty = np.isnan(numbers)
+        if codes:
+            empty |= np.isin(numbers, codes)
         numbers[empty] = math.nan
         return numbers, empty
     if not codes and (found := _finite(values)) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import pyarrow.csv
 from protocol.errors import UnreadableFileError
 
 _HEADER_BYTES: Final = 2**16
-"""Bytes at the beginning of a file in which its separator is looked for."""
+"""Bytes at the beginning of a file in which its separator and its names are looked for."""
 _OTHER_SEPARATORS: Final = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
 _PART_BYTES: Final = 4 * 2**20
 """Bytes of text that become one part of a CSV file."""
@@ -142,10 +142,27 @@ def _options(
 
     reading = pyarrow.csv.ReadOptions(use_threads=use_threads, block_size=_PART_BYTES)
     parsing = pyarrow.csv.ParseOptions(invalid_row_handler=refuse)
-    with _opened(path) as file:
-        names = pyarrow.csv.open_csv(file, reading, parsing).schema.names
-    types = dict.fromkeys(names, pa.string())
+    types = dict.fromkeys(_names(path), pa.string())
     return reading, parsing, pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+
+
+def _names(path: Path) -> list[str]:
+    """Return the names in the header.
+
+    Arrow guesses the type of every column from the first block, which for many columns takes as long as to
+    read the whole of it. So the block is small, unless a row is longer.
+    """
+    with suppress(pa.ArrowInvalid):
+        return _names_before(path, _HEADER_BYTES)
+    return _names_before(path, _PART_BYTES)
+
+
+def _names_before(path: Path, block_bytes: int) -> list[str]:
+    reading = pyarrow.csv.ReadOptions(use_threads=False, block_size=block_bytes)
+    parsing = pyarrow.csv.ParseOptions(invalid_row_handler=lambda _: "skip")  # the next reading refuses it
+    with _opened(path) as file:
+        names: list[str] = pyarrow.csv.open_csv(file, reading, parsing).schema.names
+        return names
 
 
 def _opened(path: Path) -> pa.NativeFile:
