@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import msgpack
 import pytest
@@ -143,3 +145,38 @@ def test_a_message_cannot_be_changed() -> None:
 def test_a_map_of_more_keys_than_any_message_has_is_not_looked_into(keys: int, words: str) -> None:
     with pytest.raises(MalformedMessageError, match=words):
         decode(Receipt, pack({**RECEIPT.model_dump(), **{f"x{n:02}": 1 for n in range(keys - 7)}}))
+
+
+FIRST_MESSAGES = """
+import sys
+import threading
+
+sys.setswitchinterval(1e-6)
+from protocol.codec import decode
+from protocol.terms import Terms
+from tests.vectors.examples import TERMS
+from tests.vectors.packing import pack
+
+data, together, found = pack(TERMS), threading.Barrier(8), []
+
+
+def first() -> None:
+    together.wait()
+    found.append(decode(Terms, data))
+
+
+threads = [threading.Thread(target=first) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(found) == 8 and all(terms == found[0] for terms in found), len(found)
+"""
+
+
+def test_the_first_messages_of_a_process_may_come_to_several_threads_at_once() -> None:
+    """What checks a kind of message is built when the first one comes."""
+    ended = subprocess.run(
+        [sys.executable, "-c", FIRST_MESSAGES], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
