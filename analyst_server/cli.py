@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args
 
@@ -40,6 +41,7 @@ from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
 from runtime.files import read_text
 from runtime.start_up import loading
 from runtime.terminal import token_lifetime_s, token_lines
+from runtime.waiting import look_until
 
 T = TypeVar("T")
 
@@ -291,10 +293,12 @@ def report_(
     collaboration_id: CollaborationId,
     data_dir: DataDir = None,
     html: HtmlFile = None,
+    wait: Annotated[float, typer.Option(help="seconds to wait until the model is judged")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Show what happened and what it cost, beside the paper's formulas."""
-    value = report.for_operator(_open(data_dir), collaboration_id)
+    look = partial(report.for_operator, _open(data_dir), collaboration_id)
+    value = look_until(report.is_settled, look, wait_s=wait)
     write_page(html, report_page, value)
     show_value(value, as_json, report_text)
 

@@ -81,7 +81,9 @@ def run(
             evaluated = [_evaluate(hospital, own[hospital.name]) for hospital in hospitals]
         members = [hospital.odc("status") for hospital in hospitals]
         found = members[0]["collaborations"][0]
-        report = json.loads(analyst.run("collaboration", "report", found["collaboration_id"], "--json"))
+        with watch.step("judge", "the analyst judges the model"):
+            words = ("collaboration", "report", found["collaboration_id"], "--wait", "300", "--json")
+            report = json.loads(analyst.run(*words))
     finally:
         analyst.stop()
     with watch.step("baselines", "for comparison: all rows pooled, and each hospital alone"):

@@ -1,4 +1,4 @@
-"""Align, train, judge: a round computed from its spec, as one function.
+"""Align and train: a round computed from its spec, as one function. `compute.judging` has what comes later.
 
 The analyst's worker runs the steps in a compute process, tests and benchmarks run them where they are.
 Either way arrays are read from the blobs and what is large is left there, under the keys of this computation;
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +21,6 @@ from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.table_schema import AnyLabel
 from protocol.terms import AnyAlignmentTerms, AutoAlignmentTerms
 from runtime.start_up import loading
-
-if TYPE_CHECKING:
-    from analyst_server.training.alignments import Alignments
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -162,8 +158,9 @@ class TrainedModel:
         Which models were compared, and how they did, as `training.choosing.Choice.as_json` has it; None if
         the terms name one model.
     judgement : mapping
-        Scores on rows that did not train it: the fields of `training.judgement.Judgement`, as plain values,
-        because loading the room of training takes the server as long as its own libraries.
+        Scores on rows that did not train it, or that there are none yet: the fields of
+        `training.judgement.Judgement`, as plain values, because loading the room of training takes the server
+        as long as its own libraries.
     """
 
     onnx_file: StoredArray
@@ -183,16 +180,21 @@ class TrainedModel:
             "model_parameters": self.parameters,
             "converged": self.converged,
             "parity_gap": self.parity_gap,
-            "hold_out_scores": self._headline_scores(),
-            "judgement": self.judgement,
+            **scores_as_json(self.judgement),
             **({"model_privacy": self.privacy} if self.privacy else {}),
             **({"choice": self.choice} if self.choice else {}),
         }
 
-    def _headline_scores(self) -> dict[str, float] | None:
-        """Return the means of the headline, as records of earlier versions had their scores."""
-        headline = self.judgement["headline"]
-        return {name: interval["mean"] for name, interval in headline.items()} if headline else None
+    @property
+    def is_to_be_judged(self) -> bool:
+        return bool(self.judgement["is_pending"])
+
+
+def scores_as_json(judgement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a judgement, and the means of its headline, as records of earlier versions had their scores."""
+    headline = judgement["headline"]
+    means = {name: interval["mean"] for name, interval in headline.items()} if headline else None
+    return {"hold_out_scores": means, "judgement": judgement}
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,7 @@ def compute_round(
     run: Run = here,
     on_aligned: Callable[[], None] = lambda: None,
 ) -> RoundResult:
-    """Align all parties, train the model on their rows and judge both.
+    """Align all parties and train the model on their rows.
 
     Parameters
     ----------
@@ -264,7 +266,7 @@ def load_libraries() -> None:
     """Load what the steps of a round need, before it is sealed."""
     with loading():
         import analyst_server.compute.aligning
-        import analyst_server.training.judging
+        import analyst_server.compute.judging
         import analyst_server.training.onnx_file  # noqa: F401  # to have it loaded
 
 
@@ -304,10 +306,14 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     def by_party(values: Sequence[T]) -> dict[str, T]:
         return dict(zip(names, values, strict=True))
 
+    def keep(name: str, changes: NDArray[Any]) -> StoredArray:
+        # the model is judged with them later
+        return store_array(blobs, f"{spec.folder}/{name}", changes, survives_power_cut=True)
+
     measured = aligned.diagnostics
     return AlignedRound(
         method=aligned.method,
-        changes_of_basis=store_array(blobs, f"{spec.folder}/changes_of_basis", aligned.changes),
+        changes_of_basis=keep("changes_of_basis", aligned.changes),
         agreement=Agreement(
             concordance_gap=measured.concordance_gap,
             party_gaps=by_party(measured.party_gaps),
@@ -319,16 +325,13 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
         left_out=aligner.left_out,
         trusted=len(trusted),
         target=store_array(blobs, f"{spec.folder}/target", aligned.target) if spec.keeps_target else None,
-        compared={
-            method: store_array(blobs, f"{spec.folder}/changes_by_{method}", changes)
-            for method, changes in compared.items()
-        },
+        compared={method: keep(f"changes_by_{method}", changes) for method, changes in compared.items()},
         choice=choice.as_json() if choice else None,
     )
 
 
 def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> TrainedModel:
-    """Stack X~_i G_i, train h, check that its ONNX file says the same, and judge it.
+    """Stack X~_i G_i, train h, and check that its ONNX file says the same.
 
     Raises
     ------
@@ -337,24 +340,16 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     """
     # loaded in the compute process alone, as above
     from analyst_server.compute.model_registry import task_of, trained_model_of
-    from analyst_server.training.judging import judge
+    from analyst_server.training.judgement import NOT_JUDGED, NOT_YET
     from analyst_server.training.models import fit_task
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
     changes = alignment.changes_of_basis.open(blobs)
-    taken = [
-        (party, change)
-        for party, change in zip(spec.parties, changes, strict=True)
-        if party.party not in alignment.left_out
-    ]
-    # one party after another: decoded numbers of all of them would be as much again as the result
-    aligned_rep = np.concatenate([aligned_rep_of(blobs, party, change) for party, change in taken])
-    labels = np.concatenate([labels_of(blobs, party) for party, _ in taken])
-    senders = np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken])
+    rows = training_rows(spec, blobs, changes, alignment.left_out)
     model, task = trained_model_of(spec.model, spec.model_privacy, spec.features), task_of(spec.label)
-    fitted = fit_task(model, aligned_rep, labels, task, senders)
-    onnx_file = export(fitted, aligned_rep.shape[1])
-    gap = parity_gap(fitted, onnx_file, fitted.model.probes(aligned_rep))
+    fitted = fit_task(model, rows.aligned_rep, rows.labels, task, rows.senders)
+    onnx_file = export(fitted, rows.aligned_rep.shape[1])
+    gap = parity_gap(fitted, onnx_file, fitted.model.probes(rows.aligned_rep))
     if not gap <= PARITY_TOLERANCE:
         raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
     predictions = (
@@ -362,38 +357,48 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         if spec.returns_anchor_predictions
         else None
     )
-    judgement = judge(
-        model,
-        aligned_rep,
-        labels,
-        task,
-        senders,
-        [party.party for party, _ in taken],
-        alignments=_compared(spec, blobs, alignment),
-    )
-    if spec.rows_have_noise:
-        judgement = judgement.of_rows_with_noise()
     return TrainedModel(
         onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
         anchor_predictions=predictions,
-        rows=len(labels),
+        rows=len(rows.labels),
         parameters=fitted.parameters,
         converged=fitted.converged,
         parity_gap=gap,
-        judgement=judgement.as_json(),
-        privacy=fitted.model.spent_on(len(labels)),
+        judgement=(NOT_YET if model.may_be_judged else NOT_JUDGED).as_json(),
+        privacy=fitted.model.spent_on(len(rows.labels)),
         choice=fitted.choice.as_json() if fitted.choice else None,
     )
 
 
-def _compared(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Alignments | None:
-    """Return what the alignment was chosen from, if there was more than one to choose from."""
-    from analyst_server.compute.aligning import alignments_of
+@dataclass(frozen=True)
+class TrainingRows:
+    """X^ and the labels of the parties whose rows train, one party after another.
 
-    if not isinstance(spec.alignment, AutoAlignmentTerms) or len(alignment.compared) < 2:
-        return None
-    changes = {method: partial(stored.open, blobs) for method, stored in alignment.compared.items()}
-    return alignments_of(spec, blobs, alignment.left_out, spec.alignment, changes)
+    ``senders`` has, for each row, the index of its party in ``parties``.
+    """
+
+    parties: tuple[str, ...]
+    aligned_rep: NDArray[Any]
+    labels: NDArray[Any]
+    senders: NDArray[np.intp]
+
+
+def training_rows(
+    spec: RoundSpec, blobs: Blobs, changes_of_basis: NDArray[Any], left_out: Sequence[str]
+) -> TrainingRows:
+    """Return what the model is trained on."""
+    taken = [
+        (party, change)
+        for party, change in zip(spec.parties, changes_of_basis, strict=True)
+        if party.party not in left_out
+    ]
+    return TrainingRows(
+        tuple(party.party for party, _ in taken),
+        # one party after another: decoded numbers of all of them would be as much again as the result
+        np.concatenate([aligned_rep_of(blobs, party, change) for party, change in taken]),
+        np.concatenate([labels_of(blobs, party) for party, _ in taken]),
+        np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken]),
+    )
 
 
 def left_out_of(spec: RoundSpec, suspicions: Sequence[SuspectedParty]) -> tuple[str, ...]:

@@ -39,7 +39,8 @@ def score_lines(results: Results) -> list[str]:
         return [_of_an_earlier_version(results)]
     judgement = results["judgement"]
     lines = [_headline(judgement)]
-    lines += [f"  {words:<34} {_said(judgement[way])}" for way, words in _WAYS.items()]
+    if not judgement.get("is_pending"):
+        lines += [f"  {words:<34} {_said(judgement[way])}" for way, words in _WAYS.items()]
     for party, ways in _by_party(judgement).items():
         said = "; ".join(f"{way} {_party(score)}" for way, score in ways.items())
         lines.append(f"    {party:<32} {said}")
@@ -59,12 +60,15 @@ def score_parts(results: Results) -> list[str]:
     parts = [
         heading("Scores on held-out rows"),
         paragraph(f"{_headline(judgement)}."),
-        table(
-            "Means over the parties, with 95 % intervals",
-            ["", *(FIGURES[name] for name in names)],
-            [[words, *_cells(judgement[way], names)] for way, words in _WAYS.items()],
-        ),
     ]
+    if not judgement.get("is_pending"):
+        parts.append(
+            table(
+                "Means over the parties, with 95 % intervals",
+                ["", *(FIGURES[name] for name in names)],
+                [[words, *_cells(judgement[way], names)] for way, words in _WAYS.items()],
+            )
+        )
     parts += _calibration_parts(judgement)
     if private := _privacy(results):
         parts.append(paragraph(f"{private}."))
@@ -190,6 +194,8 @@ def _privacy(results: Results) -> str | None:
 
 
 def _headline(judgement: JudgementReport) -> str:
+    if judgement.get("is_pending") and judgement["why_none"]:
+        return judgement["why_none"]
     if judgement["headline"] is None:
         return f"no score of the model can be trusted: {judgement['why_none']}"
     return f"a member's new rows score {_said(judgement['headline'])}"

@@ -10,7 +10,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -84,7 +84,7 @@ def keep(
 
     def kept(name: str, stored: StoredArray, dtype: Dtype) -> dict[str, Any]:
         spec = put(analyst, collaboration.id, name, stored.open(analyst.blobs), dtype)
-        return asdict(StoredArray.of(spec, result_key(collaboration.id, spec), 0, DEFAULT_CHUNK_BYTES))
+        return StoredArray.of(spec, result_key(collaboration.id, spec), 0, DEFAULT_CHUNK_BYTES).as_json()
 
     needs_model = result.model.anchor_predictions is not None
     return {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from analyst_server.services import judging
 from analyst_server.services.analyst import Analyst, find, move
 from protocol.states import Event, State
 
@@ -31,7 +32,9 @@ def close(analyst: Analyst, collaboration_id: str) -> None:
 
 def _end(analyst: Analyst, collaboration_id: str, event: Event) -> None:
     with analyst.records.begin(write=True) as unit:
-        move(unit, find(unit, collaboration_id), event, at=analyst.clock())
+        collaboration = find(unit, collaboration_id)
+        move(unit, collaboration, event, at=analyst.clock())
+        judging.drop(collaboration)
     erase_arrays(analyst, collaboration_id)
 
 

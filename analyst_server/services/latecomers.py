@@ -44,13 +44,6 @@ def _next(analyst: Analyst, unit: Unit) -> Uplink | None:
     return None
 
 
-def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
-    """Give up a claim, so that the next worker need not wait for the lease to end."""
-    with analyst.records.begin(write=True) as unit:
-        collaboration = owned(unit, collaboration_id, owner)
-        collaboration.lease_owner = collaboration.lease_until = None
-
-
 def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) -> None:
     """Align a claimed late consumer and write its downlink.
 
@@ -106,7 +99,7 @@ def spec_of(analyst: Analyst, uplink: Uplink) -> LatecomerSpec:
     with analyst.records.begin() as unit:
         collaboration = find(unit, uplink.collaboration_id)
         terms, kept = stored_terms(collaboration), collaboration.kept or {}
-        others = [one for one in in_order(unit, collaboration.id) if one.party not in terms.late_consumers]
+        others = in_order(unit, collaboration)
     return LatecomerSpec(
         party=arrays_of(uplink),
         others=tuple(map(arrays_of, others)),

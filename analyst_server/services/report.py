@@ -29,10 +29,12 @@ from protocol.envelope import decode_stored
 from protocol.identity import Identity
 from protocol.messages import DownlinkManifest
 from protocol.operations import Kind, ReportHead
+from protocol.states import State
 from protocol.terms import Terms
 
 _SOME_LACK: Final = ("ece", "calibration_slope", "calibration_intercept")
 """The figures that not every scored party has rows enough for."""
+_OVER: Final = (State.FAILED, State.CLOSED, State.CANCELLED)
 _ONE_PARTY_SCORED: Final = "only one party could be scored, and its score is shown to the analyst alone"
 
 
@@ -169,6 +171,8 @@ class JudgementReport(TypedDict):
     """Why there is no headline, in one sentence."""
     notes: list[str]
     """Fits that could not be made."""
+    is_pending: NotRequired[bool]
+    """Whether the model is still to be judged; judgements of earlier versions do not say."""
 
 
 class CandidateReport(TypedDict):
@@ -267,6 +271,14 @@ def for_operator(analyst: Analyst, collaboration_id: str) -> Report:
     """Return the report for the analyst's operator, with every party's bytes; raises `NotFoundError`."""
     with analyst.records.begin() as unit:
         return _report(unit, find(unit, collaboration_id))
+
+
+def is_settled(report: Report) -> bool:
+    """Return whether no computation will change the report: the model is judged, or will not be."""
+    if report["results"] is None:
+        return report["state"] in _OVER
+    judgement = report["results"].get("judgement")
+    return judgement is None or not judgement.get("is_pending", False)
 
 
 def explain_round(

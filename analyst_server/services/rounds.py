@@ -12,6 +12,7 @@ import uuid
 from contextlib import suppress
 from functools import partial
 
+from analyst_server.compute.judging import Unjudged
 from analyst_server.compute.sequence import (
     PartyArrays,
     RoundResult,
@@ -57,7 +58,7 @@ def resume(analyst: Analyst, collaboration_id: str) -> None:
     """
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        if not analyst.leases.is_over(collaboration):
+        if not _is_held(collaboration) and not analyst.leases.is_over(collaboration):
             why = "a worker is computing it; if that ends without a result, a running server starts it again"
             raise OutOfOrderError(collaboration.state, Event.RESUME, why)
         start_again(unit, collaboration, analyst.clock())
@@ -125,6 +126,13 @@ def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
     """Give up a claimed round, so that the next worker need not wait for the lease to end."""
     with analyst.records.begin(write=True) as unit:
         start_again(unit, owned(unit, collaboration_id, owner), analyst.clock())
+
+
+def end_lease(analyst: Analyst, collaboration_id: str, owner: str) -> None:
+    """Give up what was claimed of a computed round, so that the next worker need not wait."""
+    with analyst.records.begin(write=True) as unit:
+        collaboration = owned(unit, collaboration_id, owner)
+        collaboration.lease_owner = collaboration.lease_until = None
 
 
 def compute(
@@ -222,8 +230,8 @@ def sums_spec_of(analyst: Analyst, collaboration_id: str) -> SumsSpec | None:
 def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows: bool = False) -> RoundSpec:
     """Return what a sealed round of rows is computed from, with a new folder for what comes of it."""
     with analyst.records.begin() as unit:
-        terms = stored_terms(find(unit, collaboration_id))
-        uplinks = in_order(unit, collaboration_id)
+        collaboration = find(unit, collaboration_id)
+        terms, uplinks = stored_terms(collaboration), in_order(unit, collaboration)
     return RoundSpec(
         parties=tuple(arrays_of(uplink) for uplink in uplinks),
         label=terms.table_schema.label_column,
@@ -264,10 +272,18 @@ def finish(
     *,
     hold: bool,
 ) -> None:
-    """Write the downlinks and the results, and release the round unless it is to be held."""
+    """Write the downlinks and the results, and release the round unless it is to be held.
+
+    What the model is judged with stays, until it is.
+    """
+    unjudged = (
+        Unjudged.of(spec.folder, result.alignment)
+        if isinstance(result, RoundResult) and result.model.is_to_be_judged
+        else None
+    )
     with analyst.records.begin() as unit:
         collaboration = owned(unit, collaboration_id, owner)
-        uplinks = in_order(unit, collaboration_id)
+        uplinks = in_order(unit, collaboration)
     # blobs before the records that name them, and outside their transaction: others write meanwhile
     written = downlinks.write(analyst, collaboration, uplinks, result)
     kept = downlinks.keep(analyst, collaboration, result)
@@ -276,11 +292,13 @@ def finish(
         for downlink in written:
             unit.put_downlink(downlink)
         collaboration.results, collaboration.kept = result.as_json(), kept
+        collaboration.unjudged = unjudged.as_json() if unjudged else None
         collaboration.lease_owner = collaboration.lease_until = None
         if not hold:
             _release(unit, collaboration, analyst.clock())
-    with suppress(OSError):  # what stays is erased when the collaboration ends
-        analyst.blobs.erase(spec.folder)
+    if unjudged is None:
+        with suppress(OSError):  # what stays is erased when the collaboration ends
+            analyst.blobs.erase(spec.folder)
 
 
 def release(analyst: Analyst, collaboration_id: str) -> None:
@@ -301,13 +319,15 @@ def fail(analyst: Analyst, collaboration_id: str, owner: str, reason: str) -> No
         collaboration.lease_owner = collaboration.lease_until = None
 
 
-def in_order(unit: Unit, collaboration_id: str) -> list[Uplink]:
+def in_order(unit: Unit, collaboration: Collaboration) -> list[Uplink]:
     """Return the uplinks of a round in the order of its arrays: the party with most rows first.
 
     Alignment takes the first party's anchor representation as its target, and the basis of a party
-    without rows is random.
+    without rows is random. Those of late consumers come after the release, and are none of the round's.
     """
-    return sorted(unit.received_uplinks(collaboration_id), key=lambda uplink: (-uplink.rows, uplink.party))
+    late = stored_terms(collaboration).late_consumers
+    own = [uplink for uplink in unit.received_uplinks(collaboration.id) if uplink.party not in late]
+    return sorted(own, key=lambda uplink: (-uplink.rows, uplink.party))
 
 
 def arrays_of(uplink: Uplink) -> PartyArrays:
@@ -335,5 +355,5 @@ def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
 def start_again(unit: Unit, collaboration: Collaboration, now: int) -> None:
     """Put a round back to what was sealed."""
     move(unit, collaboration, Event.RESUME, at=now)
-    collaboration.failure = collaboration.results = collaboration.kept = None
+    collaboration.failure = collaboration.results = collaboration.kept = collaboration.unjudged = None
     collaboration.lease_owner = collaboration.lease_until = None

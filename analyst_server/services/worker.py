@@ -1,6 +1,7 @@
-"""The threads that take sealed rounds, and late consumers, to their downlinks, each one at a time.
+"""The threads that compute rounds, align late consumers and judge models, each one thing at a time.
 
-Each waits, runs steps in a compute process and turns errors into reasons; `rounds` and `latecomers` decide.
+Each waits, runs steps in a compute process and turns errors into reasons; `rounds`, `latecomers` and
+`judging` decide.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.services import latecomers, rounds
+from analyst_server.services import judging, latecomers, rounds
 from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
 from protocol.errors import OdcError, StorageError
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 RENEWALS: Final = 4
 """How often a lease is renewed in its own time."""
+_ENDED_TWICE: Final = "a compute process ended unexpectedly, twice; it may have run out of memory"
 STORAGE_PAUSE_S: Final = 5.0
 """How long a worker waits when the records cannot be read or written, so that the log stays readable."""
 
@@ -89,17 +91,15 @@ class Worker:
             if self._stop.is_set():
                 self._analyst.has_work.set()  # what was cleared may have been for another worker
                 return
-            self._look()
-            self._analyst.has_work.wait(self._poll_s)
+            if not self._look():
+                self._analyst.has_work.wait(self._poll_s)
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """Do the most urgent piece of work; return whether there may be more."""
         try:
-            claimed = rounds.claim(self._analyst, self.owner, self._lease_s)
-            if claimed is not None:
-                self.run_round(claimed)
-            elif (late := latecomers.claim(self._analyst, self.owner, self._lease_s)) is not None:
-                self.run_latecomer(late)
-            elif self._executor is None and rounds.are_expected(self._analyst):
+            if self._do_next():
+                return True
+            if self._executor is None and rounds.are_expected(self._analyst):
                 # loading the libraries takes longer than computing a small round
                 self._pool().submit(load_libraries)
         except StorageError as error:
@@ -107,6 +107,19 @@ class Worker:
             self._stop.wait(STORAGE_PAUSE_S)
         except Exception:
             log.exception("the round worker continues after an error")
+        return False
+
+    def _do_next(self) -> bool:
+        """Do a piece of work that somebody waits for, or else one that nobody does; False without any."""
+        if (claimed := rounds.claim(self._analyst, self.owner, self._lease_s)) is not None:
+            self.run_round(claimed)
+        elif (late := latecomers.claim(self._analyst, self.owner, self._lease_s)) is not None:
+            self.run_latecomer(late)
+        elif (unjudged := judging.claim(self._analyst, self.owner, self._lease_s)) is not None:
+            self.run_judging(unjudged)
+        else:
+            return False
+        return True
 
     def run_round(self, collaboration_id: str) -> None:
         """Compute a claimed round, and let it fail with the reason if it cannot be computed."""
@@ -130,14 +143,9 @@ class Worker:
             rounds.fail(self._analyst, collaboration_id, self.owner, str(error))
         except BrokenProcessPool:
             self._executor = None
-            reason = "a compute process ended unexpectedly, twice; it may have run out of memory"
-            rounds.fail(self._analyst, collaboration_id, self.owner, reason)
-        except Exception as error:
-            told = _disk_that_failed(error)
-            if told is None:
-                incident = uuid.uuid4().hex[:8]
-                log.exception("round %s: incident %s", collaboration_id[:8], incident)
-                told = f"{type(error).__name__}, see incident {incident} in the analyst's log"
+            rounds.fail(self._analyst, collaboration_id, self.owner, _ENDED_TWICE)
+        except Exception as error:  # noqa: BLE001  # `_told` logs it
+            told = _told(f"round {collaboration_id[:8]}", error)
             rounds.fail(self._analyst, collaboration_id, self.owner, told)
 
     def run_latecomer(self, uplink: Uplink) -> None:
@@ -148,7 +156,7 @@ class Worker:
             latecomers.compute(self._analyst, uplink, self.owner, run=run)
             log.info("%s: aligned", name)
         except _StoppedError:
-            latecomers.hand_back(self._analyst, uplink.collaboration_id, self.owner)
+            rounds.end_lease(self._analyst, uplink.collaboration_id, self.owner)
             log.info("%s: left for the next start", name)
         except OdcError as error:
             log.warning("%s: %s", name, error.detail)
@@ -158,6 +166,31 @@ class Worker:
         except BrokenProcessPool:
             self._executor = None
             log.warning("%s: a compute process ended unexpectedly; tried again after the lease", name)
+
+    def run_judging(self, collaboration_id: str) -> None:
+        """Judge the model of a claimed round, or write down why that cannot be done."""
+        name = f"round {collaboration_id[:8]}, its model"
+        try:
+            self._judge(name, collaboration_id)
+            log.info("%s: judged", name)
+        except _StoppedError:
+            rounds.end_lease(self._analyst, collaboration_id, self.owner)
+            log.info("%s: left for the next start", name)
+        except OdcError as error:
+            log.warning("%s: %s", name, error.detail)
+
+    def _judge(self, name: str, collaboration_id: str) -> None:
+        run = partial(self._run_step, collaboration_id)
+        give_up = partial(judging.give_up, self._analyst, collaboration_id, self.owner)
+        try:
+            judging.compute(self._analyst, collaboration_id, self.owner, run=run)
+        except (_StoppedError, OdcError):
+            raise
+        except BrokenProcessPool:
+            self._executor = None
+            give_up(_ENDED_TWICE)
+        except Exception as error:  # noqa: BLE001  # `_told` logs it
+            give_up(_told(name, error))
 
     def _pool(self) -> Executor:
         if self._executor is None:
@@ -234,6 +267,16 @@ def _disk_that_failed(error: Exception) -> str | None:
         return None
     log.error("%s: %s", found.detail, error)
     return found.detail
+
+
+def _told(name: str, error: Exception) -> str:
+    """Return what the records say of an error that nobody expected; the log has its story."""
+    told = _disk_that_failed(error)
+    if told is None:
+        incident = uuid.uuid4().hex[:8]
+        log.exception("%s: incident %s", name, incident)
+        told = f"{type(error).__name__}, see incident {incident} in the analyst's log"
+    return told
 
 
 class _StoppedError(Exception):

@@ -19,15 +19,16 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import ArrayDigest, dequantise, raw_bytes
+from protocol.arrays import ArrayDigest, chunks_of, dequantise, raw_bytes
 from protocol.errors import InputError
+from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec
 from runtime.files import locked, publish, sync_file
 
@@ -303,7 +304,7 @@ class StoredArray:
     dtype: str
     shape: tuple[int, ...]
     digest: str = ""
-    """Of its chunks, as a manifest has it, in hexadecimal; empty for an array that no manifest lists."""
+    """Of its chunks, as a manifest has it, in hexadecimal; empty for an array that was never hashed."""
     chunk_bytes: int = 0
 
     @classmethod
@@ -311,9 +312,13 @@ class StoredArray:
         """Return the array that a line of a manifest is about."""
         return cls(key, offset_bytes, spec.dtype, spec.shape, spec.digest.hex(), chunk_bytes)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields as JSON has them."""
+        return {**asdict(self), "shape": list(self.shape)}
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Return an array from its fields as JSON has them."""
+        """Return what `as_json` was asked of."""
         return cls(**{**value, "shape": tuple(value["shape"])})
 
     @property
@@ -357,9 +362,21 @@ def at_least_single(blobs: Blobs, stored: StoredArray, scale: StoredArray | None
     return array.astype(np.float32) if array.dtype.itemsize < 4 else array
 
 
-def store_array(blobs: Blobs, key: str, array: NDArray[Any]) -> StoredArray:
-    """Store an array; not synced, because a round that is cut off starts again from what was sealed."""
+def store_array(
+    blobs: Blobs, key: str, array: NDArray[Any], *, survives_power_cut: bool = False
+) -> StoredArray:
+    """Store an array with its digest.
+
+    It need not survive a power cut unless records will name it: a round that is cut off starts again from
+    what was sealed.
+    """
     stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    blobs.append(key, 0, raw_bytes(stored))
+    data, running = raw_bytes(stored), ArrayDigest()
+    for chunk in chunks_of(data, DEFAULT_CHUNK_BYTES):
+        running.update(hashlib.sha256(chunk).digest())
+    blobs.append(key, 0, data)
+    if survives_power_cut:
+        blobs.sync(key)
     blobs.commit(key)
-    return StoredArray(key, 0, stored.dtype.str[1:], stored.shape)
+    digest = running.digest().hex()
+    return StoredArray(key, 0, stored.dtype.str[1:], stored.shape, digest, DEFAULT_CHUNK_BYTES)

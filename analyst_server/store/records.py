@@ -159,6 +159,15 @@ class Unit:
         )
         return self._session.scalars(query).all()
 
+    def unjudged(self) -> Sequence[Collaboration]:
+        """Return the computed rounds whose model is to be judged, oldest first."""
+        query = (
+            select(Collaboration)
+            .where(Collaboration.unjudged.is_not(None))
+            .order_by(Collaboration.updated_at, Collaboration.id)
+        )
+        return self._session.scalars(query).all()
+
     def lease_owners(self) -> Sequence[str]:
         """Return the workers in whose names leases are written down."""
         query = select(Collaboration.lease_owner).where(Collaboration.lease_owner.is_not(None))

@@ -67,6 +67,8 @@ class Collaboration(Base):
     results: Mapped[dict[str, Any] | None]
     kept: Mapped[dict[str, Any] | None]
     """What late consumers are aligned with: `services.latecomers` writes and reads it."""
+    unjudged: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """What its model is judged with, until it is: `services.judging` writes and reads it."""
     lease_owner: Mapped[str | None] = mapped_column(String(64))
     lease_until: Mapped[int | None]
     """Grows with every renewal; `Leases` looks at whether it does, and compares it with no clock."""

@@ -98,6 +98,8 @@ class Judgement:
         One sentence, if there is no headline.
     notes : tuple of str
         Fits that could not be made.
+    is_pending : bool
+        Whether the model is still to be judged.
     """
 
     within: Estimate | None = None
@@ -105,6 +107,7 @@ class Judgement:
     headline: Mapping[str, Interval] | None = None
     why_none: str | None = None
     notes: tuple[str, ...] = field(default=())
+    is_pending: bool = False
 
     def of_rows_with_noise(self) -> Judgement:
         """Return this judgement without its headline: a member's own rows have no noise, and score higher."""
@@ -118,8 +121,14 @@ class Judgement:
             "headline": _plain_figures(self.headline) if self.headline else None,
             "why_none": self.why_none,
             "notes": list(self.notes),
+            "is_pending": self.is_pending,
         }
 
+
+NOT_YET: Final = Judgement(
+    why_none="the model is not judged yet: it is fitted again on parts of the rows, which takes a while",
+    is_pending=True,
+)
 
 NOT_JUDGED: Final = Judgement(
     why_none=(

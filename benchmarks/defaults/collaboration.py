@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.model_registry import model_of, task_of
 from analyst_server.compute.sequence import (
     PartyArrays,
@@ -78,6 +79,8 @@ class Round:
         """Compute the round as the product does; return the result, and how members predict."""
         spec, blobs = self._sent()
         result = compute_round(spec, blobs)
+        judgement = judge_model(spec, blobs, Unjudged.of(spec.folder, result.alignment))
+        result = replace(result, model=replace(result.model, judgement=judgement))
         maps = self._maps(result.alignment.changes_of_basis.open(blobs))
         model = Model(result.model.onnx_file.open(blobs).tobytes())
         output = self.agreed.label.model_output

@@ -79,8 +79,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
                 name: predicted_right(made, name, table.take(part))
                 for name, part in zip(NAMES, parts, strict=True)
             },
-            "report": lead.odc("report")["report"],
-            "page": made.analyst.run("collaboration", "report", found),
+            "report": lead.odc("report", "--wait", "60")["report"],
+            "page": made.analyst.run("collaboration", "report", found, "--wait", "60"),
         }
 
 

@@ -60,8 +60,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
             truth = table.take(part).column("progression").to_numpy()
             errors[name] = predicted.column("prediction").to_numpy() - truth
         evaluated = made.run_all(NAMES, "evaluate", "rows.csv", "--send")
-        report = lead.odc("report")["report"]
-        page = made.analyst.run("collaboration", "report", row["collaboration_id"])
+        report = lead.odc("report", "--wait", "60")["report"]
+        page = made.analyst.run("collaboration", "report", row["collaboration_id"], "--wait", "60")
         yield Played(made, drafted, evaluated, report, page, errors)
 
 

@@ -65,6 +65,11 @@ def arrived_bytes(made: Consortium, collaboration_id: str) -> int:
     return sum(path.stat().st_size for path in parts)
 
 
+def contribute_last(made: Consortium, found: str) -> None:
+    made.contribute("hospital-b", found, rows(1, 40))
+    made.wait_for_judgement(found)
+
+
 def test_the_analyst_may_be_killed_between_any_two_steps(made: Consortium) -> None:
     found = made.publish()
     lead, b = made.sessions.values()
@@ -75,7 +80,7 @@ def test_the_analyst_may_be_killed_between_any_two_steps(made: Consortium) -> No
         ("collecting", lambda: made.contribute("lead-hospital", found, rows(0, 40))),
         (
             "released",
-            lambda: (made.contribute("hospital-b", found, rows(1, 40)), made.wait_for(found, "released")),
+            lambda: contribute_last(made, found),
         ),
         ("released", lambda: lead.round(found).receive()),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-from analyst_server.services import downlinks, rounds
+from analyst_server.services import downlinks, judging, rounds
 from analyst_server.services.worker import Worker
 from analyst_server.store import Uplink
 from protocol.arrays import Layout, StreamReader
@@ -26,8 +26,15 @@ def claim(world: World, owner: str = OWNER) -> str | None:
 
 
 def finish(world: World, owner: str = OWNER, *, hold: bool = False) -> None:
-    """Do what the worker does, here and now."""
+    """Compute a claimed round and judge its model, here and now."""
     rounds.compute(world.analyst, world.id, owner, hold_release=hold)
+    judge(world, owner)
+
+
+def judge(world: World, owner: str = OWNER) -> None:
+    """Judge the model of a computed round, if it waits for that."""
+    if judging.claim(world.analyst, owner, LEASE_S) is not None:
+        judging.compute(world.analyst, world.id, owner)
 
 
 def fetch(world: World, party: str) -> tuple[DownlinkManifest, list[bytes]]:
@@ -49,12 +56,12 @@ class Pool(Executor):
 
     def __init__(self, step: Callable[..., Any] | None = None) -> None:
         self._threads = ThreadPoolExecutor(1)
-        self._step = step
+        self.step = step
         self.begun = threading.Event()
 
     def submit(self, step: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
         self.begun.set()
-        return self._threads.submit(self._step or step, *arguments, **options)
+        return self._threads.submit(self.step or step, *arguments, **options)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
@@ -64,7 +71,7 @@ class Watched(Worker):
     """Says when it has dealt with a round; takes the next of its pools when one has died."""
 
     def __init__(self, world: World, *pools: Pool, **options: Any) -> None:
-        self.done = threading.Event()
+        self.done, self.judged = threading.Event(), threading.Event()
         self.pool = pools[0] if pools else Pool()
         unused = iter(pools or [self.pool])
         super().__init__(
@@ -79,6 +86,12 @@ class Watched(Worker):
             super().run_round(collaboration_id)
         finally:
             self.done.set()
+
+    def run_judging(self, collaboration_id: str) -> None:
+        try:
+            super().run_judging(collaboration_id)
+        finally:
+            self.judged.set()
 
     def run_latecomer(self, uplink: Uplink) -> None:
         try:

@@ -182,6 +182,15 @@ class Consortium:
             time.sleep(0.02)
         return state
 
+    def wait_for_judgement(self, collaboration_id: str) -> None:
+        """Wait until the collaboration is released, and nothing is computed of it any more."""
+        self.wait_for(collaboration_id, "released")
+        deadline = time.monotonic() + WAIT_S
+        asked = "SELECT unjudged FROM collaborations WHERE id = ?"
+        while self._ask(asked, collaboration_id)[0]["unjudged"] is not None:
+            assert time.monotonic() < deadline, f"the model is not judged\n{self.log()[-2000:]}"
+            time.sleep(0.02)
+
     def records(self) -> dict[str, Any]:
         """Everything the analyst has: all rows of all tables, and the size of every blob."""
         found: dict[str, Any] = {

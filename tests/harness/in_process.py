@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from analyst_server import installation
 from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
+from analyst_server.services import judging, rounds
 from analyst_server.services import prepare as preparation
-from analyst_server.services import rounds
 from analyst_server.settings import Settings
 from protocol.invitation import Invitation
 from protocol.operations import FETCH_DOWNLINK
@@ -169,6 +169,8 @@ class Consortium:
         """Do what the analyst's worker does."""
         assert rounds.claim(self.analyst, "worker", 10) == self.id
         rounds.compute(self.analyst, self.id, "worker")
+        if judging.claim(self.analyst, "worker", 10) is not None:
+            judging.compute(self.analyst, self.id, "worker")
 
     def until_released(self, **changed: Any) -> Consortium:
         self.until_contributed(**changed).compute()

@@ -61,12 +61,17 @@ def evaluate(
 
 
 def report(
-    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
+    context: typer.Context,
+    collaboration: CollaborationOption = None,
+    wait: Annotated[float, typer.Option(help="seconds to wait until the analyst has judged the model")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Show what the analyst reports of the collaboration, and what we have found ourselves."""
     with open_session(context) as session:
         chosen = session.round(collaboration)
-        found, own = chosen.report(), chosen.evaluation
+        with busy(as_json, "waiting for the judgement of the model"):
+            found = chosen.report(wait_s=wait)
+        own = chosen.evaluation
     bytes_explained = chosen.explain_bytes()
     value = {"report": found, "evaluation": own.to_json() if own else None}
     show(as_json, value, lambda: _report_text(found, own, bytes_explained))
@@ -126,6 +131,8 @@ def _judgement_lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield how the analyst judges its model (docs/scores.md); nothing for a report of an earlier version."""
     if found.get("headline"):
         yield f"a new row of ours may expect: {figures_in_words(found['headline'])}"
+    elif found.get("is_pending"):
+        yield found["why_none"]
     elif found.get("why_none"):
         yield f"no score to expect for a new row: {found['why_none']}"
     for key, name in (("within", "rows held out inside the parties"), ("across", "whole parties held out")):

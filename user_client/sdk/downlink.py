@@ -34,6 +34,7 @@ from protocol.states import State
 from protocol.sums import TOTAL, sent_numbers
 from protocol.terms import Terms
 from runtime.terminal import day
+from runtime.waiting import look_until
 from user_client.custody.round_directory import (
     CHANGE_FILE,
     MODEL_FILE,
@@ -53,8 +54,7 @@ from user_client.transport import Download
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE_S: Final = 0.5
-_UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
+UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
 """States from which a release can follow without a person stepping in."""
 
 
@@ -64,7 +64,8 @@ def receive(
     """Fetch the downlink, verify it against what we sent, and store it."""
     if not directory.holds(DownlinkManifest):
         check_basis(directory)
-        _wait_for_release(session, directory.collaboration_id, wait_s, pause)
+        if wait_s > 0:
+            _wait_for_release(session, directory.collaboration_id, wait_s, pause)
         with directory.exclusive():
             if not directory.holds(DownlinkManifest):
                 was_received(
@@ -80,14 +81,14 @@ def receive(
 def _wait_for_release(
     session: Session, collaboration_id: str, wait_s: float, pause: Callable[[float], None]
 ) -> None:
-    waited = 0.0
-    while waited < wait_s:
-        status = session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=collaboration_id)
-        if status.get("state") not in _UNDER_WAY and not is_being_aligned(cast("Status", status)):
-            return
-        pause_s = min(_FIRST_PAUSE_S + waited / 2, wait_s - waited)
-        pause(pause_s)
-        waited += pause_s
+    def look() -> Status:
+        answer = session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=collaboration_id)
+        return cast("Status", answer)
+
+    def is_released(status: Status) -> bool:
+        return status.get("state") not in UNDER_WAY and not is_being_aligned(status)
+
+    look_until(is_released, look, wait_s=wait_s, pause=pause)
 
 
 def _fetch(session: Session, directory: RoundDirectory) -> None:

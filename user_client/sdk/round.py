@@ -10,7 +10,7 @@ from typing import Any, cast
 from metering.explanation import RoundExplanation
 from protocol.errors import OdcError
 from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt
-from protocol.operations import COLLABORATION_REPORT, COLLABORATION_STATUS, MemberReport, Status
+from protocol.operations import COLLABORATION_STATUS, MemberReport, Status
 from protocol.terms import Terms
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import MissingExtraError, NotPreparedError
@@ -27,6 +27,7 @@ from user_client.sdk import (
     ledger_check,
     own_bytes,
     privacy,
+    report,
     terms,
     uplink,
 )
@@ -256,8 +257,7 @@ class Round:
         Parameters
         ----------
         wait_s : float
-            How long to wait for the release. The pauses grow with the time waited, so that an hour takes
-            about twenty requests.
+            How long to wait for the release.
 
         Raises
         ------
@@ -321,10 +321,9 @@ class Round:
         """What `evaluate` found last, or None."""
         return evaluation.stored_evaluation(self.directory)
 
-    def report(self) -> MemberReport:
-        """Return what happened and what it cost, as the analyst reports it to a member."""
-        answer = self._session.connection.ask_json(COLLABORATION_REPORT, collaboration_id=self.id)
-        return cast("MemberReport", answer)
+    def report(self, *, wait_s: float = 0, pause: Callable[[float], None] = time.sleep) -> MemberReport:
+        """Return what happened and what it cost; wait up to ``wait_s`` until the model is judged."""
+        return report.fetch_report(self._session, self.id, wait_s=wait_s, pause=pause)
 
     def _report_if_reachable(self) -> MemberReport | None:
         with suppress(OdcError):  # what asks for it can do without

@@ -32,7 +32,7 @@ serve() {
 report() {
   odc-analyst collaboration list
   id=$(odc-analyst collaboration list | cut -d ' ' -f 1)
-  say odc-analyst collaboration report "$id"
+  say odc-analyst collaboration report "$id" --wait 300
   odc-analyst collaboration report "$id" --json >/drop/report.json
 }
 

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 from analyst_server.compute.sequence import RoundResult, compute_round
-from analyst_server.services import downlinks, end, rounds
+from analyst_server.services import downlinks, end, judging, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray
 from analyst_server.training import onnx_file
 from protocol.gaussian_mechanism import gaussian_sigma
@@ -98,7 +98,7 @@ def test_a_computation_writes_to_a_folder_of_its_own(world: World) -> None:
     assert first.alignment.changes_of_basis.open(world.analyst.blobs).shape == (2, 2, 2)
 
 
-def test_nothing_of_a_computation_is_left_once_its_downlinks_are_written(world: World) -> None:
+def test_nothing_of_a_computation_is_left_once_its_model_is_judged(world: World) -> None:
     world.until_sealed()
     claim(world)
     folders: list[str] = []
@@ -108,6 +108,9 @@ def test_nothing_of_a_computation_is_left_once_its_downlinks_are_written(world: 
         return step(*given, **options)
 
     rounds.compute(world.analyst, world.id, "worker-1", run=run)
+    assert judging.claim(world.analyst, "worker-1", 10) == world.id
+    judging.compute(world.analyst, world.id, "worker-1", run=run)
+    assert len(folders) == 3
     assert len(set(folders)) == 1
     for name in ("changes_of_basis", "model"):
         assert not world.analyst.blobs.exists(f"{folders[0]}/{name}")

@@ -212,7 +212,6 @@ def test_every_fit_for_judging_chooses_the_alignment_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five parts of every party's rows, and five parties: none of them has a say in what predicts it."""
-    sealed(world, terms_of(("odc", "gopp")))
     chose: list[int] = []
 
     def watched(self: Alignments, among: Matrix, labels: Matrix, task: Any) -> Any:
@@ -221,7 +220,7 @@ def test_every_fit_for_judging_chooses_the_alignment_again(
 
     chosen_by = Alignments.chosen_by
     monkeypatch.setattr(Alignments, "chosen_by", watched)
-    computed(world)
+    released(world, terms_of(("odc", "gopp")))
     assert chose[5:] == [100, 80, 80, 80, 80]
     assert sum(chose[:5]) == 420
 

@@ -105,6 +105,8 @@ def test_nothing_of_a_single_row_is_kept(world: World) -> None:
     def numbers(value: Any) -> int:
         if isinstance(value, dict):
             return sum(map(numbers, value.values()))
+        if isinstance(value, bool):
+            return 0
         return sum(map(numbers, value)) if isinstance(value, list) else isinstance(value, int | float)
 
     def tables(value: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import downlinks, rounds
+from analyst_server.services import downlinks, judging, rounds
 from analyst_server.services import worker as worker_module
 from analyst_server.services.worker import Workers
 from protocol.errors import StorageBusyError
@@ -150,6 +150,91 @@ def test_several_workers_stop_although_they_wait_for_long(world: World) -> None:
     assert not stopping.is_alive()
 
 
+# judging
+
+
+def test_a_worker_judges_a_model_once_its_round_is_released(world: World) -> None:
+    runner = Watched(world.until_sealed())
+    runner.start()
+    try:
+        assert runner.judged.wait(LIMIT_S)
+    finally:
+        runner.stop()
+    assert world.state == "released"
+    assert world.row().unjudged is None
+    assert judgement(world)["within"] is not None
+
+
+def test_a_model_whose_judging_ends_compute_processes_is_not_judged(world: World) -> None:
+    runner = computed(world, Pool(), Pool(die))
+    runner.pool.step = die
+    runner.run_judging(judging.claim(world.analyst, runner.owner, 10) or "")
+    runner.run_judging(world.id)  # which is not claimed any more: nothing but a line in the log
+    assert "ended unexpectedly, twice" in judgement(world)["why_none"]
+    assert (world.state, world.row().lease_owner) == ("released", None)
+
+
+def test_an_error_that_nobody_expected_leaves_a_model_unjudged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def step(*_: Any) -> Any:
+        raise RuntimeError("secret-ish")
+
+    runner = computed(world)
+    runner.pool.step = step
+    runner.run_judging(judging.claim(world.analyst, runner.owner, 10) or "")
+    assert "RuntimeError, see incident" in judgement(world)["why_none"]
+    assert "secret-ish" not in judgement(world)["why_none"]
+    assert "incident" in caplog.text
+
+
+def test_a_worker_that_is_stopped_leaves_the_judging_to_the_next(world: World) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def step(*_: Any) -> Any:
+        begun.set()
+        release.wait(LIMIT_S)
+
+    runner = computed(world)
+    runner.pool.step = step
+    runner.start()
+    stopping = threading.Thread(target=runner.stop)
+    has_begun = begun.wait(LIMIT_S)
+    stopping.start()
+    is_done = runner.judged.wait(LIMIT_S)  # although the step still computes
+    release.set()
+    stopping.join(LIMIT_S)
+    assert has_begun
+    assert is_done
+    assert world.row().lease_owner is None
+    second = Watched(world)
+    second.start()
+    try:
+        assert second.judged.wait(LIMIT_S)
+    finally:
+        second.stop()
+    assert judgement(world)["within"] is not None
+
+
+def test_rounds_that_somebody_waits_for_go_before_judging(world: World) -> None:
+    called: list[str] = []
+
+    class Listening(Pool):
+        def submit(self, step: Any, /, *arguments: Any, **options: Any) -> Any:
+            called.append(step.__name__)
+            return super().submit(step, *arguments, **options)
+
+    computed(world)
+    world.until_sealed(make_terms(collaboration_id=f"{2:032x}"))
+    runner = Watched(world, Listening())
+    runner.start()
+    try:
+        assert runner.judged.wait(LIMIT_S)
+    finally:
+        runner.stop()
+    assert called[:3] == ["align_parties", "train_model", "judge_model"]
+
+
 # a disk or a database that fails
 
 
@@ -283,6 +368,18 @@ def test_a_worker_goes_on_after_an_error_of_its_store(world: World, monkeypatch:
     monkeypatch.setattr(rounds, "claim", claim)
     Watched(world.until_sealed()).run_one()
     assert world.state == "released"
+
+
+def computed(world: World, *pools: Pool) -> Watched:
+    """Return a worker that has computed a round, whose model waits to be judged."""
+    runner = Watched(world.until_sealed(), *pools)
+    runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
+    assert world.state == "released"
+    return runner
+
+
+def judgement(world: World) -> Any:
+    return (world.row().results or {})["judgement"]
 
 
 def test_a_worker_without_work_starts_no_pool(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect
 
-from analyst_server.store import Member, Records, Uplink
+from analyst_server.store import Member, Records
 from analyst_server.store import records as records_module
 from analyst_server.store.tables import Base
 from protocol.codec import encode
@@ -56,6 +57,15 @@ def test_a_migrated_database_is_found_again(tmp_path: Path) -> None:
     engine.dispose()
 
 
+def insert(connection: sqlite3.Connection, row: Base, *, came_later: Collection[str] = ()) -> None:
+    """Write a row into a table of an earlier version, which lacks some columns."""
+    columns = [column.name for column in row.__table__.columns if column.name not in came_later]
+    connection.execute(
+        f"INSERT INTO {row.__tablename__} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608  # names of our own
+        [getattr(row, name) for name in columns],
+    )
+
+
 def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None:
     path = tmp_path / "odc.sqlite"
     records = Records(f"sqlite:///{path}")
@@ -69,24 +79,18 @@ def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None
         ("begin uplink", "hospital-a", 5, "collecting"),
         ("accept uplink", "hospital-a", 6, "collecting"),
     ]
-    put(
-        records,
-        collaboration(),
-        Member(
-            collaboration_id=f"{1:032x}",
-            party="lead",
-            acceptance=signed_acceptance,
-            accepted_at=3,
-            anchor_commitment=b"a" * 32,
-        ),
+    member = Member(
+        collaboration_id=f"{1:032x}",
+        party="lead",
+        acceptance=signed_acceptance,
+        accepted_at=3,
+        anchor_commitment=b"a" * 32,
     )
     sent = uplink(5, receipt=b"r", received_at=6, manifest_digest=b"m" * 32)
-    columns = [column.name for column in Uplink.__table__.columns if column.name != "refused"]  # came later
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            f"INSERT INTO uplinks ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608  # names of our own
-            [getattr(sent, name) for name in columns],
-        )
+        insert(connection, collaboration(), came_later=("kept", "unjudged"))
+        insert(connection, member)
+        insert(connection, sent, came_later=("refused",))
         connection.executemany(
             "INSERT INTO history (collaboration_id, event, party, at, state) VALUES (?, ?, ?, ?, ?)",
             [(f"{1:032x}", *step) for step in steps],

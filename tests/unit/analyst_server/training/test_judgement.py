@@ -234,7 +234,7 @@ def test_numbers_of_rows_decide_what_is_too_few_unless_the_interval_is_narrow(
 def test_a_judgement_is_kept_as_plain_values_without_its_variances() -> None:
     found = conclude(estimate(0.8), None, rows=ROWS, one_class=0, notes=["one note"]).as_json()
     assert json.loads(json.dumps(found)) == found
-    assert list(found) == ["within", "across", "headline", "why_none", "notes"]
+    assert list(found) == ["within", "across", "headline", "why_none", "notes", "is_pending"]
     lacking = dict.fromkeys(("ece", "calibration_slope", "calibration_intercept", "calibration"))
     assert found["within"]["by_party"]["a"] == {"rows": 400, "roc_auc": 0.8, "accuracy": 0.8, **lacking}
     assert {name: found["within"][name] for name in lacking} == lacking
