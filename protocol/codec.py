@@ -8,7 +8,7 @@ different byte strings are never the same message (docs/protocol.md, "Canonical 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 import msgpack
@@ -156,6 +156,10 @@ def digest(message: Message) -> bytes:
     return hashlib.sha256(encode(message)).digest()
 
 
+_LIST_HEAD_BYTES: Final = 5
+"""Of msgpack before an array, and before a byte string, at most."""
+
+
 def pack_list(items: Sequence[bytes]) -> bytes:
     """Return the bytes of a list of messages: a msgpack array of byte strings."""
     packed: bytes = msgpack.packb(list(items), use_bin_type=True)
@@ -164,14 +168,51 @@ def pack_list(items: Sequence[bytes]) -> bytes:
     return packed
 
 
+def pack_lists(items: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lists that hold the items one after another, each as long as a message may be.
+
+    Raises `LimitExceededError` for an item that no list can hold.
+    """
+    packed: list[bytes] = []
+    size = _LIST_HEAD_BYTES
+    for item in items:
+        needed = _LIST_HEAD_BYTES + len(item)
+        if packed and (size + needed > MAX_MESSAGE_BYTES or len(packed) == MAX_PARTIES):
+            yield pack_list(packed)
+            packed, size = [], _LIST_HEAD_BYTES
+        packed.append(item)
+        size += needed
+    if packed:
+        yield pack_list(packed)
+
+
 def unpack_list(data: bytes) -> list[bytes]:
     """Return the items of a list; raises `MalformedMessageError` or `LimitExceededError`."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise LimitExceededError("list in bytes", MAX_MESSAGE_BYTES, len(data))
     try:
-        items: Any = msgpack.unpackb(data, raw=False, max_array_len=MAX_PARTIES)
+        return _items(msgpack.unpackb(data, raw=False, max_array_len=MAX_PARTIES))
     except (ValueError, msgpack.exceptions.UnpackException):
         raise MalformedMessageError("list", "is not msgpack") from None
+
+
+def unpack_lists(data: bytes) -> list[bytes]:
+    """Return the items of lists that lie one after another, in a file of our own.
+
+    Raises `MalformedMessageError`.
+    """
+    unpacker = msgpack.Unpacker(raw=False, max_array_len=MAX_PARTIES, max_buffer_size=len(data))
+    unpacker.feed(data)
+    try:
+        found = [item for items in unpacker for item in _items(items)]
+    except (ValueError, msgpack.exceptions.UnpackException):
+        raise MalformedMessageError("list", "is not msgpack") from None
+    if unpacker.tell() < len(data):
+        raise MalformedMessageError("list", "ends in the middle")
+    return found
+
+
+def _items(items: Any) -> list[bytes]:
     if not isinstance(items, list) or not all(isinstance(item, bytes) for item in items):
         raise MalformedMessageError("list", "is not an array of byte strings")
     return items

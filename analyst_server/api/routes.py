@@ -25,7 +25,7 @@ from analyst_server.services import (
 from analyst_server.services.readiness import Readiness
 from analyst_server.services.worker import Workers
 from protocol import __version__, operations
-from protocol.codec import pack_list, unpack_list
+from protocol.codec import unpack_list
 from protocol.errors import MalformedMessageError
 from protocol.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MAX_MESSAGE_BYTES, MIN_CHUNK_BYTES
 from protocol.operations import CRL_MEDIA_TYPE
@@ -152,14 +152,14 @@ def accept_terms(analyst: TheAnalyst, sender: Sender, collaboration_id: str, bod
 
 
 @serve(router, operations.LIST_ACCEPTANCES)
-def list_acceptances(analyst: TheAnalyst, sender: Sender, collaboration_id: str) -> Response:
-    """Return all signed acceptances, to whose keys the lead seals the anchor."""
-    return message_response(pack_list(prepare.acceptances(analyst, sender, collaboration_id)))
+def list_acceptances(analyst: TheAnalyst, sender: Sender, collaboration_id: str, after: str = "") -> Response:
+    """Return signed acceptances, to whose keys the lead seals the anchor: as many as fit, after a party."""
+    return message_response(prepare.acceptances_page(analyst, sender, collaboration_id, after))
 
 
 @serve(router, operations.PUBLISH_ANCHOR)
 def publish_anchor(analyst: TheAnalyst, sender: Sender, collaboration_id: str, body: Body) -> Response:
-    """Hand in the anchor, sealed once for each member."""
+    """Hand in the anchor, sealed once for each member, or for some of them."""
     prepare.publish_anchor(analyst, sender, collaboration_id, unpack_list(body))
     return done()
 

@@ -83,6 +83,12 @@ def find_as_member(unit: Unit, collaboration_id: str, sender: Identity) -> tuple
     return collaboration, member
 
 
+def published_anchor(collaboration: Collaboration, member: Member) -> bytes | None:
+    """Return what is sealed for a member; None if not all have it, so that it may still be replaced."""
+    is_kept_only = collaboration.now_in in (State.ENROLLING, State.CANCELLED)
+    return None if is_kept_only else member.sealed_anchor
+
+
 def find_to_view(unit: Unit, collaboration_id: str, viewer: Identity | None) -> Collaboration:
     """Return a collaboration for a member or, with None, for the operator; raises `NotFoundError`."""
     if viewer is None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from analyst_server.services.analyst import Analyst, find_as_member, require_lead, stored_terms
+from analyst_server.services.analyst import (
+    Analyst,
+    find_as_member,
+    published_anchor,
+    require_lead,
+    stored_terms,
+)
 from protocol.anchor_matrix import sealed_matrix_bytes
 from protocol.arrays import chunks_of
 from protocol.errors import (
@@ -36,7 +42,7 @@ class MatrixUpload:
         if not is_published:
             self._blobs.discard(self._key)
 
-    def write(self, piece: bytes) -> None:
+    def write(self, piece: bytearray) -> None:
         """Take the next piece; raises `LimitExceededError` once there are too many bytes."""
         offset = self._received
         self._received += len(piece)
@@ -82,7 +88,7 @@ def begin(analyst: Analyst, sender: Identity, collaboration_id: str) -> MatrixUp
         terms = stored_terms(collaboration)
         require_lead(sender, terms)
         _check_public(terms)
-        is_published = member.sealed_anchor is not None
+        is_published = published_anchor(collaboration, member) is not None
         if not is_published and collaboration.now_in is not State.ENROLLING:
             raise OutOfOrderError(collaboration.state, "publish anchor matrix")
     return MatrixUpload(analyst, collaboration_id, sealed_matrix_bytes(terms), is_published=is_published)
@@ -93,7 +99,7 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> tuple[in
     with analyst.records.begin() as unit:
         collaboration, member = find_as_member(unit, collaboration_id, sender)
         _check_public(stored_terms(collaboration))
-        if member.sealed_anchor is None:
+        if published_anchor(collaboration, member) is None:
             raise OutOfOrderError(collaboration.state, "fetch anchor matrix")
     sealed = analyst.blobs.read(matrix_key(collaboration_id))
     # copied here, in a thread: the event loop must not wait for pages of a disk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -13,12 +13,13 @@ from analyst_server.services.analyst import (
     Analyst,
     find_as_member,
     move,
+    published_anchor,
     require_lead,
     stored_terms,
 )
 from analyst_server.services.anchor_matrix import matrix_key
 from analyst_server.store import Collaboration, Member, Unit
-from protocol.codec import digest, explain
+from protocol.codec import digest, explain, pack_list, pack_lists
 from protocol.consent import plain_words_digest
 from protocol.errors import (
     AlreadyExistsError,
@@ -33,6 +34,9 @@ from protocol.identity import Identity
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.states import Event, State, advance
 from protocol.terms import Terms
+
+MOST_OF_A_PAGE: Final = 4096
+"""Acceptances that are read for one page; about half as many fit into a message."""
 
 
 def complete_terms(analyst: Analyst, draft: dict[str, Any], collaboration_id: str | None = None) -> Terms:
@@ -112,8 +116,8 @@ def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> b
 def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes) -> None:
     """Keep an institution's signature under the terms.
 
-    Until the anchor is published an institution may sign again, which replaces its earlier acceptance. A late
-    consumer without an anchor may sign after the release.
+    Until the anchor is published an institution may sign again, which replaces its earlier acceptance and
+    what was sealed to the key in it. A late consumer without an anchor may sign after the release.
 
     Raises
     ------
@@ -147,23 +151,30 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise OutOfOrderError(collaboration.state, Event.ACCEPT_TERMS)
         move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name, subject=verified.digest)
         member.acceptance, member.accepted_at = body, now
+        member.sealed_anchor = member.anchor_commitment = None
 
 
-def acceptances(analyst: Analyst, sender: Identity, collaboration_id: str) -> list[bytes]:
-    """Return the signed acceptances: the lead checks them and seals the anchor to their keys."""
+def acceptances_page(analyst: Analyst, sender: Identity, collaboration_id: str, after: str) -> bytes:
+    """Return a list of signed acceptances: the lead checks them and seals the anchor to their keys.
+
+    They are in the order of the parties' names, from the first name after ``after`` on, as many as fit into a
+    message.
+    """
     with analyst.records.begin() as unit:
         collaboration, _ = find_as_member(unit, collaboration_id, sender)
         require_lead(sender, stored_terms(collaboration))
-        return [member.acceptance for member in unit.members(collaboration_id) if member.acceptance]
+        found = unit.acceptances(collaboration_id, after, MOST_OF_A_PAGE)
+    return next(pack_lists(found), pack_list([]))
 
 
 def publish_anchor(
     analyst: Analyst, sender: Identity, collaboration_id: str, bodies: Sequence[bytes]
 ) -> None:
-    """Keep one sealed anchor for each member, all of the same seed by the lead's commitment.
+    """Keep a sealed anchor for each member, all of the same seed by the lead's commitment.
 
-    A late consumer has one if it has accepted the terms by then. After the release the lead seals it for
-    those that have accepted since. Publishing the same anchor again changes nothing.
+    They may come in several lists: with the last of them the anchor is published. A late consumer has one if
+    it has accepted the terms by then. After the release the lead seals it for those that have accepted since.
+    Publishing the same anchor again changes nothing.
 
     Raises
     ------
@@ -172,8 +183,8 @@ def publish_anchor(
     TermsNotAcceptedError
         If a member has not accepted the terms.
     MalformedMessageError
-        If the messages are not one for each member, or not of one anchor in the form that the terms ask
-        for, or if the matrix of a public anchor was not sent before.
+        If the messages are not for members, or not of one anchor in the form that the terms ask for, or if
+        the matrix of a public anchor was not sent before.
     """
     now = analyst.clock()
     sealed = {}
@@ -184,32 +195,47 @@ def publish_anchor(
         collaboration, _ = find_as_member(unit, collaboration_id, sender)
         require_lead(sender, stored_terms(collaboration))
         members = unit.members(collaboration_id)
-        if published := {member.party: member.sealed_anchor for member in members if member.sealed_anchor}:
-            new = {party: one for party, one in sealed.items() if one[1] != published.get(party)}
-            if sealed and not new:
-                return
-            if collaboration.now_in is State.RELEASED and new and not new.keys() & published.keys():
-                _share(unit, collaboration, members, new, at=now)
-                return
-            raise AlreadyExistsError("the anchor of this collaboration is already published")
-        advance(collaboration.now_in, Event.PUBLISH_ANCHOR)  # out of order is the first thing to report
-        _check_anchor([message for message, _ in sealed.values()], collaboration, members)
-        if stored_terms(collaboration).anchor_matrix_bytes and not analyst.blobs.exists(
-            matrix_key(collaboration_id)
-        ):
-            raise MalformedMessageError("SealedAnchor", "the matrix it opens was not sent before it")
-        for member in members:
-            if member.party in sealed:
-                message, body = sealed[member.party]
-                member.sealed_anchor, member.anchor_commitment = body, message.commitment
-        move(
-            unit,
-            collaboration,
-            Event.PUBLISH_ANCHOR,
-            at=now,
-            party=sender.name,
-            subject=sealed[sender.name][0].commitment,
-        )
+        if collaboration.now_in is State.ENROLLING:
+            _keep(analyst, unit, collaboration, members, sealed, at=now)
+            return
+        published = {
+            member.party: sealed_for
+            for member in members
+            if (sealed_for := published_anchor(collaboration, member)) is not None
+        }
+        if not published:
+            advance(collaboration.now_in, Event.PUBLISH_ANCHOR)
+        new = {party: one for party, one in sealed.items() if one[1] != published.get(party)}
+        if sealed and not new:
+            return
+        if collaboration.now_in is State.RELEASED and new and not new.keys() & published.keys():
+            _share(unit, collaboration, members, new, at=now)
+            return
+        raise AlreadyExistsError("the anchor of this collaboration is already published")
+
+
+def _keep(
+    analyst: Analyst,
+    unit: Unit,
+    collaboration: Collaboration,
+    members: Sequence[Member],
+    sealed: Mapping[str, tuple[SealedAnchor, bytes]],
+    *,
+    at: int,
+) -> None:
+    """Keep the anchor for some members or for all; publish it once all have one of the same anchor."""
+    _check_anchor([message for message, _ in sealed.values()], collaboration, members)
+    terms = stored_terms(collaboration)
+    if terms.anchor_matrix_bytes and not analyst.blobs.exists(matrix_key(collaboration.id)):
+        raise MalformedMessageError("SealedAnchor", "the matrix it opens was not sent before it")
+    commitment = next(message.commitment for message, _ in sealed.values())
+    for member in members:
+        if member.party in sealed:
+            member.sealed_anchor, member.anchor_commitment = sealed[member.party][1], commitment
+        elif member.anchor_commitment != commitment:  # of an anchor that was drawn before, and not published
+            member.sealed_anchor = member.anchor_commitment = None
+    if set(terms.awaited_parties) <= {member.party for member in members if member.sealed_anchor}:
+        move(unit, collaboration, Event.PUBLISH_ANCHOR, at=at, party=terms.lead, subject=commitment)
 
 
 def _share(
@@ -244,13 +270,13 @@ def _share(
 def _check_anchor(
     anchors: Sequence[SealedAnchor], collaboration: Collaboration, members: Sequence[Member]
 ) -> None:
-    """Raise unless there is one anchor for each member, all of the same seed and for these terms."""
+    """Raise unless all members have accepted, and these are for some of them, alike and for these terms."""
     awaited = set(stored_terms(collaboration).awaited_parties)
     accepted = {member.party for member in members if member.acceptance is not None}
     if missing := sorted(awaited - accepted):
         raise TermsNotAcceptedError(missing[0])
-    if not awaited <= {anchor.recipient for anchor in anchors} <= accepted:
-        raise MalformedMessageError("SealedAnchor", "one is needed for each member, and no other")
+    if not anchors or not {anchor.recipient for anchor in anchors} <= accepted:
+        raise MalformedMessageError("SealedAnchor", "each is for a member that has accepted the terms")
     _check_alike(anchors, collaboration)
 
 
@@ -276,9 +302,10 @@ def sealed_anchor(analyst: Analyst, sender: Identity, collaboration_id: str) -> 
         collaboration, member = find_as_member(unit, collaboration_id, sender)
         if member.acceptance is None:
             raise TermsNotAcceptedError(sender.name)
-        if member.sealed_anchor is None:
+        sealed = published_anchor(collaboration, member)
+        if sealed is None:
             terms = stored_terms(collaboration)
             is_late = sender.name in terms.late_consumers and collaboration.now_in is State.RELEASED
             why = f"{terms.lead} has first to run `odc anchor share`" if is_late else ""
             raise OutOfOrderError(collaboration.state, "fetch anchor", why)
-        return member.sealed_anchor
+        return sealed

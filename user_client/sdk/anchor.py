@@ -9,11 +9,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 import numpy as np
 
 from protocol.anchor_matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
-from protocol.codec import digest, pack_list, unpack_list
+from protocol.codec import digest, pack_lists, unpack_list, unpack_lists
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, decode_stored, seal, seed_commitment
 from protocol.errors import (
@@ -70,13 +71,13 @@ def create_anchor(session: Session, directory: RoundDirectory, table: Any) -> in
                 directory.write(MATRIX_FILE, sealed)
             commitment = _commitment(terms, seed, sealed, _mask_keys(terms, acceptances))
             copies = _sealed(session, terms, acceptances, seed, commitment)
-            directory.write(SEALED_COPIES_FILE, pack_list(copies))
+            directory.write(SEALED_COPIES_FILE, b"".join(pack_lists(copies)))
         if directory.holds(MATRIX_FILE):
             sealed = directory.read(MATRIX_FILE)
             session.connection.ask(PUBLISH_ANCHOR_MATRIX, sealed, collaboration_id=terms.collaboration_id)
-    packed = directory.read(SEALED_COPIES_FILE)
-    session.connection.ask(PUBLISH_ANCHOR, packed, collaboration_id=terms.collaboration_id)
-    return len(unpack_list(packed))
+    copies = unpack_lists(directory.read(SEALED_COPIES_FILE))
+    _publish(session, terms, copies)
+    return len(copies)
 
 
 def share_anchor(session: Session, directory: RoundDirectory) -> list[str]:
@@ -89,16 +90,22 @@ def share_anchor(session: Session, directory: RoundDirectory) -> list[str]:
             error = NotPreparedError("the anchor was not created on this machine")
             error.hint = "run `odc anchor create`"
             raise error
-        copies = unpack_list(directory.read(SEALED_COPIES_FILE))
+        copies = unpack_lists(directory.read(SEALED_COPIES_FILE))
         sealed_for = {decode_stored(SealedAnchor, copy).recipient for copy in copies}
         acceptances = _fetch_acceptances(session, terms)
         new = {party: acceptance for party, acceptance in acceptances.items() if party not in sealed_for}
         if new:
             own = _own_copy(session, directory, terms)
             copies += _sealed(session, terms, new, _opened_seed(directory, terms, own), own.commitment)
-            directory.write(SEALED_COPIES_FILE, pack_list(copies))
-    session.connection.ask(PUBLISH_ANCHOR, pack_list(copies), collaboration_id=terms.collaboration_id)
+            directory.write(SEALED_COPIES_FILE, b"".join(pack_lists(copies)))
+    _publish(session, terms, copies)
     return sorted(new)
+
+
+def _publish(session: Session, terms: Terms, copies: Sequence[bytes]) -> None:
+    """Send the sealed copies, in as few lists as hold them; the analyst publishes them with the last."""
+    for packed in pack_lists(copies):
+        session.connection.ask(PUBLISH_ANCHOR, packed, collaboration_id=terms.collaboration_id)
 
 
 def _sealed(
@@ -164,9 +171,21 @@ def _public_matrix(terms: Terms, table: Any) -> bytes:
 
 
 def _fetch_acceptances(session: Session, terms: Terms) -> dict[str, Acceptance]:
-    """Fetch the acceptance of each party."""
-    answer = session.connection.ask(LIST_ACCEPTANCES, collaboration_id=terms.collaboration_id)
-    return verified_acceptances(session, terms, unpack_list(answer.content))
+    """Fetch the acceptance of each party, as many pages as it takes."""
+    bodies: list[bytes] = []
+    last = ""
+    while len(bodies) < len(terms.parties):
+        answer = session.connection.ask(
+            LIST_ACCEPTANCES,
+            query=urlencode({"after": last}) if last else "",
+            collaboration_id=terms.collaboration_id,
+        )
+        page = unpack_list(answer.content)
+        if not page or page[-1] in bodies:  # an earlier version always answers with the first page
+            break
+        bodies += page
+        last = decode_stored(Acceptance, page[-1]).party
+    return verified_acceptances(session, terms, bodies)
 
 
 def verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]) -> dict[str, Acceptance]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from protocol.codec import pack_list, unpack_list
+from protocol.codec import pack_list, pack_lists, unpack_list, unpack_lists
 from protocol.errors import LimitExceededError, MalformedMessageError
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_PARTIES
 
@@ -38,3 +38,33 @@ def test_anything_but_an_array_of_byte_strings_is_malformed(data: bytes) -> None
 def test_a_list_of_too_many_bytes_is_refused_before_it_is_read() -> None:
     with pytest.raises(LimitExceededError):
         unpack_list(bytes(MAX_MESSAGE_BYTES + 1))
+
+
+def test_items_that_are_too_many_for_one_list_come_in_several() -> None:
+    items = [bytes([number % 256]) * 2100 for number in range(5000)]
+    lists = list(pack_lists(items))
+    assert len(lists) == 3
+    assert max(map(len, lists)) <= MAX_MESSAGE_BYTES
+    assert [item for one in lists for item in unpack_list(one)] == items
+    assert unpack_lists(b"".join(lists)) == items
+
+
+def test_lists_are_as_long_as_the_limits_allow() -> None:
+    items = [b""] * (MAX_PARTIES + 1)
+    assert [len(unpack_list(one)) for one in pack_lists(items)] == [MAX_PARTIES, 1]
+    largest = bytes(MAX_MESSAGE_BYTES - 6)  # the heads of an array and of a byte string
+    assert unpack_list(next(pack_lists([largest]))) == [largest]
+    with pytest.raises(LimitExceededError):
+        list(pack_lists([largest + b"1"]))
+
+
+def test_no_items_are_no_list() -> None:
+    assert list(pack_lists([])) == unpack_lists(b"") == []
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xc1", pack_list([b"one"]) + b"\xc0", pack_list([b"one"]) + pack_list([b"two"])[:-1]]
+)
+def test_a_file_of_lists_that_is_damaged_is_malformed(data: bytes) -> None:
+    with pytest.raises(MalformedMessageError):
+        unpack_lists(data)

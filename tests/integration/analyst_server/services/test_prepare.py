@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analyst_server.services import end, prepare, views
-from protocol.codec import digest
+from protocol.codec import digest, unpack_list
 from protocol.envelope import decode_stored, verify
 from protocol.errors import (
     AlreadyExistsError,
@@ -20,6 +20,7 @@ from protocol.errors import (
     TermsMismatchError,
     TermsNotAcceptedError,
 )
+from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Acceptance
 from protocol.model_terms import AutoTerms, LogisticTerms, ModelTerms, SvmTerms
 from protocol.operations import MemberStatus
@@ -86,12 +87,19 @@ def test_an_unknown_id_finds_nothing(world: World) -> None:
 
 # acceptance
 
+ACCEPTANCE_BYTES = 2100
+"""About what a signed one has."""
+
+
+def acceptances(world: World, after: str = "") -> list[bytes]:
+    return unpack_list(prepare.acceptances_page(world.analyst, identity(LEAD), world.id, after))
+
 
 def test_an_acceptance_is_kept_as_it_came(world: World) -> None:
     world.publish()
     body = world.acceptance(LEAD)
     prepare.accept(world.analyst, identity(LEAD), world.id, body)
-    assert prepare.acceptances(world.analyst, identity(LEAD), world.id) == [body]
+    assert acceptances(world) == [body]
 
 
 def test_accepting_twice_keeps_the_latest(world: World) -> None:
@@ -99,7 +107,24 @@ def test_accepting_twice_keeps_the_latest(world: World) -> None:
     first, second = world.acceptance(HOSPITAL), world.acceptance(HOSPITAL, sealing_key=b"another")
     for body in (first, second):
         prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
-    assert prepare.acceptances(world.analyst, identity(LEAD), world.id) == [second]
+    assert acceptances(world) == [second]
+
+
+def test_acceptances_that_are_too_many_for_a_message_come_page_by_page(world: World) -> None:
+    names = sorted(
+        {LEAD, *(f"clinic-{number:05}" for number in range(2 * MAX_MESSAGE_BYTES // ACCEPTANCE_BYTES))}
+    )
+    world.publish(make_terms(parties=tuple(names)))
+    signed = {name: name.encode().ljust(ACCEPTANCE_BYTES) for name in names if name != "clinic-00007"}
+    with world.records.begin(write=True) as unit:
+        for row in unit.members(world.id):
+            row.acceptance = signed.get(row.party)
+    found, last, pages = [], "", 0
+    while page := acceptances(world, last):
+        found += page
+        last, pages = page[-1].decode().rstrip(), pages + 1
+    assert found == list(signed.values())
+    assert pages == 3
 
 
 def test_the_same_acceptance_is_acknowledged_again_after_the_anchor(world: World) -> None:
@@ -179,7 +204,7 @@ def test_row_revealing_terms_need_the_word_of_consent(
 def test_only_the_lead_gets_the_acceptances(world: World, party: str) -> None:
     world.publish()
     with pytest.raises((NotPermittedError, NotFoundError)):
-        prepare.acceptances(world.analyst, identity(party), world.id)
+        prepare.acceptances_page(world.analyst, identity(party), world.id, "")
 
 
 # anchor
@@ -216,11 +241,11 @@ def test_the_anchor_waits_for_every_signature(world: World) -> None:
         world.publish_anchor()
 
 
-@pytest.mark.parametrize("parties", [[], [LEAD], [LEAD, HOSPITAL, "hospital-z"]])
+@pytest.mark.parametrize("parties", [[], [LEAD, HOSPITAL, "hospital-z"]])
 def test_an_anchor_for_others_than_the_members_is_refused(world: World, parties: list[str]) -> None:
     world.publish()
     world.accept(LEAD, HOSPITAL)
-    with pytest.raises(MalformedMessageError, match="one is needed for each member"):
+    with pytest.raises(MalformedMessageError, match="for a member that has accepted"):
         world.publish_anchor([world.sealed_anchor(party) for party in parties])
 
 
@@ -260,9 +285,61 @@ def test_a_refused_anchor_leaves_no_trace(world: World) -> None:
     world.publish()
     world.accept(LEAD, HOSPITAL)
     with pytest.raises(MalformedMessageError):
-        world.publish_anchor([world.sealed_anchor(LEAD)])
+        world.publish_anchor([world.sealed_anchor(LEAD), world.sealed_anchor("hospital-z")])
     assert world.state == "enrolling"
     assert not member(world, LEAD)["anchor_ready"]
+
+
+def test_the_anchor_may_come_in_several_lists(world: World) -> None:
+    world.publish()
+    world.accept(LEAD, HOSPITAL)
+    bodies = {party: world.sealed_anchor(party) for party in (LEAD, HOSPITAL)}
+    for _ in range(2):
+        world.publish_anchor([bodies[LEAD]])
+    assert world.state == "enrolling"
+    assert not member(world, LEAD)["anchor_ready"]
+    with pytest.raises(OutOfOrderError):
+        prepare.sealed_anchor(world.analyst, identity(LEAD), world.id)
+    world.publish_anchor([bodies[HOSPITAL]])
+    assert world.state == "anchored"
+    for party, body in bodies.items():
+        assert prepare.sealed_anchor(world.analyst, identity(party), world.id) == body
+        world.publish_anchor([body])  # the answer may have been lost
+
+
+def test_a_list_of_another_anchor_replaces_what_was_kept(world: World) -> None:
+    world.publish()
+    world.accept(LEAD, HOSPITAL)
+    world.publish_anchor([world.sealed_anchor(LEAD)])
+    other = {party: world.sealed_anchor(party, seed=b"\xff" * 32) for party in (LEAD, HOSPITAL)}
+    world.publish_anchor([other[HOSPITAL]])
+    assert world.state == "enrolling"
+    world.publish_anchor([other[LEAD]])
+    assert world.state == "anchored"
+    assert prepare.sealed_anchor(world.analyst, identity(LEAD), world.id) == other[LEAD]
+
+
+def test_another_signature_between_two_lists_takes_away_what_was_sealed_to_the_first(world: World) -> None:
+    world.publish()
+    world.accept(LEAD, HOSPITAL)
+    world.publish_anchor([world.sealed_anchor(HOSPITAL)])
+    world.accept(HOSPITAL)  # with another key
+    world.publish_anchor([world.sealed_anchor(LEAD)])
+    assert world.state == "enrolling"
+    world.publish_anchor([world.sealed_anchor(HOSPITAL)])
+    assert world.state == "anchored"
+
+
+def test_what_was_kept_of_an_anchor_is_given_to_nobody_after_the_end(world: World) -> None:
+    world.publish()
+    world.accept(LEAD, HOSPITAL)
+    body = world.sealed_anchor(LEAD)
+    world.publish_anchor([body])
+    end.cancel(world.analyst, world.id)
+    with pytest.raises(OutOfOrderError):
+        world.publish_anchor([body])
+    with pytest.raises(OutOfOrderError):
+        prepare.sealed_anchor(world.analyst, identity(LEAD), world.id)
 
 
 def test_no_anchor_is_taken_once_a_collaboration_is_cancelled(world: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.services import prepare
 from protocol.codec import pack_list
 from protocol.envelope import anchor_info, seal, seed_commitment
 from protocol.errors import (
@@ -20,6 +21,7 @@ from protocol.messages import Acceptance, SealedAnchor
 from tests.harness.in_process import HOSPITAL, LEAD, SVM, Consortium, answer_instead
 from user_client.custody.round_directory import ACCEPTANCE_FILE, ANCHOR_FILE
 from user_client.errors import NotPreparedError
+from user_client.sdk import anchor
 from user_client.sdk.anchor import open_anchor
 
 
@@ -143,3 +145,34 @@ def test_an_anchor_the_lead_did_not_seal_is_refused(
     answer_instead(monkeypatch, consortium.hospital, body)
     with pytest.raises(NotPermittedError, match="is not the lead"):
         open_anchor(consortium.hospital, consortium.hospital_round.directory)
+
+
+def test_the_lead_takes_acceptances_page_by_page_and_sends_copies_list_by_list(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of more than about 1,900 members do not fit into one message."""
+    monkeypatch.setattr(prepare, "MOST_OF_A_PAGE", 1)
+    monkeypatch.setattr(anchor, "pack_lists", lambda copies: (pack_list([copy]) for copy in copies))
+    consortium.until_accepted()
+    for _ in range(2):
+        assert consortium.lead_round.create_anchor() == 2
+    marks = {
+        open_anchor(session, session.round(consortium.id).directory)[1] for session in consortium.sessions
+    }
+    assert len(marks) == 1
+
+
+def test_an_analyst_that_always_answers_with_the_first_page_is_asked_no_further(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As earlier versions do; what is missing is named."""
+    monkeypatch.setattr(prepare, "MOST_OF_A_PAGE", 1)
+    first = prepare.acceptances_page
+
+    def deaf(analyst: Any, sender: Any, collaboration_id: str, _after: str) -> bytes:
+        return first(analyst, sender, collaboration_id, "")
+
+    monkeypatch.setattr(prepare, "acceptances_page", deaf)
+    consortium.until_accepted()
+    with pytest.raises(NotPreparedError, match=f"not yet accepted by {LEAD}"):
+        consortium.lead_round.create_anchor()

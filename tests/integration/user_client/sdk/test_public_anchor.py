@@ -363,10 +363,10 @@ def test_a_lead_cut_off_sends_the_same_again_and_needs_no_table(
     with monkeypatch.context() as patched:
         plain = consortium.lead.connection.ask
 
-        def cut(operation: Operation, body: bytes | None = None, **ids: str) -> Answer:
+        def cut(operation: Operation, body: bytes | None = None, *, query: str = "", **ids: str) -> Answer:
             if operation is PUBLISH_ANCHOR:
                 raise ConnectionFailedError("the anchors do not get through")
-            return plain(operation, body, query="", **ids)
+            return plain(operation, body, query=query, **ids)
 
         patched.setattr(consortium.lead.connection, "ask", cut)
         with pytest.raises(ConnectionFailedError):
