@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from protocol.errors import InputError, InvitationError
 from protocol.identity import fingerprint
 from protocol.messages import Role
-from runtime.files import read_bytes, write_whole
+from runtime.files import read_bytes, read_text, write_whole
 from runtime.terminal import day, minute, printable
 from user_client import sdk
 from user_client.cli.options import AsJson, PassphraseFile, can_ask, open_session, options_of, show
@@ -72,8 +72,15 @@ def create(
 def invite(
     context: typer.Context,
     party: Annotated[
-        str, typer.Argument(help="the institution's name: lower case letters, digits, hyphens; or `analyst`")
-    ],
+        str | None,
+        typer.Argument(help="the institution's name: lower case letters, digits, hyphens; or `analyst`"),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="invite the institutions in a file, one name a line, into the folder --out"
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="where to write it (default: PARTY.invitation.json)")
     ] = None,
@@ -93,6 +100,13 @@ def invite(
     as_json: AsJson = False,
 ) -> None:
     """Write a one-time invitation for an institution. It contains a secret: send it like a password."""
+    if names is not None:
+        if party is not None or replace or ca is not None or name is not None:
+            raise InputError("--from invites institutions by their names alone: omit all others but --out")
+        _invite_all(context, names, out or Path(), as_json=as_json)
+        return
+    if party is None:
+        raise InputError("name the institution, or a file of names with --from")
     if (ca is None) != (name is None):
         raise InputError("--ca and --name must be given together: the CA, and the name in the certificate")
     mapping = NameMapping(sdk.read_authority(read_bytes(ca)), name) if ca and name is not None else None
@@ -113,6 +127,30 @@ def invite(
             f"invitation for {party} written to {path}; it expires in 14 days\n"
             f"root to compare by telephone: {invitation.root_fingerprint}"
             + (f"\nit has to send its own certificate: {_mapping(mapping)}" if mapping else "")
+        ),
+    )
+
+
+def _invite_all(context: typer.Context, file: Path, folder: Path, *, as_json: bool) -> None:
+    """Write the invitations of all institutions in a file; those that are not used yet are written again."""
+    lines = (line.strip() for line in read_text(file).splitlines())
+    parties = [line for line in lines if line and not line.startswith("#")]
+    if not parties:
+        raise InputError(f"{file} has no name in it")
+    with open_session(context) as session:
+        found = sdk.invite_all(session, parties)
+    folder.mkdir(parents=True, exist_ok=True)
+    for invitation in found:
+        write_whole(folder / f"{invitation.party}.invitation.json", invitation.to_json().encode())
+    value = [
+        {"party": one.party, "invitation": str(folder / f"{one.party}.invitation.json")} for one in found
+    ]
+    show(
+        as_json,
+        {"root_fingerprint": found[0].root_fingerprint, "invitations": value},
+        lambda: (
+            f"{len(found)} invitations written to {folder}, each with a secret for one institution\n"
+            f"root to compare by telephone: {found[0].root_fingerprint}"
         ),
     )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -114,30 +116,93 @@ def invite(
     InputError
         If the name is malformed or belongs to another party, or if a mapping is given for the analyst.
     """
-    home, now = session.home, session.clock()
-    membership = require_leading(session)
+    home, membership = session.home, require_leading(session)
+    known = _Known.of(session)
     if party == membership.party or (party == ANALYST) != (role == "analyst"):
         raise InputError(f"{party} is the name of the {'lead' if party == membership.party else 'analyst'}")
     if mapping is not None and role == "analyst":
         raise InputError("only an institution can be required to have a certificate of its own PKI")
-    for member in members(session):
-        if member.identity.name == party and member.state == "valid":
-            error = InputError(f"{party} has a valid certificate already")
-            error.hint = f"it renews with `odc renew`; for another key: `odc consortium revoke {party}` first"
-            raise error
-    unused = _unused_invitations(session, party)
+    known.refuse_valid(party)
     if not replace_earlier:
-        _refuse_used_name(session, party, unused)
-    ticket = _ticket(membership.consortium_id, role, party, expires_at=now + INVITATION_VALIDITY_S)
-    invitation = _invitation(session, ticket, certificate_name=mapping.name if mapping else None)
+        known.refuse_used(party)
+    invitation = _invitation(session, role, party, certificate_name=mapping.name if mapping else None)
     if mapping is not None:
         _write_mapping(home, party, mapping)
     home.write_secret(invitation_path(home, invitation.invitation_id), invitation.to_json().encode())
-    for earlier in unused:
+    for earlier in known.unused[party]:
         invitation_path(home, earlier.invitation_id).unlink()
     if mapping is None:  # last: no answer to an earlier invitation may skip its check
         _mapping_path(home, party).unlink(missing_ok=True)
     return invitation
+
+
+def invite_all(session: Session, parties: Sequence[str]) -> list[Invitation]:
+    """Return an invitation of each institution: a new one, or the one that it has not used yet.
+
+    What is known of the consortium is read once, and nothing is written if a name is refused.
+
+    Raises
+    ------
+    InputError
+        If a name is malformed, is there twice, or belongs to a party: the lead, the analyst, or one that
+        has or had a certificate.
+    """
+    home, membership = session.home, require_leading(session)
+    known, found = _Known.of(session), list[Invitation]()
+    for party, times in Counter(parties).items():
+        if times > 1 or party in (membership.party, ANALYST):
+            raise InputError(f"{party} is there twice" if times > 1 else f"{party} is no new institution")
+        known.refuse_valid(party)
+        if not known.open_invitations(party):
+            known.refuse_used(party)
+    for party in parties:
+        still_open = known.open_invitations(party)
+        found.append(still_open[-1] if still_open else _invitation(session, "institution", party))
+    for invitation in found:
+        path = invitation_path(home, invitation.invitation_id)
+        if not path.exists():
+            home.write_secret(path, invitation.to_json().encode())
+    return found
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the lead knows of the names in its consortium, at one moment."""
+
+    now: int
+    certified: Mapping[str, list[Member]]
+    unused: Mapping[str, list[Invitation]]
+
+    @classmethod
+    def of(cls, session: Session) -> Self:
+        certified, unused = defaultdict[str, list[Member]](list), defaultdict[str, list[Invitation]](list)
+        for member in members(session):
+            certified[member.identity.name].append(member)
+        for invitation in invitations(session):
+            unused[invitation.party].append(invitation)
+        return cls(session.clock(), certified, unused)
+
+    def open_invitations(self, party: str) -> list[Invitation]:
+        """Return those that the party may still use."""
+        return [one for one in self.unused[party] if one.expires_at > self.now]
+
+    def refuse_valid(self, party: str) -> None:
+        """Raise `InputError` if the party has a valid certificate."""
+        if any(member.state == "valid" for member in self.certified[party]):
+            error = InputError(f"{party} has a valid certificate already")
+            error.hint = f"it renews with `odc renew`; for another key: `odc consortium revoke {party}` first"
+            raise error
+
+    def refuse_used(self, party: str) -> None:
+        """Raise `InputError` if a name was invited or certified before."""
+        if self.open_invitations(party):
+            error = InputError(f"there is an unused invitation for {party}")
+            error.hint = "to withdraw it and create another, repeat the command with --replace"
+            raise error
+        if self.certified[party]:
+            error = InputError(f"{party} had a certificate before, now {self.certified[party][-1].state}")
+            error.hint = "if it is the same institution, or its successor, invite it by itself with --replace"
+            raise error
 
 
 def _ticket(consortium_id: str, role: Role, party: str, *, expires_at: int) -> InvitationTicket:
@@ -154,9 +219,13 @@ def _ticket(consortium_id: str, role: Role, party: str, *, expires_at: int) -> I
         raise InputError(explain(error)) from None
 
 
-def _invitation(session: Session, ticket: InvitationTicket, certificate_name: str | None) -> Invitation:
-    """Return an invitation with a new join secret."""
+def _invitation(
+    session: Session, role: Role, party: str, *, certificate_name: str | None = None
+) -> Invitation:
+    """Return an invitation with a new join secret; raises `InputError` if the party's name is malformed."""
     home, membership = session.home, session.membership
+    expires_at = session.clock() + INVITATION_VALIDITY_S
+    ticket = _ticket(membership.consortium_id, role, party, expires_at=expires_at)
     root_pem = (home.consortium_path / "root.pem").read_text()
     return Invitation(
         consortium=membership.consortium,
@@ -172,23 +241,6 @@ def _invitation(session: Session, ticket: InvitationTicket, certificate_name: st
         ticket=base64.b64encode(sign(ticket, home.key(), home.certificate())).decode(),
         certificate_name=certificate_name,
     )
-
-
-def _unused_invitations(session: Session, party: str) -> list[Invitation]:
-    return [one for one in invitations(session) if one.party == party]
-
-
-def _refuse_used_name(session: Session, party: str, unused: list[Invitation]) -> None:
-    """Raise `InputError` if a name was invited or certified before."""
-    if any(one.expires_at > session.clock() for one in unused):
-        error = InputError(f"there is an unused invitation for {party}")
-        error.hint = "to withdraw it and create another, repeat the command with --replace"
-        raise error
-    earlier = [one for one in members(session) if one.identity.name == party]
-    if earlier:
-        error = InputError(f"{party} had a certificate before, now {earlier[-1].state}")
-        error.hint = "if this is the same institution, or its successor, repeat the command with --replace"
-        raise error
 
 
 def renew_own(session: Session, passphrase: str) -> x509.Certificate:
@@ -245,7 +297,7 @@ def revoke(session: Session, party: str, passphrase: str) -> Revoked:
         raise InputError("the lead institution cannot revoke itself: found a new consortium")
     home, now = session.home, session.clock()
     serials = {one.certificate.serial_number: now for one in members(session) if one.identity.name == party}
-    unused = _unused_invitations(session, party)
+    unused = [one for one in invitations(session) if one.party == party]
     if not serials and not unused:
         error = InputError(f"no certificate was issued to {party}")
         error.hint = "`odc consortium list` shows the members"

@@ -140,6 +140,31 @@ def test_the_lead_lists_who_holds_what(odc: Odc) -> None:
     ]
 
 
+def test_institutions_are_invited_by_a_list_of_names(odc: Odc) -> None:
+    Path("names.txt").write_text("# the clinics\nclinic-a\n\n  clinic-b\n")
+    for _ in range(2):
+        said = odc("consortium", "invite", "--from", "names.txt", "--out", "sent", "--json", home=LEAD)
+        assert [one["party"] for one in said.json["invitations"]] == ["clinic-a", "clinic-b"]
+    files = [Path(one["invitation"]) for one in said.json["invitations"]]
+    assert files == [Path("sent/clinic-a.invitation.json"), Path("sent/clinic-b.invitation.json")]
+    assert [Invitation.from_json(file.read_text()).party for file in files] == ["clinic-a", "clinic-b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "name the institution"),
+        (("--from", "empty.txt"), "has no name in it"),
+        (("clinic-a", "--from", "empty.txt"), "omit all others"),
+    ],
+)
+def test_what_an_invitation_lacks_is_named(odc: Odc, words: tuple[str, ...], says: str) -> None:
+    Path("empty.txt").write_text("\n# nobody yet\n")
+    result = odc("consortium", "invite", *words, home=LEAD)
+    assert result.code == exit_code(InputError)
+    assert says in result.err
+
+
 def test_a_revoked_member_is_told_to_ask_for_an_invitation(odc: Odc) -> None:
     odc.consortium.until_joined()
     result = odc("consortium", "revoke", HOSPITAL, home=LEAD)

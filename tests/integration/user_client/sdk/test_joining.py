@@ -22,6 +22,7 @@ from user_client.sdk import (
     create_consortium,
     invitations,
     invite,
+    invite_all,
     join,
     revoke,
 )
@@ -88,6 +89,41 @@ def test_only_the_lead_invites(consortium: Consortium) -> None:
     consortium.until_joined()
     with pytest.raises(NotJoinedError, match="not the lead"):
         invite(consortium.hospital, "hospital-b")
+
+
+def test_many_are_invited_at_once(consortium: Consortium) -> None:
+    names = [f"clinic-{number}" for number in range(5)]
+    found = invite_all(consortium.lead, names)
+    assert [one.party for one in found] == names
+    assert len({one.join_secret for one in found}) == len(names)
+    assert {one.invitation_id for one in invitations(consortium.lead)} >= {one.invitation_id for one in found}
+
+
+def test_who_is_invited_again_among_others_keeps_the_invitation(consortium: Consortium) -> None:
+    first = consortium.invitation("clinic-b")
+    again = invite_all(consortium.lead, ["clinic-a", "clinic-b"])[1]
+    assert again == first
+    consortium.clock.forward(15 * 24 * 3600)
+    assert invite_all(consortium.lead, ["clinic-b"])[0].join_secret != first.join_secret
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("clinic-a", "twice"),
+        (LEAD, "no new institution"),
+        ("analyst", "no new institution"),
+        (HOSPITAL, "valid certificate already"),
+        ("No Name", "party"),
+    ],
+)
+def test_of_many_names_none_is_invited_if_one_is_refused(
+    consortium: Consortium, name: str, says: str
+) -> None:
+    consortium.until_joined()
+    with pytest.raises(InputError, match=says):
+        invite_all(consortium.lead, ["clinic-a", "clinic-b", name])
+    assert [one.party for one in invitations(consortium.lead) if one.party.startswith("clinic")] == []
 
 
 def test_a_party_with_a_wrong_name_is_not_invited(consortium: Consortium) -> None:
