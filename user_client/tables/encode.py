@@ -123,10 +123,11 @@ def _encode_numeric(numbers: Matrix64, empty: Mask, column: NumericColumn, out: 
         refuse_empty(column.name, empty)
     elif empty.any():
         numbers[empty] = column.impute
-    outside = (numbers < column.low) | (numbers > column.high)
-    if outside.any() and column.out_of_range == "refuse":
-        raise OutOfRangeError(column.name, first_row(outside), column.low, column.high)
-    numbers = numbers.clip(column.low, column.high)
+    if len(numbers) and (numbers.min() < column.low or numbers.max() > column.high):
+        if column.out_of_range == "refuse":
+            outside = (numbers < column.low) | (numbers > column.high)
+            raise OutOfRangeError(column.name, first_row(outside), column.low, column.high)
+        numbers = numbers.clip(column.low, column.high)
     out[:, 0] = 2 * ((numbers - column.low) / (column.high - column.low)) - 1
 
 

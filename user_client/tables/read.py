@@ -150,10 +150,13 @@ def _names(path: Path) -> list[str]:
     """Return the names in the header.
 
     Arrow guesses the type of every column from the first block, which for many columns takes as long as to
-    read the whole of it. So the block is small, unless a row is longer.
+    read the whole of it. So the block has two lines, unless they are no rows: a field may have several.
     """
+    with _opened(path) as file:
+        head = file.read(_HEADER_BYTES)
+    two_lines = head.find(b"\n", head.find(b"\n") + 1) + 1
     with suppress(pa.ArrowInvalid):
-        return _names_before(path, _HEADER_BYTES)
+        return _names_before(path, two_lines or _HEADER_BYTES)
     return _names_before(path, _PART_BYTES)
 
 
