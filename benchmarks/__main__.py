@@ -21,6 +21,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "nri",
     "numbers",
     "privacy",
+    "scale",
     "sums",
     "uplink",
     "wire",
