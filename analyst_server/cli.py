@@ -10,13 +10,13 @@ import logging
 import tomllib
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import Annotated, TypeVar, cast, get_args
 
 import typer
-from pydantic import ValidationError
 
 from analyst_server import installation
-from analyst_server.cli_options import AsJson, HtmlFile, show_value, write_page
+from analyst_server.cli_backup import backup, restore
+from analyst_server.cli_options import AsJson, DataDir, HtmlFile, settings_of, show_value, write_page
 from analyst_server.cli_plan import plan
 from analyst_server.installation import open_analyst, unix_now
 from analyst_server.pages.report import report_page, report_text
@@ -31,9 +31,7 @@ from analyst_server.services import (
     views,
 )
 from analyst_server.services.analyst import Analyst
-from analyst_server.settings import Settings
 from protocol import __version__
-from protocol.codec import explain
 from protocol.errors import InputError, UnreadableFileError
 from protocol.invitation import Invitation
 from protocol.operations import Status
@@ -52,35 +50,18 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command()(plan)
+app.command()(backup)
+app.command()(restore)
 collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
 app.add_typer(collaboration, name="collaboration")
 token = typer.Typer(no_args_is_help=True, help="Manage the API tokens of the analyst's operator.")
 app.add_typer(token, name="token")
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="directory of keys, database and blobs [env: ODC_ANALYST_DATA_DIR]"),
-]
 CollaborationId = Annotated[str, typer.Argument(help="the id that `collaboration list` shows")]
 
 
-def _settings(
-    data_dir: Path | None = None,
-    *,
-    host: str | None = None,
-    port: int | None = None,
-    log_level: str | None = None,
-) -> Settings:
-    """Return the settings of the environment, replaced by the options that were given."""
-    options: dict[str, Any] = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
-    try:
-        return Settings(**{name: value for name, value in options.items() if value is not None})
-    except ValidationError as error:
-        raise InputError(f"settings: {explain(error)}") from None
-
-
 def _open(data_dir: Path | None) -> Analyst:
-    return open_analyst(_settings(data_dir))
+    return open_analyst(settings_of(data_dir))
 
 
 @app.command()
@@ -97,7 +78,7 @@ def join(
     as_json: AsJson = False,
 ) -> None:
     """Create this analyst's key and a request for its certificate."""
-    settings = _settings(data_dir)
+    settings = settings_of(data_dir)
     parsed = Invitation.from_json(read_text(invitation))
     out.write_bytes(installation.join(settings.identity_dir, parsed, now=unix_now()))
     value = {
@@ -124,7 +105,7 @@ def renew(
     as_json: AsJson = False,
 ) -> None:
     """Request a new certificate for the same key, before the old one ends."""
-    out.write_bytes(installation.renew(_settings(data_dir).identity_dir))
+    out.write_bytes(installation.renew(settings_of(data_dir).identity_dir))
     show_value(
         {"request": str(out)},
         as_json,
@@ -147,7 +128,7 @@ def install(
     as_json: AsJson = False,
 ) -> None:
     """Install the certificate that the lead institution issued."""
-    settings = _settings(data_dir)
+    settings = settings_of(data_dir)
     pem = read_text(certificate).encode()
     identity = installation.install(settings.identity_dir, pem, now=unix_now())
     show_value(
@@ -171,7 +152,7 @@ def serve(
     ] = 0,
 ) -> None:
     """Serve the REST API over mutual TLS until interrupted."""
-    settings = _settings(data_dir, host=host, port=port, log_level=log_level)
+    settings = settings_of(data_dir, host=host, port=port, log_level=log_level)
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

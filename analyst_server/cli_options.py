@@ -4,16 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic import ValidationError
 
+from analyst_server.settings import Settings
+from protocol.codec import explain
 from protocol.errors import InputError
 from runtime.terminal import shown
 
 T = TypeVar("T")
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="directory of keys, database and blobs [env: ODC_ANALYST_DATA_DIR]"),
+]
 HtmlFile = Annotated[Path | None, typer.Option("--html", help="also write a page to this file")]
+
+
+def settings_of(
+    data_dir: Path | None = None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    log_level: str | None = None,
+) -> Settings:
+    """Return the settings of the environment, replaced by the options that were given."""
+    options: dict[str, Any] = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
+    try:
+        return Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as error:
+        raise InputError(f"settings: {explain(error)}") from None
 
 
 def show_value(value: T, as_json: bool, people: Callable[[T], str]) -> None:

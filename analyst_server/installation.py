@@ -45,7 +45,7 @@ from protocol.identity import (
 )
 from protocol.invitation import Invitation
 from protocol.messages import Renewal
-from runtime.files import write_whole
+from runtime.files import make_directory, write_whole
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def join(identity_dir: Path, invitation: Invitation, *, now: int) -> bytes:
     if invitation.expires_at <= now:
         raise InvitationError("the invitation has expired")
     invitation.trust_root()
-    identity_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(identity_dir)
     key_path = identity_dir / KEY_FILE
     if not key_path.exists():
         key = ec.generate_private_key(ec.SECP256R1())

@@ -211,7 +211,7 @@ class StreamReader:
         """What came of the next chunk and its digest: fewer bytes than both have."""
         return bytes(self._buffer)
 
-    def feed(self, data: bytes | memoryview) -> Iterator[Chunk]:
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Chunk]:
         """Yield the chunks that ``data`` completes.
 
         Raises

@@ -29,7 +29,7 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
 
     The parts are written one after another, never joined in memory.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -83,6 +83,20 @@ def sync_directory(path: Path) -> None:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory that only its owner can read, and those above it, if they are not there.
+
+    A file in it that is made durable stays so: after a power cut no directory on the way to it is missing.
+    """
+    missing: list[Path] = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+        sync_directory(one.parent)
 
 
 @contextmanager

@@ -113,7 +113,9 @@ async def _take_matrix(upload: MatrixUpload, request: Request, idle_timeout_s: f
     await to_thread.run_sync(upload.finish)
 
 
-async def _write_chunks(write: Callable[[bytes], object], request: Request, idle_timeout_s: float) -> None:
+async def _write_chunks(
+    write: Callable[[bytearray], object], request: Request, idle_timeout_s: float
+) -> None:
     """Hand the body to ``write`` in a thread: once for each chunk, not once for each packet.
 
     Raises `TimeoutError` if nothing arrives for ``idle_timeout_s``, and `ClientDisconnect`.
@@ -128,10 +130,10 @@ async def _write_chunks(write: Callable[[bytes], object], request: Request, idle
                 break
             buffer += piece
             if len(buffer) >= DEFAULT_CHUNK_BYTES:
-                whole, buffer = bytes(buffer), bytearray()
+                whole, buffer = buffer, bytearray()
                 await to_thread.run_sync(write, whole)
     finally:  # also where the line broke: what has come need not come again
-        await to_thread.run_sync(write, bytes(buffer))
+        await to_thread.run_sync(write, buffer)
 
 
 def _upload_headers(status: UploadStatus) -> dict[str, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import threading
 from dataclasses import dataclass
+from typing import Final
 
 from analyst_server.services import damage, rounds
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, require_turn, stored_terms
@@ -22,6 +23,7 @@ from protocol.envelope import Verified
 from protocol.errors import (
     DifferentUplinkError,
     DigestMismatchError,
+    DiskFullError,
     LimitExceededError,
     NotFoundError,
     NotPermittedError,
@@ -35,6 +37,9 @@ from protocol.identity import Identity
 from protocol.messages import Receipt, UplinkManifest
 from protocol.states import Event, State
 from protocol.uplinks import check_uplink
+
+KEPT_FREE_BYTES: Final = 64 * 2**20
+"""Of the disk, for the records and for what comes of a round."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,8 @@ class Ingest:
             If the manifest is not what the terms promise.
         OutOfOrderError
             If the collaboration takes no uplink now.
+        DiskFullError
+            If there is no space for it.
         """
         verified = self._analyst.verify_from(sender, UplinkManifest, body)
         manifest, now = verified.message, self._analyst.clock()
@@ -142,6 +149,18 @@ class Ingest:
         limit, payload_bytes = self._analyst.max_uplink_bytes, _payload_bytes(manifest)
         if payload_bytes > limit:
             raise LimitExceededError("uplink in bytes", limit, payload_bytes)
+        self._require_space(payload_bytes)
+
+    def _require_space(self, payload_bytes: int) -> None:
+        """Raise `DiskFullError` if an uplink will find no space beside the uploads under way."""
+        free = self._analyst.blobs.free_bytes()
+        with self._lock:
+            awaited = sum(session.missing_bytes for session in self._sessions.values())
+        if free is not None and free < payload_bytes + awaited + KEPT_FREE_BYTES:
+            raise DiskFullError(
+                f"this uplink has {payload_bytes / 1e6:,.1f} MB, and the analyst's disk has"
+                f" {free / 1e6:,.1f} MB left, of which uploads under way need {awaited / 1e6:,.1f} MB"
+            )
 
     def status(self, sender: Identity, upload_id: str) -> UploadStatus:
         """Return how much of the sender's upload has arrived."""

@@ -61,9 +61,13 @@ def resume(analyst: Analyst, collaboration_id: str) -> None:
         if not _is_held(collaboration) and not analyst.leases.is_over(collaboration):
             why = "a worker is computing it; if that ends without a result, a running server starts it again"
             raise OutOfOrderError(collaboration.state, Event.RESUME, why)
+        unjudged = collaboration.unjudged
         start_again(unit, collaboration, analyst.clock())
         uplinks = unit.received_uplinks(collaboration_id)
     damage.unmark(uplinks, analyst.blobs)  # somebody may have restored them; they are checked again
+    if unjudged is not None:
+        with suppress(OSError):  # what stays is erased when the collaboration ends
+            analyst.blobs.erase(unjudged["folder"])
 
 
 def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:

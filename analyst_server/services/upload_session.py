@@ -56,6 +56,11 @@ class UploadSession:
         """Where the stream goes on: at the end of a chunk, or ``begun_bytes`` later."""
         return self.layout.stream_offset(len(self.digests))
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the stream has still to arrive."""
+        return self.layout.stream_bytes - self.offset
+
     def array_digests(self) -> list[bytes]:
         """Return the digest of each array, from those of its chunks."""
         running = [ArrayDigest() for _ in self.layout.specs]
@@ -176,7 +181,7 @@ class Append:
             self._generation = session.generation
         self._session = session
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray) -> None:
         """Check and keep the chunks that ``data`` completes."""
         for chunk in self._reader.feed(data):
             check_values(self._session.layout, chunk, self._session.label)

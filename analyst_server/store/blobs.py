@@ -30,7 +30,7 @@ from protocol.arrays import ArrayDigest, chunks_of, dequantise, raw_bytes
 from protocol.errors import InputError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec
-from runtime.files import locked, publish, sync_file
+from runtime.files import locked, make_directory, publish, sync_file
 
 ERASE_ATTEMPTS: Final = 3
 """An upload that is still under way may add a file while its folder is removed."""
@@ -51,6 +51,10 @@ class Blobs(ABC):
         """Return whether the whole blob is there."""
 
     @abstractmethod
+    def whole_keys(self) -> list[str]:
+        """Return the keys of all whole blobs, in order."""
+
+    @abstractmethod
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
         """Return a range of a whole blob, to its end if no length is given; read-only.
 
@@ -66,7 +70,7 @@ class Blobs(ABC):
         """
 
     @abstractmethod
-    def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
+    def append(self, key: str, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write to the partial blob from ``offset`` on, and cut off what lay behind.
 
         The first append makes the partial blob. It is not durable before `sync`. Raises `OSError` if the
@@ -100,7 +104,11 @@ class Blobs(ABC):
     def ping(self) -> None:  # noqa: B027  # a store that needs no disk always works
         """Raise `OSError` if nothing can be written now."""
 
-    def write(self, key: str, data: bytes | memoryview) -> None:
+    def free_bytes(self) -> int | None:
+        """Return how many bytes more there is space for, None if nothing limits them."""
+        return None
+
+    def write(self, key: str, data: bytes | bytearray | memoryview) -> None:
         """Write a whole blob at once, durably."""
         self.append(key, 0, data)
         self.sync(key)
@@ -130,6 +138,10 @@ class DirectoryBlobs(Blobs):
             self.discard(_PING)
             self._whole(_PING).unlink(missing_ok=True)
 
+    def free_bytes(self) -> int:
+        make_directory(self._root)
+        return shutil.disk_usage(self._root).free
+
     def _whole(self, key: str) -> Path:
         return self._root / key
 
@@ -138,6 +150,10 @@ class DirectoryBlobs(Blobs):
 
     def exists(self, key: str) -> bool:
         return self._whole(key).exists()
+
+    def whole_keys(self) -> list[str]:
+        files = (path.relative_to(self._root).as_posix() for path in self._root.rglob("*") if path.is_file())
+        return sorted(key for key in files if key != _PING and not key.endswith(".part"))
 
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
         """Return a view of the file's pages, which the system loads when they are touched."""
@@ -155,16 +171,24 @@ class DirectoryBlobs(Blobs):
             file.seek(offset)
             return file.read(length)
 
-    def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
-        path = self._partial(key)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    def append(self, key: str, offset: int, data: bytes | bytearray | memoryview) -> None:
+        descriptor = self._open_partial(key)
         with os.fdopen(descriptor, "r+b") as file:  # buffered: a raw write may be a short one
-            if os.fstat(descriptor).st_size < offset:
+            size = os.fstat(descriptor).st_size
+            if size < offset:
                 raise _too_short(key, offset)
-            file.truncate(offset)
+            if size > offset:
+                file.truncate(offset)
             file.seek(offset)
             file.write(data)
+
+    def _open_partial(self, key: str) -> int:
+        path, flags = self._partial(key), os.O_RDWR | os.O_CREAT
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:  # the first of its folder
+            make_directory(path.parent)
+            return os.open(path, flags, 0o600)
 
     def partial_size(self, key: str) -> int | None:
         try:
@@ -216,6 +240,10 @@ class MemoryBlobs(Blobs):
     def exists(self, key: str) -> bool:
         return key in self._whole
 
+    def whole_keys(self) -> list[str]:
+        with self._lock:
+            return sorted(self._whole)
+
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
         whole = self._whole.get(key)
         if whole is None:
@@ -225,7 +253,7 @@ class MemoryBlobs(Blobs):
     def read_copy(self, key: str, offset: int, length: int) -> bytes:
         return bytes(self.read(key, offset, length))
 
-    def append(self, key: str, offset: int, data: bytes | memoryview) -> None:
+    def append(self, key: str, offset: int, data: bytes | bytearray | memoryview) -> None:
         with self._lock:
             partial = self._partial.setdefault(key, bytearray())
             if len(partial) < offset:

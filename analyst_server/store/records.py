@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, exists, func, inspect, select, text
+from sqlalchemy import Connection, create_engine, delete, exists, func, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import Session
 
+from analyst_server.store import sqlite
 from analyst_server.store.faults import busy, storage_errors
 from analyst_server.store.tables import (
     Collaboration,
@@ -41,8 +40,6 @@ from protocol.states import Event, State
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-BUSY_TIMEOUT_S = 30
-"""How long a writer waits for another on SQLite, which allows one at a time."""
 
 
 class Unit:
@@ -85,6 +82,17 @@ class Unit:
     def members(self, collaboration_id: str) -> Sequence[Member]:
         query = select(Member).where(Member.collaboration_id == collaboration_id).order_by(Member.party)
         return self._session.scalars(query).all()
+
+    def acceptances(self, collaboration_id: str, after: str, most: int) -> Sequence[bytes]:
+        """Return acceptances in the order of the parties' names, from the first name after ``after`` on."""
+        query = (
+            select(Member.acceptance)
+            .where(Member.collaboration_id == collaboration_id, Member.party > after)
+            .where(Member.acceptance.is_not(None))
+            .order_by(Member.party)
+            .limit(most)
+        )
+        return [acceptance for acceptance in self._session.scalars(query) if acceptance is not None]
 
     def member_states(self, collaboration_id: str) -> list[MemberState]:
         """Return what a status shows of the members, by party."""
@@ -299,7 +307,7 @@ class Records:
         """SQLite has one writer at a time; those of this process wait here, because one that waits for SQLite
         asks again and again, and the last to come may be the first to be let in."""
         if self._is_sqlite:
-            _prepare_sqlite(self._engine)
+            sqlite.prepare(self._engine)
 
     def __repr__(self) -> str:
         return f"<Records in {self._engine.url.render_as_string(hide_password=True)}>"
@@ -362,7 +370,7 @@ class Records:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        if not self._writers.acquire(timeout=BUSY_TIMEOUT_S):
+        if not self._writers.acquire(timeout=sqlite.BUSY_TIMEOUT_S):
             raise busy()
         try:
             yield
@@ -384,6 +392,11 @@ class Records:
         error.hint = "restore the data directory from a backup; nothing was changed"
         return error
 
+    def copy_to(self, path: Path) -> None:
+        """Write a copy of an SQLite database as it is at one moment, while others read and write."""
+        with self._saying_if_damaged(), storage_errors(), self._engine.connect() as connection:
+            sqlite.copy_database(connection, path)
+
     def dispose(self) -> None:
         """Close all connections."""
         self._engine.dispose()
@@ -395,39 +408,3 @@ def _revision(connection: Connection) -> str | None:
         return None
     found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
     return found
-
-
-def _keep_a_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Turn on the write-ahead log, if it is not on yet.
-
-    Server and command may open a new database at the same time. SQLite refuses the second one at once,
-    because its busy timeout does not cover the lock that this takes, so we wait here.
-    """
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # the higher bits say why
-            if not is_busy or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
-def _prepare_sqlite(engine: Engine) -> None:
-    """Give every connection a write-ahead log, full sync on commit, and one writer at a time."""
-
-    @event.listens_for(engine, "connect")
-    def on_connect(dbapi_connection: Any, _record: Any) -> None:
-        dbapi_connection.isolation_level = None  # `on_begin` starts the transactions
-        pragmas = (f"busy_timeout={BUSY_TIMEOUT_S * 1000}", "synchronous=FULL", "foreign_keys=ON")
-        for pragma in pragmas:
-            dbapi_connection.execute(f"PRAGMA {pragma}")
-        _keep_a_write_ahead_log(dbapi_connection)
-
-    @event.listens_for(engine, "begin")
-    def on_begin(connection: Connection) -> None:
-        # a transaction that starts by reading and then writes would fail instead of waiting
-        writes = connection.get_execution_options().get("odc_write", True)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -10,6 +10,8 @@ import pytest
 
 from odc_demo.actors import CommandError
 from protocol.errors import DiskFullError, StorageError
+from protocol.messages import UplinkManifest
+from protocol.operations import BEGIN_UPLINK
 from tests.harness.consortium import Consortium, consortium, rows
 
 IN_A_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec")
@@ -65,9 +67,13 @@ def test_a_full_disk_at_the_analyst_is_told_and_the_uplink_goes_on_when_there_is
 ) -> None:
     found, blobs = made.anchored(**LARGE), made.analyst.data_dir / "blobs"
     blobs.mkdir(exist_ok=True)
-    table = rows(3, 85_000, features=20)
-    made.sessions["hospital-b"].round(found).prepare(table)
-    serve_on(made, f"mount -t tmpfs -o size=3m none '{blobs}'")
+    hospital = made.sessions["hospital-b"]
+    hospital.round(found).prepare(rows(3, 85_000, features=20))
+    serve_on(made, f"mount -t tmpfs -o size=80m none '{blobs}'")
+    _, manifest = hospital.round(found).directory.load_signed(UplinkManifest)
+    hospital.connection.ask(BEGIN_UPLINK, manifest, collaboration_id=found)  # while there is space
+    as_the_server_sees_it = Path(f"/proc/{made.analyst.server.pid}/root{blobs}")  # type: ignore[union-attr]  # it runs
+    (as_the_server_sees_it / "something-else").write_bytes(bytes(77 * 2**20))
     with pytest.raises(CommandError) as caught:
         made.institution("hospital-b").odc("contribute", "-c", found)
     assert caught.value.exit_code == 8
@@ -81,6 +87,18 @@ def test_a_full_disk_at_the_analyst_is_told_and_the_uplink_goes_on_when_there_is
     made.sessions["hospital-b"].round(found).contribute()
     made.contribute("lead-hospital", found, rows(0, 40, features=20))
     made.wait_for(found, "released")
+
+
+def test_an_uplink_that_finds_no_space_is_refused_before_it_begins(made: Consortium) -> None:
+    found, blobs = made.anchored(**LARGE), made.analyst.data_dir / "blobs"
+    blobs.mkdir(exist_ok=True)
+    made.sessions["hospital-b"].round(found).prepare(rows(3, 1000, features=20))
+    serve_on(made, f"mount -t tmpfs -o size=3m none '{blobs}'")
+    with pytest.raises(CommandError) as caught:
+        made.institution("hospital-b").odc("contribute", "-c", found)
+    assert caught.value.exit_code == 8
+    assert "this uplink has 0.1 MB, and the analyst's disk has 3.1 MB left" in caught.value.stderr
+    assert made.state(found) == "anchored"
 
 
 def test_a_server_on_a_disk_that_cannot_be_written_ends_with_two_lines(made: Consortium) -> None:

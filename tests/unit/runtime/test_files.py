@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import UnreadableFileError
-from runtime.files import erase, locked, read_bytes, read_text, write_whole
+from runtime.files import erase, locked, make_directory, read_bytes, read_text, write_whole
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -68,6 +68,26 @@ def test_the_content_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatc
     monkeypatch.setattr("os.fsync", lambda _descriptor: seen.append((tmp_path / "file").exists()))
     write_whole(tmp_path / "file", b"content")
     assert seen[0] is False
+
+
+def test_a_directory_has_its_name_on_the_disk_before_anything_is_in_it(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    synced: list[tuple[int, int]] = []
+
+    def note(descriptor: int) -> None:
+        synced.append((os.fstat(descriptor).st_ino, len(list((tmp_path / "a").rglob("*")))))
+
+    monkeypatch.setattr("os.fsync", note)
+    make_directory(tmp_path / "a" / "b" / "c")
+    assert synced == [
+        (tmp_path.stat().st_ino, 0),
+        ((tmp_path / "a").stat().st_ino, 1),
+        ((tmp_path / "a" / "b").stat().st_ino, 2),
+    ]
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    make_directory(tmp_path / "a" / "b")
+    assert len(synced) == 3
 
 
 @pytest.mark.parametrize("reads", [read_bytes, read_text])

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from analyst_server.store import DirectoryBlobs, Records
-from analyst_server.store import records as records_module
+from analyst_server.store import DirectoryBlobs, Records, sqlite
 from tests.harness.app import Api, slug
 from tests.harness.world import HOSPITAL, make_uplink
 
@@ -87,7 +86,7 @@ def locked(path: Path) -> Iterator[None]:
 def test_a_locked_database_is_busy_and_says_when_to_ask_again(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(records_module, "BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0)
     path = api.world.directory / "odc.sqlite"
     api.world.publish()
     api.world.records.dispose()  # connections that are open wait for longer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyst_server.services import downlinks, prepare, views
-from analyst_server.store import records
+from analyst_server.store import sqlite
 from protocol.errors import LostDataError
 from tests.harness.certificates import NOW
 from tests.harness.computing import claim, finish
@@ -37,7 +37,7 @@ def seen(world: World) -> str:
 
 def test_what_only_reads_waits_for_no_writer(released: World, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch(released)
-    monkeypatch.setattr(records, "BUSY_TIMEOUT_S", 0)  # a second writer fails at once
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0)  # a second writer fails at once
     with released.records.begin(write=True):
         seen(released)
         fetch(released)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.services.ingest import KEPT_FREE_BYTES
 from analyst_server.store import DirectoryBlobs
 from protocol.codec import digest
 from protocol.envelope import seed_commitment
 from protocol.errors import (
     DifferentUplinkError,
+    DiskFullError,
     DtypeMismatchError,
     LimitExceededError,
     NotFoundError,
@@ -215,3 +217,29 @@ def test_a_refused_manifest_leaves_no_trace(ready: World) -> None:
     with ready.records.begin() as unit:
         assert not unit.uplinks_of(ready.id, HOSPITAL)
     assert ready.state == "anchored"
+
+
+class Small(DirectoryBlobs):
+    """A disk with little space."""
+
+    def __init__(self, root: Path, free: int) -> None:
+        super().__init__(root)
+        self.free = free
+
+    def free_bytes(self) -> int:
+        return self.free
+
+
+def test_an_uplink_that_would_find_no_space_is_refused(tmp_path: Path) -> None:
+    """With the space that uploads under way still need."""
+    blobs = Small(tmp_path / "blobs", 10**12)
+    world = World(tmp_path, blobs=blobs).until_anchored()
+    first, second = make_uplink(world.terms, LEAD), make_uplink(world.terms, HOSPITAL)
+    world.begin(first)
+    blobs.free = KEPT_FREE_BYTES + len(first.stream)
+    with pytest.raises(DiskFullError, match=r"uploads under way need 0\.0 MB"):
+        world.begin(second)
+    world.begin(first)  # its space is counted
+    world.append(first, world.begin(first).upload_id)
+    world.begin(second)
+    world.records.dispose()

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from analyst_server.store import Member, Records, Unit
-from analyst_server.store import records as records_module
+from analyst_server.store import Member, Records, Unit, sqlite
 from protocol.errors import StorageBusyError, StorageError
 from protocol.states import State
 from tests.harness.rows import collaboration, connection_of, get, put
@@ -195,7 +194,7 @@ def test_a_reader_does_not_wait_for_a_writer(on_disk: Records) -> None:
 
 
 def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_module, "BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0)
     records = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
     records.migrate()
     try:

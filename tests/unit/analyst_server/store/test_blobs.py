@@ -175,23 +175,27 @@ class TestDirectory:
         assert [path.name for path in file.parent.iterdir()] == ["one"]
 
     def test_syncing_reaches_the_disk(self, blobs: DirectoryBlobs, file: Path, synced: list[int]) -> None:
-        blobs.append(KEY, 0, b"content")
+        blobs.append(KEY, 0, b"con")
+        synced.clear()
+        blobs.append(KEY, 3, b"tent")
         assert synced == []
         blobs.sync(KEY)
         assert synced == [file.with_name("one.part").stat().st_ino]
+
+    def test_a_blob_written_at_once_is_durable_with_every_folder_on_the_way_to_it(
+        self, blobs: DirectoryBlobs, tmp_path: Path, file: Path, synced: list[int]
+    ) -> None:
+        blobs.write(KEY, b"content")
+        folders = [tmp_path, tmp_path / "blobs", tmp_path / "blobs" / "collaboration"]
+        assert synced == [path.stat().st_ino for path in (*folders, file, file.parent)]
 
     def test_a_commit_syncs_the_directory_behind_the_name(
         self, blobs: DirectoryBlobs, file: Path, synced: list[int]
     ) -> None:
         blobs.append(KEY, 0, b"content")
+        synced.clear()
         blobs.commit(KEY)
         assert synced == [file.parent.stat().st_ino]
-
-    def test_a_blob_written_at_once_is_durable(
-        self, blobs: DirectoryBlobs, file: Path, synced: list[int]
-    ) -> None:
-        blobs.write(KEY, b"content")
-        assert synced == [file.stat().st_ino, file.parent.stat().st_ino]
 
     def test_only_the_owner_can_read_a_blob(self, blobs: DirectoryBlobs, file: Path) -> None:
         blobs.write(KEY, b"content")

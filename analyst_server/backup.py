@@ -1,0 +1,200 @@
+"""A copy of everything the analyst has, made while its server runs, and put back into an empty directory.
+
+A backup is a directory with the files of a data directory and a list of them with their digests. The list is
+written last: without it nothing is restored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from analyst_server.services.end import ENDED
+from analyst_server.settings import Settings
+from analyst_server.store import DirectoryBlobs, Records, only_server
+from protocol import __version__
+from protocol.errors import InputError, UnreadableFileError
+from runtime.files import make_directory, read_bytes, write_whole
+
+LIST_FILE: Final = "backup.json"
+_DATABASE: Final = "odc.sqlite"
+_IDENTITY: Final = ("identity/key.pem", "identity/root.pem", "identity/certificate.pem")
+_LAST: Final = _IDENTITY[-1]
+"""Restored after everything else: without a certificate no command works."""
+_ATTEMPTS: Final = 3
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bytes: int
+    sha256: str
+
+
+class _List(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    made_at: int
+    version: str
+    files: Mapping[str, _File]
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What a backup has in it."""
+
+    directory: str
+    made_at: int
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, directory: Path, listed: _List) -> Backup:
+        size = sum(file.bytes for file in listed.files.values())
+        return cls(str(directory), listed.made_at, len(listed.files), size)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return this as ``--json`` shows it."""
+        return asdict(self)
+
+
+def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
+    """Copy records, blobs and identity into a new directory; a server may run meanwhile.
+
+    The records are copied first: the blobs they name stay as they are until a collaboration ends or its model
+    is judged. If that happens meanwhile, all is copied again.
+
+    Raises
+    ------
+    InputError
+        If the directory is not empty, there is no analyst, or the records are not in SQLite.
+    StorageError, UnreadableFileError
+        If something cannot be read.
+    """
+    if not (settings.data_dir / _LAST).exists():
+        raise InputError(f"there is no analyst in {settings.data_dir}: name its --data-dir")
+    if settings.database_url:
+        error = InputError("the records are in a database of their own")
+        error.hint = "back it up with its own tools, and then the data directory by copying it"
+        raise error
+    if target.exists() and any(target.iterdir()):
+        raise InputError(f"{target} is not empty: name a new directory for each backup")
+    make_directory(target)
+    files = _consistent_copy(settings, target)
+    for name in _IDENTITY:
+        files[name] = _copy(settings.data_dir, target, name)
+    listed = _List(made_at=now, version=__version__, files=files)
+    write_whole(target / LIST_FILE, listed.model_dump_json(indent=1).encode())
+    return Backup.of(target, listed)
+
+
+def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:
+    """Copy the records, and the blobs that they name, with others that came since."""
+    records, database = Records(settings.database), target / _DATABASE
+    try:
+        for _ in range(_ATTEMPTS):
+            database.unlink(missing_ok=True)
+            shutil.rmtree(target / "blobs", ignore_errors=True)
+            records.copy_to(database)
+            ended, unjudged = _ended_and_unjudged(records)
+            files = _copy_blobs(settings, target)
+            ended_now, unjudged_now = _ended_and_unjudged(records)
+            if ended_now <= ended and unjudged <= unjudged_now:
+                return files | {_DATABASE: _described(DirectoryBlobs(target).read(_DATABASE))}
+    finally:
+        records.dispose()
+    raise InputError("blobs were erased while they were copied, again and again: try once more")
+
+
+def _ended_and_unjudged(records: Records) -> tuple[set[str], set[str]]:
+    """Return whose blobs are erased, and who has some to judge a model with."""
+    with records.begin() as unit:
+        return {row.id for row in unit.in_states(ENDED)}, {row.id for row in unit.unjudged()}
+
+
+def _copy_blobs(settings: Settings, target: Path) -> dict[str, _File]:
+    files = {}
+    for key in DirectoryBlobs(settings.blob_dir).whole_keys():
+        name = f"blobs/{key}"
+        try:
+            files[name] = _copy(settings.data_dir, target, name)
+        except FileNotFoundError:  # its collaboration has ended, or its computation
+            continue
+    return files
+
+
+def restore(settings: Settings, source: Path) -> Backup:
+    """Put a backup into a data directory that has no analyst in it; one that was cut off begins again.
+
+    Nothing is written before every file of the backup was compared with its digest.
+
+    Raises
+    ------
+    InputError
+        If an analyst, or a server, is in the directory, or another database is set.
+    UnreadableFileError
+        If a file of the backup is missing or damaged.
+    """
+    if settings.database_url:
+        raise InputError("a backup has its records in SQLite: unset ODC_ANALYST_DATABASE_URL to restore it")
+    listed = _listed(source)
+    make_directory(settings.data_dir)
+    if (settings.data_dir / _LAST).exists():
+        raise InputError(f"{settings.data_dir} has an analyst in it: choose an empty --data-dir")
+    for name, file in listed.files.items():
+        _require_intact(source, name, file)
+    with only_server(settings.data_dir):
+        for name in sorted(listed.files, key=lambda name: (name == _LAST, name)):
+            _copy(source, settings.data_dir, name)
+    records = Records(settings.database)
+    try:
+        records.check()
+    finally:
+        records.dispose()
+    return Backup.of(source, listed)
+
+
+def _listed(source: Path) -> _List:
+    path = source / LIST_FILE
+    if not path.exists():
+        error = UnreadableFileError(path, "there is no such file, so this is no backup, or not a whole one")
+        error.hint = "name a directory that `odc-analyst backup` has written to its end"
+        raise error
+    try:
+        listed = _List.model_validate_json(read_bytes(path))
+    except ValidationError:
+        raise UnreadableFileError(path, "it is no list of a backup") from None
+    for name in listed.files:
+        place = PurePosixPath(name)
+        is_known = name in (_DATABASE, *_IDENTITY) or place.parts[0] == "blobs"
+        if not is_known or place.is_absolute() or ".." in place.parts:
+            raise UnreadableFileError(path, f"it names a file that is none of an analyst: {name}")
+    if missing := {_DATABASE, *_IDENTITY} - set(listed.files):
+        raise UnreadableFileError(path, f"it lacks {', '.join(sorted(missing))}")
+    return listed
+
+
+def _require_intact(source: Path, name: str, file: _File) -> None:
+    try:
+        found = _described(DirectoryBlobs(source).read(name))
+    except FileNotFoundError:
+        raise UnreadableFileError(source / name, "the backup lacks it") from None
+    if found != file:
+        raise UnreadableFileError(source / name, "it is not what was backed up")
+
+
+def _copy(source: Path, target: Path, name: str) -> _File:
+    """Copy a file durably and return what it is; the system reads its pages, so none is held in memory."""
+    data = DirectoryBlobs(source).read(name)
+    write_whole(target / name, data)
+    return _described(data)
+
+
+def _described(data: memoryview) -> _File:
+    return _File(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())

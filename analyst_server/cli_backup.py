@@ -1,0 +1,46 @@
+"""`odc-analyst backup` and `odc-analyst restore`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from analyst_server.backup import Backup, back_up
+from analyst_server.backup import restore as put_back
+from analyst_server.cli_options import AsJson, DataDir, settings_of, show_value
+from analyst_server.installation import unix_now
+from runtime.terminal import minute
+
+
+def backup(
+    directory: Annotated[Path, typer.Argument(help="a new directory for the copy")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy everything the analyst has, its key included, while the server runs."""
+    found = back_up(settings_of(data_dir), directory, now=unix_now())
+    show_value(
+        found.as_json(),
+        as_json,
+        lambda _: f"{_size(found)} copied to {directory}; the analyst's key is among them: keep it as safe",
+    )
+
+
+def restore(
+    directory: Annotated[Path, typer.Argument(help="what `odc-analyst backup` has written")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup into an empty data directory, after comparing every file with its digest."""
+    found = put_back(settings_of(data_dir), directory)
+    show_value(
+        found.as_json(),
+        as_json,
+        lambda _: f"{_size(found)} restored as of {minute(found.made_at)}; run `odc-analyst serve`",
+    )
+
+
+def _size(found: Backup) -> str:
+    return f"{found.files} files with {found.bytes / 1e6:,.1f} MB"

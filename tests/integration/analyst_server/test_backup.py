@@ -1,0 +1,154 @@
+"""What a backup refuses, and what it does when something changes meanwhile; e2e/ restores whole rounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analyst_server.backup import LIST_FILE, back_up, restore
+from analyst_server.services import end
+from analyst_server.settings import Settings
+from analyst_server.store import DirectoryBlobs
+from protocol.errors import InputError, UnreadableFileError
+from runtime.files import write_whole
+from tests.harness.certificates import NOW
+from tests.harness.in_process import Consortium
+
+
+@pytest.fixture
+def consortium(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Consortium]:
+    made = Consortium(tmp_path / "consortium", monkeypatch)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def settings(consortium: Consortium) -> Settings:
+    consortium.until_contributed()
+    return consortium.settings
+
+
+@pytest.fixture
+def made(settings: Settings, tmp_path: Path) -> Path:
+    back_up(settings, tmp_path / "safe", now=NOW)
+    return tmp_path / "safe"
+
+
+def elsewhere(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path / "restored")
+
+
+def content(made: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((made / LIST_FILE).read_text())
+    return found
+
+
+def test_every_blob_comes_back_as_it_was(settings: Settings, made: Path, tmp_path: Path) -> None:
+    restore(elsewhere(tmp_path), made)
+    was, is_now = DirectoryBlobs(settings.blob_dir), DirectoryBlobs(elsewhere(tmp_path).blob_dir)
+    assert was.whole_keys() == is_now.whole_keys() != []
+    assert all(was.read(key) == is_now.read(key) for key in was.whole_keys())
+
+
+def test_a_directory_that_is_not_empty_takes_no_backup(settings: Settings, made: Path) -> None:
+    with pytest.raises(InputError, match="is not empty"):
+        back_up(settings, made, now=NOW)
+
+
+def test_where_no_analyst_is_there_is_nothing_to_copy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no analyst in"):
+        back_up(elsewhere(tmp_path), tmp_path / "safe", now=NOW)
+    assert not (tmp_path / "restored").exists()
+
+
+def test_records_in_another_database_are_not_copied(settings: Settings, tmp_path: Path) -> None:
+    elsewhere = settings.model_copy(update={"database_url": "postgresql+psycopg://nobody@localhost/none"})
+    with pytest.raises(InputError, match="database of their own") as refused:
+        back_up(elsewhere, tmp_path / "safe", now=NOW)
+    assert "its own tools" in refused.value.hint
+    with pytest.raises(InputError, match="DATABASE_URL"):
+        restore(elsewhere, tmp_path / "safe")
+
+
+def test_a_backup_that_was_cut_off_is_not_restored(made: Path, tmp_path: Path) -> None:
+    (made / LIST_FILE).unlink()
+    with pytest.raises(UnreadableFileError, match="not a whole one"):
+        restore(elsewhere(tmp_path), made)
+
+
+@pytest.mark.parametrize("what", ["odc.sqlite", "identity/key.pem", "blobs"])
+@pytest.mark.parametrize("damage", ["changed", "gone"])
+def test_a_damaged_backup_is_named_and_nothing_is_restored(
+    made: Path, tmp_path: Path, what: str, damage: str
+) -> None:
+    name = next(name for name in content(made)["files"] if name.startswith(what))
+    data = bytearray((made / name).read_bytes())
+    data[-1] ^= 1
+    (made / name).write_bytes(bytes(data))
+    if damage == "gone":
+        (made / name).unlink()
+    with pytest.raises(UnreadableFileError, match=name):
+        restore(elsewhere(tmp_path), made)
+    assert not (tmp_path / "restored" / "identity").exists()
+    assert not (tmp_path / "restored" / "odc.sqlite").exists()
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "blobs/../../outside", "identity/other.pem"])
+def test_a_list_that_leads_elsewhere_is_refused(made: Path, tmp_path: Path, name: str) -> None:
+    listed = content(made)
+    listed["files"][name] = {"bytes": 0, "sha256": "0" * 64}
+    (made / LIST_FILE).write_text(json.dumps(listed))
+    with pytest.raises(UnreadableFileError, match="none of an analyst"):
+        restore(elsewhere(tmp_path), made)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"files": {}}', '{"made_at": 1, "version": "1", "files": {}}'])
+def test_what_is_no_list_is_refused(made: Path, tmp_path: Path, text: str) -> None:
+    (made / LIST_FILE).write_text(text)
+    with pytest.raises(UnreadableFileError, match=r"no list|lacks"):
+        restore(elsewhere(tmp_path), made)
+
+
+def test_a_restore_that_was_cut_off_begins_again(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[Path] = []
+
+    def cut_off(path: Path, *parts: Any) -> None:
+        if len(copied) == 3:
+            raise OSError("cut off")
+        copied.append(path)
+        write_whole(path, *parts)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("analyst_server.backup.write_whole", cut_off)
+        with pytest.raises(OSError, match="cut off"):
+            restore(elsewhere(tmp_path), made)
+    assert len(copied) == 3
+    restore(elsewhere(tmp_path), made)
+    with pytest.raises(InputError, match="has an analyst in it"):
+        restore(elsewhere(tmp_path), made)
+
+
+def test_a_collaboration_that_ends_meanwhile_is_copied_as_it_ended(
+    consortium: Consortium, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the records would name blobs that the copy does not have."""
+    plain, looks = DirectoryBlobs.whole_keys, list[int]()
+
+    def ending(blobs: DirectoryBlobs) -> list[str]:
+        found = plain(blobs)
+        looks.append(len(found))
+        if len(looks) == 1:
+            end.cancel(consortium.analyst, consortium.id)
+        return found
+
+    monkeypatch.setattr(DirectoryBlobs, "whole_keys", ending)
+    back_up(settings, tmp_path / "safe", now=NOW)
+    assert looks[0] > 0
+    assert looks[1:] == [0]
+    assert [name for name in content(tmp_path / "safe")["files"] if name.startswith("blobs")] == []
