@@ -2,7 +2,7 @@
 
 The server is a process of its own, with mutual TLS. The institutions are threads of this process, each with
 a state directory and a key of its own; each step opens a connection, as a command does. Small: 10 and 100
-institutions. ``--full``: 1,000 as well, about fifteen minutes, and the claims.
+institutions. ``--full``: 1,000 as well, about five minutes, and the claims.
 """
 
 from __future__ import annotations
