@@ -6,6 +6,7 @@ is made from is kept until it is there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,8 @@ from analyst_server.services.analyst import Analyst
 from analyst_server.services.rounds import lease, owned, spec_of
 from analyst_server.store import Collaboration, DamagedBlobError, Unit
 from protocol.errors import RoundFailedError
+
+log = logging.getLogger(__name__)
 
 
 def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
@@ -53,7 +56,9 @@ def compute(analyst: Analyst, collaboration_id: str, owner: str, *, run: Run = h
         judgement: Mapping[str, Any] = run(judge_model, spec, analyst.blobs, unjudged)
     except (DamagedBlobError, FileNotFoundError) as error:
         # where the round has ended meanwhile its blobs are gone, and this says so
-        give_up(analyst, collaboration_id, owner, f"a blob is damaged or missing ({error})")
+        log.warning("round %s: its model is not judged: %s", collaboration_id[:8], error)
+        why = "a blob is damaged or missing, `odc-analyst verify` names it"  # members read this: no path
+        give_up(analyst, collaboration_id, owner, why)
         return
     _settle(analyst, collaboration_id, owner, judgement)
 

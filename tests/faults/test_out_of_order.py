@@ -109,7 +109,7 @@ def test_the_same_uplink_twice_gets_the_same_receipt(made: Consortium) -> None:
 def test_a_different_second_uplink_is_refused_and_the_first_stands(made: Consortium) -> None:
     found, b = made.anchored(), made.sessions["hospital-b"]
     made.contribute_all(found)
-    made.wait_for(found, "released")
+    made.wait_for_judgement(found)
     terms = b.round(found).terms
     with refused(made, DifferentUplinkError, exit_code=6):
         crafted.send(b, terms, crafted.arrays(terms))
@@ -132,7 +132,7 @@ def test_another_table_after_a_lost_receipt_does_not_cost_the_basis(made: Consor
     """The analyst has the uplink; the institution died before it could keep the receipt."""
     found, b = made.anchored(), made.sessions["hospital-b"]
     made.contribute_all(found)
-    made.wait_for(found, "released")
+    made.wait_for_judgement(found)
     (b.home.collaboration(found) / "receipt.odc").unlink()
     with refused(made, DifferentUplinkError, exit_code=6):
         made.contribute("hospital-b", found, rows(78, 40))
@@ -157,7 +157,7 @@ def test_a_sealed_round_takes_not_one_byte_more(made: Consortium) -> None:
     _, signed = b.round(found).directory.load_signed(UplinkManifest)
     opened = b.connection.ask(BEGIN_UPLINK, signed, collaboration_id=found).json()
     made.analyst.run("collaboration", "seal", found)
-    made.wait_for(found, "released")
+    made.wait_for_judgement(found)
     headers = {"upload-offset": "0", "upload-complete": "?0"}
     with refused(made, OutOfOrderError, exit_code=6):
         b.connection.request_once(

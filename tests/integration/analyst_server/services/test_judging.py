@@ -159,6 +159,7 @@ def test_blobs_that_are_gone_are_why_there_is_no_judgement(world: World) -> None
     erase_arrays(computed(world).analyst, world.id)
     judge(world)
     assert "damaged or missing" in results(world)["judgement"]["why_none"]
+    assert world.id not in results(world)["judgement"]["why_none"]  # members read it: no path of a file
 
 
 def test_a_late_consumer_changes_nothing_in_the_judgement(world: World) -> None:
