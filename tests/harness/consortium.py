@@ -185,10 +185,13 @@ class Consortium:
     def wait_for_judgement(self, collaboration_id: str) -> None:
         """Wait until the collaboration is released, and nothing is computed of it any more."""
         self.wait_for(collaboration_id, "released")
+        self.wait_for_all_judgements()
+
+    def wait_for_all_judgements(self) -> None:
+        """Wait until no model is to be judged: from then on the server changes no record by itself."""
         deadline = time.monotonic() + WAIT_S
-        asked = "SELECT unjudged FROM collaborations WHERE id = ?"
-        while self._ask(asked, collaboration_id)[0]["unjudged"] is not None:
-            assert time.monotonic() < deadline, f"the model is not judged\n{self.log()[-2000:]}"
+        while self._ask("SELECT id FROM collaborations WHERE unjudged IS NOT NULL"):
+            assert time.monotonic() < deadline, f"a model is not judged\n{self.log()[-2000:]}"
             time.sleep(0.02)
 
     def records(self) -> dict[str, Any]:
@@ -292,6 +295,7 @@ def refused(
     made: Consortium, error: type[OdcError], *, exit_code: int, says: str | None = None
 ) -> Iterator[pytest.ExceptionInfo[OdcError]]:
     """Expect an error with its hint, and the analyst's records to be afterwards what they were before."""
+    made.wait_for_all_judgements()
     before = made.records()
     with pytest.raises(error, match=says) as caught:
         yield caught
