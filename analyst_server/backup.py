@@ -102,7 +102,7 @@ def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:
             database.unlink(missing_ok=True)
             shutil.rmtree(target / "blobs", ignore_errors=True)
             records.copy_to(database)
-            ended, unjudged = _ended_and_unjudged(records)
+            ended, unjudged = _ended_and_unjudged_of(database)
             files = _copy_blobs(settings, target)
             ended_now, unjudged_now = _ended_and_unjudged(records)
             if ended_now <= ended and unjudged <= unjudged_now:
@@ -110,6 +110,15 @@ def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:
     finally:
         records.dispose()
     raise InputError("blobs were erased while they were copied, again and again: try once more")
+
+
+def _ended_and_unjudged_of(database: Path) -> tuple[set[str], set[str]]:
+    """Return the same of a copy: what happened since the copy was made is not in it."""
+    copy = Records(f"sqlite:///{database}")
+    try:
+        return _ended_and_unjudged(copy)
+    finally:
+        copy.dispose()
 
 
 def _ended_and_unjudged(records: Records) -> tuple[set[str], set[str]]:

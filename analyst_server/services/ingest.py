@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -126,6 +127,7 @@ class Ingest:
                 require_turn(collaboration, sender.name, Event.BEGIN_UPLINK)  # before the finer reasons below
                 if same is None:
                     self._check(manifest, collaboration, member)
+                    self._require_space(unit, manifest, replaced={row.id for row in earlier})
                     unit.add(uplink := _record(verified, body, now))
                 # this entry abandons the others: `_accept` refuses them, even if this process dies now
                 move(
@@ -149,13 +151,16 @@ class Ingest:
         limit, payload_bytes = self._analyst.max_uplink_bytes, _payload_bytes(manifest)
         if payload_bytes > limit:
             raise LimitExceededError("uplink in bytes", limit, payload_bytes)
-        self._require_space(payload_bytes)
 
-    def _require_space(self, payload_bytes: int) -> None:
-        """Raise `DiskFullError` if an uplink will find no space beside the uploads under way."""
-        free = self._analyst.blobs.free_bytes()
+    def _require_space(self, unit: Unit, manifest: UplinkManifest, replaced: AbstractSet[str]) -> None:
+        """Raise `DiskFullError` if an uplink will find no space beside the uploads that go on."""
+        free, payload_bytes = self._analyst.blobs.free_bytes(), _payload_bytes(manifest)
         with self._lock:
-            awaited = sum(session.missing_bytes for session in self._sessions.values())
+            sessions = [one for upload_id, one in self._sessions.items() if upload_id not in replaced]
+        # sessions outlive a round that was sealed without them, or cancelled
+        ids = {session.collaboration_id for session in sessions}
+        going_on = {one for one in ids if find(unit, one).now_in in (State.ANCHORED, State.COLLECTING)}
+        awaited = sum(one.missing_bytes for one in sessions if one.collaboration_id in going_on)
         if free is not None and free < payload_bytes + awaited + KEPT_FREE_BYTES:
             raise DiskFullError(
                 f"this uplink has {payload_bytes / 1e6:,.1f} MB, and the analyst's disk has"

@@ -57,6 +57,11 @@ class UploadSession:
         return self.layout.stream_offset(len(self.digests))
 
     @property
+    def collaboration_id(self) -> str:
+        """The collaboration in whose folder the blob lies."""
+        return self.key.partition("/")[0]
+
+    @property
     def missing_bytes(self) -> int:
         """How much of the stream has still to arrive."""
         return self.layout.stream_bytes - self.offset

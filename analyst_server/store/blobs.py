@@ -152,8 +152,10 @@ class DirectoryBlobs(Blobs):
         return self._whole(key).exists()
 
     def whole_keys(self) -> list[str]:
-        files = (path.relative_to(self._root).as_posix() for path in self._root.rglob("*") if path.is_file())
-        return sorted(key for key in files if key != _PING and not key.endswith(".part"))
+        # folders that are erased meanwhile are passed over by `os.walk`
+        files = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
+        keys = (file.relative_to(self._root).as_posix() for file in files)
+        return sorted(key for key in keys if key != _PING and not key.endswith(".part"))
 
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
         """Return a view of the file's pages, which the system loads when they are touched."""

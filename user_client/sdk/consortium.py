@@ -116,8 +116,7 @@ def invite(
     InputError
         If the name is malformed or belongs to another party, or if a mapping is given for the analyst.
     """
-    home, membership = session.home, require_leading(session)
-    known = _Known.of(session)
+    home, membership, known = session.home, require_leading(session), _Known.of(session)
     if party == membership.party or (party == ANALYST) != (role == "analyst"):
         raise InputError(f"{party} is the name of the {'lead' if party == membership.party else 'analyst'}")
     if mapping is not None and role == "analyst":
@@ -126,13 +125,7 @@ def invite(
     if not replace_earlier:
         known.refuse_used(party)
     invitation = _invitation(session, role, party, certificate_name=mapping.name if mapping else None)
-    if mapping is not None:
-        _write_mapping(home, party, mapping)
-    home.write_secret(invitation_path(home, invitation.invitation_id), invitation.to_json().encode())
-    for earlier in known.unused[party]:
-        invitation_path(home, earlier.invitation_id).unlink()
-    if mapping is None:  # last: no answer to an earlier invitation may skip its check
-        _mapping_path(home, party).unlink(missing_ok=True)
+    _store(home, invitation, known.unused[party], mapping)
     return invitation
 
 
@@ -147,22 +140,31 @@ def invite_all(session: Session, parties: Sequence[str]) -> list[Invitation]:
         If a name is malformed, is there twice, or belongs to a party: the lead, the analyst, or one that
         has or had a certificate.
     """
-    home, membership = session.home, require_leading(session)
-    known, found = _Known.of(session), list[Invitation]()
+    membership, known = require_leading(session), _Known.of(session)
     for party, times in Counter(parties).items():
         if times > 1 or party in (membership.party, ANALYST):
             raise InputError(f"{party} is there twice" if times > 1 else f"{party} is no new institution")
         known.refuse_valid(party)
         if not known.open_invitations(party):
             known.refuse_used(party)
-    for party in parties:
-        still_open = known.open_invitations(party)
-        found.append(still_open[-1] if still_open else _invitation(session, "institution", party))
-    for invitation in found:
-        path = invitation_path(home, invitation.invitation_id)
-        if not path.exists():
-            home.write_secret(path, invitation.to_json().encode())
-    return found
+    still_open = {party: known.open_invitations(party) for party in parties}
+    new = {party: _invitation(session, "institution", party) for party in parties if not still_open[party]}
+    for party, invitation in new.items():
+        _store(session.home, invitation, known.unused[party])
+    return [new[party] if party in new else still_open[party][-1] for party in parties]
+
+
+def _store(
+    home: Home, invitation: Invitation, replaced: Sequence[Invitation], mapping: NameMapping | None = None
+) -> None:
+    """Keep an invitation, with what its answer must satisfy, in the place of earlier ones for the party."""
+    if mapping is not None:
+        _write_mapping(home, invitation.party, mapping)
+    home.write_secret(invitation_path(home, invitation.invitation_id), invitation.to_json().encode())
+    for earlier in replaced:
+        invitation_path(home, earlier.invitation_id).unlink()
+    if mapping is None:  # last: no answer to an earlier invitation may skip its check
+        _mapping_path(home, invitation.party).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from analyst_server.backup import LIST_FILE, back_up, restore
 from analyst_server.services import end
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs
+from analyst_server.store import DirectoryBlobs, Records
 from protocol.errors import InputError, UnreadableFileError
 from runtime.files import write_whole
 from tests.harness.certificates import NOW
@@ -152,3 +152,24 @@ def test_a_collaboration_that_ends_meanwhile_is_copied_as_it_ended(
     assert looks[0] > 0
     assert looks[1:] == [0]
     assert [name for name in content(tmp_path / "safe")["files"] if name.startswith("blobs")] == []
+
+
+def test_a_collaboration_that_ends_right_after_its_records_were_copied_is_copied_again(
+    consortium: Consortium, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, copies = Records.copy_to, list[Path]()
+
+    def ending(records: Records, path: Path) -> None:
+        plain(records, path)
+        copies.append(path)
+        if len(copies) == 1:
+            end.cancel(consortium.analyst, consortium.id)
+
+    monkeypatch.setattr(Records, "copy_to", ending)
+    back_up(settings, tmp_path / "safe", now=NOW)
+    assert len(copies) == 2
+    restore(elsewhere(tmp_path), tmp_path / "safe")
+    copied = Records(elsewhere(tmp_path).database)
+    with copied.begin() as unit:
+        assert [row.state for row in unit.collaborations()] == ["cancelled"]
+    copied.dispose()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.services import end, rounds
 from analyst_server.services.ingest import KEPT_FREE_BYTES
 from analyst_server.store import DirectoryBlobs
 from protocol.codec import digest
@@ -26,7 +27,17 @@ from protocol.errors import (
     UploadSupersededError,
 )
 from tests.harness.uploads import hospital, part_file
-from tests.harness.world import FEATURES, HOSPITAL, LATENT_DIM, LEAD, World, identity, make_uplink, signed
+from tests.harness.world import (
+    FEATURES,
+    HOSPITAL,
+    LATENT_DIM,
+    LEAD,
+    World,
+    identity,
+    make_terms,
+    make_uplink,
+    signed,
+)
 
 
 def test_a_first_manifest_opens_an_upload_at_nothing(ready: World) -> None:
@@ -242,4 +253,31 @@ def test_an_uplink_that_would_find_no_space_is_refused(tmp_path: Path) -> None:
     world.begin(first)  # its space is counted
     world.append(first, world.begin(first).upload_id)
     world.begin(second)
+    world.records.dispose()
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "sealed without it"])
+def test_an_upload_that_will_not_go_on_needs_no_space(tmp_path: Path, ends: str) -> None:
+    blobs = Small(tmp_path / "blobs", 10**12)
+    world = World(tmp_path, blobs=blobs).until_anchored()
+    world.begin(make_uplink(world.terms, LEAD))
+    if ends == "cancelled":
+        end.cancel(world.analyst, world.id)
+    else:
+        world.send(make_uplink(world.terms, HOSPITAL))
+        rounds.seal(world.analyst, world.id)
+    world.until_anchored(make_terms(collaboration_id=f"{2:032x}"))
+    uplink = make_uplink(world.terms, HOSPITAL)
+    blobs.free = KEPT_FREE_BYTES + len(uplink.stream)
+    world.begin(uplink)
+    world.records.dispose()
+
+
+def test_an_upload_that_is_replaced_leaves_its_space(tmp_path: Path) -> None:
+    blobs = Small(tmp_path / "blobs", 10**12)
+    world = World(tmp_path, blobs=blobs).until_anchored()
+    world.begin(make_uplink(world.terms, LEAD, seed=1))
+    other = make_uplink(world.terms, LEAD, seed=2)
+    blobs.free = KEPT_FREE_BYTES + len(other.stream)
+    world.begin(other)
     world.records.dispose()

@@ -30,6 +30,7 @@ from user_client.sdk import (
     OwnCertificate,
     approve_pending,
     invite,
+    invite_all,
     join,
     members,
     read_authority,
@@ -219,6 +220,16 @@ def test_a_chain_that_the_join_secret_does_not_vouch_for_is_refused(consortium: 
     swapped = Enrolment(ticket=sent.ticket, csr=sent.csr, chain=own().chain, mac=sent.mac)
     with pytest.raises(InvitationError, match="was not made with its join secret"):
         check_request(consortium.lead, encode(swapped))
+
+
+def test_an_invitation_among_many_asks_for_nothing_that_an_expired_one_asked_for(
+    consortium: Consortium,
+) -> None:
+    invited(consortium)
+    consortium.clock.forward(15 * DAY_S)
+    (invitation,) = invite_all(consortium.lead, [HOSPITAL])
+    join(consortium.hospital, invitation)
+    assert len(approve_pending(consortium.lead, PASSPHRASE)) == 1
 
 
 def test_the_next_invitation_says_anew_what_is_asked_for(consortium: Consortium) -> None:
