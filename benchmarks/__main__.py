@@ -16,6 +16,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "flamby",
     "judging",
     "knobs",
+    "memory",
     "model_privacy",
     "models",
     "nri",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,9 @@ from benchmarks.data import Dataset, digits
 from benchmarks.report import Options, Report, main
 from runtime.terminal import privacy_in_words
 from user_client.custody.keystream import KeyStream
+from user_client.custody.scratch import Scratch
 from user_client.privacy.reduction import hidden_share
+from user_client.rows import Rows
 from user_client.sdk.privacy import PrivacyOptions, treat
 from user_client.secret.expansion import expand_anchor
 
@@ -60,8 +63,10 @@ def play(data: Dataset, knobs: PrivacyOptions, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     rows, test = 2 * data.train - 1, 2 * data.test - 1  # as the schema of the terms encodes them
     parts = np.array_split(rng.permutation(len(rows))[: PARTIES * ROWS], PARTIES)
+    scratch = Scratch(Path())
     treated = [
-        treat(rows[part], data.train_labels[part].astype(np.uint8), LATENT_DIM, knobs) for part in parts
+        treat(Rows.of(rows[part]), data.train_labels[part].astype(np.uint8), LATENT_DIM, knobs, scratch)
+        for part in parts
     ]
     source = KeyStream(bytes([seed]) * 32, "odc/benchmarks/knobs").read
     anchor = expand_anchor("haar", source, rows=rows.shape[1], features=rows.shape[1])
@@ -70,13 +75,15 @@ def play(data: Dataset, knobs: PrivacyOptions, seed: int) -> dict[str, float]:
         "isotropic", [anchor @ basis for basis in bases], anchor_is_isotropic=True, rng=rng
     ).changes_of_basis
     maps = [basis @ change for basis, change in zip(bases, changes, strict=True)]
-    aligned = np.concatenate([one.rows @ whole for one, whole in zip(treated, maps, strict=True)])
+    aligned = np.concatenate([np.asarray(one.rows) @ whole for one, whole in zip(treated, maps, strict=True)])
     left = np.concatenate([one.labels for one in treated])
     model = fit(Mlp(seed=seed), aligned, left, data.classes)
     right = [
         score(data.test_labels, model.pipeline.predict_proba(test @ whole))["accuracy"] for whole in maps
     ]
-    errors = [hidden_share(one.original, one.secret_basis, rep=one.rep) for one in treated]
+    errors = [
+        hidden_share(np.asarray(one.original), one.secret_basis, rep=np.asarray(one.rep)) for one in treated
+    ]
     return {
         "accuracy": float(np.mean(right)),
         "rows_left": len(left) / (PARTIES * ROWS),

@@ -71,17 +71,32 @@ def quantise(matrix: NDArray[np.floating]) -> tuple[NDArray[np.int8], NDArray[np
     ValueError
         If an entry is not finite, or too large to have a scale.
     """
-    largest = np.maximum(matrix.max(axis=0, initial=0), -matrix.min(axis=0, initial=0))
+    scale = scale_of(largest_of(matrix))
+    return quantise_by(scale, matrix), scale
+
+
+def largest_of(matrix: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return the largest magnitude in each column, (l,); 0 without rows."""
+    return np.asarray(np.maximum(matrix.max(axis=0, initial=0), -matrix.min(axis=0, initial=0)))
+
+
+def scale_of(largest: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return the scale of each column, (l,), for the largest magnitudes in it; raises `ValueError`."""
     if not (largest <= float(_LARGEST_I1 * MAX_SCALE)).all():
         raise ValueError("an entry is not finite or too large")
     scale = (largest / _LARGEST_I1).astype("<f4")
     scale[scale < _SMALLEST_SCALE] = 0  # a subnormal scale would itself be too coarse
+    return scale
+
+
+def quantise_by(scale: NDArray[np.float32], matrix: NDArray[np.floating]) -> NDArray[np.int8]:
+    """Return rows, (n, l), as 8-bit integers, by the scales, (l,), of the whole matrix that they are of."""
     divisor = np.where(scale > 0, scale, np.inf)  # a column without a scale becomes zeros
     values = np.empty(matrix.shape, dtype=np.int8)
     for start in range(0, len(matrix), _BLOCK_ROWS):
         block = np.rint(matrix[start : start + _BLOCK_ROWS] / divisor)
         values[start : start + _BLOCK_ROWS] = block.clip(-_LARGEST_I1, _LARGEST_I1)
-    return values, scale
+    return values
 
 
 def dequantise(values: NDArray[np.int8], scale: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from protocol.errors import UnreadableFileError
 
@@ -29,12 +30,19 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
 
     The parts are written one after another, never joined in memory.
     """
+    with writing_whole(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+@contextmanager
+def writing_whole(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of ``path`` at the end, as `write_whole` does."""
     make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        for part in parts:
-            file.write(part)
+        yield file
         file.flush()
         os.fsync(file.fileno())
     publish(temporary, path)

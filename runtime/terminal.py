@@ -144,10 +144,16 @@ def calibration_in_words(found: Mapping[str, Any]) -> str:
     )
 
 
-def choices_in_words(results: Mapping[str, Any]) -> list[str]:
-    """Return how the alignment and the model were chosen, where there was a choice (docs/scores.md)."""
-    choices = (("alignment", "alignment_choice"), ("model", "choice"))
-    return [line for what, name in choices if name in results for line in _choice(what, results[name])]
+def training_in_words(results: Mapping[str, Any]) -> list[str]:
+    """Return how alignment and model were chosen, and on how many rows it was trained, where not on all."""
+    lines = []
+    if "of_rows" in results:
+        of_all = f"{results['rows']:,} of {results['of_rows']:,} rows"
+        lines.append(f"the model was trained on {of_all}, drawn at random: the analyst trains on no more")
+    for what, name in (("alignment", "alignment_choice"), ("model", "choice")):
+        if name in results:
+            lines += _choice(what, results[name])
+    return lines
 
 
 def _choice(what: str, found: Mapping[str, Any]) -> list[str]:

@@ -15,16 +15,9 @@ from numpy.typing import NDArray
 
 from analyst_server.alignment import AnchorRepError, Diagnostics, align
 from analyst_server.compute.model_registry import first_model_of, task_of, trainable_of
-from analyst_server.compute.sequence import (
-    PartyArrays,
-    RoundSpec,
-    SuspectedParty,
-    aligned_rep_of,
-    labels_of,
-    left_out_of,
-    parties_that_train,
-)
-from analyst_server.store import Blobs, at_least_single
+from analyst_server.compute.sequence import RoundSpec, SuspectedParty
+from analyst_server.compute.training_rows import TrainingPart, left_out_of, training_parts
+from analyst_server.store import Blobs
 from analyst_server.training.alignments import Alignments
 from analyst_server.training.axes import principal_axes
 from analyst_server.training.choosing import Choice
@@ -115,7 +108,7 @@ class Aligner:
             method: partial(changes_by, method) for method in terms.candidates
         }
         rows = alignments_of(self.spec, self.blobs, self.left_out, terms, every)
-        labels = np.concatenate([labels_of(self.blobs, party) for party in self._that_train])
+        labels = np.concatenate([part.labels(self.blobs) for part in self._that_train])
         choice = rows.choice(labels, task_of(self.spec.label))
         if choice.name not in found:  # nothing was compared, or not even the first could be aligned
             changes_by(choice.name)
@@ -125,17 +118,13 @@ class Aligner:
         return found[choice.name], compared, choice
 
     @property
-    def _that_train(self) -> list[PartyArrays]:
-        return parties_that_train(self.spec, self.left_out)
+    def _that_train(self) -> list[TrainingPart]:
+        return training_parts(self.spec, self.blobs, self.left_out)
 
     def _principal_axes(self, changes: NDArray[Any]) -> NDArray[np.float64]:
         """Return the principal axes of the rows that train, (l, l); one party's are in memory at a time."""
         return principal_axes(
-            lambda: (
-                aligned_rep_of(self.blobs, party, change)
-                for party, change in zip(self.spec.parties, changes, strict=True)
-                if party.party not in self.left_out
-            )
+            lambda: (part.aligned_rep(self.blobs, changes[part.index]) for part in self._that_train)
         )
 
 
@@ -151,13 +140,13 @@ def alignments_of(
     They are compared with the model of the terms, or the first of its candidates, because what is lost by
     an alignment depends on the model: one that uses distances loses more by stretched directions.
     """
-    taken = [number for number, party in enumerate(spec.parties) if party.party not in left_out]
-    parties = [spec.parties[number] for number in taken]
+    parts = training_parts(spec, blobs, left_out)
+    taken = [part.index for part in parts]
     # one party after another, as the aligned rows are
-    rep = np.concatenate([at_least_single(blobs, party.rep, party.rep_scale) for party in parties])
+    rep = np.concatenate([part.rep(blobs) for part in parts])
     return Alignments(
         rep=rep,
-        senders=np.repeat(np.arange(len(parties)), [party.rep.shape[0] for party in parties]),
+        senders=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
         changes={name: partial(_taken_from, of_all, taken) for name, of_all in changes.items()},
         model=first_model_of(spec.model),
         budget_s=terms.budget_s,

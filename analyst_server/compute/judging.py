@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from analyst_server.compute.sequence import AlignedRound, RoundSpec, training_rows
+from analyst_server.compute.sequence import AlignedRound, RoundSpec
+from analyst_server.compute.training_rows import training_rows
 from analyst_server.store import Blobs, StoredArray
 from protocol.terms import AutoAlignmentTerms
 

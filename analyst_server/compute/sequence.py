@@ -25,6 +25,8 @@ from runtime.start_up import loading
 P = ParamSpec("P")
 T = TypeVar("T")
 
+MOST_TRAINING_BYTES: Final = 128 * 2**20
+"""A fit takes several times that, and more rows than these change little in a model of so few numbers."""
 _BATCH_ROWS: Final = 8192
 """Anchor rows that are predicted at once."""
 
@@ -75,6 +77,8 @@ class RoundSpec:
         Encoded features of a row; a model with privacy takes its scale from them.
     keeps_target : bool
         Whether parties may come that are aligned to the same target later.
+    most_training_bytes : int
+        Size in single precision up to which all rows train; of more, a part.
     """
 
     parties: tuple[PartyArrays, ...]
@@ -89,6 +93,7 @@ class RoundSpec:
     model_privacy: ModelPrivacyTerms | None = None
     features: int = 1
     keeps_target: bool = False
+    most_training_bytes: int = MOST_TRAINING_BYTES
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,8 @@ class TrainedModel:
     choice : mapping, optional
         Which models were compared, and how they did, as `training.choosing.Choice.as_json` has it; None if
         the terms name one model.
+    of_rows : int, optional
+        How many rows there were, if not all trained it.
     judgement : mapping
         Scores on rows that did not train it, or that there are none yet: the fields of
         `training.judgement.Judgement`, as plain values, because loading the room of training takes the server
@@ -172,11 +179,13 @@ class TrainedModel:
     judgement: Mapping[str, Any]
     privacy: Mapping[str, float] | None = None
     choice: Mapping[str, Any] | None = None
+    of_rows: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return what the records keep of it and the report shows."""
         return {
             "rows": self.rows,
+            **({"of_rows": self.of_rows} if self.of_rows is not None else {}),
             "model_parameters": self.parameters,
             "converged": self.converged,
             "parity_gap": self.parity_gap,
@@ -340,6 +349,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     """
     # loaded in the compute process alone, as above
     from analyst_server.compute.model_registry import task_of, trained_model_of
+    from analyst_server.compute.training_rows import training_rows
     from analyst_server.training.judgement import NOT_JUDGED, NOT_YET
     from analyst_server.training.models import fit_task
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
@@ -361,6 +371,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
         anchor_predictions=predictions,
         rows=len(rows.labels),
+        of_rows=rows.of_rows if rows.of_rows > len(rows.labels) else None,
         parameters=fitted.parameters,
         converged=fitted.converged,
         parity_gap=gap,
@@ -368,47 +379,6 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         privacy=fitted.model.spent_on(len(rows.labels)),
         choice=fitted.choice.as_json() if fitted.choice else None,
     )
-
-
-@dataclass(frozen=True)
-class TrainingRows:
-    """X^ and the labels of the parties whose rows train, one party after another.
-
-    ``senders`` has, for each row, the index of its party in ``parties``.
-    """
-
-    parties: tuple[str, ...]
-    aligned_rep: NDArray[Any]
-    labels: NDArray[Any]
-    senders: NDArray[np.intp]
-
-
-def training_rows(
-    spec: RoundSpec, blobs: Blobs, changes_of_basis: NDArray[Any], left_out: Sequence[str]
-) -> TrainingRows:
-    """Return what the model is trained on."""
-    taken = [
-        (party, change)
-        for party, change in zip(spec.parties, changes_of_basis, strict=True)
-        if party.party not in left_out
-    ]
-    return TrainingRows(
-        tuple(party.party for party, _ in taken),
-        # one party after another: decoded numbers of all of them would be as much again as the result
-        np.concatenate([aligned_rep_of(blobs, party, change) for party, change in taken]),
-        np.concatenate([labels_of(blobs, party) for party, _ in taken]),
-        np.repeat(np.arange(len(taken)), [party.rep.shape[0] for party, _ in taken]),
-    )
-
-
-def left_out_of(spec: RoundSpec, suspicions: Sequence[SuspectedParty]) -> tuple[str, ...]:
-    """Return the parties whose rows do not train; raises `ValueError` if nobody's rows are left."""
-    if spec.train_on_suspected_rows:
-        return ()
-    left_out = tuple(suspicion.party for suspicion in suspicions if suspicion.rows)
-    if left_out and len(left_out) == sum(party.rep.shape[0] > 0 for party in spec.parties):
-        raise ValueError(f"no rows are left to train on without those of {', '.join(left_out)}")
-    return left_out
 
 
 def _predict_anchors(
@@ -430,20 +400,3 @@ def _predict_anchors(
     blobs.commit(key)
     shape = (len(spec.parties), spec.parties[0].anchor_rep.shape[0], spec.label.outputs)
     return StoredArray(key, 0, "f4", shape)
-
-
-def parties_that_train(spec: RoundSpec, left_out: Sequence[str]) -> list[PartyArrays]:
-    """Return the parties whose rows train."""
-    return [party for party in spec.parties if party.party not in left_out]
-
-
-def labels_of(blobs: Blobs, party: PartyArrays) -> NDArray[Any]:
-    """Return the labels of a party in a type to compute in."""
-    labels = party.labels.open(blobs)
-    return labels.astype(np.float64 if labels.dtype.kind == "f" else np.int64)
-
-
-def aligned_rep_of(blobs: Blobs, party: PartyArrays, change: NDArray[Any]) -> NDArray[Any]:
-    """Return ``X~_i G_i`` of a party."""
-    rep = at_least_single(blobs, party.rep, party.rep_scale)
-    return np.asarray(rep @ change.astype(rep.dtype))

@@ -19,10 +19,10 @@ from runtime.terminal import (
     CALIBRATION_FIGURES,
     FIGURES,
     calibration_in_words,
-    choices_in_words,
     figure,
     figure_in_words,
     figures_in_words,
+    training_in_words,
 )
 
 _WAYS: Final[Mapping[Literal["within", "across"], str]] = {
@@ -47,7 +47,7 @@ def score_lines(results: Results) -> list[str]:
     lines += _calibration_lines(judgement)
     if private := _privacy(results):
         lines.append(private)
-    lines += choices_in_words(results)
+    lines += training_in_words(results)
     return [*lines, *(f"  {note}" for note in judgement["notes"])]
 
 
@@ -72,7 +72,7 @@ def score_parts(results: Results) -> list[str]:
     parts += _calibration_parts(judgement)
     if private := _privacy(results):
         parts.append(paragraph(f"{private}."))
-    parts += [paragraph(f"{line.strip()}.") for line in choices_in_words(results)]
+    parts += [paragraph(f"{line.strip()}.") for line in training_in_words(results)]
     by_party = _by_party(judgement)
     if by_party:
         said = [FIGURES[name] for name in names]

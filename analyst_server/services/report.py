@@ -220,6 +220,9 @@ class Results(TypedDict):
     """What the round computed."""
 
     rows: int
+    """That trained the model."""
+    of_rows: NotRequired[int]
+    """How many there were, where only a part trained it."""
     model_parameters: int
     converged: bool
     parity_gap: float

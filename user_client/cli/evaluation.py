@@ -9,7 +9,7 @@ import typer
 
 from metering.explanation import RoundExplanation, in_words
 from protocol.operations import MemberReport
-from runtime.terminal import calibration_in_words, choices_in_words, figures_in_words, score_in_words
+from runtime.terminal import calibration_in_words, figures_in_words, score_in_words, training_in_words
 from user_client.class_scores import bins_in_words, class_scores_in_words
 from user_client.cli.options import (
     AsJson,
@@ -22,7 +22,7 @@ from user_client.cli.options import (
 )
 from user_client.sdk import Evaluation
 
-_JUDGED: Final = ("judgement", "hold_out_scores", "choice", "alignment_choice")
+_JUDGED: Final = ("judgement", "hold_out_scores", "choice", "alignment_choice", "of_rows")
 """The results that are shown in words of their own."""
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
@@ -110,7 +110,7 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
     if found["results"]:
         lines.append("the analyst has measured:")
         lines += [f"  {line}" for line in _judgement_lines(found["results"].get("judgement") or {})]
-        lines += [f"  {line}" for line in choices_in_words(found["results"])]
+        lines += [f"  {line}" for line in training_in_words(found["results"])]
         other = {key: value for key, value in found["results"].items() if key not in _JUDGED}
         lines += [f"  {name}: {value}" for name, value in _flat(other)]
     if found["member_scores"]:

@@ -51,7 +51,7 @@ def check(
     """Check our table against the terms, signed or not: what does not fit; is latent_dim large enough."""
     with open_session(context) as session:
         terms = session.round(collaboration).fetch_terms(keep=False)
-    found = check_table(terms, table)
+        found = check_table(terms, table, session.home.path)
     value = {
         "rows": found.rows,
         "features": terms.table_schema.width,

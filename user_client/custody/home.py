@@ -61,11 +61,13 @@ SECRETS: Final = (
     "collaborations/*/prepared.json",
     "collaborations/*/hold_out.json",
     "collaborations/*/local_model.npz",
+    "collaborations/*/release.bin",
     "collaborations/*/release.json",
     "collaborations/*/kept/*/basis.npy",
     "collaborations/*/kept/*/prepared.json",
     "collaborations/*/kept/*/hold_out.json",
     "collaborations/*/kept/*/local_model.npz",
+    "collaborations/*/kept/*/release.bin",
     "collaborations/*/kept/*/release.json",
 )
 """Every file that contains a secret. `Home.write_secret` writes no other, so this list is complete."""

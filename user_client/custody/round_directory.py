@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import BinaryIO, Final, cast
 
 from protocol.codec import M, Message
 from protocol.envelope import decode_stored
@@ -23,7 +23,7 @@ from protocol.messages import (
     UplinkManifest,
 )
 from protocol.terms import Terms
-from runtime.files import read_bytes, write_whole
+from runtime.files import read_bytes, write_whole, writing_whole
 from user_client.custody.home import Home, exclusive
 from user_client.errors import NotPreparedError
 
@@ -52,7 +52,8 @@ HOLD_OUT_FILE: Final = "hold_out.json"
 LOCAL_MODEL_FILE: Final = "local_model.npz"
 EVALUATION_FILE: Final = "evaluation.json"
 ERRORS_FILE: Final = "errors.bin"
-RELEASE_FILE: Final = "release.json"
+RELEASE_FILE: Final = "release.bin"
+OLD_RELEASE_FILE: Final = "release.json"
 STATEMENT_FILE: Final = "forgotten.odc"
 
 KEPT_FOLDER: Final = "kept"
@@ -96,6 +97,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     EVALUATION_FILE: "what `odc evaluate` found last",
     ERRORS_FILE: "how far its predictions of numbers were off, in ascending order, for intervals",
     RELEASE_FILE: "keyed fingerprints of the rows that were sent, to know them again in a later round",
+    OLD_RELEASE_FILE: "the same, of an earlier version",
     STATEMENT_FILE: "our signed statement of what was erased",
 }
 
@@ -203,6 +205,12 @@ class RoundDirectory:
         name = _name(file)
         self._decoded.pop(name, None)
         write_whole(self.path / name, *parts)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """Yield a file to write to, which takes its place whole and durably at the end."""
+        with writing_whole(self.path / name) as file:
+            yield file
 
     def read_secret(self, name: str) -> bytes:
         """Return the content of a secret file, unsealed if the state directory is protected."""

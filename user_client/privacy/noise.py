@@ -72,13 +72,23 @@ def add_dither(rep: Matrix64, strength: float, standard_normal: Callable[[int], 
     ----------
     .. [1] Cover and Thomas, Elements of Information Theory, 2nd edition, Theorem 9.4.1.
     """
+    if len(rep) == 0:
+        return np.array(rep, dtype=np.float64)
+    return add_shaped(rep, dither_shape(rep.T @ rep / len(rep), strength), standard_normal)
+
+
+def dither_shape(second_moments: Matrix64, strength: float) -> Matrix64:
+    """Return what turns normal numbers into the dither of rows with these second moments, both (l, l)."""
+    squares, axes = np.linalg.eigh(second_moments)
+    # those of fewer rows than columns are rounding errors
+    squares[squares < np.finfo(np.float64).eps * len(squares) * squares[-1]] = 0
+    return np.asarray(strength * np.sqrt(squares)[:, None] * axes.T)
+
+
+def add_shaped(rep: Matrix64, shape: Matrix64, standard_normal: Callable[[int], Matrix64]) -> Matrix64:
+    """Return projected rows, (n, l), with normal numbers times ``shape``, (l, l)."""
     dithered = np.array(rep, dtype=np.float64, order="C")
     count, latent_dim = rep.shape
-    if count == 0:
-        return dithered
-    squares, axes = np.linalg.eigh(rep.T @ rep / count)
-    squares[squares < np.finfo(np.float64).eps * latent_dim * squares[-1]] = 0  # of fewer rows than columns
-    shape = strength * np.sqrt(squares)[:, None] * axes.T
     at_once = max(1, NUMBERS_AT_ONCE // latent_dim)
     for start in range(0, count, at_once):
         part = dithered[start : start + at_once]

@@ -6,13 +6,20 @@ alone. It does not bound what they find out: `information` does, and attacks on 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix64 = NDArray[np.float64]
+from user_client.rows import Matrix64, Rows, blocks_of, sample_of
+
 ROWS_AT_ONCE = 4096
+MEASURED_ROWS: Final = 2**20
+"""Of more rows, the quantiles are those of so many, drawn at random; the minimum is that of all rows. The
+median is then off by no more than a thousandth of the rows, in 19 of 20 cases."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +76,28 @@ def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None
 
 
 def reduction_risk(
-    rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None = None
+    rows: Rows | Matrix64, secret_basis: Matrix64, *, rep: Rows | Matrix64 | None = None
 ) -> ReductionRisk | None:
-    """Return the quantiles of `hidden_share`, or None if there are no rows."""
+    """Return the quantiles of `hidden_share`, or None if there are no rows.
+
+    Of more than `MEASURED_ROWS` rows, those of a part of them. Rows and ``rep`` have the same blocks.
+    """
     if len(rows) == 0:
         return None
-    shares = hidden_share(rows, secret_basis, rep=rep)
-    low, middle = np.quantile(shares, [0.01, 0.5])
-    return ReductionRisk(float(shares.min()), float(low), float(middle))
+    measured = sample_of(len(rows), MEASURED_ROWS, np.random.default_rng(0))
+    least, kept, start = np.inf, [], 0
+    projected = repeat(None) if rep is None else blocks_of(rep)
+    for block, sent in zip(blocks_of(rows), projected, strict=False):
+        shares = hidden_share(block, secret_basis, rep=sent)
+        least = min(least, float(shares.min()))
+        first, last = np.searchsorted(measured, [start, start + len(block)])
+        kept.append(shares[measured[first:last] - start])
+        start += len(block)
+    low, middle = np.quantile(np.concatenate(kept), [0.01, 0.5])
+    return ReductionRisk(least, float(low), float(middle))
 
 
-def rows_below(rows: Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.int64]:
+def rows_below(rows: Rows | Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.int64]:
     """Return, for each latent dimension 1 to m, of how many rows less than ``threshold`` is dropped.
 
     A basis spans the first l axes, so it drops a row's components along all other axes. One product with
@@ -99,8 +117,8 @@ def rows_below(rows: Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.i
         Never decreasing.
     """
     counts = np.zeros(len(axes), dtype=np.int64)
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        energy = np.square(rows[start : start + ROWS_AT_ONCE] @ axes)
+    for part in _small_blocks(rows):
+        energy = np.square(part @ axes)
         left = np.cumsum(energy[:, ::-1], axis=1)[:, ::-1]  # column k: energy along axis k and all later ones
         dropped = np.concatenate([left[:, 1:], np.zeros((len(left), 1))], axis=1)
         counts += (dropped < threshold**2 * left[:, :1]).sum(axis=0)
@@ -109,8 +127,14 @@ def rows_below(rows: Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.i
     return counts
 
 
+def _small_blocks(rows: Rows | Matrix64) -> Iterator[Matrix64]:
+    for block in blocks_of(rows):
+        for start in range(0, len(block), ROWS_AT_ONCE):
+            yield block[start : start + ROWS_AT_ONCE]
+
+
 def threshold_risk(
-    rows: Matrix64, secret_basis: Matrix64, axes: Matrix64, threshold: float
+    rows: Rows | Matrix64, secret_basis: Matrix64, axes: Matrix64, threshold: float
 ) -> ThresholdRisk | None:
     """Return the risk at a threshold of epsilon-DR privacy, or None if there are no rows."""
     if len(rows) == 0:
@@ -118,7 +142,9 @@ def threshold_risk(
     below = rows_below(rows, axes, threshold)
     return ThresholdRisk(
         threshold=threshold,
-        rows_below=int((hidden_share(rows, secret_basis) < threshold).sum()),
+        rows_below=sum(
+            int((hidden_share(block, secret_basis) < threshold).sum()) for block in blocks_of(rows)
+        ),
         largest_latent_dim=int(np.searchsorted(below, 0, side="right")),
         largest_latent_dim_for_99_percent=int(np.searchsorted(below, len(rows) // 100, side="right")),
     )

@@ -15,13 +15,14 @@ from protocol.operations import SEND_SCORE, Score
 from protocol.terms import Terms
 from user_client.class_scores import ClassScores, class_scores
 from user_client.custody.round_directory import ERRORS_FILE, EVALUATION_FILE, RoundDirectory
+from user_client.custody.scratch import Scratch
 from user_client.errors import NothingKeptBackError
 from user_client.scores import Metric, can_be_scored, compare
-from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out, table_digest
+from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
-from user_client.tables import encode_labels, encode_rows, table_from
+from user_client.tables import encode_table
 
 _IN_CLASSES: Final = ("together_in_classes", "alone_in_classes")
 Verdict = Literal["gain", "loss", "unclear", "no comparison"]
@@ -119,24 +120,27 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
 
 def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: int) -> Evaluation:
     terms = predictor.terms
-    table, schema = table_from(data), terms.table_schema
-    rows, labels = encode_rows(table, schema), encode_labels(table, schema)
+    table = encode_table(data, terms.table_schema, Scratch(directory.path).keep)
     kept, model = stored_hold_out(directory), local_model(directory)
-    is_ours = kept is not None and kept.table == table_digest(rows, labels)
+    is_ours = kept is not None and kept.table == table.digest
+    scored, labels = table.rows, table.labels
     if kept is not None and is_ours:
-        rows, labels = rows[kept.rows], labels[kept.rows]
-    if not len(rows):
+        held_back = ~kept.leaves(len(scored))
+        scored, labels = scored.where(held_back), labels[held_back]
+    if not len(scored):
         what = "of this table, no row was kept back" if is_ours else "this table has no rows"
         raise NothingKeptBackError(what)
     if not can_be_scored(labels, terms.task):
         raise NothingKeptBackError("the labels of these rows cannot tell a good model from a bad one")
-    together = predictor.outputs(rows)
+    together = np.concatenate([predictor.outputs(block) for block in scored.blocks()])
     if terms.task == "number":
         directory.write(ERRORS_FILE, np.sort(np.abs(together[:, 0] - labels.astype(np.float64))).tobytes())
-    alone = None if model is None else model.predictions(rows)
+    alone = None
+    if model is not None:
+        alone = np.concatenate([model.predictions(block) for block in scored.blocks()])
     of_classes = terms.task == "classes"
     return Evaluation(
-        rows=len(rows),
+        rows=len(scored),
         kept_back=is_ours,
         **vars(compare(labels, together, alone, terms.task)),
         local_fit=described(terms, model),

@@ -5,7 +5,6 @@ Both stay on this machine. `user_client.sdk.evaluation` compares that model with
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from protocol.table_schema import SurvivalLabel, Task
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory
+from user_client.rows import Rows
 from user_client.secret.cox import Hazards
 from user_client.secret.expansion import ByteSource, Matrix64, permutation
 from user_client.secret.local_model import (
@@ -66,14 +66,20 @@ class HoldOut:
         """Return the rows of an array that leave: those that are not kept back."""
         return np.delete(array, self.rows, axis=0) if len(self.rows) else array
 
+    def leaves(self, count: int) -> NDArray[np.bool_]:
+        """Return which of the ``count`` rows of the table leave."""
+        found = np.ones(count, np.bool_)
+        found[self.rows] = False
+        return found
 
-def keep_back(directory: RoundDirectory, rows: Matrix64, labels: Labels, share: float, task: Task) -> HoldOut:
-    """Return which rows of a table do not leave.
+
+def keep_back(directory: RoundDirectory, table: str, labels: Labels, share: float, task: Task) -> HoldOut:
+    """Return which rows of a table, by its digest, do not leave.
 
     The table that was prepared last keeps its choice for the same share: a row that was sent in an upload
     that broke off must not become one that we evaluate on.
     """
-    table, earlier = table_digest(rows, labels), stored_hold_out(directory)
+    earlier = stored_hold_out(directory)
     if earlier is not None and (earlier.table, earlier.share) == (table, share):
         return earlier
     return HoldOut(table, share, choose(strata(labels, task), share, KeyStream.fresh("odc/v1/hold-out").read))
@@ -110,13 +116,6 @@ def kept_back(directory: RoundDirectory) -> NDArray[np.int64]:
     return np.empty(0, np.int64) if kept is None else kept.rows
 
 
-def table_digest(rows: Matrix64, labels: Labels) -> str:
-    """Return the digest of an encoded table."""
-    found = hashlib.sha256(np.ascontiguousarray(rows).data)
-    found.update(np.ascontiguousarray(labels).data)
-    return found.hexdigest()
-
-
 @dataclass(frozen=True)
 class LocalFit:
     """How the model of our own rows alone was fitted."""
@@ -129,7 +128,7 @@ class LocalFit:
     """The rows that it was fitted on: all that leave, or `FITTED_ROWS` of them."""
 
 
-def fit_alone(terms: Terms, rows: Matrix64, labels: Labels) -> LocalModel | None:
+def fit_alone(terms: Terms, rows: Rows | Matrix64, labels: Labels) -> LocalModel | None:
     """Return a model of our own rows alone, fitted on those that leave, without noise.
 
     None if they have fewer than two different labels, or for survival no event.

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
@@ -25,7 +24,7 @@ from user_client.privacy.reduction import ReductionRisk, ThresholdRisk
 from user_client.sdk.desk import Attack
 from user_client.sdk.hold_out import HoldOut, LocalFit, store_hold_out, store_local_model
 from user_client.sdk.privacy import PrivacyOptions
-from user_client.sdk.releases import Overlap, record_rows
+from user_client.sdk.releases import Overlap, SeenRows
 from user_client.sdk.session import Session
 from user_client.secret.local_model import LocalModel
 from user_client.secret.signal import Signal
@@ -121,7 +120,7 @@ def store_prepared(
     manifest: UplinkManifest,
     kept: HoldOut,
     alone: LocalModel | None,
-    table: pa.Table,
+    seen: SeenRows,
     leaving: NDArray[np.int64],
 ) -> None:
     """Write what goes with an uplink whose payload and secret are here already.
@@ -132,12 +131,12 @@ def store_prepared(
     ----------
     kept, alone
         The rows that are kept back to evaluate on, and the model of our own rows to compare with.
-    leaving : (n,) ndarray of int
-        The numbers of the rows of ``table`` that leave, or are summed.
+    seen, leaving
+        The rows of the table, and the numbers of those that leave, or are summed: (n,) ndarray of int.
     """
     store_hold_out(directory, kept)
     store_local_model(directory, alone)
-    record_rows(directory, table, leaving)
+    seen.store(directory, leaving)
     directory.write(UplinkManifest, session.sign(manifest))
     directory.mark_checked(MANIFEST_FILE, PAYLOAD_FILE)  # the digests are of what was just written
     directory.write_secret(PREPARED_FILE, json.dumps(prepared.to_json(), indent=2).encode())

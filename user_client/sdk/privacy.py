@@ -16,14 +16,16 @@ from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.messages import PrivacyRecord
 from protocol.table_schema import Schema, Task
 from user_client.custody.keystream import KeyStream
+from user_client.custody.scratch import Scratch
 from user_client.privacy.information import Information, information
-from user_client.privacy.noise import add_dither, add_noise, clip_rows
+from user_client.privacy.noise import add_dither, add_noise, add_shaped, clip_rows, dither_shape
 from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
-from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
+from user_client.rows import Block, Rows, sample_of
+from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
 from user_client.secret.cox import residuals
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
-from user_client.secret.signal import OwnScore, Signal, own_score
+from user_client.secret.signal import Moments, OwnScore, Signal, score_from, targets_of
 from user_client.tables import encode_labels, encode_rows, strata, table_from
 
 KEPT_BY_BASIS = 0.95
@@ -33,6 +35,9 @@ NRI_PERTURBATION = 0.05
 PICTURE_ROWS = 6
 MAX_HOLD_OUT = 0.5
 """Of the rows, as in the terms."""
+MEASURED_BYTES = 32 * 2**20
+FEWEST_MEASURED = 10_000
+"""What is measured on rows, and attacked, is all of them up to this size or number; of more, so many."""
 Labels = NDArray[Any]
 
 
@@ -122,12 +127,10 @@ def dithered(options: PrivacyOptions, least: float) -> PrivacyOptions:
 class Treated:
     """A party's rows as they are projected, with the basis that projects them. All of it is secret."""
 
-    rows: Matrix64
+    rows: Rows
     """The rows that are projected, in the order in which they leave."""
-    projected: Matrix64
-    """Their projection."""
-    rep: Matrix64
-    """The projection with its dither, before it is rounded."""
+    rep: Rows
+    """Their projection with its dither, before it is rounded; in the same blocks."""
     labels: Labels
     secret_basis: Matrix64
     axes: Matrix64
@@ -135,34 +138,66 @@ class Treated:
     """Of all rows, as the basis was drawn from them."""
     signal: Signal | None
     """How much of the own score of these rows lies along the leading axes; None if they cannot tell."""
-    original: Matrix64
-    """The same rows before the noise, in the same order."""
+    original: Rows
+    """The same rows before the noise, in the same order and blocks."""
     chosen: NDArray[np.int64]
     """Their numbers among all rows, from 0 on, in the same order."""
 
     def without_rows(self) -> Treated:
         """Return the basis and what it was drawn from, with no row that leaves."""
-        names = ("rows", "projected", "rep", "labels", "original", "chosen")
-        return replace(self, **{name: getattr(self, name)[:0] for name in names})
+        none, none_projected = Rows([], self.rows.shape[1]), Rows([], self.rep.shape[1])
+        return replace(
+            self, rows=none, original=none, rep=none_projected, labels=self.labels[:0], chosen=self.chosen[:0]
+        )
+
+    def sample(self) -> Sample:
+        """Return the rows to measure and to attack: all, or of a large table a part drawn at random."""
+        numbers = measured(self.rows)
+        rows, original, rep = (each.take(numbers) for each in (self.rows, self.original, self.rep))
+        return Sample(original, rows @ self.secret_basis, rep, self.labels[numbers])
 
 
-def with_noise(rows: Matrix64, options: PrivacyOptions) -> Matrix64:
-    """Return the rows clipped and with noise, or unchanged if the options have no noise."""
+@dataclass(frozen=True, repr=False)
+class Sample:
+    """Some of the rows that leave, in memory.
+
+    Attributes
+    ----------
+    original : (s, m) ndarray of float64
+        Before the noise.
+    projected : (s, l) ndarray of float64
+        Projected, with the noise on the rows.
+    rep : (s, l) ndarray of float64
+        With the dither as well.
+    labels : (s,) ndarray
+    """
+
+    original: Matrix64
+    projected: Matrix64
+    rep: Matrix64
+    labels: Labels
+
+
+def with_noise(rows: Matrix64, options: PrivacyOptions, source: ByteSource | None = None) -> Matrix64:
+    """Return the rows clipped and with noise, or unchanged if the options have no noise.
+
+    The noise of the next rows comes from the same source, if one is given.
+    """
     if options.sigma is None or options.clip is None:
         return rows
-    normal = partial(gaussian, _secret("row-noise"))
+    normal = partial(gaussian, source or _secret("row-noise"))
     return add_noise(clip_rows(rows, options.clip), options.sigma, normal)
 
 
 def with_dither(rep: Matrix64, options: PrivacyOptions) -> Matrix64:
-    """Return the projected rows with noise, or unchanged if the options have no dither."""
+    """Return projected rows with noise, or unchanged if the options have no dither."""
     if options.dither is None:
         return rep
     return add_dither(rep, options.dither, partial(gaussian, _secret("dither")))
 
 
 def draw_basis(
-    rows: Matrix64, score: OwnScore | None, latent_dim: int, source: ByteSource, *, axes: Matrix64
+    rows: Matrix64 | Rows, score: OwnScore | None, latent_dim: int, source: ByteSource, *, axes: Matrix64
 ) -> Matrix64:
     """Draw F_i: the party's leading principal axes, and what these lack of the party's own score.
 
@@ -187,9 +222,14 @@ def score_targets(labels: Labels, task: Task) -> NDArray[Any]:
 
 
 def treat(
-    rows: Matrix64, labels: Labels, latent_dim: int, options: PrivacyOptions, task: Task = "classes"
+    rows: Rows,
+    labels: Labels,
+    latent_dim: int,
+    options: PrivacyOptions,
+    scratch: Scratch,
+    task: Task = "classes",
 ) -> Treated:
-    """Do to the rows what the options say, and draw the secret basis.
+    """Do to the rows what the options say, draw the secret basis and project.
 
     The noise comes first, and everything after it is computed from the noisy rows alone. The basis depends
     on the rows and A_i reveals something of the basis, so noise on X_i F_i alone would not give the privacy
@@ -200,36 +240,102 @@ def treat(
     InputError
         If no row is left.
     """
-    noisy = with_noise(rows, options)
-    strength = options.perturb_basis
-    seen = noisy if strength is None else perturbed(noisy, strength, _secret("basis-noise"))
-    singular_values, axes = principal_axes(seen)
-    score = own_score(seen, score_targets(labels, task))
+    chosen = np.arange(len(rows))
+    if options.permute_rows and len(rows):
+        chosen = permutation(_secret("row-order"), len(rows))
+        rows = _in_order(rows, chosen, scratch)
+    noisy = rows
+    if options.sigma is not None:
+        source = _secret("row-noise")
+        noisy = scratch.keep((with_noise(block, options, source) for block in rows.blocks()), rows.shape[1])
+    seen = noisy
+    if options.perturb_basis is not None:
+        strength, source = options.perturb_basis, _secret("basis-noise")
+        seen = scratch.keep((perturbed(block, strength, source) for block in noisy.blocks()), rows.shape[1])
+    singular_values, axes, score = axes_and_score(seen, labels[chosen], task)
     basis = draw_basis(seen, score, latent_dim, _secret("secret-basis"), axes=axes)
     signal = score.along(axes[:, :latent_dim]) if score else None
-    chosen = np.arange(len(rows))
-    if options.drop_below is not None:
-        chosen = chosen[hidden_share(noisy, basis) >= options.drop_below]
-    if len(rows) and not len(chosen):
-        error = InputError(f"of no row the projection drops {options.drop_below:.1%}, so none would leave")
-        error.hint = "lower --drop-below, or ask for terms with a smaller latent dimension"
-        raise error
-    if options.permute_rows:
-        chosen = chosen[permutation(_secret("row-order"), len(chosen))]
-    leaving = noisy[chosen]
-    projected = leaving @ basis
+    if options.drop_below is not None and len(rows):
+        enough = np.concatenate(
+            [hidden_share(block, basis) >= options.drop_below for block in noisy.blocks()]
+        )
+        if not enough.any():
+            error = InputError(
+                f"of no row the projection drops {options.drop_below:.1%}, so none would leave"
+            )
+            error.hint = "lower --drop-below, or ask for terms with a smaller latent dimension"
+            raise error
+        rows, noisy, chosen = rows.where(enough), noisy.where(enough), chosen[enough]
     return Treated(
-        rows=leaving,
-        projected=projected,
-        rep=with_dither(projected, options),
+        rows=noisy,
+        rep=_projected(noisy, basis, options, scratch),
         labels=labels[chosen],
         secret_basis=basis,
         axes=axes,
         singular_values=singular_values,
         signal=signal,
-        original=rows[chosen],
+        original=rows,
         chosen=chosen,
     )
+
+
+def measured(rows: Rows) -> NDArray[np.int64]:
+    """Return the numbers of the rows to measure and to attack: of all, or of some drawn at random."""
+    count, features = rows.shape
+    most = max(FEWEST_MEASURED, MEASURED_BYTES // (8 * features), features)
+    return sample_of(count, most, np.random.default_rng(0))
+
+
+def axes_and_score(rows: Rows, labels: Labels, task: Task) -> tuple[Matrix64, Matrix64, OwnScore | None]:
+    """Return the singular values and axes of all rows, and their own score, measured on some of them."""
+    count, features = rows.shape
+    targets = targets_of(score_targets(labels, task))
+    if count < features:  # few enough for memory, since what follows holds a matrix of (m, m)
+        few = np.asarray(rows)
+        moments = Moments.of(few, targets)
+        singular_values, axes = principal_axes(few)
+    else:
+        moments = Moments.of(rows, targets)
+        singular_values, axes = axes_of(moments.gram)
+    if targets is None:
+        return singular_values, axes, None
+    numbers = measured(rows)
+    return singular_values, axes, score_from(moments, targets, rows.take(numbers), numbers)
+
+
+def _projected(rows: Rows, basis: Matrix64, options: PrivacyOptions, scratch: Scratch) -> Rows:
+    """Return the rows projected, with the dither that the options ask for."""
+    if options.dither is None or not len(rows):
+        return scratch.keep((block @ basis for block in rows.blocks()), basis.shape[1])
+    moments = basis.T @ Moments.of(rows, None).gram @ basis / len(rows)
+    shape, normal = dither_shape(moments, options.dither), partial(gaussian, _secret("dither"))
+    return scratch.keep((add_shaped(block @ basis, shape, normal) for block in rows.blocks()), basis.shape[1])
+
+
+def _in_order(rows: Rows, order: NDArray[np.int64], scratch: Scratch) -> Rows:
+    """Return the rows in another order: that of ``order``, (n,), the numbers of the rows as they come.
+
+    They are dealt to parts that fit into memory by their new places, and then every part is put in order.
+    """
+    count, width = rows.shape
+    places = np.empty(count, np.int64)
+    places[order] = np.arange(count)
+    part_rows = max(1, MEASURED_BYTES // (8 * width))
+    dealt: list[list[tuple[NDArray[np.int64], Block]]] = [[] for _ in range(-(-count // part_rows))]
+    start = 0
+    for block in rows.blocks():
+        here = places[start : start + len(block)]
+        start += len(block)
+        of_part = here // part_rows
+        for part in np.unique(of_part):
+            mine = of_part == part
+            dealt[part].append((here[mine], scratch.keep_one(block[mine])))
+
+    def in_place(pieces: list[tuple[NDArray[np.int64], Block]]) -> Matrix64:
+        whole = np.concatenate([piece.rows() for _, piece in pieces])
+        return whole[np.argsort(np.concatenate([numbers for numbers, _ in pieces]))]
+
+    return scratch.keep((in_place(pieces) for pieces in dealt), width)
 
 
 def picture(

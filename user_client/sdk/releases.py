@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,13 @@ from protocol.messages import Receipt, UplinkManifest
 from protocol.terms import Terms
 from user_client.custody.home import Home
 from user_client.custody.keystream import KeyStream
-from user_client.custody.round_directory import PREPARED_FILE, RECEIPT_FILE, RELEASE_FILE, RoundDirectory
+from user_client.custody.round_directory import (
+    OLD_RELEASE_FILE,
+    PREPARED_FILE,
+    RECEIPT_FILE,
+    RELEASE_FILE,
+    RoundDirectory,
+)
 from user_client.tables.fields import as_text
 
 Fingerprints = NDArray[np.uint64]
@@ -71,28 +78,67 @@ def list_releases(home: Home) -> Iterator[Release]:
     yield from sorted(found, key=lambda release: release.received_at)
 
 
-def overlaps(home: Home, table: pa.Table, *, apart_from: str) -> list[Overlap]:
-    """Return the earlier rounds to which rows of a table were sent.
+class SeenRows:
+    """The rows of a table, taken part by part: which were sent before, and what we keep to know them again.
 
     A row is known by the values of all its columns, whatever their order. In a table with other columns it is
-    not known again.
+    not known again. What is kept is a keyed fingerprint, because a row has few possible values.
     """
-    found = []
-    for directory in _received(home):
-        if directory.collaboration_id != apart_from and directory.holds(RELEASE_FILE):
-            stored = json.loads(directory.read_secret(RELEASE_FILE))
-            here = _fingerprints(table, bytes.fromhex(stored["key"]))
-            if count := int(np.isin(here, np.array(stored["fingerprints"], np.uint64)).sum()):
-                found.append(Overlap(_release(directory), count))
-    return sorted(found, key=lambda overlap: overlap.release.received_at)
+
+    def __init__(self, home: Home, *, apart_from: str) -> None:
+        """Look for rows that were sent in rounds of ``home``, except for the one of the id ``apart_from``."""
+        self._key = KeyStream.fresh("odc/v1/row-fingerprints").read(KEY_BYTES)
+        self._parts: list[Fingerprints] = []
+        self._earlier = [
+            _Earlier(directory, *sent)
+            for directory in _received(home)
+            if directory.collaboration_id != apart_from and (sent := _stored(directory)) is not None
+        ]
+
+    def add(self, part: pa.Table) -> None:
+        """Take the next rows of the table."""
+        rows = _RowTexts(part)
+        self._parts.append(rows.fingerprints(self._key))
+        for earlier in self._earlier:
+            earlier.count(rows.fingerprints(earlier.key))
+
+    def overlaps(self) -> list[Overlap]:
+        """Return the earlier rounds to which rows of the table were sent, the oldest first."""
+        found = [Overlap(_release(each.directory), each.known) for each in self._earlier if each.known]
+        return sorted(found, key=lambda overlap: overlap.release.received_at)
+
+    def store(self, directory: RoundDirectory, leaving: NDArray[np.int64]) -> None:
+        """Store the fingerprints of the rows that leave, by their numbers in the table."""
+        sent = np.concatenate(self._parts or [np.empty(0, np.uint64)])[leaving]
+        sent.sort()  # in no order that tells the rows apart
+        directory.write_secret(RELEASE_FILE, self._key, sent.astype("<u8", copy=False).data)
+        directory.remove(OLD_RELEASE_FILE)
 
 
-def record_rows(directory: RoundDirectory, table: pa.Table, leaving: NDArray[np.int64]) -> None:
-    """Store fingerprints of the rows that leave; they are keyed, because a row has few possible values."""
-    key = KeyStream.fresh("odc/v1/row-fingerprints").read(KEY_BYTES)
-    sent = np.sort(_fingerprints(table, key)[leaving])  # in no order that tells the rows apart
-    content = {"key": key.hex(), "fingerprints": sent.tolist()}
-    directory.write_secret(RELEASE_FILE, json.dumps(content).encode())
+@dataclass
+class _Earlier:
+    """What was sent in one earlier round, and how many rows of this table were among it."""
+
+    directory: RoundDirectory
+    key: bytes
+    sent: Fingerprints
+    known: int = 0
+
+    def count(self, rows: Fingerprints) -> None:
+        if len(self.sent):
+            places = np.searchsorted(self.sent, rows).clip(max=len(self.sent) - 1)
+            self.known += int((self.sent[places] == rows).sum())
+
+
+def _stored(directory: RoundDirectory) -> tuple[bytes, Fingerprints] | None:
+    """Return the key and the fingerprints, in ascending order, of what was sent in a round."""
+    if directory.holds(RELEASE_FILE):
+        data = directory.read_secret(RELEASE_FILE)
+        return data[:KEY_BYTES], np.frombuffer(data, "<u8", offset=KEY_BYTES)
+    if directory.holds(OLD_RELEASE_FILE):
+        content = json.loads(directory.read_secret(OLD_RELEASE_FILE))
+        return bytes.fromhex(content["key"]), np.array(content["fingerprints"], np.uint64)
+    return None
 
 
 def _received(home: Home) -> Iterator[RoundDirectory]:
@@ -117,21 +163,33 @@ def _release(directory: RoundDirectory) -> Release:
     )
 
 
-def _fingerprints(table: pa.Table, key: bytes) -> Fingerprints:
-    """Return a number for each row: a keyed digest of its fields, in the order of the columns' names.
+class _RowTexts:
+    """The rows of a table as text: their fields in the order of the columns' names.
 
     A column of something other than numbers, times and text cannot be in terms, and tells no row here.
     """
-    all_names = table.column_names  # a new list each time it is asked for
-    names, fields = [], []
-    for place in np.argsort(all_names, kind="stable").tolist():
-        with suppress(pa.ArrowException):
-            fields.append(as_text(table.column(place)))
-            names.append(all_names[place])
-    whole = pc.binary_join_element_wise(*fields, "\x1f", null_handling="replace", null_replacement="")
-    header = "\x1f".join(names)
-    digests = (
-        hashlib.blake2b(f"{header}\n{row}".encode(), key=key, digest_size=8).digest()
-        for row in whole.to_pylist()
-    )
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+    def __init__(self, table: pa.Table) -> None:
+        all_names = table.column_names  # a new list each time it is asked for
+        names, fields = [], []
+        for place in np.argsort(all_names, kind="stable").tolist():
+            with suppress(pa.ArrowException):
+                fields.append(as_text(table.column(place)))
+                names.append(all_names[place])
+        self._header = "\x1f".join(names).encode() + b"\n"
+        whole = pc.binary_join_element_wise(*fields, "\x1f", null_handling="replace", null_replacement="")
+        self._texts: list[pa.StringArray] = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
+
+    def fingerprints(self, key: bytes) -> Fingerprints:
+        """Return a number for each row: a keyed digest of its text."""
+        begun = hashlib.blake2b(self._header, key=key, digest_size=8)
+        digests = []
+        for texts in self._texts:
+            _, offsets, data = texts.buffers()
+            ends = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].tolist()
+            view = memoryview(data if data is not None else b"")
+            for start, end in pairwise(ends):
+                row = begun.copy()
+                row.update(view[start:end])
+                digests.append(row.digest())
+        return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)

@@ -30,18 +30,20 @@ from user_client.custody.round_directory import (
     PREPARED_FILE,
     RoundDirectory,
 )
+from user_client.custody.scratch import Scratch
 from user_client.errors import MaskedBeforeError, NotPreparedError
+from user_client.rows import Rows
 from user_client.sdk.anchor import open_seed
 from user_client.sdk.hold_out import described, fit_alone, keep_back
 from user_client.sdk.prepared import NoiseOfSums, Prepared, PreparedArray, store_prepared
 from user_client.sdk.privacy import PrivacyOptions
-from user_client.sdk.releases import overlaps
+from user_client.sdk.releases import SeenRows
 from user_client.sdk.session import Session
 from user_client.secret.expansion import Matrix64
 from user_client.secret.feature_map import FeatureMap
 from user_client.secret.private_sums import private_sums
 from user_client.secret.sums import add_masks, extended_sums, sums_by_class
-from user_client.tables import encode_labels, encode_rows, table_from
+from user_client.tables import encode_table
 
 
 def prepare_sums(
@@ -74,11 +76,12 @@ def prepare_sums(
         )
     if directory.holds(BEGUN_FILE):
         raise MaskedBeforeError
-    table = table_from(data)
-    rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
+    seen = SeenRows(directory.home, apart_from=directory.collaboration_id)
+    table = encode_table(data, terms.table_schema, Scratch(directory.path).keep, watch=seen.add)
     share = terms.hold_out if options.hold_out is None else options.hold_out
-    kept = keep_back(directory, rows, labels, share, terms.task)
-    leaving, their_labels = kept.leaving(rows), kept.leaving(labels)
+    kept = keep_back(directory, table.digest, table.labels, share, terms.task)
+    leaves = kept.leaves(len(table.rows))
+    leaving, their_labels = table.rows.where(leaves), table.labels[leaves]
     _check_rows(sums, len(leaving))
     if is_by_class(terms):
         _check_classes(terms, sums, their_labels)
@@ -98,22 +101,20 @@ def prepare_sums(
     prepared = replace(
         _summary(terms, manifest, options, rows=len(leaving), source=source),
         sums_noise=noise,
-        table_rows=len(rows),
+        table_rows=len(table.rows),
         held_out_rows=len(kept.rows),
         alone=described(terms, alone),
-        overlaps=tuple(overlaps(directory.home, table, apart_from=directory.collaboration_id)),
+        overlaps=tuple(seen.overlaps()),
     )
     directory.remove(PREPARED_FILE, MANIFEST_FILE)  # until they are back, the other files count as unfinished
     directory.write(PAYLOAD_FILE, raw_bytes(array))
     directory.write_secret(FEATURES_FILE, features.to_bytes())
-    store_prepared(
-        session, directory, prepared, manifest, kept, alone, table, kept.leaving(np.arange(len(rows)))
-    )
+    store_prepared(session, directory, prepared, manifest, kept, alone, seen, np.flatnonzero(leaves))
     return prepared
 
 
 def summed(
-    terms: Terms, rows: Matrix64, labels: NDArray[Any], features: FeatureMap
+    terms: Terms, rows: Rows | Matrix64, labels: NDArray[Any], features: FeatureMap
 ) -> tuple[NDArray[np.uint64], NoiseOfSums | None]:
     """Return the sums over the rows as they are before the masks, and what noise is in them."""
     sums, label, parties = terms.sums, terms.table_schema.label_column, len(terms.parties)

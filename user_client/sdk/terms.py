@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from protocol.codec import decode, digest
@@ -21,14 +23,14 @@ from user_client.custody.round_directory import (
     TERMS_FILE,
     RoundDirectory,
 )
+from user_client.custody.scratch import Scratch
 from user_client.errors import TableError
 from user_client.privacy.information import Information
 from user_client.sdk.policy import Policy
-from user_client.sdk.privacy import bits_of, score_targets
+from user_client.sdk.privacy import axes_and_score, bits_of, measured
 from user_client.sdk.session import Session
-from user_client.secret.basis import principal_axes
-from user_client.secret.signal import Signal, own_score
-from user_client.tables import encode_labels, encode_rows, misfits, table_from
+from user_client.secret.signal import Signal
+from user_client.tables import all_misfits, encode_table
 
 log = logging.getLogger(__name__)
 
@@ -54,22 +56,29 @@ class CheckedTable:
     information: Information | None
 
 
-def check_table(terms: Terms, data: Any) -> CheckedTable:
-    """Check a table against terms, signed or not."""
-    table = table_from(data)
-    found = misfits(table, terms.table_schema)
-    if found or table.num_rows == 0:
-        return CheckedTable(table.num_rows, found, None, None)
-    if terms.sums is not None:  # nothing is projected
-        return CheckedTable(table.num_rows, [], None, None)
-    rows, labels = encode_rows(table, terms.table_schema), encode_labels(table, terms.table_schema)
-    score, axes = (
-        own_score(rows, score_targets(labels, terms.task)),
-        principal_axes(rows)[1][:, : terms.latent_dim],
-    )
-    signal = score.along(axes) if score else None
-    bits = bits_of(terms.table_schema, rows, rows @ axes, number_type=terms.rep_dtype, dither=terms.dither)
-    return CheckedTable(table.num_rows, [], signal, bits)
+def check_table(terms: Terms, data: Any, scratch: Path | None = None) -> CheckedTable:
+    """Check a table against terms, signed or not.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or data frame
+    scratch : path, optional
+        A directory for what is too large for memory; it gets no name there and is encrypted. Unless it is
+        given, that of the system for temporary files.
+    """
+    schema = terms.table_schema
+    try:
+        table = encode_table(data, schema, Scratch(scratch or Path(tempfile.gettempdir())).keep)
+    except TableError:
+        found, rows = all_misfits(data, schema)
+        return CheckedTable(rows, found, None, None)
+    if not len(table.rows) or terms.sums is not None:  # of sums nothing is projected
+        return CheckedTable(len(table.rows), [], None, None)
+    _, all_axes, score = axes_and_score(table.rows, table.labels, terms.task)
+    axes = all_axes[:, : terms.latent_dim]
+    some = table.rows.take(measured(table.rows))
+    bits = bits_of(schema, some, some @ axes, number_type=terms.rep_dtype, dither=terms.dither)
+    return CheckedTable(len(table.rows), [], score.along(axes) if score else None, bits)
 
 
 def fetch_terms(session: Session, directory: RoundDirectory, *, keep: bool) -> Terms:

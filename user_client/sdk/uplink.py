@@ -9,17 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from metering.formulas import FORMULA_BITS
 from metering.formulas import uplink as uplink_formula
-from protocol.arrays import little_endian, quantise, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, InputError
-from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import ArraySpec, Dtype, Receipt, UplinkManifest
-from protocol.table_schema import Task
+from protocol.messages import Receipt, UplinkManifest
 from protocol.terms import Terms
 from user_client.custody import kept_uplinks
 from user_client.custody.round_directory import (
@@ -31,20 +27,23 @@ from user_client.custody.round_directory import (
     PREPARED_FILE,
     RoundDirectory,
 )
+from user_client.custody.scratch import Scratch
 from user_client.errors import NotPreparedError, PolicyError, SignalLossError
 from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
-from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, attack, decoded, level_of
+from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, attack, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import (
     described,
     fit_alone,
     keep_back,
 )
+from user_client.sdk.payload import Payload, payload_of
 from user_client.sdk.policy import DITHERS, Policy, policy_under
-from user_client.sdk.prepared import Prepared, PreparedArray, prepared_before, store_prepared
+from user_client.sdk.prepared import Prepared, prepared_before, store_prepared
 from user_client.sdk.privacy import (
     PrivacyOptions,
+    Sample,
     Treated,
     bits_of,
     dithered,
@@ -52,11 +51,11 @@ from user_client.sdk.privacy import (
     treat,
 )
 from user_client.sdk.receipt import is_asked_for_again, store_receipt, was_received
-from user_client.sdk.releases import overlaps
+from user_client.sdk.releases import SeenRows
 from user_client.sdk.session import Session
 from user_client.sdk.sums import prepare_sums
 from user_client.sdk.terms import accepted_terms
-from user_client.tables import encode_labels, encode_rows, table_from
+from user_client.tables import EncodedTable, encode_table
 from user_client.transport.upload import Progress, send_uplink
 
 AnyArray = NDArray[Any]
@@ -114,99 +113,70 @@ def _prepare_anew(
 ) -> Prepared:
     if terms.sums is not None:
         return prepare_sums(session, directory, terms, data, options, source=source)
-    table = table_from(data)
     is_late = session.membership.party in terms.late_consumers
-    rows, labels, task = _encoded(table, terms, needs_labels=not is_late)
+    scratch = Scratch(directory.path)
+    seen = SeenRows(directory.home, apart_from=directory.collaboration_id)
+    table = encode_table(data, terms.table_schema, scratch.keep, needs_labels=not is_late, watch=seen.add)
     anchor, commitment = open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
-    kept = keep_back(directory, rows, labels, share, task)
+    kept = keep_back(directory, table.digest, table.labels, share, table.task)
+    leaves = kept.leaves(len(table.rows))
     applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
     applied = dithered(applied, terms.dither)
-    treated = treat(kept.leaving(rows), kept.leaving(labels), terms.latent_dim, applied, task)
-    alone = fit_alone(terms, treated.original, treated.labels) if task == terms.task else None
+    treated = treat(
+        table.rows.where(leaves), table.labels[leaves], terms.latent_dim, applied, scratch, table.task
+    )
+    alone = fit_alone(terms, treated.original, treated.labels) if table.task == terms.task else None
     treated = treated.without_rows() if is_late else treated
-    basis = treated.secret_basis
-    arrays = _on_the_wire(terms, treated.rep, anchor @ basis, treated.labels)
+    payload = payload_of(terms, treated, anchor @ treated.secret_basis)
+    sample = treated.sample()
+    prepared = replace(
+        _summary(terms, payload, treated, sample, applied, threshold, table_rows=len(table.rows)),
+        options=options,
+        source=source,
+        held_out_rows=len(kept.rows),
+        alone=described(terms, alone),
+        overlaps=tuple(seen.overlaps()),
+    )
+    if len(treated.rows):
+        exposed = _exposed(terms, table, treated, payload.decoded(sample.rep), sample, applied)
+        prepared = replace(prepared, attacks=attack(exposed, level))
+        prepared = replace(prepared, would_pass=_would_pass(policy, exposed, prepared))
+    kept_uplinks.keep(directory)
+    directory.remove(PREPARED_FILE, MANIFEST_FILE)  # until they are back, the other files count as unfinished
+    with directory.writing(PAYLOAD_FILE) as file:
+        specs = tuple(payload.write(file))
+    directory.write_secret(BASIS_FILE, _npy(treated.secret_basis))
     manifest = UplinkManifest(
         collaboration_id=directory.collaboration_id,
         terms_digest=digest(terms),
         party=session.membership.party,
         anchor_commitment=commitment,
-        arrays=tuple(spec for spec, _ in arrays),
+        arrays=specs,
         privacy=applied.record(),
     )
-    summary = _summary(terms, manifest, treated, options, threshold, table_rows=len(rows), source=source)
-    prepared = replace(
-        summary,
-        held_out_rows=len(kept.rows),
-        alone=described(terms, alone),
-        overlaps=tuple(overlaps(directory.home, table, apart_from=directory.collaboration_id)),
-    )
-    if len(treated.rows):
-        exposed = _exposed(terms, table, treated, arrays, dither=applied.dither or 0)
-        prepared = replace(prepared, attacks=attack(exposed, level))
-        prepared = replace(prepared, would_pass=_would_pass(policy, exposed, prepared))
-    kept_uplinks.keep(directory)
-    directory.remove(PREPARED_FILE, MANIFEST_FILE)  # until they are back, the other files count as unfinished
-    directory.write(PAYLOAD_FILE, *(raw_bytes(array) for _, array in arrays))
-    directory.write_secret(BASIS_FILE, _npy(basis))
-    leaving = kept.leaving(np.arange(len(rows)))[treated.chosen]
-    store_prepared(session, directory, prepared, manifest, kept, alone, table, leaving)
+    leaving = np.flatnonzero(leaves)[treated.chosen]
+    store_prepared(session, directory, prepared, manifest, kept, alone, seen, leaving)
     return prepared
-
-
-def _encoded(
-    table: pa.Table, terms: Terms, *, needs_labels: bool
-) -> tuple[NDArray[np.float64], AnyArray, Task]:
-    """Return the rows, their labels, and what the labels are.
-
-    A table without the label column, where none is needed, has all rows of one class.
-    """
-    schema = terms.table_schema
-    rows = encode_rows(table, schema)
-    if not needs_labels and schema.label_column.name not in table.column_names:
-        return rows, np.zeros(len(rows), np.uint8), "classes"
-    return rows, encode_labels(table, schema), terms.task
-
-
-def _on_the_wire(
-    terms: Terms, rep: AnyArray, anchor_rep: AnyArray, labels: AnyArray
-) -> list[tuple[ArraySpec, AnyArray]]:
-    """Return the arrays in the number types of the terms, each with its line of the manifest."""
-    label_dtype = terms.table_schema.label_column.wire_dtype
-    scales: list[tuple[str, AnyArray, Dtype]] = []
-    if terms.rep_dtype == "i1":
-        rep, rep_scale = quantise(rep)
-        anchor_rep, anchor_rep_scale = quantise(anchor_rep)
-        scales = [("rep_scale", rep_scale, "f4"), ("anchor_rep_scale", anchor_rep_scale, "f4")]
-    named: list[tuple[str, AnyArray, Dtype]] = [
-        ("rep", rep, terms.rep_dtype),
-        ("anchor_rep", anchor_rep, terms.rep_dtype),
-        ("labels", labels, label_dtype),
-        *scales,
-    ]
-    converted = [(name, little_endian(array, dtype), dtype) for name, array, dtype in named]
-    return [(specify(name, array, dtype, DEFAULT_CHUNK_BYTES), array) for name, array, dtype in converted]
 
 
 def _exposed(
     terms: Terms,
-    table: pa.Table,
+    table: EncodedTable,
     treated: Treated,
-    arrays: list[tuple[ArraySpec, AnyArray]],
-    *,
-    dither: float,
+    rep: NDArray[np.float64],
+    sample: Sample,
+    options: PrivacyOptions,
 ) -> Exposed:
-    """Return the uplink as its attackers see it, with the rows in it."""
-    values = {spec.name: array for spec, array in arrays}
+    """Return the uplink as its attackers see it, with the rows in it; of a large one, a part."""
     return Exposed(
-        table,
+        table.some,
         terms.table_schema,
-        treated.original,
-        decoded(values["rep"], values.get("rep_scale")),
+        sample.original,
+        rep,
         treated.secret_basis,
-        treated.labels,
-        dither=dither,
+        sample.labels,
+        dither=options.dither or 0,
     )
 
 
@@ -220,17 +190,17 @@ def _would_pass(policy: Policy | None, exposed: Exposed, prepared: Prepared) -> 
 
 def _summary(
     terms: Terms,
-    manifest: UplinkManifest,
+    payload: Payload,
     treated: Treated,
+    sample: Sample,
     options: PrivacyOptions,
     threshold: float | None,
     *,
     table_rows: int,
-    source: str,
 ) -> Prepared:
     """Measure the rows that leave, exactly as they leave, and describe the uplink; none of it is sent."""
     rows, basis = treated.rows, treated.secret_basis
-    noisy = options.sigma is not None or manifest.privacy.dither is not None
+    noisy = options.sigma is not None or options.dither is not None
     formula = uplink_formula(
         rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
     )
@@ -239,28 +209,26 @@ def _summary(
         table_rows=table_rows,
         features=terms.table_schema.width,
         latent_dim=terms.latent_dim,
-        payload_bytes=sum(spec.payload_bytes for spec in manifest.arrays),
+        payload_bytes=sum(array.payload_bytes for array in payload.arrays),
         formula_bytes=formula.total_bytes,
-        arrays=tuple(
-            PreparedArray(spec.name, spec.dtype, spec.shape, spec.payload_bytes) for spec in manifest.arrays
-        ),
+        arrays=payload.arrays,
         hidden_share=reduction_risk(rows, basis),
         collusion_error=reduction_risk(treated.original, basis, rep=treated.rep) if noisy else None,
         threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
         signal=treated.signal,
         information=bits_of(
             terms.table_schema,
-            treated.original,
-            treated.projected,
+            sample.original,
+            sample.projected,
             number_type=terms.rep_dtype,
-            dither=manifest.privacy.dither or 0,
+            dither=options.dither or 0,
         ),
         least_signal=terms.least_signal,
         singular_values=treated.singular_values.tolist(),
         noise_sigma=options.sigma,
-        privacy=manifest.privacy,
+        privacy=options.record(),
         options=options,
-        source=source,
+        source="",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from user_client.rows import Rows
 from user_client.secret.expansion import ByteSource, Matrix64, haar, uniform
 
 
@@ -29,7 +30,12 @@ def principal_axes(rows: Matrix64) -> tuple[Matrix64, Matrix64]:
     if 0 < 2 * count < features:  # several times faster than the Gram matrix, and more accurate
         _, few, vectors = np.linalg.svd(rows, full_matrices=True)
         return np.concatenate([few, np.zeros(features - count)]), vectors.T
-    energies, vectors = np.linalg.eigh(rows.T @ rows)
+    return axes_of(rows.T @ rows)
+
+
+def axes_of(gram: Matrix64) -> tuple[Matrix64, Matrix64]:
+    """Return what `principal_axes` does, from the sums ``X.T @ X`` over the rows, (m, m)."""
+    energies, vectors = np.linalg.eigh(gram)
     return np.sqrt(np.maximum(energies[::-1], 0)), vectors[:, ::-1]
 
 
@@ -46,7 +52,7 @@ def perturbed(rows: Matrix64, strength: float, source: ByteSource) -> Matrix64:
 
 
 def draw_secret_basis(
-    rows: Matrix64,
+    rows: Matrix64 | Rows,
     latent_dim: int,
     source: ByteSource,
     *,
@@ -62,7 +68,7 @@ def draw_secret_basis(
     Parameters
     ----------
     rows : (n, m) ndarray of float64
-        The encoded table X_i. Not modified.
+        The encoded table X_i. Not modified; not read if the axes are given.
     latent_dim : int
         l, at most m.
     source : callable
@@ -93,7 +99,7 @@ def draw_secret_basis(
     if len(rows) == 0:
         return haar(source, features)[:, :latent_dim]
     if axes is None:
-        _, axes = principal_axes(rows)
+        _, axes = principal_axes(np.asarray(rows))
     chosen = axes[:, :latent_dim]
     if include is not None and include.shape[1]:
         chosen = np.linalg.qr(np.hstack([include, chosen]))[0][:, :latent_dim]

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.rows import Rows
 from user_client.secret.cox import Hazards, fit_hazards
 from user_client.secret.expansion import Matrix64
 from user_client.secret.network import Floats, Layer, forward, improved, loss_and_gradients, probabilities
@@ -112,7 +113,7 @@ class LocalModel:
 
 def fit_local_model(
     options: Sequence[Options],
-    rows: Matrix64,
+    rows: Rows | Matrix64,
     labels: NDArray[Any],
     classes: int,
     rng: np.random.Generator,
@@ -125,7 +126,7 @@ def fit_local_model(
     ----------
     options : sequence of LogisticOptions, RidgeOptions or NetworkOptions
         Each is fitted by itself, and what they say is averaged.
-    rows : (n, m) ndarray of float64
+    rows : (n, m) Rows, or ndarray of float64
         Not modified. Of more than `FITTED_ROWS` rows so many are chosen.
     labels : (n,) ndarray
         Class numbers, or numbers as floats.
@@ -143,7 +144,8 @@ def fit_local_model(
     """
     if len(rows) > FITTED_ROWS:
         chosen = np.sort(rng.choice(len(rows), FITTED_ROWS, replace=False))
-        rows, labels = rows[chosen], labels[chosen]
+        rows, labels = _taken(rows, chosen), labels[chosen]
+    rows = np.asarray(rows)
     present, numbers = np.unique(labels, return_inverse=True)
     if len(present) < 2:
         return None
@@ -164,7 +166,7 @@ def fit_local_model(
 
 
 def fit_local_survival(
-    rows: Matrix64, labels: NDArray[Any], times: Sequence[float], inverse_penalty: float
+    rows: Rows | Matrix64, labels: NDArray[Any], times: Sequence[float], inverse_penalty: float
 ) -> LocalModel | None:
     """Fit proportional hazards on a party's own rows; None if the event was never seen, or always at once.
 
@@ -179,11 +181,16 @@ def fit_local_survival(
         return None
     if len(rows) > FITTED_ROWS:
         chosen = np.linspace(0, len(rows) - 1, FITTED_ROWS).astype(np.int64)
-        rows, labels = rows[chosen], labels[chosen]
+        rows, labels = _taken(rows, chosen), labels[chosen]
+    rows = np.asarray(rows)
     shift = rows.mean(axis=0)
     scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
     hazards = fit_hazards((rows - shift) / scale, labels.astype(np.float64), times, inverse_penalty)
     return LocalModel(shift, scale, (), np.empty(0, np.int64), 0, len(rows), hazards=hazards)
+
+
+def _taken(rows: Rows | Matrix64, numbers: NDArray[np.int64]) -> Matrix64:
+    return rows.take(numbers) if isinstance(rows, Rows) else rows[numbers]
 
 
 @dataclass(frozen=True, repr=False)

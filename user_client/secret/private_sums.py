@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.rows import Rows
 from user_client.secret.discrete_gaussian import Integers, discrete_gaussian
 from user_client.secret.expansion import ByteSource, Matrix64
 from user_client.secret.sums import in_blocks, targets_of
@@ -34,7 +35,7 @@ class PrivateSums:
 
 
 def private_sums(
-    rows: Matrix64,
+    rows: Rows | Matrix64,
     labels: NDArray[Any],
     phi: Callable[[Matrix64], Matrix64],
     outputs: int,
@@ -48,7 +49,7 @@ def private_sums(
 
     Parameters
     ----------
-    rows : (n, m) ndarray
+    rows : (n, m) Rows, or ndarray
         Encoded.
     labels : (n,) ndarray
         As on the wire: class numbers, or numbers.

@@ -6,12 +6,13 @@ nor anybody else's rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.rows import Rows, blocks_of
 from user_client.scores import concordance, roc_auc
 from user_client.secret.expansion import Matrix64
 
@@ -45,6 +46,94 @@ class Signal:
     auc: float
     projected_auc: float
     measure: Literal["roc_auc", "concordance"] = "roc_auc"
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over rows, and over what a score of them is to tell.
+
+    Attributes
+    ----------
+    rows : int
+    row_sum : (m,) ndarray
+    target_sum : (k,) ndarray
+    gram : (m, m) ndarray
+        ``X.T @ X``, neither centred.
+    cross : (m, k) ndarray
+        ``X.T @ Y``.
+    target_energy : float
+        Sum of the squares of Y.
+    """
+
+    rows: int
+    row_sum: Matrix64
+    target_sum: Matrix64
+    gram: Matrix64
+    cross: Matrix64
+    target_energy: float
+
+    @classmethod
+    def of(cls, rows: Rows | Matrix64, targets: Targets | None) -> Moments:
+        """Return the sums over rows, (n, m), read once, in blocks; without targets k is 0."""
+        features, outputs = rows.shape[1], targets.count if targets else 0
+        row_sum, target_sum = np.zeros(features), np.zeros(outputs)
+        gram, cross, energy = np.zeros((features, features)), np.zeros((features, outputs)), 0.0
+        start = 0
+        for block in blocks_of(rows):
+            row_sum += block.sum(axis=0)
+            gram += block.T @ block
+            if targets:
+                told = targets.between(start, start + len(block))
+                target_sum += told.sum(axis=0)
+                cross += block.T @ told
+                energy += float(np.square(told).sum())
+            start += len(block)
+        return cls(start, row_sum, target_sum, gram, cross, energy)
+
+    def ridge(self) -> Ridge:
+        """Return the regression of the targets on the rows, both centred."""
+        row_mean, target_mean = self.row_sum / self.rows, self.target_sum / self.rows
+        return Ridge(
+            self.gram - self.rows * np.outer(row_mean, row_mean),
+            self.cross - self.rows * np.outer(row_mean, target_mean),
+            self.target_energy - self.rows * float(np.square(target_mean).sum()),
+            self.rows,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Targets:
+    """What a score is to tell of each row: whether it is of each of some classes, or a number.
+
+    Attributes
+    ----------
+    labels : (n,) ndarray
+    classes : tuple of int
+        Those with enough rows; empty for numbers.
+    """
+
+    labels: NDArray[Any]
+    classes: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"<Targets of {len(self.labels)} rows>"
+
+    @property
+    def count(self) -> int:
+        """How many numbers this is for each row."""
+        return max(len(self.classes), 1)
+
+    def between(self, first: int, last: int) -> Matrix64:
+        """Return the numbers, (last - first, k), for some rows, not centred."""
+        return self._of(self.labels[first:last])
+
+    def take(self, numbers: NDArray[np.int64]) -> Matrix64:
+        """Return the numbers, (r, k), for the rows of these numbers, not centred."""
+        return self._of(self.labels[numbers])
+
+    def _of(self, labels: NDArray[Any]) -> Matrix64:
+        told = labels[:, None] == np.array(self.classes) if self.classes else labels[:, None]
+        return told.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -97,27 +186,30 @@ class OwnScore:
 
     Attributes
     ----------
-    rows : (n, r) ndarray
-        The centred rows, in the coordinates of ``frame``.
+    regression : Ridge
+        Of all rows, in the coordinates of ``frame``.
     frame : (m, r) ndarray, optional
         An orthonormal basis of the rows' span, where there are fewer rows than features; otherwise the
         coordinates are the features.
-    targets : (n, k) ndarray
-        Centred.
     weights : (r, k) ndarray
+    rows : (s, r) ndarray
+        The centred rows on which the score is measured: all, or some of them.
+    targets : (s, k) ndarray
+        Of these rows; centred.
     auc, measure : float, str
         As in `Signal`.
     """
 
-    rows: Matrix64
+    regression: Ridge
     frame: Matrix64 | None
-    targets: Matrix64
     weights: Matrix64
+    rows: Matrix64
+    targets: Matrix64
     auc: float
     measure: Literal["roc_auc", "concordance"]
 
     def __repr__(self) -> str:
-        return f"<OwnScore of {len(self.rows)} rows>"
+        return f"<OwnScore of {self.regression.rows} rows>"
 
     def missing_from(self, axes: Matrix64, latent_dim: int, least: float) -> Matrix64:
         """Return the directions that a basis of leading axes needs to keep the score.
@@ -146,11 +238,11 @@ class OwnScore:
         for count in range(1, most + 1):
             leading = axes[:, : latent_dim - count]
             lost = weights - leading @ (leading.T @ weights)
-            _, sizes, mixes = np.linalg.svd(self.rows @ self._in_frame(lost), full_matrices=False)
-            still_lost = float(np.sum(sizes[count:] ** 2))
-            if count == most or still_lost <= (1 - least) * float(np.sum((self.rows @ self.weights) ** 2)):
+            energies, mixes = np.linalg.eigh(self._products(self._in_frame(lost)))
+            still_lost = float(np.abs(energies[::-1][count:]).sum())
+            if count == most or still_lost <= (1 - least) * float(np.trace(self._products(self.weights))):
                 break
-        return np.linalg.qr(lost @ mixes[:count].T)[0]
+        return np.linalg.qr(lost @ mixes[:, ::-1][:, :count])[0]
 
     def _changing(self) -> int:
         """Return along how many directions the score changes."""
@@ -160,26 +252,33 @@ class OwnScore:
     def along(self, axes: Matrix64) -> Signal:
         """Return how much of the score lies along some axes: orthonormal columns, (m, l)."""
         inside = self._in_frame(axes)
-        coordinates = self.rows @ inside
-        fitted = _regression(coordinates, self.targets).solve()
-        whole = self.rows @ self.weights
-        lost = whole - coordinates @ (axes.T @ self._in_features(self.weights))
+        all_of_them = self.regression
+        along = Ridge(
+            inside.T @ all_of_them.gram @ inside,
+            inside.T @ all_of_them.cross,
+            all_of_them.target_energy,
+            all_of_them.rows,
+        )
+        lost = self.weights - inside @ (axes.T @ self._in_features(self.weights))
         return Signal(
-            1 - float(np.sum(lost**2) / np.sum(whole**2)),
+            1 - float(np.trace(self._products(lost)) / np.trace(self._products(self.weights))),
             self.auc,
-            _quality(coordinates, self.targets, *fitted, self.measure),
+            _quality(self.rows @ inside, self.targets, *along.solve(), self.measure),
             self.measure,
         )
 
     def dimensions(self, axes: Matrix64, least: float) -> int:
         """Return how many of the first axes, orthonormal columns (m, m), keep ``least`` of the score."""
-        coordinates = self.rows @ self._in_frame(axes)
         shares = axes.T @ self._in_features(self.weights)
         # the score is the sum over the axes of their shares in it; [j, k] is the product of two of these sums
-        products = (coordinates.T @ coordinates) * (shares @ shares.T)
+        products = self._products(self._in_frame(axes)) * (shares @ shares.T)
         lost = products[::-1, ::-1].cumsum(axis=0).cumsum(axis=1).diagonal()[::-1]  # without the first j axes
         enough = lost[1:] <= (1 - least) * lost[0]
         return int(enough.argmax()) + 1 if enough.any() else axes.shape[1]
+
+    def _products(self, columns: Matrix64) -> Matrix64:
+        """Return the products, over all rows, of what they are along some columns in coordinates, (r, d)."""
+        return columns.T @ self.regression.gram @ columns
 
     def _in_frame(self, columns: Matrix64) -> Matrix64:
         return columns if self.frame is None else self.frame.T @ columns
@@ -188,8 +287,24 @@ class OwnScore:
         return columns if self.frame is None else self.frame @ columns
 
 
+def targets_of(labels: NDArray[Any]) -> Targets | None:
+    """Return what a score is to tell; None if the labels are of one kind, or too few.
+
+    Parameters
+    ----------
+    labels : (n,) ndarray
+        Class numbers, or numbers as floats.
+    """
+    distinct, counts = np.unique(labels, return_counts=True)
+    if labels.dtype.kind == "f":
+        enough = len(labels) >= FEWEST_NUMBERS and len(distinct) > 1
+        return Targets(labels, ()) if enough else None
+    kept = distinct[counts >= FEWEST_OF_A_CLASS]
+    return Targets(labels, tuple(kept.tolist())) if len(kept) > 1 else None
+
+
 def own_score(rows: Matrix64, labels: NDArray[Any]) -> OwnScore | None:
-    """Fit a party's own score.
+    """Fit a party's own score to rows that are in memory.
 
     Parameters
     ----------
@@ -203,29 +318,41 @@ def own_score(rows: Matrix64, labels: NDArray[Any]) -> OwnScore | None:
     OwnScore or None
         None if the rows are of one class, or too few, or cannot tell the score from chance.
     """
-    targets = _targets(labels)
+    targets = targets_of(labels)
     if targets is None:
         return None
-    targets -= targets.mean(axis=0)
-    measure: Literal["roc_auc", "concordance"] = "concordance" if labels.dtype.kind == "f" else "roc_auc"
-    rows = rows - rows.mean(axis=0)
-    frame = None
-    if len(rows) < rows.shape[1]:
-        frame = np.linalg.svd(rows, full_matrices=False)[2].T
-        rows = rows @ frame
-    weights, inverse = _regression(rows, targets).solve()
-    auc = _quality(rows, targets, weights, inverse, measure)
-    return None if auc < FAINT_AUC else OwnScore(rows, frame, targets, weights, auc, measure)
+    return score_from(Moments.of(rows, targets), targets, rows, np.arange(len(rows)))
 
 
-def _targets(labels: NDArray[Any]) -> Matrix64 | None:
-    """Return what the score is to tell, (n, k): classes side by side, or numbers; None if too little."""
-    distinct, counts = np.unique(labels, return_counts=True)
-    if labels.dtype.kind == "f":
-        enough = len(labels) >= FEWEST_NUMBERS and len(distinct) > 1
-        return labels[:, None].astype(np.float64) if enough else None
-    kept = distinct[counts >= FEWEST_OF_A_CLASS]
-    return (labels[:, None] == kept).astype(np.float64) if len(kept) > 1 else None
+def score_from(
+    moments: Moments, targets: Targets, rows: Matrix64, numbers: NDArray[np.int64]
+) -> OwnScore | None:
+    """Fit a party's own score to sums over all rows, and measure it on some of them.
+
+    Parameters
+    ----------
+    rows : (s, m) ndarray of float64
+        Not modified. All, if there are fewer than features.
+    numbers : (s,) ndarray of int
+        Which these are, in the order of the targets.
+
+    Returns
+    -------
+    OwnScore or None
+        As `own_score`.
+    """
+    is_number = targets.labels.dtype.kind == "f"
+    measure: Literal["roc_auc", "concordance"] = "concordance" if is_number else "roc_auc"
+    centred = rows - moments.row_sum / moments.rows
+    told = targets.take(numbers) - moments.target_sum / moments.rows
+    regression, frame = moments.ridge(), None
+    if moments.rows < rows.shape[1]:
+        frame = np.linalg.svd(centred, full_matrices=False)[2].T
+        centred = centred @ frame
+        regression = replace(regression, gram=centred.T @ centred, cross=centred.T @ told)
+    weights, inverse = regression.solve()
+    auc = _quality(centred, told, weights, inverse, measure)
+    return None if auc < FAINT_AUC else OwnScore(regression, frame, weights, centred, told, auc, measure)
 
 
 def dimensions_of_variance(singular_values: Matrix64, share: float) -> int:
@@ -237,10 +364,6 @@ def dimensions_of_variance(singular_values: Matrix64, share: float) -> int:
     energies = singular_values**2
     held = np.cumsum(energies) / max(float(energies.sum()), np.finfo(np.float64).tiny)
     return min(int(np.searchsorted(held, share)) + 1, len(held))
-
-
-def _regression(rows: Matrix64, targets: Matrix64) -> Ridge:
-    return Ridge(rows.T @ rows, rows.T @ targets, float(np.square(targets).sum()), len(rows))
 
 
 def _quality(

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.rows import Rows, blocks_of
 from user_client.secret.expansion import ByteSource, Matrix64
 
 BLOCK_ROWS: Final = 8192
@@ -15,12 +16,16 @@ BLOCK_ROWS: Final = 8192
 _BLOCK_WORDS: Final = 2**20
 
 
-def in_blocks(rows: Matrix64, labels: NDArray[Any]) -> Iterator[tuple[Matrix64, NDArray[Any]]]:
+def in_blocks(rows: Rows | Matrix64, labels: NDArray[Any]) -> Iterator[tuple[Matrix64, NDArray[Any]]]:
     """Yield at most `BLOCK_ROWS` rows and their labels at a time; raise `ValueError` if there are none."""
     if not len(rows):
         raise ValueError("there are no rows to sum")
-    for start in range(0, len(rows), BLOCK_ROWS):
-        yield rows[start : start + BLOCK_ROWS], labels[start : start + BLOCK_ROWS]
+    before = 0
+    for block in blocks_of(rows):
+        for start in range(0, len(block), BLOCK_ROWS):
+            part = block[start : start + BLOCK_ROWS]
+            yield part, labels[before + start : before + start + len(part)]
+        before += len(block)
 
 
 def targets_of(labels: NDArray[Any], outputs: int) -> Matrix64:
@@ -29,13 +34,13 @@ def targets_of(labels: NDArray[Any], outputs: int) -> Matrix64:
 
 
 def extended_sums(
-    rows: Matrix64, labels: NDArray[Any], phi: Callable[[Matrix64], Matrix64], outputs: int
+    rows: Rows | Matrix64, labels: NDArray[Any], phi: Callable[[Matrix64], Matrix64], outputs: int
 ) -> Matrix64:
     """Return the sum of ``z z^T`` over the rows, ``z = (1, phi(x), y)``.
 
     Parameters
     ----------
-    rows : (n, m) ndarray
+    rows : (n, m) Rows, or ndarray
         Encoded.
     labels : (n,) ndarray
         As on the wire: class numbers, or numbers.
@@ -57,7 +62,7 @@ def extended_sums(
 
 
 def sums_by_class(
-    rows: Matrix64, labels: NDArray[Any], phi: Callable[[Matrix64], Matrix64], classes: int
+    rows: Rows | Matrix64, labels: NDArray[Any], phi: Callable[[Matrix64], Matrix64], classes: int
 ) -> Matrix64:
     """Return the sums of ``z z^T`` over the rows of each class, ``z = (1, phi(x))``, (k, 1 + d, 1 + d).
 

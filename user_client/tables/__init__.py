@@ -6,22 +6,24 @@ from user_client.tables.encode import (
     decode_numbers,
     encode_labels,
     encode_rows,
-    misfits,
     strata,
     text_of,
     with_labels,
 )
+from user_client.tables.encoded import EncodedTable, all_misfits, encode_table
 from user_client.tables.read import read_parts, read_table, table_from
 from user_client.tables.write import OUTPUT, table_writer
 
 __all__ = [
     "GROUPS",
     "OUTPUT",
+    "EncodedTable",
+    "all_misfits",
     "decode_numbers",
     "draft_schema",
     "encode_labels",
     "encode_rows",
-    "misfits",
+    "encode_table",
     "read_parts",
     "read_table",
     "strata",

@@ -5,7 +5,7 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -244,18 +244,23 @@ def with_labels(table: pa.Table, schema: Schema) -> pa.Table:
     return table
 
 
-def misfits(table: pa.Table, schema: Schema) -> list[TableError]:
-    """Return the first error of each column that cannot be encoded, that of the label column last."""
-    found = []
+def misfits(table: pa.Table, schema: Schema, *, apart_from: Collection[str] = ()) -> dict[str, TableError]:
+    """Return the first error of each column that cannot be encoded, by its name, that of the label last.
+
+    Columns whose names are in ``apart_from`` are not looked at.
+    """
+    found: dict[str, TableError] = {}
     for column in schema.columns:
+        if column.name not in apart_from:
+            try:
+                _encode_column(table, column, schema.missing, np.empty((table.num_rows, column.width)))
+            except TableError as error:
+                found[column.name] = error
+    if schema.label_column.name not in apart_from:
         try:
-            _encode_column(table, column, schema.missing, np.empty((table.num_rows, column.width)))
+            encode_labels(table, schema)
         except TableError as error:
-            found.append(error)
-    try:
-        encode_labels(table, schema)
-    except TableError as error:
-        found.append(error)
+            found[schema.label_column.name] = error
     return found
 
 

@@ -17,8 +17,12 @@ _HEADER_BYTES: Final = 2**16
 _OTHER_SEPARATORS: Final = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
 _PART_BYTES: Final = 4 * 2**20
 """Bytes of text that become one part of a CSV file."""
-_PART_ROWS: Final = 2**16
-"""Most rows of one part of a Parquet file."""
+_PART_FIELDS: Final = 2**20
+"""Fields of one part of a Parquet file, or of a table in memory."""
+_FEWEST_ROWS, _MOST_ROWS = 2**8, 2**16
+"""Of such a part, however many columns there are."""
+_COLUMN_BYTES: Final = 2**16
+"""Bytes of each column of a Parquet file that are read at a time."""
 
 
 def read_table(path: Path) -> pa.Table:
@@ -46,12 +50,30 @@ def read_parts(path: Path) -> Iterator[pa.Table]:
         if is_parquet(path):
             from pyarrow import parquet
 
-            with parquet.ParquetFile(path) as file:
-                yield file.schema_arrow.empty_table()
-                for batch in file.iter_batches(_PART_ROWS):
+            # a group of rows may be the whole file, so it is not read ahead
+            with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_COLUMN_BYTES) as file:
+                columns = file.schema_arrow
+                yield columns.empty_table()
+                for batch in file.iter_batches(_rows_of_a_part(len(columns))):
                     yield pa.Table.from_batches([batch])
         else:
             yield from _parts_of_csv(path)
+
+
+def parts_of(data: Any) -> Iterator[pa.Table]:
+    """Yield a table part by part, as `read_parts` does; `table_from` has the kinds of tables."""
+    if isinstance(data, str | Path):
+        yield from read_parts(Path(data))
+        return
+    table = table_from(data)
+    yield table.slice(0, 0)
+    at_once = _rows_of_a_part(table.num_columns)
+    for start in range(0, table.num_rows, at_once):
+        yield table.slice(start, at_once)
+
+
+def _rows_of_a_part(columns: int) -> int:
+    return min(max(_PART_FIELDS // max(columns, 1), _FEWEST_ROWS), _MOST_ROWS)
 
 
 def is_parquet(path: Path) -> bool:

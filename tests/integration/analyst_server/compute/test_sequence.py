@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from analyst_server.compute.sequence import RoundResult, compute_round
+from analyst_server.compute.judging import Unjudged, judge_model
+from analyst_server.compute.sequence import RoundResult, RoundSpec, compute_round
+from analyst_server.compute.training_rows import training_parts
 from analyst_server.services import downlinks, end, judging, rounds
-from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray
+from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray, at_least_single
 from analyst_server.training import onnx_file
 from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.model_terms import GradientBoostingTerms, ModelPrivacyTerms, ModelTerms, RandomForestTerms
-from protocol.terms import AlignmentTerms, AnchorTerms, Terms
+from protocol.terms import AlignmentTerms, AnchorTerms, AutoAlignmentTerms, Terms
+from runtime.terminal import training_in_words
 from tests.harness.computing import claim, fetch
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
@@ -229,3 +233,65 @@ def test_an_array_that_is_cut_off_is_an_error(world: World) -> None:
     world.analyst.blobs.write("folder/array", bytes(11))
     with pytest.raises(ValueError, match="multiple of element size"):
         StoredArray("folder/array", 0, "f4", (3,)).open(world.analyst.blobs)
+
+
+# more rows than train
+
+
+def small(world: World, terms: Terms | None = None, *, rows: int) -> RoundSpec:
+    """Return the spec of a round of which only so many rows of two numbers train."""
+    world.until_sealed(terms)
+    return replace(rounds.spec_of(world.analyst, world.id), most_training_bytes=4 * 2 * rows)
+
+
+def test_of_more_rows_than_are_trained_on_every_class_of_every_party_has_its_share(world: World) -> None:
+    spec = small(world, rows=20)
+    blobs = world.analyst.blobs
+    sent = [party.labels.open(blobs) for party in spec.parties]
+    assert sum(map(len, sent)) > 40
+    parts = training_parts(spec, blobs, ())
+    share = 20 / sum(map(len, sent))
+    for part, labels in zip(parts, sent, strict=True):
+        counts = np.bincount(labels, minlength=2)
+        np.testing.assert_array_equal(
+            np.bincount(part.labels(blobs), minlength=2), np.ceil(share * counts).astype(int)
+        )
+        assert part.numbers is not None
+        assert (np.diff(part.numbers) > 0).all()
+        np.testing.assert_array_equal(
+            part.rep(blobs), at_least_single(blobs, part.arrays.rep, part.arrays.rep_scale)[part.numbers]
+        )
+
+
+def test_the_same_rows_train_and_judge(world: World) -> None:
+    spec = small(world, rows=20)
+    first, again = ([part.numbers for part in training_parts(spec, world.analyst.blobs, ())] for _ in "12")
+    np.testing.assert_equal(first, again)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {},
+        {"model": RandomForestTerms(trees=5)},
+        {"alignment": AutoAlignmentTerms(candidates=("isotropic", "odc"))},
+        {"rep_dtype": "i1"},
+        {"rep_dtype": "f8"},
+    ],
+    ids=["default", "trees", "auto", "i1", "f8"],
+)
+def test_a_model_of_some_rows_says_of_how_many(world: World, terms: dict[str, Any]) -> None:
+    spec = small(world, make_terms(**terms), rows=30)
+    found = compute_round(spec, world.analyst.blobs)
+    judged = judge_model(spec, world.analyst.blobs, Unjudged.of(spec.folder, found.alignment))
+    assert 30 <= found.model.rows <= 34  # a class of a party is rounded up
+    assert found.model.of_rows == sum(party.rep.shape[0] for party in spec.parties)
+    assert judged["within"] is not None
+    (line, *_) = training_in_words(found.as_json())
+    assert line.startswith(f"the model was trained on {found.model.rows} of {found.model.of_rows} rows")
+
+
+def test_a_model_of_all_rows_says_nothing_of_it(world: World) -> None:
+    found = computed(world)
+    assert "of_rows" not in found.as_json()
+    assert training_in_words(found.as_json()) == []

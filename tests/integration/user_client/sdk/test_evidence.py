@@ -137,7 +137,7 @@ def windows(secrets: Mapping[str, bytes]) -> Needles:
 
 def test_no_secret_and_no_row_is_in_an_archive(whole: Whole) -> None:
     needles, archive = windows(whole.secrets), whole.evidence.archive
-    expected = {"key.pem", "basis.npy", "sealing.key", "hold_out.json", "local_model.npz", "release.json"}
+    expected = {"key.pem", "basis.npy", "sealing.key", "hold_out.json", "local_model.npz", "release.bin"}
     assert expected | {"uplink.payload", "model.onnx"} <= set(whole.secrets)
     assert {name.partition(" at ")[0] for name in needles.patterns} == set(whole.secrets)
     assert needles.found_in(archive) == set()

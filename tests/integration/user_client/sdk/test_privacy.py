@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from protocol.messages import PrivacyRecord, UplinkManifest
 from tests.harness.in_process import Consortium, csv, rows
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE
+from user_client.custody.scratch import Scratch
 from user_client.errors import NotPreparedError
 from user_client.privacy.noise import clip_rows
 from user_client.privacy.reduction import hidden_share
+from user_client.rows import Rows
 from user_client.sdk import PrivacyOptions
 from user_client.sdk import privacy as desk
-from user_client.sdk.privacy import dithered, non_readily_identifiable, treat
+from user_client.sdk.privacy import Treated, dithered, non_readily_identifiable
 
 NOISE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "clip": 0.5}
 ALL = PrivacyOptions(**NOISE, drop_below=0.01, permute_rows=True, perturb_basis=0.05)
@@ -30,6 +33,10 @@ def data(seed: int, count: int = 60, features: int = 6) -> tuple[np.ndarray, np.
     rng = np.random.default_rng(seed)
     matrix = rng.uniform(-1, 1, (count, features)) * np.linspace(1, 0.1, features)
     return matrix, np.arange(count).astype("<u1")
+
+
+def treat(matrix: np.ndarray, labels: np.ndarray, latent_dim: int, options: PrivacyOptions) -> Treated:
+    return desk.treat(Rows.of(matrix), labels, latent_dim, options, Scratch(Path()))
 
 
 # the options
@@ -83,7 +90,7 @@ def test_the_noise_is_on_clipped_rows() -> None:
     matrix *= 100  # so that rows that were not clipped would be seen
     sigma = gaussian_sigma(2.0, 1e-5, sensitivity=2 * 0.5)
     treated = treat(matrix, labels, 6, PrivacyOptions(**NOISE))
-    drawn = (treated.rows - clip_rows(matrix, 0.5)) / sigma
+    drawn = (np.asarray(treated.rows) - clip_rows(matrix, 0.5)) / sigma
     spread = np.sqrt(2 / drawn.size)
     assert np.square(drawn).mean() == pytest.approx(1, abs=5 * spread)
     assert drawn.mean() == pytest.approx(0, abs=5 / np.sqrt(drawn.size))
@@ -121,10 +128,10 @@ def test_dither_is_on_what_leaves_and_comes_anew_every_time() -> None:
     matrix, labels = data(0, count=2000)
     one, other = (treat(matrix, labels, 3, PrivacyOptions(dither=0.5)) for _ in range(2))
     np.testing.assert_array_equal(one.rows, matrix)
-    noise = one.rep - one.rows @ one.secret_basis
-    clean = one.rows @ one.secret_basis
+    clean = matrix @ one.secret_basis
+    noise = np.asarray(one.rep) - clean
     np.testing.assert_allclose(noise.T @ noise, 0.25 * clean.T @ clean, atol=0.1 * np.trace(clean.T @ clean))
-    rebuilt = [treated.rep @ treated.secret_basis.T for treated in (one, other)]
+    rebuilt = [np.asarray(treated.rep) @ treated.secret_basis.T for treated in (one, other)]
     assert np.abs(rebuilt[0] - rebuilt[1]).max() > 0.1
 
 
@@ -154,7 +161,7 @@ def test_rows_that_keep_too_little_hidden_stay_with_their_labels() -> None:
     assert 0 < (shares < 0.2).sum() < 60
     np.testing.assert_array_equal(treated.labels, labels[shares >= 0.2])
     np.testing.assert_array_equal(treated.rows, matrix[treated.labels])
-    assert hidden_share(treated.rows, treated.secret_basis).min() >= 0.2
+    assert hidden_share(np.asarray(treated.rows), treated.secret_basis).min() >= 0.2
 
 
 def test_options_that_leave_no_row_are_refused() -> None:

@@ -10,10 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from tests.harness.in_process import Consortium, rows
-from user_client.custody.round_directory import RELEASE_FILE
+from user_client.custody.home import Home
+from user_client.custody.round_directory import OLD_RELEASE_FILE, RELEASE_FILE
 from user_client.sdk import PrivacyOptions, list_releases
-from user_client.sdk.releases import overlaps
+from user_client.sdk.releases import Overlap, SeenRows
 from user_client.tables import read_table
+
+
+def overlaps(home: Home, table: pa.Table, *, apart_from: str) -> list[Overlap]:
+    """Return the overlaps of a table that comes in two parts."""
+    seen = SeenRows(home, apart_from=apart_from)
+    seen.add(table.slice(0, 7))
+    seen.add(table.slice(7))
+    return seen.overlaps()
 
 
 def test_a_release_is_listed_once_the_analyst_has_it(consortium: Consortium) -> None:
@@ -79,8 +88,23 @@ def test_a_copy_of_a_round_somebody_made_is_no_round(consortium: Consortium) -> 
 def test_what_is_kept_of_the_rows_does_not_tell_them(consortium: Consortium) -> None:
     consortium.until_anchored()
     consortium.hospital_round.prepare(consortium.table(1))
-    stored = json.loads((consortium.directory_of(consortium.hospital) / RELEASE_FILE).read_bytes())
-    assert stored["fingerprints"] == sorted(stored["fingerprints"])
+    file = consortium.directory_of(consortium.hospital) / RELEASE_FILE
+    key, stored = file.read_bytes()[:32], np.frombuffer(file.read_bytes()[32:], "<u8")
+    assert len(stored) == 40
+    assert (np.diff(stored.astype(object)) > 0).all()
     consortium.hospital_round.prepare(consortium.table(1, x0=[0.5] * 40))
-    again = json.loads((consortium.directory_of(consortium.hospital) / RELEASE_FILE).read_bytes())
-    assert again["key"] != stored["key"]
+    assert file.read_bytes()[:32] != key
+
+
+def test_rows_that_an_earlier_version_has_kept_are_known_again(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    path = consortium.table(1)
+    consortium.hospital_round.prepare(path)
+    consortium.hospital_round.contribute()
+    file = consortium.directory_of(consortium.hospital) / RELEASE_FILE
+    content = file.read_bytes()
+    stored = {"key": content[:32].hex(), "fingerprints": np.frombuffer(content[32:], "<u8").tolist()}
+    file.unlink()
+    (file.parent / OLD_RELEASE_FILE).write_text(json.dumps(stored))
+    (found,) = overlaps(consortium.hospital.home, read_table(Path(path)), apart_from="")
+    assert found.rows == 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.datasets import load_breast_cancer
 
 from protocol.arrays import quantise
 from protocol.table_schema import Schema
+from user_client.custody.scratch import Scratch
+from user_client.rows import Rows
 from user_client.sdk import PrivacyOptions, draft_terms
 from user_client.sdk.desk import Exposed, attack, decoded, level_of
 from user_client.sdk.privacy import treat
@@ -56,10 +59,10 @@ def test_no_table_stops_the_attacks(kind: str, count: int, options: PrivacyOptio
     drafted = draft_terms(table, label="y", parties=["a"], title="t", encoding="ranges")
     schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
     rows, classes = encode_rows(table, schema), encode_labels(table, schema)
-    treated = treat(rows, classes, drafted.latent_dim, options)
-    rep = decoded(*quantise(treated.rep))
+    treated = treat(Rows.of(rows), classes, drafted.latent_dim, options, Scratch(Path()))
+    rep = decoded(*quantise(np.asarray(treated.rep)))
     labels_sent = treated.labels.astype(int)
-    exposed = Exposed(table, schema, treated.original, rep, treated.secret_basis, labels_sent)
+    exposed = Exposed(table, schema, np.asarray(treated.original), rep, treated.secret_basis, labels_sent)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = attack(exposed, "thorough")
@@ -82,9 +85,15 @@ def test_thorough_attacks_recognise_rows_unless_noise_hides_them(
     drafted = draft_terms(table, label="y", parties=["a"], title="t", latent_dim=8)
     schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
     rows, labels = encode_rows(table, schema), encode_labels(table, schema)
-    treated = treat(rows, labels, 8, PrivacyOptions(dither=dither or None))
+    treated = treat(Rows.of(rows), labels, 8, PrivacyOptions(dither=dither or None), Scratch(Path()))
     exposed = Exposed(
-        table, schema, rows, treated.rep, treated.secret_basis, labels.astype(int), dither=dither
+        table,
+        schema,
+        rows,
+        np.asarray(treated.rep),
+        treated.secret_basis,
+        labels.astype(int),
+        dither=dither,
     )
     found = {tried.name: tried for tried in attack(exposed, "thorough")}
     for name in ("population matching", "known rows"):
@@ -101,8 +110,8 @@ def test_a_row_is_recognised_by_its_exact_number_whatever_the_noise() -> None:
     drafted = draft_terms(table, label="y", parties=["a"], title="t", task="number", latent_dim=8)
     schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
     rows, labels = encode_rows(table, schema), encode_labels(table, schema)
-    treated = treat(rows, labels, 8, PrivacyOptions(dither=3.0), "number")
-    exposed = Exposed(table, schema, rows, treated.rep, treated.secret_basis, labels, dither=3.0)
+    treated = treat(Rows.of(rows), labels, 8, PrivacyOptions(dither=3.0), Scratch(Path()), "number")
+    exposed = Exposed(table, schema, rows, np.asarray(treated.rep), treated.secret_basis, labels, dither=3.0)
     found = {tried.name: tried for tried in attack(exposed, "thorough")}
     assert found["known rows"].linked_rows == 1
     assert exposed.group_count == len(np.unique(exposed.groups)) == 4

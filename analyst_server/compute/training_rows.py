@@ -1,0 +1,145 @@
+"""The rows that train: all of the parties that are not left out, or a part that fits into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_server.store import Blobs, at_least_single
+from protocol.arrays import dequantise
+
+if TYPE_CHECKING:  # which imports this module
+    from analyst_server.compute.sequence import PartyArrays, RoundSpec, SuspectedParty
+
+_NUMBER_BYTES: Final = 4
+"""Of X^, in single precision."""
+_AT_ONCE_ROWS: Final = 2**16
+
+
+@dataclass(frozen=True)
+class TrainingPart:
+    """The rows of one party that train.
+
+    Attributes
+    ----------
+    index : int
+        The party's place in the spec.
+    arrays : PartyArrays
+    numbers : (n,) ndarray of int, optional
+        Which of its rows, in ascending order; None for all.
+    """
+
+    index: int
+    arrays: PartyArrays
+    numbers: NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return self.arrays.rep.shape[0] if self.numbers is None else len(self.numbers)
+
+    def rep(self, blobs: Blobs) -> NDArray[Any]:
+        """Return X~_i of these rows, (n, l), in a type to compute in."""
+        if self.numbers is None:
+            return at_least_single(blobs, self.arrays.rep, self.arrays.rep_scale)
+        stored = self.arrays.rep.open(blobs)
+        scale = None if self.arrays.rep_scale is None else self.arrays.rep_scale.open(blobs)
+        found = np.empty(
+            (len(self), stored.shape[1]), np.float64 if stored.dtype.itemsize > 4 else np.float32
+        )
+        for start in range(0, len(self), _AT_ONCE_ROWS):
+            some = stored[self.numbers[start : start + _AT_ONCE_ROWS]]
+            found[start : start + len(some)] = some if scale is None else dequantise(some, scale)
+        return found
+
+    def aligned_rep(self, blobs: Blobs, change: NDArray[Any]) -> NDArray[Any]:
+        """Return ``X~_i G_i`` of these rows, (n, l)."""
+        rep = self.rep(blobs)
+        return np.asarray(rep @ change.astype(rep.dtype))
+
+    def labels(self, blobs: Blobs) -> NDArray[Any]:
+        """Return their labels, (n,), in a type to compute in."""
+        labels = self.arrays.labels.open(blobs)
+        chosen = labels if self.numbers is None else labels[self.numbers]
+        return chosen.astype(np.float64 if labels.dtype.kind == "f" else np.int64)
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """X^ and the labels of the rows that train, one party after another.
+
+    Attributes
+    ----------
+    parties : tuple of str
+    aligned_rep : (n, l) ndarray
+    labels, senders : (n,) ndarray
+        A sender is the index of its party in ``parties``.
+    of_rows : int
+        How many these parties have sent.
+    """
+
+    parties: tuple[str, ...]
+    aligned_rep: NDArray[Any]
+    labels: NDArray[Any]
+    senders: NDArray[np.intp]
+    of_rows: int
+
+
+def left_out_of(spec: RoundSpec, suspicions: Sequence[SuspectedParty]) -> tuple[str, ...]:
+    """Return the parties whose rows do not train; raises `ValueError` if nobody's rows are left."""
+    if spec.train_on_suspected_rows:
+        return ()
+    left_out = tuple(suspicion.party for suspicion in suspicions if suspicion.rows)
+    if left_out and len(left_out) == sum(party.rep.shape[0] > 0 for party in spec.parties):
+        raise ValueError(f"no rows are left to train on without those of {', '.join(left_out)}")
+    return left_out
+
+
+def training_parts(spec: RoundSpec, blobs: Blobs, left_out: Sequence[str]) -> list[TrainingPart]:
+    """Return the rows that train, party by party.
+
+    If X^ of all of them took more than ``spec.most_training_bytes``, they are a part drawn at random: the
+    same share of every class of every party, rounded up. The same spec gives the same rows.
+    """
+    taken = [(index, one) for index, one in enumerate(spec.parties) if one.party not in left_out]
+    rows = sum(one.rep.shape[0] for _, one in taken)
+    most = spec.most_training_bytes // (_NUMBER_BYTES * spec.parties[0].rep.shape[1])
+    if rows <= most:
+        return [TrainingPart(index, one, None) for index, one in taken]
+    share, rng = most / rows, np.random.default_rng(spec.alignment.seed)
+    return [TrainingPart(index, one, _drawn(one.labels.open(blobs), share, rng)) for index, one in taken]
+
+
+def training_rows(
+    spec: RoundSpec, blobs: Blobs, changes_of_basis: NDArray[Any], left_out: Sequence[str]
+) -> TrainingRows:
+    """Return what the model is trained on."""
+    parts = training_parts(spec, blobs, left_out)
+    return TrainingRows(
+        tuple(part.arrays.party for part in parts),
+        # one party after another: decoded numbers of all of them would be as much again as the result
+        np.concatenate([part.aligned_rep(blobs, changes_of_basis[part.index]) for part in parts]),
+        np.concatenate([part.labels(blobs) for part in parts]),
+        np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        sum(part.arrays.rep.shape[0] for part in parts),
+    )
+
+
+def _drawn(labels: NDArray[Any], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the numbers of a share of the rows of each class, in ascending order."""
+    drawn = [
+        rng.choice(rows, int(np.ceil(share * len(rows))), replace=False, shuffle=False)
+        for rows in _classes(labels)
+    ]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *drawn]))
+
+
+def _classes(labels: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
+    """Yield the numbers of the rows of each class; of all rows, if the labels are no classes."""
+    if labels.dtype.kind == "f":
+        yield np.arange(len(labels))
+        return
+    for each in np.unique(labels):
+        yield np.flatnonzero(labels == each)

@@ -1,0 +1,101 @@
+"""Rows that are read in blocks are the same rows, wherever the blocks are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from user_client.custody.scratch import Scratch
+from user_client.rows import Rows, blocks_of, sample_of
+
+WHOLE = np.random.default_rng(0).standard_normal((100, 3))
+CUTS = [0, 1, 40, 40, 77]
+
+
+def in_memory(directory: Path) -> Rows:
+    return Scratch(directory).keep(np.split(WHOLE, CUTS), 3)
+
+
+def on_disk(directory: Path) -> Rows:
+    return Scratch(directory, in_memory_bytes=0).keep(np.split(WHOLE, CUTS), 3)
+
+
+def partly_on_disk(directory: Path) -> Rows:
+    return Scratch(directory, in_memory_bytes=41 * 3 * 8).keep(np.split(WHOLE, CUTS), 3)
+
+
+def as_one(_: Path) -> Rows:
+    return Rows.of(WHOLE)
+
+
+Kind = Callable[[Path], Rows]
+kinds = pytest.mark.parametrize("kind", [in_memory, on_disk, partly_on_disk, as_one])
+
+
+@kinds
+def test_the_blocks_are_the_rows(kind: Kind, tmp_path: Path) -> None:
+    rows = kind(tmp_path)
+    assert (len(rows), rows.shape) == (100, (100, 3))
+    for _ in range(2):  # as often as somebody asks
+        np.testing.assert_array_equal(np.concatenate([*rows.blocks()]), WHOLE)
+    np.testing.assert_array_equal(np.asarray(rows), WHOLE)
+    assert all(len(block) for block in blocks_of(rows))
+
+
+@kinds
+@pytest.mark.parametrize("numbers", [[], [0], [99], [0, 1, 39, 40, 41, 76, 77, 99], list(range(100))])
+def test_some_rows_are_taken_by_their_numbers(kind: Kind, tmp_path: Path, numbers: list[int]) -> None:
+    taken = np.array(numbers, dtype=np.int64)
+    np.testing.assert_array_equal(kind(tmp_path).take(taken), WHOLE[taken])
+
+
+@kinds
+def test_rows_are_chosen_again_and_again(kind: Kind, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    first = rng.random(100) < 0.5
+    second = rng.random(first.sum()) < 0.5
+    second[-10:] = False  # the last block is left without rows
+    rows = kind(tmp_path).where(first).where(second)
+    expected = WHOLE[first][second]
+    np.testing.assert_array_equal(np.concatenate([*rows.blocks()]), expected)
+    np.testing.assert_array_equal(rows.take(np.array([0, len(expected) - 1])), expected[[0, -1]])
+    nothing = rows.where(np.zeros(len(rows), np.bool_))
+    assert nothing.shape == (0, 3)
+    assert np.asarray(nothing).shape == (0, 3)
+
+
+@kinds
+def test_no_row_is_in_the_repr(kind: Kind, tmp_path: Path) -> None:
+    assert repr(kind(tmp_path)) == "<Rows of shape (100, 3)>"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at open files as Linux shows them")
+def test_nothing_readable_reaches_the_disk_and_nothing_is_left_there(tmp_path: Path) -> None:
+    rows = on_disk(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (file,) = [path for path in Path("/proc/self/fd").iterdir() if str(tmp_path) in _target(path)]
+    written = file.read_bytes()
+    assert len(written) >= WHOLE.nbytes
+    assert not any(row.tobytes() in written for row in WHOLE)
+    np.testing.assert_array_equal(np.asarray(rows), WHOLE)
+    del rows
+    assert not file.exists()
+
+
+def _target(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:  # closed since it was listed
+        return ""
+
+
+def test_a_sample_has_about_as_many_rows_as_it_should() -> None:
+    rng = np.random.default_rng(2)
+    np.testing.assert_array_equal(sample_of(50, 50, rng), np.arange(50))
+    found = sample_of(10_000, 1000, rng)
+    assert 800 < len(found) < 1200
+    assert (np.diff(found) > 0).all()
+    assert 4500 < found.mean() < 5500

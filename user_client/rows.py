@@ -1,0 +1,112 @@
+"""The rows of a table that may be larger than memory: a matrix that is read in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix64 = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, repr=False)
+class Block:
+    """Some rows that follow one another.
+
+    Attributes
+    ----------
+    load : callable
+        Returns them, from wherever they are.
+    count : int
+        How many it returns.
+    chosen : (count,) ndarray of bool, optional
+        Which of them count; None for all.
+    """
+
+    load: Callable[[], Matrix64]
+    count: int
+    chosen: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return self.count if self.chosen is None else int(self.chosen.sum())
+
+    def rows(self) -> Matrix64:
+        return self.load() if self.chosen is None else self.load()[self.chosen]
+
+
+class Rows:
+    """An (n, m) matrix of float64 that is never in memory as a whole, unless somebody asks for that.
+
+    Several threads may read it at once. Nobody writes to what it returns: it may be the original.
+    """
+
+    def __init__(self, blocks: Sequence[Block], width: int) -> None:
+        self._blocks = [(block, len(block)) for block in blocks]
+        self.shape = (sum(length for _, length in self._blocks), width)
+
+    def __repr__(self) -> str:
+        return f"<Rows of shape {self.shape}>"
+
+    @classmethod
+    def of(cls, rows: Matrix64) -> Rows:
+        """Return the rows of an array."""
+        return cls([Block(lambda: rows, len(rows))], rows.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return all rows as one array."""
+        found = [*self.blocks()]
+        whole = found[0] if len(found) == 1 else np.concatenate([np.empty((0, self.shape[1])), *found])
+        return np.array(whole, dtype=dtype, copy=copy)
+
+    def blocks(self) -> Iterator[Matrix64]:
+        """Yield the rows block by block, in their order; none of them is empty."""
+        for block, length in self._blocks:
+            if length:
+                yield block.rows()
+
+    def take(self, numbers: Numbers) -> Matrix64:
+        """Return some rows, by their numbers in ascending order."""
+        found, start = [np.empty((0, self.shape[1]))], 0
+        for block, length in self._blocks:
+            first, last = np.searchsorted(numbers, [start, start + length])
+            if first < last:
+                found.append(block.rows()[numbers[first:last] - start])
+            start += length
+        return np.concatenate(found)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Rows:
+        """Return the rows for which ``chosen``, (n,), is true; the blocks stay the same blocks."""
+        if chosen.all():
+            return self
+        left, start = [], 0
+        for block, length in self._blocks:
+            here = chosen[start : start + length]
+            if block.chosen is not None:
+                inside = block.chosen.copy()
+                inside[block.chosen] = here
+                here = inside
+            left.append(replace(block, chosen=here))
+            start += length
+        return Rows(left, self.shape[1])
+
+
+def blocks_of(rows: Rows | Matrix64) -> Iterator[Matrix64]:
+    """Yield the blocks of rows, or an array as one block; none of them is empty."""
+    if isinstance(rows, Rows):
+        yield from rows.blocks()
+    elif len(rows):
+        yield rows
+
+
+def sample_of(count: int, size: int, rng: np.random.Generator) -> Numbers:
+    """Return the numbers, ascending, of about ``size`` of ``count`` rows, each as likely; or of all."""
+    if count <= size:
+        return np.arange(count)
+    return np.flatnonzero(rng.random(count, np.float32) < size / count)

@@ -1,0 +1,211 @@
+"""Encode a table part by part, so that neither it nor its encoded rows are ever in memory as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from protocol.table_schema import Schema, Task
+from user_client.errors import FieldError, TableError
+from user_client.rows import Rows
+from user_client.tables.encode import encode_labels, encode_rows, misfits
+from user_client.tables.fields import Matrix64
+from user_client.tables.read import parts_of
+
+LOOKED_AT_ROWS: Final = 20_000
+"""Of more rows, so many show how precisely the numbers of a table are recorded."""
+_THREADS: Final = 2
+_AHEAD: Final = 3
+"""Parts that are read and not taken yet."""
+
+
+@dataclass(frozen=True, repr=False)
+class EncodedPart:
+    """Some rows of a table, one after another.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        As they were read.
+    rows : (n, m) ndarray of float64
+    labels : (n,) ndarray, optional
+        As on the wire; None if the table has no column of labels, and needs none.
+    """
+
+    table: pa.Table
+    rows: Matrix64
+    labels: NDArray[Any] | None
+
+
+def encoded_parts(data: Any, schema: Schema, *, needs_labels: bool = True) -> Iterator[EncodedPart]:
+    """Yield a table encoded, part by part and in its order; the first part has no rows.
+
+    Parts are encoded by threads while the next ones are read.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or data frame
+    needs_labels : bool
+        Whether a table without a column of labels is refused.
+
+    Raises
+    ------
+    TableError
+        As `encode_rows` and `encode_labels`, with the number that a row has in the whole table.
+    UnreadableFileError
+        If the file cannot be read.
+    """
+
+    def encode(part: pa.Table) -> EncodedPart:
+        has_labels = needs_labels or schema.label_column.name in part.column_names
+        return EncodedPart(
+            part, encode_rows(part, schema), encode_labels(part, schema) if has_labels else None
+        )
+
+    rows_before = 0
+    with ThreadPoolExecutor(_THREADS) as pool:
+        try:
+            for part, found in _ahead(pool, data, encode):
+                try:
+                    yield found.result()
+                except FieldError as error:
+                    raise error.in_whole_table(rows_before) from None
+                rows_before += part.num_rows
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _ahead(
+    pool: ThreadPoolExecutor, data: Any, encode: Callable[[pa.Table], EncodedPart]
+) -> Iterator[tuple[pa.Table, Future[EncodedPart]]]:
+    waiting: deque[tuple[pa.Table, Future[EncodedPart]]] = deque()
+    for part in parts_of(data):
+        waiting.append((part, pool.submit(encode, part)))
+        if len(waiting) > _AHEAD:
+            yield waiting.popleft()
+    yield from waiting
+
+
+@dataclass(frozen=True, repr=False)
+class EncodedTable:
+    """A table, encoded.
+
+    Attributes
+    ----------
+    rows : (n, m) Rows
+    labels : (n,) ndarray
+        As on the wire; of a table that has none, and needs none, all are of class 0.
+    task : {"classes", "number", "survival"}
+        What the labels are.
+    digest : str
+        Of the rows and labels: the same rows are found again in whatever file they are.
+    some : pyarrow.Table
+        Some rows as they were read, drawn at random; all if they are few.
+    """
+
+    rows: Rows
+    labels: NDArray[Any]
+    task: Task
+    digest: str
+    some: pa.Table
+
+
+def encode_table(
+    data: Any,
+    schema: Schema,
+    keep: Callable[[Iterable[Matrix64], int], Rows],
+    *,
+    needs_labels: bool = True,
+    watch: Callable[[pa.Table], None] = lambda _: None,
+) -> EncodedTable:
+    """Read and encode a table, part by part.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or data frame
+    keep : callable
+        Takes the blocks of encoded rows, and how wide they are, and returns the rows.
+    needs_labels : bool
+        Whether a table without a column of labels is refused.
+    watch : callable
+        Sees every part as it was read.
+
+    Raises
+    ------
+    TableError
+        If a field does not fit the schema; it names column and row.
+    UnreadableFileError
+        If the file cannot be read.
+    """
+    digest, some = hashlib.sha256(), _Some()
+    labels: list[NDArray[Any]] = []
+    has_labels = True
+
+    def blocks() -> Iterator[Matrix64]:
+        nonlocal has_labels
+        for part in encoded_parts(data, schema, needs_labels=needs_labels):
+            has_labels = part.labels is not None
+            labels.append(np.zeros(len(part.rows), np.uint8) if part.labels is None else part.labels)
+            watch(part.table)
+            some.add(part.table)
+            digest.update(np.ascontiguousarray(part.rows).data)
+            yield part.rows
+
+    rows = keep(blocks(), schema.width)
+    found = np.concatenate(labels)
+    digest.update(found.data)
+    task = schema.label_column.task if has_labels else "classes"
+    return EncodedTable(rows, found, task, digest.hexdigest(), some.table())
+
+
+class _Some:
+    """About `LOOKED_AT_ROWS` rows of a table that is read part by part, each as likely.
+
+    Every row gets a random number, and those with the smallest stay.
+    """
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+        self._parts: list[tuple[pa.Table, NDArray[np.float64]]] = []
+        self._below = 1.0
+
+    def add(self, part: pa.Table) -> None:
+        self._parts.append((part, self._rng.random(part.num_rows)))
+        self._parts[-1] = self._few(*self._parts[-1])
+        numbers = np.concatenate([each for _, each in self._parts])
+        if len(numbers) > 2 * LOOKED_AT_ROWS:
+            self._below = float(np.partition(numbers, LOOKED_AT_ROWS)[LOOKED_AT_ROWS])
+            self._parts = [self._few(*each) for each in self._parts]
+
+    def table(self) -> pa.Table:
+        return pa.concat_tables([part for part, _ in self._parts])
+
+    def _few(self, part: pa.Table, numbers: NDArray[np.float64]) -> tuple[pa.Table, NDArray[np.float64]]:
+        chosen = numbers < self._below
+        if chosen.all():
+            return part, numbers
+        # joined, so that what is left out does not stay in memory
+        return part.filter(pa.array(chosen)).combine_chunks(), numbers[chosen]
+
+
+def all_misfits(data: Any, schema: Schema) -> tuple[list[TableError], int]:
+    """Return the first error of each column of a table that cannot be encoded, and how many rows it has.
+
+    The label column's is the last one.
+    """
+    found: dict[str, TableError] = {}
+    rows_before = 0
+    for part in parts_of(data):
+        for name, error in misfits(part, schema, apart_from=found).items():
+            found[name] = error.in_whole_table(rows_before) if isinstance(error, FieldError) else error
+        rows_before += part.num_rows
+    names = [*(column.name for column in schema.columns), schema.label_column.name]
+    return [found[name] for name in names if name in found], rows_before
