@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Matrix64 = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+_DRAWN_AT_ONCE: Final = 2**16
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,4 +110,8 @@ def sample_of(count: int, size: int, rng: np.random.Generator) -> Numbers:
     """Return the numbers, ascending, of about ``size`` of ``count`` rows, each as likely; or of all."""
     if count <= size:
         return np.arange(count)
-    return np.flatnonzero(rng.random(count, np.float32) < size / count)
+    drawn = [
+        start + np.flatnonzero(rng.random(min(_DRAWN_AT_ONCE, count - start)) < size / count)
+        for start in range(0, count, _DRAWN_AT_ONCE)
+    ]
+    return np.concatenate(drawn)

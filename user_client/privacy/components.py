@@ -31,6 +31,8 @@ LIKELY: Final = 30.0
 """Largest chi-squared distance between the shares of a split and those of the feature it is named after."""
 MOST_ROWS: Final = 1500
 """More rows make the search slower and hardly better; the splits that it finds are told for all rows."""
+SPLIT_AT_ONCE: Final = 2**19
+"""Numbers that are split at a time, of all rows and some directions."""
 RANDOM_STARTS: Final = 100
 ROWS_PER_DIRECTION: Final = 2
 """With fewer rows, every direction can be bent until it splits them."""
@@ -183,7 +185,13 @@ def find_splits(
             break
         starts = np.hstack([starts, _independent(chosen, fun, algorithm, int(rng.integers(2**31)))])
     directions = _refined(chosen, np.hstack([starts, _two_pointed(chosen, starts, deadline)]))
-    splits, separation = best_splits(white @ directions)
+    # some directions at a time: to split takes several times the memory of the projections
+    at_once = max(1, SPLIT_AT_ONCE // len(white))
+    parts = [
+        best_splits(white @ directions[:, start : start + at_once])
+        for start in range(0, directions.shape[1], at_once)
+    ]
+    splits, separation = (np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
     return _distinct(splits, separation, chance + ABOVE_CHANCE)
 
 

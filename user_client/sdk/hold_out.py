@@ -5,10 +5,11 @@ Both stay on this machine. `user_client.sdk.evaluation` compares that model with
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory
 from user_client.rows import Rows
 from user_client.secret.cox import Hazards
-from user_client.secret.expansion import ByteSource, Matrix64, permutation
+from user_client.secret.expansion import ByteSource, Matrix64
 from user_client.secret.local_model import (
     LocalModel,
     LogisticOptions,
@@ -34,11 +35,11 @@ from user_client.tables import strata
 
 FEWEST_OF_A_CLASS: Final = 5
 """All rows of a class with fewer rows than this are sent: the model needs them more."""
+_SEED_BYTES: Final = 32
 WEIGHT_PENALTY: Final = 1e-4
 """Of a network whose terms name none: that of the analyst's `Mlp`."""
 Labels = NDArray[Any]
 _Fitted = MlpTerms | LogisticTerms | RidgeTerms | AveragedTerms
-T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,10 +63,6 @@ class HoldOut:
     def __repr__(self) -> str:
         return f"<HoldOut of {len(self.rows)} rows>"
 
-    def leaving(self, array: NDArray[T]) -> NDArray[T]:
-        """Return the rows of an array that leave: those that are not kept back."""
-        return np.delete(array, self.rows, axis=0) if len(self.rows) else array
-
     def leaves(self, count: int) -> NDArray[np.bool_]:
         """Return which of the ``count`` rows of the table leave."""
         found = np.ones(count, np.bool_)
@@ -82,23 +79,28 @@ def keep_back(directory: RoundDirectory, table: str, labels: Labels, share: floa
     earlier = stored_hold_out(directory)
     if earlier is not None and (earlier.table, earlier.share) == (table, share):
         return earlier
-    return HoldOut(table, share, choose(strata(labels, task), share, KeyStream.fresh("odc/v1/hold-out").read))
+    groups = labels if task == "classes" else strata(labels, task)
+    return HoldOut(table, share, choose(groups, share, KeyStream.fresh("odc/v1/hold-out").read))
 
 
 def choose(groups: Labels, share: float, source: ByteSource) -> NDArray[np.int64]:
-    """Return the numbers of a share of the rows of each group, chosen at random."""
-    chosen = [np.empty(0, np.int64)]
-    for each in np.unique(groups):
-        of_class = np.flatnonzero(groups == each)
-        if len(of_class) >= FEWEST_OF_A_CLASS:
-            order = permutation(source, len(of_class))
-            chosen.append(of_class[order[: round(share * len(of_class))]])
-    return np.sort(np.concatenate(chosen))
+    """Return the numbers of a share of the rows of each group, chosen at random, in ascending order."""
+    rng = np.random.default_rng(np.frombuffer(source(_SEED_BYTES), np.uint32))
+    chosen = np.zeros(len(groups), np.bool_)
+    for each, count in zip(*np.unique(groups, return_counts=True), strict=True):
+        if count >= FEWEST_OF_A_CLASS:
+            of_group = np.zeros(count, np.bool_)
+            of_group[rng.choice(count, round(share * count), replace=False, shuffle=False)] = True
+            chosen[groups == each] = of_group
+    return np.flatnonzero(chosen)
 
 
 def store_hold_out(directory: RoundDirectory, kept: HoldOut) -> None:
     """Store which rows are kept back, and of which table."""
-    content = {"table": kept.table, "share": kept.share, "rows": kept.rows.tolist()}
+    chosen = np.zeros(int(kept.rows.max(initial=-1)) + 1, np.bool_)
+    chosen[kept.rows] = True
+    packed = base64.b64encode(np.packbits(chosen).tobytes()).decode()
+    content = {"table": kept.table, "share": kept.share, "rows_as_bits": packed}
     directory.write_secret(HOLD_OUT_FILE, json.dumps(content).encode())
 
 
@@ -107,7 +109,12 @@ def stored_hold_out(directory: RoundDirectory) -> HoldOut | None:
     if not directory.holds(HOLD_OUT_FILE):
         return None
     content = json.loads(directory.read_secret(HOLD_OUT_FILE))
-    return HoldOut(content["table"], content["share"], np.array(content["rows"], dtype=np.int64))
+    if "rows" in content:  # written by an earlier version
+        rows = np.array(content["rows"], dtype=np.int64)
+    else:
+        packed = np.frombuffer(base64.b64decode(content["rows_as_bits"]), np.uint8)
+        rows = np.flatnonzero(np.unpackbits(packed))
+    return HoldOut(content["table"], content["share"], rows)
 
 
 def kept_back(directory: RoundDirectory) -> NDArray[np.int64]:

@@ -121,7 +121,7 @@ def store_prepared(
     kept: HoldOut,
     alone: LocalModel | None,
     seen: SeenRows,
-    leaving: NDArray[np.int64],
+    leaving: NDArray[np.bool_],
 ) -> None:
     """Write what goes with an uplink whose payload and secret are here already.
 
@@ -132,7 +132,7 @@ def store_prepared(
     kept, alone
         The rows that are kept back to evaluate on, and the model of our own rows to compare with.
     seen, leaving
-        The rows of the table, and the numbers of those that leave, or are summed: (n,) ndarray of int.
+        The rows of the table, and which of them leave, or are summed: (n,) ndarray of bool.
     """
     store_hold_out(directory, kept)
     store_local_model(directory, alone)

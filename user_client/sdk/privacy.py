@@ -35,9 +35,8 @@ NRI_PERTURBATION = 0.05
 PICTURE_ROWS = 6
 MAX_HOLD_OUT = 0.5
 """Of the rows, as in the terms."""
-MEASURED_BYTES = 32 * 2**20
-FEWEST_MEASURED = 10_000
-"""What is measured on rows, and attacked, is all of them up to this size or number; of more, so many."""
+MEASURED_ROWS, MEASURED_BYTES = 20_000, 64 * 2**20
+"""What is measured on rows, and attacked, is all of them up to this number and size, or so many at random."""
 Labels = NDArray[Any]
 
 
@@ -140,14 +139,19 @@ class Treated:
     """How much of the own score of these rows lies along the leading axes; None if they cannot tell."""
     original: Rows
     """The same rows before the noise, in the same order and blocks."""
-    chosen: NDArray[np.int64]
-    """Their numbers among all rows, from 0 on, in the same order."""
+    leaves: NDArray[np.bool_]
+    """Which of all rows they are, in the order in which these were given."""
 
     def without_rows(self) -> Treated:
         """Return the basis and what it was drawn from, with no row that leaves."""
         none, none_projected = Rows([], self.rows.shape[1]), Rows([], self.rep.shape[1])
         return replace(
-            self, rows=none, original=none, rep=none_projected, labels=self.labels[:0], chosen=self.chosen[:0]
+            self,
+            rows=none,
+            original=none,
+            rep=none_projected,
+            labels=self.labels[:0],
+            leaves=np.zeros_like(self.leaves),
         )
 
     def sample(self) -> Sample:
@@ -240,10 +244,10 @@ def treat(
     InputError
         If no row is left.
     """
-    chosen = np.arange(len(rows))
+    leaves, order = np.ones(len(rows), np.bool_), None
     if options.permute_rows and len(rows):
-        chosen = permutation(_secret("row-order"), len(rows))
-        rows = _in_order(rows, chosen, scratch)
+        order = permutation(_secret("row-order"), len(rows))
+        rows, labels = _in_order(rows, order, scratch), labels[order]
     noisy = rows
     if options.sigma is not None:
         source = _secret("row-noise")
@@ -252,7 +256,7 @@ def treat(
     if options.perturb_basis is not None:
         strength, source = options.perturb_basis, _secret("basis-noise")
         seen = scratch.keep((perturbed(block, strength, source) for block in noisy.blocks()), rows.shape[1])
-    singular_values, axes, score = axes_and_score(seen, labels[chosen], task)
+    singular_values, axes, score = axes_and_score(seen, labels, task)
     basis = draw_basis(seen, score, latent_dim, _secret("secret-basis"), axes=axes)
     signal = score.along(axes[:, :latent_dim]) if score else None
     if options.drop_below is not None and len(rows):
@@ -265,24 +269,25 @@ def treat(
             )
             error.hint = "lower --drop-below, or ask for terms with a smaller latent dimension"
             raise error
-        rows, noisy, chosen = rows.where(enough), noisy.where(enough), chosen[enough]
+        rows, noisy, labels = rows.where(enough), noisy.where(enough), labels[enough]
+        leaves[slice(None) if order is None else order] = enough
     return Treated(
         rows=noisy,
         rep=_projected(noisy, basis, options, scratch),
-        labels=labels[chosen],
+        labels=labels,
         secret_basis=basis,
         axes=axes,
         singular_values=singular_values,
         signal=signal,
         original=rows,
-        chosen=chosen,
+        leaves=leaves,
     )
 
 
 def measured(rows: Rows) -> NDArray[np.int64]:
     """Return the numbers of the rows to measure and to attack: of all, or of some drawn at random."""
     count, features = rows.shape
-    most = max(FEWEST_MEASURED, MEASURED_BYTES // (8 * features), features)
+    most = min(MEASURED_ROWS, max(MEASURED_BYTES // (8 * features), 2 * features))
     return sample_of(count, most, np.random.default_rng(0))
 
 

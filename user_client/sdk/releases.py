@@ -30,6 +30,8 @@ from user_client.custody.round_directory import (
     RELEASE_FILE,
     RoundDirectory,
 )
+from user_client.custody.scratch import Scratch
+from user_client.rows import Block, Rows
 from user_client.tables.fields import as_text
 
 Fingerprints = NDArray[np.uint64]
@@ -85,10 +87,11 @@ class SeenRows:
     not known again. What is kept is a keyed fingerprint, because a row has few possible values.
     """
 
-    def __init__(self, home: Home, *, apart_from: str) -> None:
+    def __init__(self, home: Home, scratch: Scratch, *, apart_from: str) -> None:
         """Look for rows that were sent in rounds of ``home``, except for the one of the id ``apart_from``."""
         self._key = KeyStream.fresh("odc/v1/row-fingerprints").read(KEY_BYTES)
-        self._parts: list[Fingerprints] = []
+        self._scratch = scratch
+        self._parts: list[Block] = []
         self._earlier = [
             _Earlier(directory, *sent)
             for directory in _received(home)
@@ -98,7 +101,9 @@ class SeenRows:
     def add(self, part: pa.Table) -> None:
         """Take the next rows of the table."""
         rows = _RowTexts(part)
-        self._parts.append(rows.fingerprints(self._key))
+        if part.num_rows:
+            as_kept = rows.fingerprints(self._key).view(np.float64)[:, None]  # the same bytes
+            self._parts.append(self._scratch.keep_one(as_kept))
         for earlier in self._earlier:
             earlier.count(rows.fingerprints(earlier.key))
 
@@ -107,9 +112,9 @@ class SeenRows:
         found = [Overlap(_release(each.directory), each.known) for each in self._earlier if each.known]
         return sorted(found, key=lambda overlap: overlap.release.received_at)
 
-    def store(self, directory: RoundDirectory, leaving: NDArray[np.int64]) -> None:
-        """Store the fingerprints of the rows that leave, by their numbers in the table."""
-        sent = np.concatenate(self._parts or [np.empty(0, np.uint64)])[leaving]
+    def store(self, directory: RoundDirectory, leaving: NDArray[np.bool_]) -> None:
+        """Store the fingerprints of the rows that leave: ``leaving``, (n,), says which of the table do."""
+        sent = np.asarray(Rows(self._parts, 1).where(leaving)).view(np.uint64)[:, 0]
         sent.sort()  # in no order that tells the rows apart
         directory.write_secret(RELEASE_FILE, self._key, sent.astype("<u8", copy=False).data)
         directory.remove(OLD_RELEASE_FILE)

@@ -76,8 +76,9 @@ def prepare_sums(
         )
     if directory.holds(BEGUN_FILE):
         raise MaskedBeforeError
-    seen = SeenRows(directory.home, apart_from=directory.collaboration_id)
-    table = encode_table(data, terms.table_schema, Scratch(directory.path).keep, watch=seen.add)
+    scratch = Scratch(directory.path)
+    seen = SeenRows(directory.home, scratch, apart_from=directory.collaboration_id)
+    table = encode_table(data, terms.table_schema, scratch.keep, watch=seen.add)
     share = terms.hold_out if options.hold_out is None else options.hold_out
     kept = keep_back(directory, table.digest, table.labels, share, terms.task)
     leaves = kept.leaves(len(table.rows))
@@ -109,7 +110,7 @@ def prepare_sums(
     directory.remove(PREPARED_FILE, MANIFEST_FILE)  # until they are back, the other files count as unfinished
     directory.write(PAYLOAD_FILE, raw_bytes(array))
     directory.write_secret(FEATURES_FILE, features.to_bytes())
-    store_prepared(session, directory, prepared, manifest, kept, alone, seen, np.flatnonzero(leaves))
+    store_prepared(session, directory, prepared, manifest, kept, alone, seen, leaves)
     return prepared
 
 

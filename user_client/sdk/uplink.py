@@ -115,7 +115,7 @@ def _prepare_anew(
         return prepare_sums(session, directory, terms, data, options, source=source)
     is_late = session.membership.party in terms.late_consumers
     scratch = Scratch(directory.path)
-    seen = SeenRows(directory.home, apart_from=directory.collaboration_id)
+    seen = SeenRows(directory.home, scratch, apart_from=directory.collaboration_id)
     table = encode_table(data, terms.table_schema, scratch.keep, needs_labels=not is_late, watch=seen.add)
     anchor, commitment = open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
@@ -155,8 +155,8 @@ def _prepare_anew(
         arrays=specs,
         privacy=applied.record(),
     )
-    leaving = np.flatnonzero(leaves)[treated.chosen]
-    store_prepared(session, directory, prepared, manifest, kept, alone, seen, leaving)
+    leaves[leaves] = treated.leaves  # some may have been left out, and of a late consumer no row leaves
+    store_prepared(session, directory, prepared, manifest, kept, alone, seen, leaves)
     return prepared
 
 

@@ -20,10 +20,10 @@ from user_client.tables.encode import encode_labels, encode_rows, misfits
 from user_client.tables.fields import Matrix64
 from user_client.tables.read import parts_of
 
-LOOKED_AT_ROWS: Final = 20_000
+LOOKED_AT_ROWS: Final = 10_000
 """Of more rows, so many show how precisely the numbers of a table are recorded."""
 _THREADS: Final = 2
-_AHEAD: Final = 3
+_AHEAD: Final = 1
 """Parts that are read and not taken yet."""
 
 

@@ -15,7 +15,7 @@ from protocol.errors import UnreadableFileError
 _HEADER_BYTES: Final = 2**16
 """Bytes at the beginning of a file in which its separator and its names are looked for."""
 _OTHER_SEPARATORS: Final = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
-_PART_BYTES: Final = 4 * 2**20
+_PART_BYTES: Final = 2**20
 """Bytes of text that become one part of a CSV file."""
 _PART_FIELDS: Final = 2**20
 """Fields of one part of a Parquet file, or of a table in memory."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tests.harness.in_process import Consortium, rows
 from user_client.custody.home import Home
 from user_client.custody.round_directory import OLD_RELEASE_FILE, RELEASE_FILE
+from user_client.custody.scratch import Scratch
 from user_client.sdk import PrivacyOptions, list_releases
 from user_client.sdk.releases import Overlap, SeenRows
 from user_client.tables import read_table
@@ -19,7 +20,7 @@ from user_client.tables import read_table
 
 def overlaps(home: Home, table: pa.Table, *, apart_from: str) -> list[Overlap]:
     """Return the overlaps of a table that comes in two parts."""
-    seen = SeenRows(home, apart_from=apart_from)
+    seen = SeenRows(home, Scratch(home.path), apart_from=apart_from)
     seen.add(table.slice(0, 7))
     seen.add(table.slice(7))
     return seen.overlaps()
