@@ -36,7 +36,11 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
         workers.start()
         meter.start()
         try:
-            yield {"meter": meter, "workers": workers}
+            yield {
+                "meter": meter,
+                "workers": workers,
+                "connection_timeout_s": settings.connection_timeout_s,
+            }
         finally:
             workers.stop()
             meter.stop()

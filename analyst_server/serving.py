@@ -6,6 +6,7 @@ import resource
 import socket
 import ssl
 from contextlib import suppress
+from math import ceil
 
 import uvicorn
 
@@ -18,6 +19,8 @@ from analyst_server.services.rounds import forget_ended_workers
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
 from metering.counts import CountingSocket
+from metering.private_parts import keep_handshakes_small
+from protocol.limits import MAX_IDLE_S
 
 
 def serve(settings: Settings) -> None:
@@ -27,6 +30,7 @@ def serve(settings: Settings) -> None:
     """
     with only_server(settings.data_dir):
         _allow_all_descriptors()
+        keep_handshakes_small()
         analyst = open_analyst(settings)
         analyst.records.check()
         erase_ended(analyst)
@@ -46,7 +50,7 @@ def _serve(analyst: Analyst, settings: Settings) -> None:
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=5,
-        timeout_keep_alive=60,  # a handshake costs more than an idle connection; preparing may take a while
+        timeout_keep_alive=ceil(min(MAX_IDLE_S, settings.connection_timeout_s)),
         ssl_keyfile=str(directory / "key.pem"),
         ssl_certfile=str(directory / "certificate.pem"),
         ssl_ca_certs=str(directory / "root.pem"),

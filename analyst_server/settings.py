@@ -26,6 +26,9 @@ class Settings(BaseSettings):
     """Largest payload of one uplink."""
     body_idle_timeout_s: float = Field(default=60.0, gt=0)
     """An upload that sends nothing for this long is cut off; the chunks that have arrived are kept."""
+    connection_timeout_s: float = Field(default=60.0, gt=0)
+    """How long a connection may take for a handshake, for a head, for what comes after an answer, and until
+    the next request."""
     compute_processes: int = Field(default=1, ge=1)
     """How many rounds are computed at once, each in a process of its own."""
     poll_s: float = Field(default=0.2, gt=0)
