@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from analyst_server.api.doors import Guest
+from analyst_server.api.listening import guarded_connection
 from analyst_server.api.phases import PhaseBound
 from analyst_server.api.tls import tls_extension
 from analyst_server.services.meter import Meter
@@ -24,10 +27,24 @@ class AnalystProtocol(WatchedProtocol):
     def watch(self, transport: asyncio.Transport, lifespan_state: Mapping[str, Any]) -> Sequence[Watcher]:
         count = count_of(transport.get_extra_info("socket"), lifespan_state["meter"].counter)
         counted = [] if count is None else [CountedConnection(transport, count, lifespan_state["meter"])]
-        return [*counted, PhaseBound(transport, lifespan_state["connection_timeout_s"])]
+        guest, doors = self._let_in(transport), lifespan_state["doors"]
+        note = (lambda _answering, _coming: None) if guest is None else partial(doors.note_phase, guest)
+        return [*counted, PhaseBound(transport, lifespan_state["connection_timeout_s"], note)]
 
     def extensions(self, transport: asyncio.Transport) -> dict[str, Any]:
-        return {"tls": tls_extension(transport)}
+        guarded = guarded_connection(transport.get_extra_info("socket"))
+        guest = guarded.guest if guarded is not None else None
+        is_turned_away = guest is not None and guest.is_turned_away
+        return {"tls": tls_extension(transport), "odc": {"is_turned_away": is_turned_away}}
+
+    def _let_in(self, transport: asyncio.Transport) -> Guest | None:
+        """Return who has come in, now that TLS stands; None on a socket that nobody guards."""
+        guarded = guarded_connection(transport.get_extra_info("socket"))
+        if guarded is None or guarded.guest is None:
+            return None
+        shown = transport.get_extra_info("ssl_object")
+        guarded.let_in(shown.getpeercert(binary_form=True) if shown is not None else None)
+        return guarded.guest
 
 
 class CountedConnection(Watcher):

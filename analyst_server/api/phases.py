@@ -7,6 +7,7 @@ reads them (`api.bodies`, `api.uploads`).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from metering.private_parts import READ_BYTES, CutOffError, Scope, Watcher
@@ -40,20 +41,22 @@ class PhaseBound(Watcher):
         Aborted when a phase takes too long.
     longest_s : float
         Upper bound of all these times: the analyst's setting.
+    note_phase : callable
+        Told after each step whether a request is not answered yet, and whether one is still coming.
     """
 
-    def __init__(self, transport: asyncio.Transport, longest_s: float) -> None:
-        self._transport, self._longest_s = transport, longest_s
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        longest_s: float,
+        note_phase: Callable[[bool, bool], None] = lambda _answering, _coming: None,
+    ) -> None:
+        self._transport, self._longest_s, self._note_phase = transport, longest_s, note_phase
         self._bytes = self._fields = self._field_bytes = 0
         self._is_receiving = self._is_in_head = False
         self._unanswered = 0
         self._timer: asyncio.TimerHandle | None = None
         self._start(MAX_HEAD_S)
-
-    @property
-    def is_answering(self) -> bool:
-        """Whether a request has come that is not answered yet."""
-        return self._unanswered > 0
 
     def received(self, plain_bytes: int) -> None:
         """Count bytes since the last piece of a body, and leave room for one that comes along with them.
@@ -92,6 +95,7 @@ class PhaseBound(Watcher):
                 return
             case _:
                 return
+        self._note_phase(self._unanswered > 0, self._is_receiving)
         self._time_phase()
 
     def _time_phase(self) -> None:

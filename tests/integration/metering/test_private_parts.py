@@ -252,12 +252,11 @@ def test_a_request_that_is_refused_while_it_is_parsed_gets_no_answer(served: Ser
     with served.connected() as (line, notes):
         rest_of_answers(line, 1)
         setattr(notes, what, True)
-        notes.events.clear()
         line.sendall(ASKED)
         with suppress(ConnectionError):
             assert line.recv(1) == b""
     assert notes.is_lost.wait(10)
-    assert notes.events == [(Event.REQUEST_BEGINS, None), (Event.CONNECTION_LOST, None)], moved(
+    assert notes.events[4:] == [(Event.REQUEST_BEGINS, None), (Event.CONNECTION_LOST, None)], moved(
         "HttpToolsProtocol.on_message_begin or on_header"
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from analyst_server.api.connection import AnalystProtocol, CountedConnection
+from analyst_server.api.doors import Doors, Places
 from analyst_server.api.phases import PhaseBound
 from metering.counts import Counter, Counts, TcpCount
 from metering.private_parts import Scope
@@ -108,7 +109,7 @@ def test_whose_a_request_is_the_application_tells(state: dict[str, Any], owner: 
 def test_a_connection_that_cannot_be_counted_is_served_all_the_same() -> None:
     async def watchers() -> list[type]:
         protocol: Any = object.__new__(AnalystProtocol)
-        state = {"meter": Sums(), "connection_timeout_s": 60}
+        state = {"meter": Sums(), "doors": Doors(Places()), "connection_timeout_s": 60}
         return [type(each) for each in protocol.watch(Transport(), state)]
 
     assert asyncio.run(watchers()) == [PhaseBound]
