@@ -55,6 +55,8 @@ def undecrypted_bytes(transport: asyncio.BaseTransport) -> int:
 READ_BYTES: Final = SSLProtocol.max_size
 """The most that asyncio's TLS transport takes from a socket at once."""
 _HANDSHAKE_BYTES: Final = 16 * 2**10
+_GOODBYE_S: Final = 0.5
+"""How long a peer may take to close its side when the server stops."""
 _buffers = threading.local()
 """One buffer to read into for the loop of each thread."""
 
@@ -195,6 +197,8 @@ class WatchedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         self._tell(Event.WE_CLOSE)
         super().shutdown()
+        if not self._under_way:  # an idle peer does not read, and so does not close its side of TLS
+            asyncio.get_running_loop().call_later(_GOODBYE_S, self.transport.abort)
 
     @contextmanager
     def _cutting_off(self) -> Iterator[None]:
