@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from anyio import to_thread
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from analyst_server.api import downlink, routes, uploads
 from analyst_server.api.access import RequireIdentity
+from analyst_server.api.admission import Admission, Rates, Requests
 from analyst_server.api.bodies import CompressedAnswers
+from analyst_server.api.doors import Doors, Places
 from analyst_server.api.problems import on_http_error, on_odc_error, on_os_error, on_unexpected
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.services import api_tokens
@@ -25,9 +28,13 @@ from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.errors import OdcError
 
+LAST_WORDS_S: Final = 10.0
+"""For requests that were cut off to keep what has arrived, before the stores are closed."""
 
-def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
+
+def create_app(analyst: Analyst, settings: Settings, doors: Doors | None = None) -> FastAPI:
     """Return the application; its lifespan runs the round workers and closes the stores."""
+    requests = Requests()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -36,15 +43,22 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
         workers.start()
         meter.start()
         try:
-            yield {"meter": meter, "workers": workers}
+            yield {
+                "meter": meter,
+                "workers": workers,
+                "doors": doors or Doors(Places()),
+                "connection_timeout_s": settings.connection_timeout_s,
+            }
         finally:
-            workers.stop()
+            await requests.wait_until_over(LAST_WORDS_S)
+            await to_thread.run_sync(workers.stop)
             meter.stop()
             analyst.records.dispose()
 
     app = FastAPI(title="ODC analyst", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.analyst = analyst
     app.state.ingest = Ingest(analyst)
+    app.state.completing = 0
     app.state.readiness = Readiness(analyst)
     app.state.body_idle_timeout_s = settings.body_idle_timeout_s
     app.include_router(routes.router)
@@ -57,6 +71,7 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     check_token = partial(api_tokens.check, analyst)
     app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=check_token)
     app.add_middleware(CompressedAnswers)
+    app.add_middleware(Admission, rates=Rates(settings.requests_per_s), requests=requests)
     return app
 
 

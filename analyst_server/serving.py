@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import resource
-import socket
 import ssl
 from contextlib import suppress
+from math import ceil
+from typing import Final
 
 import uvicorn
 
 from analyst_server.api.connection import AnalystProtocol
+from analyst_server.api.doors import Doors, Places
+from analyst_server.api.listening import GuardedCountingSocket, GuardedSocket
 from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
 from analyst_server.services.analyst import Analyst
@@ -17,7 +22,15 @@ from analyst_server.services.end import erase_ended
 from analyst_server.services.rounds import forget_ended_workers
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
-from metering.counts import CountingSocket
+from metering.private_parts import keep_handshakes_small
+from protocol.limits import MAX_IDLE_S
+
+log = logging.getLogger(__name__)
+
+OWN_FILES: Final = 256
+"""Descriptors for records, blobs, compute processes and threads."""
+FILES_OF_A_CONNECTION: Final = 2
+"""Its own, and one to read the kernel's count of its bytes."""
 
 
 def serve(settings: Settings) -> None:
@@ -27,6 +40,7 @@ def serve(settings: Settings) -> None:
     """
     with only_server(settings.data_dir):
         _allow_all_descriptors()
+        keep_handshakes_small()
         analyst = open_analyst(settings)
         analyst.records.check()
         erase_ended(analyst)
@@ -36,8 +50,9 @@ def serve(settings: Settings) -> None:
 
 def _serve(analyst: Analyst, settings: Settings) -> None:
     directory = settings.identity_dir
+    doors = Doors(_places(settings))
     config = uvicorn.Config(
-        create_app(analyst, settings),
+        create_app(analyst, settings, doors),
         host=settings.host,
         port=settings.port,
         http=AnalystProtocol,
@@ -45,8 +60,8 @@ def _serve(analyst: Analyst, settings: Settings) -> None:
         lifespan="on",
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=5,
-        timeout_keep_alive=60,  # a handshake costs more than an idle connection; preparing may take a while
+        timeout_graceful_shutdown=settings.drain_s,
+        timeout_keep_alive=ceil(min(MAX_IDLE_S, settings.connection_timeout_s)),
         ssl_keyfile=str(directory / "key.pem"),
         ssl_certfile=str(directory / "certificate.pem"),
         ssl_ca_certs=str(directory / "root.pem"),
@@ -58,10 +73,34 @@ def _serve(analyst: Analyst, settings: Settings) -> None:
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
         config.ssl.num_tickets = 0  # each is larger than a certificate, and no client of ours resumes
-    sockets: list[socket.socket] | None = None
-    if settings.bytes_counted_by == "transport":
-        sockets = [CountingSocket.around(config.bind_socket())]
-    uvicorn.Server(config).run(sockets)
+    kind = GuardedCountingSocket if settings.bytes_counted_by == "transport" else GuardedSocket
+    listening = kind.around(config.bind_socket())
+    listening.guard(doors, settings.connection_timeout_s)
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays; collecting the rest takes milliseconds (`api.listening`)
+    uvicorn.Server(config).run([listening])
+
+
+def _places(settings: Settings) -> Places:
+    """Return how many connections there may be, so that the limit on open files is never reached by them."""
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = Places(
+        settings.max_connections,
+        settings.max_strangers,
+        settings.max_strangers_per_address,
+        settings.max_connections_per_certificate,
+    )
+    if open_files == resource.RLIM_INFINITY:
+        return wanted
+    places = wanted.within((open_files - min(OWN_FILES, open_files // 2)) // FILES_OF_A_CONNECTION)
+    if places.in_all < wanted.in_all:
+        log.warning(
+            "the limit of %d open files allows %d connections, %d of them without a certificate",
+            open_files,
+            places.in_all,
+            places.for_strangers,
+        )
+    return places
 
 
 def _allow_all_descriptors() -> None:

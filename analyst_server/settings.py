@@ -26,6 +26,22 @@ class Settings(BaseSettings):
     """Largest payload of one uplink."""
     body_idle_timeout_s: float = Field(default=60.0, gt=0)
     """An upload that sends nothing for this long is cut off; the chunks that have arrived are kept."""
+    connection_timeout_s: float = Field(default=60.0, gt=0)
+    """How long a connection may take for a handshake, for a head, for what comes after an answer, and until
+    the next request."""
+    max_connections: int = Field(default=4096, ge=2)
+    """Connections in all; fewer where the process may not open twice as many files."""
+    max_strangers: int = Field(default=256, ge=1)
+    """Of these, connections that have shown no certificate (yet); a quarter of all at most."""
+    max_strangers_per_address: int = Field(default=64, ge=1)
+    """Of these, from one address (IPv6: from one network of 64 bits)."""
+    max_connections_per_certificate: int = Field(default=64, ge=1)
+    """Connections of one party."""
+    requests_per_s: float = Field(default=200.0, gt=0)
+    """Requests a second of one certificate, one token, or one address without either; 20 seconds' worth may
+    come at once."""
+    drain_s: int = Field(default=5, ge=1)
+    """How long requests under way may take to end when the server is stopped; uploads are cut off then."""
     compute_processes: int = Field(default=1, ge=1)
     """How many rounds are computed at once, each in a process of its own."""
     poll_s: float = Field(default=0.2, gt=0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 BENCHMARKS: Final[tuple[str, ...]] = (
+    "abuse",
     "accuracy",
     "alignment",
     "defaults",

@@ -40,7 +40,7 @@ AT_ONCE: Final = 8
 MOST_POLLS: Final = 200
 LONGEST_S: Final = 5.0
 _PASSPHRASE: Final = secrets.token_hex(16)
-_WAIT_S: Final = 900
+WAIT_S: Final = 900
 
 
 @dataclass
@@ -150,11 +150,11 @@ def play(folder: Path, parties: int) -> Scene:
     try:
         _found(scene)
         _join(scene)
-        collaboration_id = _publish(scene)
+        collaboration_id = publish(scene)
         scene.step("accept", lambda session: session.round(collaboration_id).accept(), names)
         with scene.session(names[0]) as lead:
             lead.round(collaboration_id).create_anchor()
-        tables = {name: _table(seed) for seed, name in enumerate(names)}
+        tables = {name: table(seed) for seed, name in enumerate(names)}
         scene.step(
             "prepare",
             lambda session: session.round(collaboration_id).prepare(tables[session.membership.party]),
@@ -164,11 +164,23 @@ def play(folder: Path, parties: int) -> Scene:
         polls = (names * MOST_POLLS)[: max(MOST_POLLS, parties)]
         scene.step("status", lambda session: session.round(collaboration_id).status(), polls)
         scene.step(
-            "receive", lambda session: session.round(collaboration_id).receive(wait_s=_WAIT_S), names[:1]
+            "receive", lambda session: session.round(collaboration_id).receive(wait_s=WAIT_S), names[:1]
         )
         scene.step("receive all", lambda session: session.round(collaboration_id).receive(), names[1:])
     finally:
         scene.analyst.stop()
+    return scene
+
+
+def found(folder: Path, names: list[str]) -> Scene:
+    """Return a consortium in which everybody has joined, and whose server runs."""
+    scene = Scene(Analyst(folder / "analyst"), folder, names)
+    try:
+        _found(scene)
+        _join(scene)
+    except BaseException:
+        scene.analyst.stop()
+        raise
     return scene
 
 
@@ -201,7 +213,8 @@ def _join(scene: Scene) -> None:
     scene.step("join", lambda session: sdk.join(session, None), others)
 
 
-def _publish(scene: Scene) -> str:
+def publish(scene: Scene) -> str:
+    """Publish the terms of a round; return the id of its collaboration."""
     columns = [
         {"kind": "numeric", "name": f"x{index}", "low": -10.0, "high": 10.0} for index in range(FEATURES)
     ]
@@ -221,7 +234,8 @@ def _publish(scene: Scene) -> str:
         opened.records.dispose()
 
 
-def _table(seed: int) -> pa.Table:
+def table(seed: int) -> pa.Table:
+    """Return an institution's rows; the same for the same seed."""
     rng = np.random.default_rng(seed)
     values = rng.uniform(-9, 9, (ROWS, FEATURES))
     labels = np.where(values[:, 0] + values[:, 1] > 0, "yes", "no")

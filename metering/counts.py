@@ -185,7 +185,7 @@ class CountingSocket(socket.socket):
 
     def accept(self) -> tuple[CountingSocket, Any]:
         plain, address = super().accept()
-        counting = CountingSocket.around(plain)
+        counting = type(self).around(plain)
         self.accepted[counting.fileno()] = counting
         return counting, address
 

@@ -7,13 +7,19 @@ Everything else in the project uses documented interfaces. For what follows ther
     client sends its first request close behind the handshake; without this number that request would be
     counted as part of the handshake. asyncio shows the SSL object and the socket, and nothing in between.
 
+`asyncio`, ``SSLProtocol.max_size``; of ``transport._ssl_protocol``, ``_ssl_buffer`` and ``_ssl_buffer_view``
+    asyncio keeps a buffer of 256 KiB for each TLS connection, for as long as it is open: most of what an idle
+    one costs. It is used only between two callbacks of one turn of the loop, so that all connections of a
+    loop can have the same one; and a handshake does without such a large one. asyncio has no option for it.
+
 `uvicorn`, the methods and attributes of ``HttpToolsProtocol`` used by `WatchedProtocol`
     uvicorn takes a protocol class (``Config(http=...)``), but documents none of its methods, and an ASGI
     application is not told of connections, of bytes, or of the certificate of its peer. Overridden are
     asyncio's callbacks (``connection_made``, ``data_received``, ``eof_received``, ``connection_lost``), those
-    of the parser (``on_message_begin``, ``on_headers_complete``, ``on_body``, ``on_message_complete``), and
-    those of the answer (``on_response_complete``, ``timeout_keep_alive_handler``, ``shutdown``); used are
-    ``app``, ``app_state``, ``scope`` and ``transport``.
+    of the parser (``on_message_begin``, ``on_header``, ``on_headers_complete``, ``on_body``,
+    ``on_message_complete``), and those of the answer (``on_response_complete``,
+    ``timeout_keep_alive_handler``, ``shutdown``); used are ``app``, ``app_state``, ``scope`` and
+    ``transport``.
 
 tests/integration/metering/test_private_parts.py runs all of it on a real TLS connection and fails when a new
 version of a library has moved something.
@@ -22,9 +28,12 @@ version of a library has moved something.
 from __future__ import annotations
 
 import asyncio
+import threading
+from asyncio.sslproto import SSLProtocol
 from collections import deque
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -43,6 +52,35 @@ def undecrypted_bytes(transport: asyncio.BaseTransport) -> int:
     return int(tls._incoming.pending) if tls is not None else 0
 
 
+READ_BYTES: Final = SSLProtocol.max_size
+"""The most that asyncio's TLS transport takes from a socket at once."""
+_HANDSHAKE_BYTES: Final = 16 * 2**10
+_GOODBYE_S: Final = 0.5
+"""How long a peer may take to close its side when the server stops."""
+_buffers = threading.local()
+"""One buffer to read into for the loop of each thread."""
+
+
+def keep_handshakes_small() -> None:
+    """Let TLS connections of this process that begin from now on read handshakes into 16 KiB, not 256."""
+    SSLProtocol.max_size = _HANDSHAKE_BYTES
+
+
+def share_read_buffer(transport: asyncio.BaseTransport) -> None:
+    """Let a TLS connection read into the one buffer of its loop, instead of one of its own.
+
+    What is read is decrypted before the loop does anything else. Nothing changes where TLS is not asyncio's.
+    """
+    tls: Any = getattr(transport, "_ssl_protocol", None)
+    if tls is None:
+        return
+    if not hasattr(_buffers, "shared"):
+        _buffers.shared = bytearray(READ_BYTES)
+    tls.max_size = READ_BYTES
+    tls._ssl_buffer = _buffers.shared
+    tls._ssl_buffer_view = memoryview(_buffers.shared)
+
+
 class CutOffError(Exception):
     """Raised by a watcher of a connection that must not go on."""
 
@@ -52,6 +90,9 @@ class Watcher:
 
     def received(self, plain_bytes: int) -> None:
         """Take note of bytes that came, before they are parsed; raise `CutOffError` to refuse them."""
+
+    def received_field(self, field_bytes: int) -> None:
+        """Take note of a line of a head, or of a trailer after a body; raise `CutOffError` to refuse it."""
 
     def received_body(self, body_bytes: int) -> None:
         """Take note of a piece of a request's body."""
@@ -63,7 +104,7 @@ class Watcher:
         """Take note of a piece of an answer's body."""
 
     def happened(self, event: Event, request: Scope | None) -> None:
-        """Take note of an event.
+        """Take note of an event; raise `CutOffError` where a request begins to refuse it.
 
         ``request`` is the oldest whose head has come and whose answer was not complete before the event.
         """
@@ -75,6 +116,7 @@ class WatchedProtocol(HttpToolsProtocol):
     _watchers: Sequence[Watcher] = ()
     _under_way: deque[Scope]
     """The requests whose answers are not complete, the oldest first."""
+    _is_in_head = False
 
     def watch(self, transport: asyncio.Transport, lifespan_state: Mapping[str, Any]) -> Sequence[Watcher]:
         """Return who watches a new connection; called once, when TLS is established."""
@@ -88,6 +130,7 @@ class WatchedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         self._under_way = deque()
+        share_read_buffer(transport)
         self._watchers = self.watch(transport, self.app_state)
         super().connection_made(_WatchedWrites(transport, self._sent))  # type: ignore[arg-type]  # quacks like one
         self.app = self._watched(self.app, self.extensions(transport))
@@ -112,10 +155,20 @@ class WatchedProtocol(HttpToolsProtocol):
     # the parser's callbacks
 
     def on_message_begin(self) -> None:
-        self._tell(Event.REQUEST_BEGINS)
+        self._is_in_head = True
+        with self._cutting_off():
+            self._tell(Event.REQUEST_BEGINS)
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        with self._cutting_off():
+            for watcher in self._watchers:
+                watcher.received_field(len(name) + len(value))
+        if self._is_in_head:  # uvicorn would add a trailer to the headers, whose reader is at work already
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        self._is_in_head = False
         super().on_headers_complete()
         self._under_way.append(self.scope)  # type: ignore[arg-type]  # a TypedDict is a mapping to us
         self._tell(Event.HEAD_COMPLETE)
@@ -144,6 +197,17 @@ class WatchedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         self._tell(Event.WE_CLOSE)
         super().shutdown()
+        if not self._under_way:  # an idle peer does not read, and so does not close its side of TLS
+            asyncio.get_running_loop().call_later(_GOODBYE_S, self.transport.abort)
+
+    @contextmanager
+    def _cutting_off(self) -> Iterator[None]:
+        """Abort the connection that a watcher refuses; the error stops the parser."""
+        try:
+            yield
+        except CutOffError:
+            self.transport.abort()
+            raise
 
     def _tell(self, event: Event) -> None:
         request = self._under_way[0] if self._under_way else None

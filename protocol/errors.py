@@ -31,6 +31,7 @@ and at the terminal a sentence with a hint that says what to do::
      |   +- StorageBusyError
      |   +- DiskFullError
      |   +- LostDataError
+     +- TooManyRequestsError             a request that is not admitted now (`protocol.busy`)
      +- RoundError                       a valid message at the wrong time
          +- OutOfOrderError
          +- TermsNotAcceptedError
@@ -119,11 +120,8 @@ class UnsupportedVersionError(ProtocolError):
     hint = "upgrade the older side"
 
     def __init__(self, ours: Sequence[int], theirs: Sequence[int], who_upgrades: str) -> None:
-        super().__init__(
-            f"we speak wire versions {list(ours)}, the other side speaks {list(theirs)}",
-            ours=list(ours),
-            theirs=list(theirs),
-        )
+        detail = f"we speak wire versions {list(ours)}, the other side speaks {list(theirs)}"
+        super().__init__(detail, ours=list(ours), theirs=list(theirs))
         self.hint = f"upgrade {who_upgrades}: it is the older side"
 
 

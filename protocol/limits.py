@@ -120,8 +120,22 @@ MAX_REVOCATION_LIST_BYTES: Final = 4 * 2**20
 MAX_HEAD_BYTES: Final = 64 * 2**10
 """Request line and headers, which anybody may send; ours have less than 1 KiB."""
 
+MAX_FIELDS_OF_A_REQUEST: Final = 100
+"""Header lines of one request, trailers included. Each takes more memory than its bytes; ours have ten."""
+
+MAX_REQUESTS_AHEAD: Final = 8
+"""Requests on one connection that are not answered yet. Ours send one at a time."""
+
 MAX_HEAD_S: Final = 60
-"""From the start of a connection to the end of its first request's headers."""
+"""From the start of a connection to the end of its first request's headers, and from the first byte of each
+later one. An analyst may set less, here and in the two that follow."""
+
+MAX_REST_S: Final = 60
+"""For what still comes of a request that is answered already; then the connection is closed."""
+
+MAX_IDLE_S: Final = 60
+"""From an answer to the next request. A handshake costs more than an idle connection, and preparing may take
+a while."""
 
 MAX_BODY_S: Final = 60
 """For the body of a message, which has a few megabytes at most; uploads have a limit of their own."""

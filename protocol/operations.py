@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final, Literal, TypedDict
 
 from protocol import errors
+from protocol.busy import TooManyRequestsError
 from protocol.errors import OdcError
 from protocol.limits import (
     MAX_CERTIFICATE_BYTES,
@@ -104,6 +105,7 @@ class Operation:
         """Return every problem that a request may be answered with."""
         # a certificate that is shown is checked, even where none is needed
         found: list[type[OdcError]] = [errors.CertificateRefusedError, errors.CertificateRevokedError]
+        found += [TooManyRequestsError]
         found += [errors.StorageError, errors.StorageBusyError, errors.DiskFullError]
         if self.caller is not Caller.ANYBODY:
             found += [errors.CertificateRequiredError, errors.TokenRefusedError, errors.NotPermittedError]

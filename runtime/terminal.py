@@ -8,7 +8,15 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Final, TypeVar
 
-from protocol.errors import InputError, OdcError, ProtocolError, RoundError, StorageError, TrustError
+from protocol.busy import TooManyRequestsError
+from protocol.errors import (
+    InputError,
+    OdcError,
+    ProtocolError,
+    RoundError,
+    StorageError,
+    TrustError,
+)
 from protocol.limits import MAX_TOKEN_S
 from protocol.messages import PrivacyRecord
 from protocol.operations import Score
@@ -28,6 +36,7 @@ _EXIT_CODES: Final[dict[type[OdcError], int]] = {
     ProtocolError: 4,
     TrustError: 5,
     RoundError: 6,
+    TooManyRequestsError: 7,
     StorageError: 8,
 }
 

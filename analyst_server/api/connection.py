@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
+from analyst_server.api.doors import Guest
+from analyst_server.api.listening import guarded_connection
+from analyst_server.api.phases import PhaseBound
 from analyst_server.api.tls import tls_extension
 from analyst_server.services.meter import Meter
 from metering.counts import Count, Counts, Flow, count_of
-from metering.private_parts import CutOffError, Scope, WatchedProtocol, Watcher, undecrypted_bytes
+from metering.private_parts import Scope, WatchedProtocol, Watcher, undecrypted_bytes
 from metering.server import ConnectionMeter, Event, Purpose, purpose_of
-from protocol.limits import MAX_HEAD_BYTES, MAX_HEAD_S
-
-READ_BYTES: Final = 256 * 2**10
-"""The most that asyncio's TLS transport hands over at once."""
 
 
 class AnalystProtocol(WatchedProtocol):
@@ -27,38 +27,24 @@ class AnalystProtocol(WatchedProtocol):
     def watch(self, transport: asyncio.Transport, lifespan_state: Mapping[str, Any]) -> Sequence[Watcher]:
         count = count_of(transport.get_extra_info("socket"), lifespan_state["meter"].counter)
         counted = [] if count is None else [CountedConnection(transport, count, lifespan_state["meter"])]
-        return [*counted, HeadBound(transport)]
+        guest, doors = self._let_in(transport), lifespan_state["doors"]
+        note = (lambda _answering, _coming: None) if guest is None else partial(doors.note_phase, guest)
+        return [*counted, PhaseBound(transport, lifespan_state["connection_timeout_s"], note)]
 
     def extensions(self, transport: asyncio.Transport) -> dict[str, Any]:
-        return {"tls": tls_extension(transport)}
+        guarded = guarded_connection(transport.get_extra_info("socket"))
+        guest = guarded.guest if guarded is not None else None
+        is_turned_away = guest is not None and guest.is_turned_away
+        return {"tls": tls_extension(transport), "odc": {"is_turned_away": is_turned_away}}
 
-
-class HeadBound(Watcher):
-    """Bounds the heads of requests, which anybody may send before a certificate is asked for.
-
-    httptools keeps a head of any size in memory. The first one must also be complete in time.
-    """
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._bytes = 0
-        self._is_in_head = True
-        self._timer = asyncio.get_running_loop().call_later(MAX_HEAD_S, transport.abort)
-
-    def received(self, plain_bytes: int) -> None:
-        if self._is_in_head:
-            self._bytes += plain_bytes
-            if self._bytes > MAX_HEAD_BYTES + READ_BYTES:  # a first piece of the body may come along
-                raise CutOffError
-
-    def happened(self, event: Event, request: Scope | None) -> None:  # noqa: ARG002  # any request has a head
-        match event:
-            case Event.REQUEST_BEGINS:
-                self._is_in_head, self._bytes = True, 0
-            case Event.HEAD_COMPLETE:
-                self._is_in_head = False
-                self._timer.cancel()
-            case Event.CONNECTION_LOST:
-                self._timer.cancel()
+    def _let_in(self, transport: asyncio.Transport) -> Guest | None:
+        """Return who has come in, now that TLS stands; None on a socket that nobody guards."""
+        guarded = guarded_connection(transport.get_extra_info("socket"))
+        if guarded is None or guarded.guest is None:
+            return None
+        shown = transport.get_extra_info("ssl_object")
+        guarded.let_in(shown.getpeercert(binary_form=True) if shown is not None else None)
+        return guarded.guest
 
 
 class CountedConnection(Watcher):

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from protocol import errors
+from protocol.busy import TooManyRequestsError
 from protocol.errors import OdcError
 from runtime.storage import storage_error
 
@@ -52,6 +53,7 @@ STATUS: Final[dict[type[OdcError], int]] = {
     errors.UploadSupersededError: 409,
     errors.NotFoundError: 404,
     errors.RoundFailedError: 409,
+    TooManyRequestsError: 429,
     errors.StorageError: 503,
     errors.StorageBusyError: 503,
     errors.DiskFullError: 507,

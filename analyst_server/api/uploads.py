@@ -9,7 +9,8 @@ import asyncio
 import base64
 import re
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated
+from contextlib import asynccontextmanager
+from typing import Annotated, Final
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Request
@@ -24,10 +25,13 @@ from analyst_server.services.anchor_matrix import MatrixUpload
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.services.upload_session import Append
 from protocol import operations
-from protocol.errors import MalformedMessageError
+from protocol.errors import MalformedMessageError, StorageBusyError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 
 router = APIRouter()
+
+MAX_COMPLETING: Final = 64
+COME_BACK_S: Final = 5
 
 
 async def _ingest(request: Request) -> Ingest:
@@ -95,8 +99,27 @@ async def append(
         return Response(status_code=408)
     if not is_last:
         return Response(status_code=204, headers={"upload-offset": str(offset)})
-    receipt = await to_thread.run_sync(ingest.complete, sender, upload_id, whole_digest)
+    async with _turn_to_complete(request):
+        receipt = await to_thread.run_sync(ingest.complete, sender, upload_id, whole_digest)
     return message_response(receipt)
+
+
+@asynccontextmanager
+async def _turn_to_complete(request: Request) -> AsyncIterator[None]:
+    """Count an upload that is being completed; raise `StorageBusyError` while so many are.
+
+    Each reads its bytes again in one of few threads, which other requests wait for too.
+    """
+    state = request.app.state
+    if state.completing >= MAX_COMPLETING:
+        raise StorageBusyError(
+            f"{MAX_COMPLETING} uplinks are being completed; this one is kept", retry_after_s=COME_BACK_S
+        )
+    state.completing += 1
+    try:
+        yield
+    finally:
+        state.completing -= 1
 
 
 async def _take(append: Append, request: Request, idle_timeout_s: float) -> int:

@@ -5,9 +5,9 @@ from user_client.transport.connection import (
     ATTEMPTS,
     AnalystConnection,
     Answer,
-    Download,
     LongAnswer,
     json_object,
 )
+from user_client.transport.download import Download
 
 __all__ = ["ATTEMPTS", "AnalystConnection", "Answer", "Download", "LongAnswer", "Traffic", "json_object"]

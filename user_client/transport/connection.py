@@ -8,7 +8,7 @@ import re
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -20,6 +20,7 @@ import httpx
 from metering.client_traffic import Traffic
 from metering.client_transport import MeteredTransport
 from protocol import __version__
+from protocol.busy import TooManyRequestsError
 from protocol.errors import (
     LimitExceededError,
     MalformedMessageError,
@@ -40,10 +41,10 @@ ATTEMPTS: Final = 6
 """With the pauses below about a minute of trying: a server that restarts is back by then."""
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 _TRANSIENT: Final = (408, 502, 503, 504)
-_ONE_BYTE: Final = "bytes=0-0"
-_PART: Final = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18})")
 _MAX_RETRY_AFTER_S: Final = 60
 """The longest wait that an analyst may ask for between two attempts."""
+_MOST_TURNED_AWAY_S: Final = 600.0
+"""How long an analyst that answers may go on asking us to come back later."""
 
 Identity = tuple[Path, Path]
 """Paths of a certificate and of its key."""
@@ -135,6 +136,7 @@ class AnalystConnection:
         self._url = url.rstrip("/")
         self._pause = pause
         self._attempts = attempts
+        self._turned_away_s = 0.0
         self._transport = transport or metered(self._url, traffic)
         self._client = httpx.Client(
             base_url=self._url,
@@ -198,13 +200,13 @@ class AnalystConnection:
         """
         for pause_s in self.pauses_s:
             try:
-                return self.request_once(method, path, content=content, headers=headers)
+                return self._request_admitted(method, path, content, headers)
             except TlsFailedError:
                 raise  # trying again does not mend a certificate
             except (ConnectionFailedError, StorageBusyError) as error:
                 self.wait(error, pause_s)
         try:
-            return self.request_once(method, path, content=content, headers=headers)
+            return self._request_admitted(method, path, content, headers)
         except TlsFailedError:
             raise
         except ConnectionFailedError as error:
@@ -216,6 +218,31 @@ class AnalystConnection:
         except ConnectionFailedError as error:
             raise TlsFailedError(f"{self._url} refused this institution's certificate") from error
 
+    def _request_admitted(
+        self, method: str, path: str, content: bytes | None, headers: dict[str, str] | None
+    ) -> Answer:
+        """Send a request, and again as often as the analyst asks to come back later."""
+        while True:
+            try:
+                return self.request_once(method, path, content=content, headers=headers)
+            except TooManyRequestsError as error:
+                self.wait_turn(error)
+
+    def wait_turn(self, error: TooManyRequestsError) -> None:
+        """Wait as long as an analyst asks that admits no request now: no failure, and no attempt.
+
+        Raises the error itself where that goes on for ten minutes, and for a caller that comes back anyway.
+        """
+        if self._attempts == 1 or self._turned_away_s > _MOST_TURNED_AWAY_S:
+            raise error
+        asked_s = error.context.get("retry_after_s")
+        if not isinstance(asked_s, int) or not 1 <= asked_s <= _MAX_RETRY_AFTER_S:
+            asked_s = 1
+        pause_s = _spread(asked_s)
+        self._turned_away_s += pause_s
+        log.info("%s; asking again in %.3g s, as the analyst wants", error.detail, pause_s)
+        self._pause(pause_s)
+
     @property
     def pauses_s(self) -> Sequence[float]:
         """How long to wait after each attempt that failed, but for the last."""
@@ -225,8 +252,7 @@ class AnalystConnection:
         """Wait before the next attempt: as long as the analyst asked for with the error, if it did."""
         asked_s = error.context.get("retry_after_s")
         if isinstance(asked_s, int) and 0 <= asked_s <= _MAX_RETRY_AFTER_S:
-            # everybody is asked to wait the same time, and must not come back at the same moment
-            pause_s = max(pause_s, asked_s * (1 + secrets.randbelow(256) / 1024))
+            pause_s = max(pause_s, _spread(asked_s))
         log.warning("%s; trying again in %.3g s", error.detail, pause_s)
         self._pause(pause_s)
 
@@ -245,6 +271,7 @@ class AnalystConnection:
         ):
             answer = _read_bounded(response)
         raise_for_problem(answer, method)
+        self._turned_away_s = 0.0
         return answer
 
     def _is_answered_without_certificate(self) -> bool:
@@ -290,84 +317,9 @@ class AnalystConnection:
             raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
 
 
-class Download:
-    """One long answer in pieces, through as many connections as it takes; iterate over it once.
-
-    Each connection goes on where the one before broke off. The analyst names the version of what it sends
-    (ETag), so that no two are put together (docs/protocol.md, "A downlink in parts"). Iterating raises
-    `ConnectionFailedError` if the line stays broken without a byte of progress, and what the analyst answers.
-    """
-
-    def __init__(self, connection: AnalystConnection, operation: Operation, **ids: str) -> None:
-        self._connection, self._operation, self._ids = connection, operation, ids
-        self._tag: str | None = None
-        self._received = 0
-        self._length: int | None = None
-        self._is_whole = False
-
-    def __repr__(self) -> str:
-        return f"<Download of {self._operation.name}, {self._received} bytes so far>"
-
-    def __iter__(self) -> Generator[bytes, None, None]:
-        """Yield the pieces, through as many connections as it takes."""
-        pauses = iter(self._connection.pauses_s)
-        while not self._is_whole:
-            before = self._received
-            try:
-                yield from self._one_connection()
-            except TlsFailedError:
-                raise  # trying again does not mend a certificate
-            except (ConnectionFailedError, StorageBusyError) as error:
-                if self._received == self._length:
-                    return  # only the end of the connection was lost
-                if self._received > before:
-                    pauses = iter(self._connection.pauses_s)
-                pause_s = next(pauses, None)
-                if pause_s is None:
-                    raise
-                log.info("%d bytes have arrived", self._received)
-                self._connection.wait(error, pause_s)
-
-    def _one_connection(self) -> Generator[bytes, None, None]:
-        headers = {"range": f"bytes={self._received}-"}
-        if self._tag is not None and self._received:
-            headers["if-range"] = self._tag
-        with self._connection.stream(self._operation, headers=headers, **self._ids) as answer:
-            skipped_bytes = self._check(answer)
-            for piece in answer.pieces:
-                fresh = piece[skipped_bytes:]
-                skipped_bytes -= len(piece) - len(fresh)
-                self._received += len(fresh)
-                if fresh:
-                    yield fresh
-        self._is_whole = True
-
-    def _check(self, answer: LongAnswer) -> int:
-        """Return how many bytes of an answer we have already; note its version.
-
-        An analyst that sends everything again names no version, or never did: every array has its digest.
-        """
-        tag = answer.headers.get("etag")
-        if self._received and tag != self._tag:
-            raise MalformedMessageError("downlink", "it changed while it was being fetched; fetch it again")
-        self._tag = tag
-        if answer.status != 206:
-            return self._received
-        part = _PART.fullmatch(answer.headers.get("content-range", ""))
-        if part is None or int(part[1]) != self._received:
-            raise MalformedMessageError("downlink", "the part that came is not the one that was asked for")
-        self._length = int(part[2])
-        return 0
-
-    def acknowledge(self) -> None:
-        """Tell the analyst that everything has arrived and is kept; it then knows that it may be erased.
-
-        Raises `ConnectionFailedError` as any request does. An analyst that names no version asks for nothing.
-        """
-        if self._tag is not None:
-            # one byte at most, should the analyst have another version by now
-            headers = {"if-none-match": self._tag, "range": _ONE_BYTE}
-            self._connection.request("GET", self._operation.url(**self._ids), headers=headers)
+def _spread(pause_s: float) -> float:
+    """Return a pause, up to a quarter longer: everybody was told the same, and must not come back at once."""
+    return pause_s * (1 + secrets.randbelow(256) / 1024)
 
 
 def _read_bounded(response: httpx.Response) -> Answer:
@@ -421,6 +373,10 @@ def raise_for_problem(answer: Answer, method: str) -> None:
             problem = None
         if isinstance(problem, dict):
             raise from_problem(problem)
+    if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+        asked_s = answer.headers.get("retry-after", "")
+        told = {"retry_after_s": int(asked_s)} if re.fullmatch("[0-9]{1,9}", asked_s) else {}
+        raise TooManyRequestsError("the analyst has had too many requests", **told)
     if answer.status == 404 and method == "HEAD":
         raise NotFoundError("the analyst knows no such upload of this institution")
     if answer.status in _TRANSIENT:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from protocol.arrays import Layout, frame, whole_digest
+from protocol.busy import TooManyRequestsError
 from protocol.errors import (
     DigestMismatchError,
     MalformedMessageError,
@@ -79,6 +80,9 @@ def send_uplink(
             return _append(connection, upload_id, layout, manifest, payload, offset, progress)
         except TlsFailedError:
             raise
+        except TooManyRequestsError as error:
+            connection.wait_turn(error)
+            offset = _ask_offset(connection, upload_id)
         except (ConnectionFailedError, OffsetMismatchError, StorageBusyError) as error:
             reached = _ask_offset(connection, upload_id)
             breaks = 0 if reached > furthest else breaks + 1

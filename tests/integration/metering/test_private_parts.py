@@ -13,8 +13,9 @@ import platform
 import socket
 import ssl
 import threading
+import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +26,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from metering import private_parts
 from metering.counts import KernelCount, kernel_counts
-from metering.private_parts import CutOffError, Scope, WatchedProtocol, Watcher, undecrypted_bytes
+from metering.private_parts import (
+    READ_BYTES,
+    CutOffError,
+    Scope,
+    WatchedProtocol,
+    Watcher,
+    undecrypted_bytes,
+)
 from metering.server import Event
 from tests.harness.certificates import shared_member
 from user_client.custody.home import key_pem
@@ -50,12 +58,18 @@ class Notes(Watcher):
         count.release()
         self.events: list[tuple[Event, str | None]] = []
         self.up = self.up_body = self.down = self.down_body = 0
-        self.refuses = False
+        self.fields: list[int] = []
+        self.refuses = self.refuses_requests = self.refuses_fields = False
         self.is_lost = threading.Event()
 
     def received(self, plain_bytes: int) -> None:
         self.up += plain_bytes
         if self.refuses:
+            raise CutOffError
+
+    def received_field(self, field_bytes: int) -> None:
+        self.fields.append(field_bytes)
+        if self.refuses_fields:
             raise CutOffError
 
     def received_body(self, body_bytes: int) -> None:
@@ -69,6 +83,8 @@ class Notes(Watcher):
 
     def happened(self, event: Event, request: Scope | None) -> None:
         self.events.append((event, request["path"] if request is not None else None))
+        if event is Event.REQUEST_BEGINS and self.refuses_requests:
+            raise CutOffError
         if event is Event.CONNECTION_LOST:
             self.is_lost.set()
 
@@ -91,6 +107,7 @@ async def answering(scope: Any, receive: Any, send: Any) -> None:
     assert scope["extensions"]["test"] == "TLSv1.3", moved("HttpToolsProtocol.app")
     while (await receive()).get("more_body"):
         pass
+    assert b"x-trailer" not in dict(scope["headers"]), moved("HttpToolsProtocol.on_header")
     headers = [(b"content-length", str(len(ANSWER)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": ANSWER})
@@ -152,7 +169,9 @@ def rest_of_answers(line: ssl.SSLSocket, count: int) -> int:
     """Read until so many answers are complete; return the bytes of all, the first byte included."""
     data = b"H"
     while data.count(ANSWER) < count:
-        data += line.recv(4096)
+        piece = line.recv(4096)
+        assert piece, "the server hung up"
+        data += piece
     return len(data)
 
 
@@ -226,6 +245,54 @@ def test_a_refused_connection_is_aborted_before_its_bytes_are_parsed(served: Ser
             assert line.recv(1) == b""
     assert notes.is_lost.wait(10)
     assert notes.events == [(Event.CONNECTION_LOST, None)], moved("HttpToolsProtocol.transport.abort")
+
+
+@pytest.mark.parametrize("what", ["refuses_requests", "refuses_fields"])
+def test_a_request_that_is_refused_while_it_is_parsed_gets_no_answer(served: Served, what: str) -> None:
+    with served.connected() as (line, notes):
+        rest_of_answers(line, 1)
+        setattr(notes, what, True)
+        line.sendall(ASKED)
+        with suppress(ConnectionError):
+            assert line.recv(1) == b""
+    assert notes.is_lost.wait(10)
+    assert notes.events[4:] == [(Event.REQUEST_BEGINS, None), (Event.CONNECTION_LOST, None)], moved(
+        "HttpToolsProtocol.on_message_begin or on_header"
+    )
+
+
+def test_trailers_are_told_and_not_handed_on(served: Served) -> None:
+    chunks = b"1\r\nx\r\n0\r\nx-trailer: 12345\r\n\r\n"
+    with served.connected() as (line, notes):
+        rest_of_answers(line, 1)
+        notes.fields.clear()
+        line.sendall(b"POST /trailers HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + chunks)
+        rest_of_answers(line, 1)  # `answering` has looked at the headers
+        line.unwrap()
+    assert notes.fields == [len("transfer-encodingchunked"), len("x-trailer12345")], moved(
+        "HttpToolsProtocol.on_header"
+    )
+
+
+def test_connections_of_a_loop_share_the_buffer_that_they_read_into(served: Served) -> None:
+    """asyncio's own, one for each, would have 256 KiB."""
+
+    def connect(opened: ExitStack) -> None:
+        plain = opened.enter_context(served.plainly())
+        line = opened.enter_context(served.trust.wrap_socket(plain))
+        line.sendall(ASKED)
+        assert line.recv(1) == b"H"
+
+    with ExitStack() as opened:
+        connect(opened)  # whatever is made once
+        tracemalloc.start()
+        try:
+            for _ in range(20):
+                connect(opened)
+            kept_bytes, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept_bytes / 20 < READ_BYTES / 2, moved("asyncio's transport._ssl_protocol._ssl_buffer")
 
 
 @pytest.mark.parametrize("way", ["keep-alive ends", "the server stops"])

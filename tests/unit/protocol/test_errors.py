@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from protocol import errors
+from protocol import busy, errors
+from protocol.busy import TooManyRequestsError
 from protocol.errors import OdcError, OffsetMismatchError
 from protocol.problems import all_errors, from_problem
 
@@ -46,6 +47,7 @@ EXAMPLES: list[OdcError] = [
     errors.UploadSupersededError("no"),
     errors.NotFoundError("no"),
     errors.RoundFailedError("no"),
+    TooManyRequestsError("no", retry_after_s=5),
     errors.StorageError("no"),
     errors.StorageBusyError("no"),
     errors.DiskFullError("no"),
@@ -54,7 +56,7 @@ EXAMPLES: list[OdcError] = [
 
 
 def ours() -> list[type[OdcError]]:
-    return [cls for cls in all_errors() if cls.__module__ == errors.__name__]
+    return [cls for cls in all_errors() if cls.__module__ in (errors.__name__, busy.__name__)]
 
 
 def test_every_error_has_an_example_here() -> None:

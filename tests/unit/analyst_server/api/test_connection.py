@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from analyst_server.api import connection as connection_module
-from analyst_server.api.connection import READ_BYTES, AnalystProtocol, CountedConnection, HeadBound
+from analyst_server.api.connection import AnalystProtocol, CountedConnection
+from analyst_server.api.doors import Doors, Places
+from analyst_server.api.phases import PhaseBound
 from metering.counts import Counter, Counts, TcpCount
-from metering.private_parts import CutOffError, Scope
+from metering.private_parts import Scope
 from metering.server import Event, Purpose
-from protocol.limits import MAX_HEAD_BYTES
 
 ID = "c0" * 16
 
@@ -20,13 +19,11 @@ ID = "c0" * 16
 class Transport:
     """An asyncio transport, as far as it is asked."""
 
-    is_aborted = False
-
     def get_extra_info(self, _name: str) -> None:
         return None
 
     def abort(self) -> None:
-        self.is_aborted = True
+        """Do nothing: nobody is there."""
 
 
 class Count:
@@ -56,58 +53,6 @@ class Sums:
     def add(self, purpose: Purpose, counts: Counts) -> None:
         if counts != Counts():
             self.found[purpose] = self.found.get(purpose, Counts()) + counts
-
-
-def head_bound(*, events: Sequence[Event] = (), pieces: Sequence[int] = ()) -> Transport:
-    """Return a transport after a bound on it was told of events, then of bytes, and time has passed."""
-    transport = Transport()
-
-    async def play() -> None:
-        bound = HeadBound(transport)  # type: ignore[arg-type]
-        for event in events:
-            bound.happened(event, None)
-        for plain_bytes in pieces:
-            bound.received(plain_bytes)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    asyncio.run(play())
-    return transport
-
-
-# the bound on heads
-
-
-def test_a_head_above_its_bound_is_cut_off() -> None:
-    head_bound(pieces=[MAX_HEAD_BYTES, READ_BYTES])
-    with pytest.raises(CutOffError):
-        head_bound(pieces=[MAX_HEAD_BYTES, READ_BYTES, 1])
-
-
-def test_each_head_of_a_connection_is_bounded() -> None:
-    again = [Event.REQUEST_BEGINS, Event.HEAD_COMPLETE, Event.REQUEST_BEGINS]
-    with pytest.raises(CutOffError):
-        head_bound(events=again, pieces=[MAX_HEAD_BYTES + READ_BYTES, 1])
-
-
-def test_bodies_have_no_such_bound() -> None:
-    head_bound(events=[Event.REQUEST_BEGINS, Event.HEAD_COMPLETE], pieces=[100 * READ_BYTES] * 3)
-
-
-@pytest.mark.parametrize(
-    ("events", "is_aborted"),
-    [
-        ([], True),
-        ([Event.REQUEST_BEGINS], True),
-        ([Event.HEAD_COMPLETE], False),
-        ([Event.CONNECTION_LOST], False),
-    ],
-)
-def test_the_first_head_must_come_in_time(
-    events: Sequence[Event], is_aborted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection_module, "MAX_HEAD_S", 0)
-    assert head_bound(events=events).is_aborted == is_aborted
 
 
 # the count
@@ -164,6 +109,7 @@ def test_whose_a_request_is_the_application_tells(state: dict[str, Any], owner: 
 def test_a_connection_that_cannot_be_counted_is_served_all_the_same() -> None:
     async def watchers() -> list[type]:
         protocol: Any = object.__new__(AnalystProtocol)
-        return [type(each) for each in protocol.watch(Transport(), {"meter": Sums()})]
+        state = {"meter": Sums(), "doors": Doors(Places()), "connection_timeout_s": 60}
+        return [type(each) for each in protocol.watch(Transport(), state)]
 
-    assert asyncio.run(watchers()) == [HeadBound]
+    assert asyncio.run(watchers()) == [PhaseBound]

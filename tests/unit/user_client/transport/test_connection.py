@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from protocol.busy import TooManyRequestsError
 from protocol.errors import (
     DiskFullError,
     MalformedMessageError,
@@ -249,6 +250,45 @@ def test_no_analyst_makes_us_wait_for_hours(asked: object) -> None:
         connect(InTurn(busy(asked)), pauses).request("GET", "/x")
     assert sum(pauses) <= 60
     assert exit_code(caught.value) == 8
+
+
+def turned_away(asked: object = 5) -> httpx.Response:
+    return problem(
+        429, TooManyRequestsError("more than 1 requests a second", retry_after_s=asked).to_problem()
+    )
+
+
+def test_an_analyst_that_asks_to_come_back_is_obeyed_as_often_as_it_asks() -> None:
+    many = 3 * ATTEMPTS
+    server, pauses = InTurn(*[turned_away()] * many, DOWN, turned_away(), OK), Pauses()
+    assert connect(server, pauses).request("GET", "/x").status == 200
+    assert len(pauses) == many + 2
+    waits = [pause_s for pause_s in pauses if pause_s >= 5]
+    assert len(waits) == many + 1  # and one for the line that failed
+    assert max(waits) <= 6.25
+    assert len(set(waits)) > many / 2  # not everybody at the same moment
+
+
+@pytest.mark.parametrize("asked", [10_000, 0, -1, "soon", None])
+def test_no_analyst_asks_us_to_come_back_for_hours(asked: object) -> None:
+    pauses = Pauses()
+    with pytest.raises(TooManyRequestsError) as caught:
+        connect(InTurn(turned_away(asked)), pauses).request("GET", "/x")
+    assert 600 <= sum(pauses) <= 700
+    assert exit_code(caught.value) == 7
+
+
+def test_a_caller_that_comes_back_anyway_does_not_wait() -> None:
+    pauses = Pauses()
+    with pytest.raises(TooManyRequestsError):
+        connect(InTurn(turned_away()), pauses, attempts=1).request("GET", "/x")
+    assert pauses == []
+
+
+def test_the_answer_to_a_head_asks_by_its_header_alone() -> None:
+    refusal, pauses = httpx.Response(429, headers={"retry-after": "3"}), Pauses()
+    assert connect(InTurn(refusal, OK), pauses).request("HEAD", "/x").status == 200
+    assert 3 <= pauses[0] <= 3.75
 
 
 def test_a_full_disk_waits_for_a_person_and_is_not_tried_again() -> None:

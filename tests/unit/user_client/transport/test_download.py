@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from protocol.busy import TooManyRequestsError
 from protocol.errors import DiskFullError, MalformedMessageError, StorageBusyError
 from protocol.operations import FETCH_DOWNLINK
 from tests.harness.scripted_server import Handler, Pauses, connect, problem
@@ -108,6 +109,14 @@ def test_a_busy_analyst_is_waited_for() -> None:
     found = download(lambda request: answers.pop() if answers else server(request), pauses)
     assert b"".join(found) == WHOLE
     assert 5 <= pauses[0] <= 6.25
+
+
+def test_an_analyst_that_asks_to_come_back_is_obeyed_in_the_midst_of_a_downlink() -> None:
+    asked = problem(429, TooManyRequestsError("too many", retry_after_s=5).to_problem())
+    server, answers, pauses = Analyst(), [asked] * 20, Pauses()
+    found = download(lambda request: answers.pop() if answers else server(request), pauses)
+    assert b"".join(found) == WHOLE
+    assert len(pauses) == 20
 
 
 def test_two_versions_are_never_put_together() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from protocol.arrays import Layout, little_endian, raw_bytes, specify, whole_digest
+from protocol.busy import TooManyRequestsError
 from protocol.errors import (
     DigestMismatchError,
     MalformedMessageError,
@@ -234,6 +235,16 @@ def test_a_line_that_stays_broken_is_given_up(
     with pytest.raises(ConnectionFailedError):
         send(analyst, manifest, payload)
     assert len(analyst.appends) == MAX_BREAKS + 1
+
+
+def test_an_analyst_that_is_busy_is_no_break(
+    analyst: Analyst, manifest: UplinkManifest, payload: Path
+) -> None:
+    busy = TooManyRequestsError("more than 200 requests a second", retry_after_s=5)
+    analyst.breaks = [70_000, *[busy] * (MAX_BREAKS + 5)]
+    receipt, pauses = send(analyst, manifest, payload)
+    assert (receipt, pauses) == (b"receipt", [])
+    assert analyst.kept == whole_stream(manifest, payload)
 
 
 def test_an_upload_that_was_begun_goes_on_where_it_stood(

@@ -1,0 +1,1 @@
+"""An analyst's server under abuse by strangers, while a consortium plays its rounds."""

@@ -1,0 +1,165 @@
+"""A consortium that plays rounds, a watch on its analyst's health and memory, and strangers beside it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks import report, scale
+
+PARTIES: Final = 3
+MIB: Final = 2**20
+POLL_S: Final = 0.1
+PATIENCE_S: Final = 10.0
+"""A question after the health that has no answer by then counts as one of so many seconds."""
+IDLE: Final = 200
+"""Idle connections whose memory is measured, from addresses of their own."""
+WARM_UP_ROUNDS: Final = 2
+_HEALTH: Final = b"GET /healthz HTTP/1.1\r\nhost: analyst\r\nconnection: close\r\n\r\n"
+
+
+@dataclass
+class Watch:
+    """Asks a server for its health, each time on a new connection, and looks at its memory."""
+
+    scene: scale.Scene
+    waits_s: list[float] = field(default_factory=list)
+    rss_mib: list[float] = field(default_factory=list)
+
+    def look(self) -> None:
+        """Wait for one answer, however often it takes to ask, and note what it took."""
+        began = time.monotonic()
+        while not self._is_healthy() and time.monotonic() - began < PATIENCE_S:
+            time.sleep(0.01)
+        self.waits_s.append(time.monotonic() - began)
+        self.rss_mib.append(self.scene.server.memory_info().rss / MIB)
+
+    def _is_healthy(self) -> bool:
+        analyst = self.scene.analyst
+        trust = ssl.create_default_context(cafile=analyst.data_dir / "identity" / "root.pem")
+        try:
+            with (
+                socket.create_connection(("127.0.0.1", analyst.port), PATIENCE_S) as plain,
+                trust.wrap_socket(plain, server_hostname="localhost") as line,
+            ):
+                line.sendall(_HEALTH)
+                return line.recv(4096).startswith(b"HTTP/1.1 200")
+        except OSError:
+            return False
+
+
+def measure(folder: Path, seconds: float) -> report.Report:
+    """Play rounds for a time, with strangers about; return rows and claims."""
+    names = [f"clinic-{number}" for number in range(PARTIES)]
+    scene = scale.found(folder, names)
+    try:
+        quiet = Watch(scene)
+        for _ in range(WARM_UP_ROUNDS):
+            _play(scene, [])
+        for _ in range(50):
+            quiet.look()
+        idle_kib = _idle_connection_kib(scene)
+        abused, rounds, tried = _abuse(scene, seconds)
+        _play(scene, rounds)  # afterwards, without anybody's help
+    finally:
+        scene.analyst.stop()
+    found = report.Report("abuse", {"seconds": seconds, "parties": PARTIES, "poll_s": POLL_S})
+    for name, count in sorted(tried.items()):
+        found.rows.append({"attack": name, "tried": count})
+    for name, watch in (("quiet", quiet), ("abused", abused)):
+        found.rows.append({"server": name, **_summary(watch)})
+    failed = [told for told in rounds if told]
+    found.rows.append({"rounds": len(rounds), "failed": len(failed), "why": failed})
+    found.rows.append({"idle_connection_kib": idle_kib})
+    found.claim("abuse_health_p99_s", float(np.percentile(abused.waits_s, 99)), "s", "<=", 0.5)
+    growth = max(abused.rss_mib) - max(quiet.rss_mib)
+    found.claim("abuse_rss_growth_mb", growth * MIB / 1e6, "MB", "<=", 64)
+    found.claim("abuse_rounds_failed", len(failed), "rounds", "==", 0)
+    return found
+
+
+def _summary(watch: Watch) -> dict[str, Any]:
+    return {
+        "questions": len(watch.waits_s),
+        "p50_ms": 1000 * float(np.percentile(watch.waits_s, 50)),
+        "p99_ms": 1000 * float(np.percentile(watch.waits_s, 99)),
+        "longest_ms": 1000 * max(watch.waits_s),
+        "rss_mib": max(watch.rss_mib),
+    }
+
+
+def _abuse(scene: scale.Scene, seconds: float) -> tuple[Watch, list[str], dict[str, int]]:
+    """Let strangers in for a time, while rounds are played; return what was seen meanwhile."""
+    watch, rounds, is_over = Watch(scene), list[str](), threading.Event()
+    root = scene.analyst.data_dir / "identity" / "root.pem"
+    words = ["--port", str(scene.analyst.port), "--root", str(root), "--seconds", str(seconds)]
+    strangers = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.abuse.attacks", *words], stdout=subprocess.PIPE, text=True
+    )
+    playing = threading.Thread(target=_until(is_over, lambda: _play(scene, rounds)))
+    watching = threading.Thread(target=_until(is_over, watch.look, POLL_S))
+    for thread in (playing, watching):
+        thread.start()
+    out, _ = strangers.communicate()
+    is_over.set()
+    for thread in (playing, watching):
+        thread.join()
+    return watch, rounds, json.loads(out)
+
+
+def _until(is_over: threading.Event, act: Callable[[], object], pause_s: float = 0.0) -> Callable[[], None]:
+    def again_and_again() -> None:
+        while not is_over.is_set():
+            act()
+            is_over.wait(pause_s)
+
+    return again_and_again
+
+
+def _play(scene: scale.Scene, rounds: list[str]) -> None:
+    """Play one round, and add to ``rounds`` what went wrong, or nothing."""
+    try:
+        found = scale.publish(scene)
+        for name in scene.names:
+            with scene.session(name) as session:
+                session.round(found).accept()
+        with scene.session(scene.names[0]) as lead:
+            lead.round(found).create_anchor()
+        for seed, name in enumerate(scene.names):
+            with scene.session(name) as session:
+                session.round(found).prepare(scale.table(seed))
+                session.round(found).contribute()
+        for name in scene.names:
+            with scene.session(name) as session:
+                session.round(found).receive(wait_s=scale.WAIT_S)
+    except Exception as error:  # noqa: BLE001  # counted, and told
+        rounds.append(f"{type(error).__name__}: {error}")
+    else:
+        rounds.append("")
+
+
+def _idle_connection_kib(scene: scale.Scene) -> float:
+    """Return what one idle connection with TLS takes of the server's memory."""
+    root = scene.analyst.data_dir / "identity" / "root.pem"
+    trust = ssl.create_default_context(cafile=root)
+    with ExitStack() as held:
+        before = scene.server.memory_info().rss
+        for index in range(IDLE):
+            source = f"127.0.2.{1 + index % 8}" if sys.platform == "linux" else "127.0.0.1"
+            plain = socket.create_connection(("127.0.0.1", scene.analyst.port), PATIENCE_S, (source, 0))
+            line = held.enter_context(trust.wrap_socket(plain, server_hostname="localhost"))
+            line.sendall(_HEALTH.replace(b"connection: close\r\n", b""))
+            line.recv(4096)
+        return float(scene.server.memory_info().rss - before) / IDLE / 1024
