@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -26,12 +26,16 @@ from protocol import __version__
 from protocol.errors import OdcError
 
 
-def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
-    """Return the application; its lifespan runs the round workers and closes the stores."""
+def create_app(analyst: Analyst, settings: Settings, owners: Sequence[str] = ()) -> FastAPI:
+    """Return the application; its lifespan runs the round workers and closes the stores.
+
+    ``owners`` are the names under which the workers hold rounds; without them each draws one.
+    """
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        workers = Workers([_worker(analyst, settings) for _ in range(settings.compute_processes)])
+        names: Sequence[str | None] = owners or [None] * settings.compute_processes
+        workers = Workers([_worker(analyst, settings, owner) for owner in names])
         meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock)
         workers.start()
         meter.start()
@@ -60,7 +64,7 @@ def create_app(analyst: Analyst, settings: Settings) -> FastAPI:
     return app
 
 
-def _worker(analyst: Analyst, settings: Settings) -> Worker:
+def _worker(analyst: Analyst, settings: Settings, owner: str | None) -> Worker:
     return Worker(
         analyst,
         partial(process_pool, 1),
@@ -69,4 +73,5 @@ def _worker(analyst: Analyst, settings: Settings) -> Worker:
         lease_s=settings.lease_s,
         hold_release=settings.hold_release,
         train_on_suspected_rows=settings.train_on_suspected_rows,
+        owner=owner,
     )

@@ -48,13 +48,14 @@ class Worker:
         lease_s: int,
         hold_release: bool,
         train_on_suspected_rows: bool = False,
+        owner: str | None = None,
     ) -> None:
         self._analyst = analyst
         self._make_executor, self._stop_executor = make_executor, stop_executor
         self._executor: Executor | None = None
         self._poll_s, self._lease_s, self._hold_release = poll_s, lease_s, hold_release
         self._train_on_suspected_rows = train_on_suspected_rows
-        self.owner = uuid.uuid4().hex
+        self.owner = owner or uuid.uuid4().hex
         """Under this name it holds the lease of a round."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="round-worker")

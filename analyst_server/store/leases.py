@@ -55,8 +55,11 @@ class Leases:
         return f"<Leases of {len(self._held)} workers here>"
 
     def hold(self, owner: str) -> None:
-        """Let everybody know that a worker of this process lives, until `give_up` or the process ends."""
-        if self._directory is not None:
+        """Let everybody know that a worker of this process lives, until `give_up` or the process ends.
+
+        Once is enough.
+        """
+        if self._directory is not None and owner not in self._held:
             self._held[owner] = take_lock(self._file(self._directory, owner))
 
     def give_up(self, owner: str) -> None:
