@@ -111,7 +111,10 @@ class Worker:
         return False
 
     def _do_next(self) -> bool:
-        """Do a piece of work that somebody waits for, or else one that nobody does; False without any."""
+        """Do a piece of work that somebody waits for, or else one that nobody does; False without any.
+
+        It may have been that of a worker of a killed server, whose lock is of no use any more.
+        """
         if (claimed := rounds.claim(self._analyst, self.owner, self._lease_s)) is not None:
             self.run_round(claimed)
         elif (late := latecomers.claim(self._analyst, self.owner, self._lease_s)) is not None:
@@ -120,6 +123,7 @@ class Worker:
             self.run_judging(unjudged)
         else:
             return False
+        rounds.forget_ended_workers(self._analyst)
         return True
 
     def run_round(self, collaboration_id: str) -> None:
