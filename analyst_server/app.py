@@ -9,11 +9,12 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from analyst_server.api import downlink, routes, uploads
 from analyst_server.api.access import RequireIdentity
 from analyst_server.api.bodies import CompressedAnswers
-from analyst_server.api.problems import on_http_error, on_odc_error, on_os_error, on_unexpected
+from analyst_server.api.problems import on_hang_up, on_http_error, on_odc_error, on_os_error, on_unexpected
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
@@ -56,6 +57,7 @@ def create_app(analyst: Analyst, settings: Settings, owners: Sequence[str] = ())
     app.include_router(downlink.router)
     app.add_exception_handler(OdcError, on_odc_error)
     app.add_exception_handler(OSError, on_os_error)
+    app.add_exception_handler(ClientDisconnect, on_hang_up)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_unexpected)
     check_token = partial(api_tokens.check, analyst)
