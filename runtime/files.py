@@ -63,12 +63,13 @@ def _create_locked(path: Path) -> int:
             time.sleep(_LOOK_AGAIN_S)
             continue
         except OSError:  # a file system without locks
-            os.ftruncate(descriptor, 0)
-            return descriptor
+            break
         if _is_at(descriptor, path):
-            os.ftruncate(descriptor, 0)
-            return descriptor
+            break
         os.close(descriptor)  # it was renamed or erased before we had the lock
+    if os.fstat(descriptor).st_size:
+        os.ftruncate(descriptor, 0)
+    return descriptor
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
