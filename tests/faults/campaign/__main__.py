@@ -24,7 +24,11 @@ def main() -> int:
     faults: tuple[Fault, ...] = tuple(given.fault or FAULTS)
     begun = time.monotonic()
     with ExitStack() as stack:
-        shim = compile_shim(Path(stack.enter_context(TemporaryDirectory())))
+        try:
+            shim = compile_shim(Path(stack.enter_context(TemporaryDirectory())))
+        except RuntimeError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
         worlds: queue.SimpleQueue[Campaign] = queue.SimpleQueue()
         founded = [stack.enter_context(campaign(shim)) for _ in range(given.jobs)]
         for one in founded:
