@@ -4,7 +4,7 @@ VENV ?= .venv
 TESTS ?= tests benchmarks/tests
 BIN := $(VENV)/bin
 
-.PHONY: setup demo compose test bench wheel check format lock images sbom clean help
+.PHONY: setup demo compose test bench campaign wheel check format lock images sbom clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -35,6 +35,10 @@ test: setup  ## run the whole test suite, one file on each core
 
 bench: setup  ## measure every published claim; on real data: make bench DATA_DIR=dir FULL=1
 	$(BIN)/python -m benchmarks $(if $(DATA_DIR),--data '$(DATA_DIR)') $(if $(FULL),--full)
+	$(if $(FULL),$(MAKE) campaign)
+
+campaign: setup  ## kill, cut the power and fail the disk at every durable call of a round; takes hours (needs cc)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.faults.campaign --json build/campaign.json
 
 wheel: setup  ## build the distribution, in build/wheel
 	$(BIN)/python -m hatchling build -t wheel -d build/wheel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -10,13 +10,14 @@ from typing import Any, Final
 from anyio import to_thread
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from analyst_server.api import downlink, routes, uploads
 from analyst_server.api.access import RequireIdentity
 from analyst_server.api.admission import Admission, Rates, Requests
 from analyst_server.api.bodies import CompressedAnswers
 from analyst_server.api.doors import Doors, Places
-from analyst_server.api.problems import on_http_error, on_odc_error, on_os_error, on_unexpected
+from analyst_server.api.problems import on_hang_up, on_http_error, on_odc_error, on_os_error, on_unexpected
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
@@ -32,13 +33,19 @@ LAST_WORDS_S: Final = 10.0
 """For requests that were cut off to keep what has arrived, before the stores are closed."""
 
 
-def create_app(analyst: Analyst, settings: Settings, doors: Doors | None = None) -> FastAPI:
-    """Return the application; its lifespan runs the round workers and closes the stores."""
+def create_app(
+    analyst: Analyst, settings: Settings, doors: Doors | None = None, owners: Sequence[str] = ()
+) -> FastAPI:
+    """Return the application; its lifespan runs the round workers and closes the stores.
+
+    ``owners`` are the names under which the workers hold rounds; without them each draws one.
+    """
     requests = Requests()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        workers = Workers([_worker(analyst, settings) for _ in range(settings.compute_processes)])
+        names: Sequence[str | None] = owners or [None] * settings.compute_processes
+        workers = Workers([_worker(analyst, settings, owner) for owner in names])
         meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock)
         workers.start()
         meter.start()
@@ -66,6 +73,7 @@ def create_app(analyst: Analyst, settings: Settings, doors: Doors | None = None)
     app.include_router(downlink.router)
     app.add_exception_handler(OdcError, on_odc_error)
     app.add_exception_handler(OSError, on_os_error)
+    app.add_exception_handler(ClientDisconnect, on_hang_up)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_unexpected)
     check_token = partial(api_tokens.check, analyst)
@@ -75,7 +83,7 @@ def create_app(analyst: Analyst, settings: Settings, doors: Doors | None = None)
     return app
 
 
-def _worker(analyst: Analyst, settings: Settings) -> Worker:
+def _worker(analyst: Analyst, settings: Settings, owner: str | None) -> Worker:
     return Worker(
         analyst,
         partial(process_pool, 1),
@@ -84,4 +92,5 @@ def _worker(analyst: Analyst, settings: Settings) -> Worker:
         lease_s=settings.lease_s,
         hold_release=settings.hold_release,
         train_on_suspected_rows=settings.train_on_suspected_rows,
+        owner=owner,
     )

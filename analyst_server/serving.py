@@ -6,6 +6,8 @@ import gc
 import logging
 import resource
 import ssl
+import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from math import ceil
 from typing import Final
@@ -45,14 +47,17 @@ def serve(settings: Settings) -> None:
         analyst.records.check()
         erase_ended(analyst)
         forget_ended_workers(analyst)
-        _serve(analyst, settings)
+        owners = [uuid.uuid4().hex for _ in range(settings.compute_processes)]
+        for owner in owners:  # now: of an error during its own start-up, uvicorn prints a traceback
+            analyst.leases.hold(owner)
+        _serve(analyst, settings, owners)
 
 
-def _serve(analyst: Analyst, settings: Settings) -> None:
+def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     directory = settings.identity_dir
     doors = Doors(_places(settings))
     config = uvicorn.Config(
-        create_app(analyst, settings, doors),
+        create_app(analyst, settings, doors, owners),
         host=settings.host,
         port=settings.port,
         http=AnalystProtocol,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from protocol.errors import UnreadableFileError
 
 _ERASED_AT_ONCE_BYTES = 2**20
+_LOOK_AGAIN_S = 0.001
 
 if sys.platform == "win32":
     import msvcrt
@@ -28,7 +31,8 @@ else:
 def write_whole(path: Path, *parts: bytes | memoryview) -> None:
     """Write a file that only its owner can read; readers see the old content or the new.
 
-    The parts are written one after another, never joined in memory.
+    The parts are written one after another, never joined in memory. What a killed process has left of an
+    earlier try is erased.
     """
     with writing_whole(path) as file:
         for part in parts:
@@ -39,13 +43,62 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
 def writing_whole(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of ``path`` at the end, as `write_whole` does."""
     make_directory(path.parent)
+    _erase_half_written(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    publish(temporary, path)
+    with os.fdopen(_create_locked(temporary), "wb") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if sys.platform != "win32":  # still locked; there, an open file cannot be renamed
+                publish(temporary, path)
+        except Exception:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)  # a full disk needs the space
+            raise
+    if sys.platform == "win32":
+        publish(temporary, path)
+
+
+def _create_locked(path: Path) -> int:
+    """Return the descriptor of a new empty file; its lock tells others that its writer lives."""
+    while True:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            _try_lock(descriptor)
+        except BlockingIOError:  # another thread writes it, or somebody looks whether anybody does
+            os.close(descriptor)
+            time.sleep(_LOOK_AGAIN_S)
+            continue
+        except OSError:  # a file system without locks
+            break
+        if _is_at(descriptor, path):
+            break
+        os.close(descriptor)  # it was renamed or erased before we had the lock
+    if os.fstat(descriptor).st_size:
+        os.ftruncate(descriptor, 0)
+    return descriptor
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _erase_half_written(path: Path) -> None:
+    """Erase what processes that have ended left of a file; that of live ones is locked."""
+    if sys.platform == "win32":
+        return
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with suppress(OSError):  # locked, or gone meanwhile; what cannot be erased now is erased another time
+            descriptor = os.open(left, os.O_WRONLY)
+            try:
+                _try_lock(descriptor)
+                erase(left)
+            finally:
+                os.close(descriptor)
 
 
 def publish(temporary: Path, path: Path) -> None:

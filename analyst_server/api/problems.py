@@ -7,7 +7,7 @@ import uuid
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from protocol import errors
 from protocol.busy import TooManyRequestsError
@@ -93,6 +93,12 @@ async def on_os_error(request: Request, error: Exception) -> JSONResponse:
         raise error
     log.error("%s %s: %s: %s", request.method, request.url.path, found.detail, error)
     return problem_response(found, request.url.path)
+
+
+async def on_hang_up(request: Request, _error: Exception) -> Response:
+    """Answer a request whose sender is gone before its end; nobody reads this."""
+    log.info("%s %s: the client hung up", request.method, request.url.path)
+    return Response(status_code=408)
 
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:

@@ -48,13 +48,14 @@ class Worker:
         lease_s: int,
         hold_release: bool,
         train_on_suspected_rows: bool = False,
+        owner: str | None = None,
     ) -> None:
         self._analyst = analyst
         self._make_executor, self._stop_executor = make_executor, stop_executor
         self._executor: Executor | None = None
         self._poll_s, self._lease_s, self._hold_release = poll_s, lease_s, hold_release
         self._train_on_suspected_rows = train_on_suspected_rows
-        self.owner = uuid.uuid4().hex
+        self.owner = owner or uuid.uuid4().hex
         """Under this name it holds the lease of a round."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="round-worker")
@@ -110,7 +111,10 @@ class Worker:
         return False
 
     def _do_next(self) -> bool:
-        """Do a piece of work that somebody waits for, or else one that nobody does; False without any."""
+        """Do a piece of work that somebody waits for, or else one that nobody does; False without any.
+
+        It may have been that of a worker of a killed server, whose lock is of no use any more.
+        """
         if (claimed := rounds.claim(self._analyst, self.owner, self._lease_s)) is not None:
             self.run_round(claimed)
         elif (late := latecomers.claim(self._analyst, self.owner, self._lease_s)) is not None:
@@ -119,6 +123,7 @@ class Worker:
             self.run_judging(unjudged)
         else:
             return False
+        rounds.forget_ended_workers(self._analyst)
         return True
 
     def run_round(self, collaboration_id: str) -> None:

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,8 +56,11 @@ class Leases:
         return f"<Leases of {len(self._held)} workers here>"
 
     def hold(self, owner: str) -> None:
-        """Let everybody know that a worker of this process lives, until `give_up` or the process ends."""
-        if self._directory is not None:
+        """Let everybody know that a worker of this process lives, until `give_up` or the process ends.
+
+        Once is enough.
+        """
+        if self._directory is not None and owner not in self._held:
             self._held[owner] = take_lock(self._file(self._directory, owner))
 
     def give_up(self, owner: str) -> None:
@@ -69,8 +73,9 @@ class Leases:
     def tidy(self, still_named: Collection[str]) -> None:
         """Remove the files of workers that have ended, except of those that the records still name."""
         for path in self._directory.glob("*.lock") if self._directory is not None else ():
-            if path.stem not in still_named and not _is_locked(path):
-                path.unlink(missing_ok=True)
+            with suppress(OSError):  # one that stays says nothing wrong, and goes the next time
+                if path.stem not in still_named and not _is_locked(path):
+                    path.unlink(missing_ok=True)
 
     def note(self, collaboration: Collaboration) -> None:
         """Note a lease as it is now: from now on its owner may be silent."""

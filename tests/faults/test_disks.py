@@ -115,6 +115,20 @@ def test_a_server_on_a_disk_that_cannot_be_written_ends_with_two_lines(made: Con
     assert "Traceback" not in caught.value.stderr
 
 
+def test_a_server_whose_workers_cannot_lock_their_files_ends_with_two_lines(made: Consortium) -> None:
+    made.analyst.stop()
+    workers = made.analyst.data_dir / "workers"
+    made.analyst.prefix = after(f"mount -t tmpfs -o ro none '{workers}'")
+    with pytest.raises(CommandError) as caught:
+        made.analyst.run("serve", "--port", str(made.analyst.port))
+    assert caught.value.exit_code == 8
+    first, second = caught.value.stderr.splitlines()[-2:]
+    assert first.startswith(f"odc-analyst: error: the disk of {workers}")
+    assert "cannot be used: read-only file system" in first
+    assert second == f"odc-analyst: hint: {StorageError.hint}"
+    assert "Traceback" not in caught.value.stderr
+
+
 def test_a_command_of_the_operator_on_such_a_disk_does_too(made: Consortium) -> None:
     found = made.publish()
     made.analyst.stop()

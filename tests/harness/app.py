@@ -104,15 +104,22 @@ class Api:
         return self.with_pem(shared_member(role_of(party), party).pem.decode())
 
     def broken_off(
-        self, party: str, path: str, headers: dict[str, str], sent: list[bytes], *, hangs_up: bool
+        self,
+        party: str,
+        path: str,
+        headers: dict[str, str],
+        sent: list[bytes],
+        *,
+        hangs_up: bool,
+        method: str = "PATCH",
     ) -> int:
-        """Return the status of a PATCH whose sender hangs up or falls silent before the end of its body."""
+        """Return the status of a request whose sender hangs up or falls silent before the end of its body."""
         pem = shared_member(role_of(party), party).pem.decode()
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": "PATCH",
+            "method": method,
             "scheme": "https",
             "path": path,
             "raw_path": path.encode(),

@@ -23,7 +23,7 @@ from protocol.messages import (
     UplinkManifest,
 )
 from protocol.terms import Terms
-from runtime.files import read_bytes, write_whole, writing_whole
+from runtime.files import read_bytes, sync_directory, write_whole, writing_whole
 from user_client.custody.home import Home, exclusive
 from user_client.errors import NotPreparedError
 
@@ -42,6 +42,7 @@ MANIFEST_FILE: Final = "uplink.odc"
 PAYLOAD_FILE: Final = "uplink.payload"
 RECEIPT_FILE: Final = "receipt.odc"
 DOWNLINK_FILE: Final = "downlink.odc"
+UNTOLD_FILE: Final = "downlink.untold"
 CHANGE_FILE: Final = "change_of_basis.bin"
 MODEL_FILE: Final = "model.onnx"
 TOTAL_FILE: Final = "total.bin"
@@ -88,6 +89,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     LEDGER_FILE: "the longest ledger that passed verification",
     REFUSED_FILE: "the last ledger that failed verification",
     DOWNLINK_FILE: "sizes and digests of what came back, signed by the analyst",
+    UNTOLD_FILE: "names the downlink to the analyst, until it knows that all of it is here",
     CHANGE_FILE: "the change of basis G_i",
     MODEL_FILE: "the model h",
     TOTAL_FILE: "the total of the sums of all institutions, in turned coordinates",
@@ -221,9 +223,12 @@ class RoundDirectory:
         self.home.write_secret(self.path / name, *parts)
 
     def remove(self, *names: str) -> None:
-        """Remove files that may not be here."""
-        for name in names:
-            (self.path / name).unlink(missing_ok=True)
+        """Remove files that may not be here, durably."""
+        here = [path for path in (self.path / name for name in names) if path.exists()]
+        for path in here:
+            path.unlink(missing_ok=True)
+        if here:
+            sync_directory(self.path)
 
     def mark_checked(self, *names: str) -> None:
         """Remember that the content of these files was checked just now, one against the other."""

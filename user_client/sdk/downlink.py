@@ -40,6 +40,7 @@ from user_client.custody.round_directory import (
     MODEL_FILE,
     OWN_MODEL_FILE,
     TOTAL_FILE,
+    UNTOLD_FILE,
     RoundDirectory,
 )
 from user_client.errors import NotPreparedError
@@ -72,8 +73,9 @@ def receive(
                     session, directory
                 )  # what comes back may be for an uplink that was prepared before
                 _fetch(session, directory)
-    elif accepted_terms(directory).returns_anchor_predictions:
+    elif directory.holds(UNTOLD_FILE) or accepted_terms(directory).returns_anchor_predictions:
         with directory.exclusive():  # in case an earlier call was interrupted
+            _acknowledge(session, directory)
             forget_if_required(session, directory)
     return directory.load(DownlinkManifest)
 
@@ -109,17 +111,32 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
         if manifest.has_total:
             directory.write_secret(TOTAL_FILE, by_name[TOTAL])
         directory.write(MODEL_FILE, by_name["model"])
+    if download.tag is not None:
+        directory.write(UNTOLD_FILE, download.tag.encode())
     directory.write(DownlinkManifest, data)  # last: it says that the rest is here
-    _acknowledge(download)
+    _acknowledge(session, directory)
     forget_if_required(session, directory)
 
 
-def _acknowledge(download: Download) -> None:
-    """Tell the analyst that the downlink is here; it is here all the same if that fails."""
+def _acknowledge(session: Session, directory: RoundDirectory) -> None:
+    """Tell the analyst that the downlink is here, unless it knows.
+
+    It is here all the same if that fails, and the next `receive` tries again.
+    """
+    if not directory.holds(UNTOLD_FILE):
+        return
+    tag = directory.read(UNTOLD_FILE).decode(errors="replace")
     try:
-        download.acknowledge()
+        Download(
+            session.connection, FETCH_DOWNLINK, tag=tag, collaboration_id=directory.collaboration_id
+        ).acknowledge()
     except OdcError as error:
-        log.warning("the analyst was not told that the downlink has arrived, and may ask: %s", error.detail)
+        log.warning(
+            "the analyst was not told that the downlink has arrived, and may ask: %s; `odc receive` tells it",
+            error.detail,
+        )
+    else:
+        directory.remove(UNTOLD_FILE)
 
 
 def _train_own_model(

@@ -27,9 +27,11 @@ class Download:
     `ConnectionFailedError` if the line stays broken without a byte of progress, and what the analyst answers.
     """
 
-    def __init__(self, connection: AnalystConnection, operation: Operation, **ids: str) -> None:
+    def __init__(
+        self, connection: AnalystConnection, operation: Operation, *, tag: str | None = None, **ids: str
+    ) -> None:
         self._connection, self._operation, self._ids = connection, operation, ids
-        self._tag: str | None = None
+        self._tag = tag
         self._received = 0
         self._length: int | None = None
         self._is_whole = False
@@ -89,6 +91,11 @@ class Download:
             raise MalformedMessageError("downlink", "the part that came is not the one that was asked for")
         self._length = int(part[2])
         return 0
+
+    @property
+    def tag(self) -> str | None:
+        """The version, as the analyst names it; with it another `Download` can acknowledge this one."""
+        return self._tag
 
     def acknowledge(self) -> None:
         """Tell the analyst that everything has arrived and is kept; it then knows that it may be erased.

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,63 @@ def test_a_file_that_others_could_read_is_closed_when_it_is_replaced(tmp_path: P
 def test_no_temporary_file_stays(tmp_path: Path) -> None:
     write_whole(tmp_path / "file", b"content")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    killed = """
+import os, signal, sys
+from pathlib import Path
+from runtime.files import write_whole
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+write_whole(Path(sys.argv[1]) / "file", b"half")
+"""
+    subprocess.run([sys.executable, "-c", killed, str(tmp_path)], check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.name.endswith(".part")
+    write_whole(tmp_path / "other file", b"content")
+    assert left.exists()
+    write_whole(tmp_path / "file", b"content")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "other file"]
+
+
+def test_what_a_live_writer_writes_stays(tmp_path: Path) -> None:
+    live = """
+import os, sys
+from pathlib import Path
+from runtime import files
+def publish(temporary, path):
+    print("written", flush=True)
+    sys.stdin.read()
+    temporary.replace(path)
+files.publish = publish
+files.write_whole(Path(sys.argv[1]) / "file", b"slow")
+"""
+    command = [sys.executable, "-c", live, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "written\n"
+        write_whole(tmp_path / "file", b"quick")
+        assert read_bytes(tmp_path / "file") == b"quick"
+        writer.communicate()
+    assert writer.returncode == 0
+    assert read_bytes(tmp_path / "file") == b"slow"
+
+
+def test_a_write_that_fails_leaves_no_temporary_file(tmp_path: Path, monkeypatch: Any) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "file", b"content")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_that_write_one_file_do_not_mix(tmp_path: Path) -> None:
+    contents = [bytes([number]) * 100_000 for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda content: write_whole(tmp_path / "file", content), contents * 10))
+    assert read_bytes(tmp_path / "file") in contents
 
 
 def test_a_reader_of_a_replaced_file_keeps_the_old_content(tmp_path: Path) -> None:

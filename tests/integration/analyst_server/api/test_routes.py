@@ -11,7 +11,7 @@ from protocol.codec import decode, pack_list, unpack_list
 from protocol.envelope import decode_stored, verify
 from protocol.ledger import LedgerPage
 from protocol.messages import Receipt
-from protocol.operations import OPERATIONS, Operation
+from protocol.operations import BEGIN_UPLINK, OPERATIONS, Operation
 from protocol.terms import Terms
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 from tests.harness.app import Api, slug
@@ -262,6 +262,18 @@ def test_a_broken_append_is_answered_and_can_go_on(ready: Api) -> None:
     given = headers(0, last=True, digest=uplink.whole_digest)
     assert ready.broken_off(HOSPITAL, location, given, [], hangs_up=False) == 408
     assert append(ready, uplink, location).status_code == 200
+
+
+def test_a_sender_that_hangs_up_in_the_middle_of_a_message_is_no_incident(
+    ready: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = BEGIN_UPLINK.url(collaboration_id=ready.world.id)
+    given = {"content-type": MEDIA_TYPE, "content-length": "100"}
+    with caplog.at_level("INFO"):
+        status = ready.broken_off(HOSPITAL, path, given, [b"half"], hangs_up=True, method=BEGIN_UPLINK.method)
+    assert status == 408
+    assert "hung up" in caplog.text
+    assert "incident" not in caplog.text
 
 
 # what comes back

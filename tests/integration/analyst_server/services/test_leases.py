@@ -9,7 +9,7 @@ import pytest
 from analyst_server.services import end, latecomers, rounds
 from analyst_server.services.analyst import Analyst
 from protocol.errors import OutOfOrderError
-from tests.harness.computing import LEASE_S, OTHER, OWNER, claim, finish
+from tests.harness.computing import LEASE_S, OTHER, OWNER, Watched, claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, make_terms, make_uplink
 
 MINUTES_20 = 20 * 60
@@ -123,6 +123,12 @@ def test_the_locks_of_ended_workers_are_removed_once_no_round_names_them(sealed:
     assert claim(sealed, OTHER) == sealed.id
     rounds.forget_ended_workers(sealed.analyst)
     assert list(files.iterdir()) == []
+
+
+def test_the_worker_that_takes_a_round_up_removes_the_lock_of_the_ended_one(sealed: World) -> None:
+    killed(sealed, claimed_by_a_process(sealed))
+    Watched(sealed).run_one()
+    assert list((sealed.directory / "workers").iterdir()) == []
 
 
 def test_the_lock_of_a_live_worker_stays(sealed: World) -> None:

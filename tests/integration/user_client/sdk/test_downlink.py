@@ -93,6 +93,26 @@ def test_a_downlink_is_kept_although_the_analyst_cannot_be_told(
     assert not has_arrived(consortium)
     assert "was not told that the downlink has arrived" in caplog.text
     assert consortium.hospital_round.predict(pa.table(rows(9))).classes == ("no", "yes")
+    consortium.hospital_round.receive()
+    assert has_arrived(consortium)
+
+
+def test_a_receive_that_was_cut_off_before_it_could_tell_the_analyst_does_so_when_it_is_run_again(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(_: Download) -> None:
+        raise KeyboardInterrupt
+
+    consortium.until_released()
+    with monkeypatch.context() as patched:
+        patched.setattr(Download, "acknowledge", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            consortium.hospital_round.receive()
+    assert not has_arrived(consortium)
+    consortium.hospital_round.receive()
+    assert has_arrived(consortium)
+    monkeypatch.setattr(consortium.hospital.connection, "request", None)
+    consortium.hospital_round.receive()  # the analyst knows: nobody is asked
 
 
 def test_there_is_nothing_to_receive_before_the_release(consortium: Consortium) -> None:
