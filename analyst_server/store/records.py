@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from sqlalchemy import Connection, create_engine, delete, exists, func, inspect, select, text
+from sqlalchemy import Connection, Text, cast, create_engine, delete, exists, func, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import Session
@@ -152,11 +152,17 @@ class Unit:
 
     def waiting_latecomers(self) -> Sequence[Uplink]:
         """Return the complete uplinks of released rounds that have no downlink yet; oldest first."""
+        # asked several times a second: without late consumers no uplink is looked at
+        taking = select(Collaboration.id).where(
+            Collaboration.state == State.RELEASED, cast(Collaboration.kept, Text) != "null"
+        )
+        rounds = self._session.scalars(taking).all()
+        if not rounds:
+            return []
         query = (
             select(Uplink)
-            .join(Collaboration, Collaboration.id == Uplink.collaboration_id)
             .where(
-                Collaboration.state == State.RELEASED,
+                Uplink.collaboration_id.in_(rounds),
                 Uplink.receipt.is_not(None),
                 Uplink.refused.is_(None),
                 ~exists().where(

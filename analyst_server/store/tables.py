@@ -64,10 +64,11 @@ class Collaboration(Base):
     terms: Mapped[bytes]
     terms_digest: Mapped[bytes]
     failure: Mapped[str | None] = mapped_column(Text)
-    results: Mapped[dict[str, Any] | None]
-    kept: Mapped[dict[str, Any] | None]
+    # the next three have a part for each party, and few requests need them: each is read when it is asked for
+    results: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
+    kept: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
     """What late consumers are aligned with: `services.latecomers` writes and reads it."""
-    unjudged: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    unjudged: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True), deferred=True)
     """What its model is judged with, until it is: `services.judging` writes and reads it."""
     lease_owner: Mapped[str | None] = mapped_column(String(64))
     lease_until: Mapped[int | None]
@@ -147,6 +148,7 @@ class LedgerRow(Base):
     """
 
     __tablename__ = "ledger"
+    __table_args__ = (Index("ix_ledger_party", "collaboration_id", "party", "event", "index"),)
 
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
     index: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
