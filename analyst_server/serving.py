@@ -13,6 +13,7 @@ from analyst_server.api.connection import AnalystProtocol
 from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.changes import Changes
 from analyst_server.services.end import erase_ended
 from analyst_server.services.rounds import forget_ended_workers
 from analyst_server.settings import Settings
@@ -36,8 +37,9 @@ def serve(settings: Settings) -> None:
 
 def _serve(analyst: Analyst, settings: Settings) -> None:
     directory = settings.identity_dir
+    app = create_app(analyst, settings)
     config = uvicorn.Config(
-        create_app(analyst, settings),
+        app,
         host=settings.host,
         port=settings.port,
         http=AnalystProtocol,
@@ -61,7 +63,19 @@ def _serve(analyst: Analyst, settings: Settings) -> None:
     sockets: list[socket.socket] | None = None
     if settings.bytes_counted_by == "transport":
         sockets = [CountingSocket.around(config.bind_socket())]
-    uvicorn.Server(config).run(sockets)
+    _Server(config, app.state.changes).run(sockets)
+
+
+class _Server(uvicorn.Server):
+    """Answers who waits for a change before it waits for all answers."""
+
+    def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
+        super().__init__(config)
+        self._changes = changes
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._changes.close()
+        await super().shutdown(sockets)
 
 
 def _allow_all_descriptors() -> None:

@@ -26,6 +26,8 @@ class Settings(BaseSettings):
     """Largest payload of one uplink."""
     body_idle_timeout_s: float = Field(default=60.0, gt=0)
     """An upload that sends nothing for this long is cut off; the chunks that have arrived are kept."""
+    status_wait_s: int = Field(default=25, ge=0, le=60)
+    """How long the answer to somebody who waits for a change of a status is held at most; 0: never."""
     compute_processes: int = Field(default=1, ge=1)
     """How many rounds are computed at once, each in a process of its own."""
     poll_s: float = Field(default=0.2, gt=0)

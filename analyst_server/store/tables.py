@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, Text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
 from protocol.states import State
 
@@ -70,6 +70,8 @@ class Collaboration(Base):
     """What late consumers are aligned with: `services.latecomers` writes and reads it."""
     unjudged: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True), deferred=True)
     """What its model is judged with, until it is: `services.judging` writes and reads it."""
+    is_judging: Mapped[bool] = column_property(unjudged.is_not(None))
+    """Whether there is something in ``unjudged``, as of when the row was read."""
     lease_owner: Mapped[str | None] = mapped_column(String(64))
     lease_until: Mapped[int | None]
     """Grows with every renewal; `Leases` looks at whether it does, and compares it with no clock."""
@@ -229,3 +231,15 @@ class DownlinkState(NamedTuple):
 
     party: str
     is_fetched: bool
+
+
+class Progress(NamedTuple):
+    """What changes with a collaboration as a whole, read often: no column of it grows with its parties."""
+
+    collaboration_id: str
+    state: str
+    failure: str | None
+    is_leased: bool
+    is_judging: bool
+    steps: int
+    """Entries of the ledger."""

@@ -177,7 +177,7 @@ def test_what_has_a_part_for_each_party_is_read_when_it_is_asked_for(records: Re
         assert (row.results, row.kept, row.unjudged) == ({"rows": 3}, {"target": 1}, {"folder": "f"})
     assert "collaborations.terms" in first
     for column in ("results", "kept", "unjudged"):
-        assert f"collaborations.{column}" not in first
+        assert f"AS collaborations_{column}" not in first
 
 
 def test_only_rounds_that_take_late_consumers_have_some_that_wait(records: Records) -> None:
