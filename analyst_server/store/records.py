@@ -164,6 +164,13 @@ class Unit(Following):
         )
         return self._session.scalars(query).all()
 
+    def count_received(self, collaboration_id: str) -> int:
+        """Return how many uplinks are complete, without reading them."""
+        query = select(func.count()).where(
+            Uplink.collaboration_id == collaboration_id, Uplink.received_at.is_not(None)
+        )
+        return self._session.scalar(query) or 0
+
     def waiting_latecomers(self) -> Sequence[Uplink]:
         """Return the complete uplinks of released rounds that have no downlink yet; oldest first."""
         # asked several times a second: without late consumers no uplink is looked at
@@ -228,6 +235,10 @@ class Unit(Following):
         if pending:
             query = query.where(Enrolled.certificate.is_(None))
         return self._session.scalars(query).all()
+
+    def count_pending(self) -> int:
+        """Return how many enrolments have no certificate, without reading them."""
+        return self._session.scalar(select(func.count()).where(Enrolled.certificate.is_(None))) or 0
 
     def revocations(self) -> Revocations | None:
         """Return the newest revocation list."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
 from protocol.states import State
@@ -33,6 +33,14 @@ class Enrolled(Base):
     """
 
     __tablename__ = "enrolments"
+    __table_args__ = (
+        Index(
+            "ix_enrolments_pending",  # none but those without a certificate: so it stays small
+            "certificate",
+            sqlite_where=text("certificate IS NULL"),
+            postgresql_where=text("certificate IS NULL"),
+        ),
+    )
 
     invitation_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16), server_default="enrolment")
@@ -104,7 +112,10 @@ class Uplink(Base):
     """An upload, complete once it has a receipt. A party may begin several and complete one."""
 
     __tablename__ = "uplinks"
-    __table_args__ = (Index("ix_uplinks_party", "collaboration_id", "party"),)
+    __table_args__ = (
+        Index("ix_uplinks_party", "collaboration_id", "party"),
+        Index("ix_uplinks_received", "collaboration_id", "received_at"),
+    )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"))

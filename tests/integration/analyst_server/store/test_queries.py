@@ -91,19 +91,19 @@ def test_a_downlink_takes_the_place_of_an_earlier_one(records: Records) -> None:
     assert row.manifest == b"two"
 
 
+def enrolled(number: int, certificate: bytes | None = None) -> Enrolled:
+    return Enrolled(
+        invitation_id=f"{number:032x}",
+        role="institution",
+        party="a",
+        request=b"r",
+        certificate=certificate,
+        created_at=number,
+    )
+
+
 def test_pending_enrolments_are_those_without_certificate(records: Records) -> None:
-    for number, certificate in ((1, None), (2, b"pem")):
-        put(
-            records,
-            Enrolled(
-                invitation_id=f"{number:032x}",
-                role="institution",
-                party="a",
-                request=b"r",
-                certificate=certificate,
-                created_at=number,
-            ),
-        )
+    put(records, enrolled(1), enrolled(2, certificate=b"pem"))
     with records.begin() as unit:
         assert [row.created_at for row in unit.enrolments(pending=True)] == [1]
         assert [row.created_at for row in unit.enrolments(pending=False)] == [1, 2]
@@ -166,6 +166,27 @@ def test_what_a_party_has_done_is_found_without_the_steps_of_the_others(
     lines = [row.detail for row in plan if "ledger" in row.detail]
     assert len(lines) == 1
     assert "(collaboration_id=? AND party=?" in lines[0]
+
+
+def is_counted_by_an_index(records: Records, sent: list[tuple[str, Any]]) -> bool:
+    statement, parameters = sent[-1]
+    with connection_of(records) as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    return ["COVERING INDEX" in row.detail for row in plan] == [True]
+
+
+def test_complete_uplinks_are_counted_without_reading_them(records: Records) -> None:
+    put(records, collaboration(), uplink(1), *(uplink(n, receipt=b"r", received_at=n) for n in (2, 3)))
+    with asked() as sent, records.begin() as unit:
+        assert unit.count_received(f"{1:032x}") == 2
+    assert is_counted_by_an_index(records, sent)
+
+
+def test_pending_enrolments_are_counted_without_reading_them(records: Records) -> None:
+    put(records, enrolled(1), enrolled(2, certificate=b"pem"), enrolled(3))
+    with asked() as sent, records.begin() as unit:
+        assert unit.count_pending() == 2
+    assert is_counted_by_an_index(records, sent)
 
 
 def test_what_has_a_part_for_each_party_is_read_when_it_is_asked_for(records: Records) -> None:
