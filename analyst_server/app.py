@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from analyst_server.api import downlink, routes, uploads
+from analyst_server.api import downlink, routes, status, uploads
 from analyst_server.api.access import RequireIdentity
 from analyst_server.api.admission import Admission, Rates, Requests
 from analyst_server.api.bodies import CompressedAnswers
@@ -21,6 +21,7 @@ from analyst_server.api.problems import on_hang_up, on_http_error, on_odc_error,
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.changes import Changes
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter
 from analyst_server.services.readiness import Readiness
@@ -68,7 +69,10 @@ def create_app(
     app.state.completing = 0
     app.state.readiness = Readiness(analyst)
     app.state.body_idle_timeout_s = settings.body_idle_timeout_s
+    app.state.changes = Changes(analyst.records)
+    app.state.status_wait_s = settings.status_wait_s
     app.include_router(routes.router)
+    app.include_router(status.router)
     app.include_router(uploads.router)
     app.include_router(downlink.router)
     app.add_exception_handler(OdcError, on_odc_error)

@@ -278,8 +278,9 @@ def report_(
     as_json: AsJson = False,
 ) -> None:
     """Show what happened and what it cost, beside the paper's formulas."""
-    look = partial(report.for_operator, _open(data_dir), collaboration_id)
-    value = look_until(report.is_settled, look, wait_s=wait)
+    analyst = _open(data_dir)
+    look_until(bool, partial(report.is_settled, analyst, collaboration_id), wait_s=wait)
+    value = report.for_operator(analyst, collaboration_id)
     write_page(html, report_page, value)
     show_value(value, as_json, report_text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import resource
+import socket
 import ssl
 import uuid
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from analyst_server.api.listening import GuardedCountingSocket, GuardedSocket
 from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.changes import Changes
 from analyst_server.services.end import erase_ended
 from analyst_server.services.rounds import forget_ended_workers
 from analyst_server.settings import Settings
@@ -56,8 +58,9 @@ def serve(settings: Settings) -> None:
 def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     directory = settings.identity_dir
     doors = Doors(_places(settings))
+    app = create_app(analyst, settings, doors, owners)
     config = uvicorn.Config(
-        create_app(analyst, settings, doors, owners),
+        app,
         host=settings.host,
         port=settings.port,
         http=AnalystProtocol,
@@ -83,7 +86,19 @@ def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     listening.guard(doors, settings.connection_timeout_s)
     gc.collect()
     gc.freeze()  # what is loaded by now stays; collecting the rest takes milliseconds (`api.listening`)
-    uvicorn.Server(config).run([listening])
+    _Server(config, app.state.changes).run([listening])
+
+
+class _Server(uvicorn.Server):
+    """Answers who waits for a change before it waits for all answers."""
+
+    def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
+        super().__init__(config)
+        self._changes = changes
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._changes.close()
+        await super().shutdown(sockets)
 
 
 def _places(settings: Settings) -> Places:

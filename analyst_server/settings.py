@@ -42,6 +42,8 @@ class Settings(BaseSettings):
     come at once."""
     drain_s: int = Field(default=5, ge=1)
     """How long requests under way may take to end when the server is stopped; uploads are cut off then."""
+    status_wait_s: int = Field(default=25, ge=0, le=60)
+    """How long the answer to somebody who waits for a change of a status is held at most; 0: never."""
     compute_processes: int = Field(default=1, ge=1)
     """How many rounds are computed at once, each in a process of its own."""
     poll_s: float = Field(default=0.2, gt=0)

@@ -2,11 +2,13 @@
 
 The server is a process of its own, with mutual TLS. The institutions are threads of this process, each with
 a state directory and a key of its own; each step opens a connection, as a command does. Small: 10 and 100
-institutions. ``--full``: 1,000 as well, about five minutes, and the claims.
+institutions. ``--full``: 1,000 as well, about five minutes, and the claims. ``--parties N``: in their place
+one round of N simulated institutions, up to the last uplink; 10,000 make a claim.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import secrets
 import tempfile
@@ -27,8 +29,10 @@ from analyst_server.installation import open_analyst, unix_now
 from analyst_server.services import prepare
 from analyst_server.settings import Settings
 from benchmarks import report
+from benchmarks.many_parties import Crowd
 from odc_demo.actors import Analyst
 from user_client import sdk
+from user_client.custody.round_directory import TERMS_FILE
 from user_client.sdk import Session
 
 SIZES: Final = (10, 100)
@@ -39,6 +43,8 @@ AT_ONCE: Final = 8
 """Institutions that take a step at the same time."""
 MOST_POLLS: Final = 200
 LONGEST_S: Final = 5.0
+MOST: Final = 10_000
+"""Institutions of the round that has a claim of its own."""
 _PASSPHRASE: Final = secrets.token_hex(16)
 WAIT_S: Final = 900
 
@@ -75,10 +81,10 @@ class Scene:
                     self.errors.append(f"{phase}, {name}: {type(error).__name__}: {error}")
                 waits.append(time.monotonic() - began)
 
-        before, began = self._server_s(), time.monotonic()
+        before, began = self.server_s(), time.monotonic()
         with ThreadPoolExecutor(AT_ONCE) as crew:
             list(crew.map(one, names))
-        spent = self._server_s() - before
+        spent = self.server_s() - before
         self.rows.append(
             {
                 "parties": len(self.names),
@@ -92,8 +98,10 @@ class Scene:
                 "server_rss_mb": self.server.memory_info().rss / 2**20,
             }
         )
+        print(", ".join(f"{name} {_shown(value)}" for name, value in self.rows[-1].items()), flush=True)
 
-    def _server_s(self) -> float:
+    def server_s(self) -> float:
+        """Return the processor time that the server has taken."""
         spent = self.server.cpu_times()
         return float(spent.user + spent.system)
 
@@ -101,30 +109,56 @@ class Scene:
 def measure(options: report.Options) -> report.Report:
     """Play a round of each size."""
     sizes = (*SIZES, LARGEST) if options.full else SIZES
-    found = report.Report(
-        "scale",
-        {
-            "parties": sizes,
-            "rows": ROWS,
-            "features": FEATURES,
-            "latent_dim": LATENT_DIM,
-            "at_once": AT_ONCE,
-            "waits": "of a whole step, with the institution's own work",
-        },
-    )
+    found = report.Report("scale", _conditions(sizes))
     errors: dict[int, list[str]] = {}
     for parties in sizes:
         with tempfile.TemporaryDirectory(prefix="odc-scale-") as folder:
             scene = play(Path(folder), parties)
         errors[parties] = scene.errors
-        for row in scene.rows:
-            found.rows.append(row)
-            print(", ".join(f"{name} {_shown(value)}" for name, value in row.items()), flush=True)
-        for error in scene.errors:
-            print("error:", error, flush=True)
+        _tell(found, scene)
     if options.full:
         add_claims(found, errors)
     return found
+
+
+def measure_crowd(parties: int) -> report.Report:
+    """Let that many simulated institutions join, sign the terms and send once, and stop there."""
+    found = report.Report("scale", {**_conditions((parties,)), "institutions": "simulated but the lead"})
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="odc-scale-") as folder:
+        scene = play_crowd(Path(folder), parties)
+    _tell(found, scene)
+    print(f"parties {parties}, {time.monotonic() - began:.0f} s in all", flush=True)
+    if parties == MOST:
+        found.claim("parties_10000_errors", len(scene.errors), "steps", "==", 0)
+    return found
+
+
+def play_crowd(folder: Path, parties: int) -> Scene:
+    """Play a round of simulated institutions from the invitations to the last uplink."""
+    names = [f"clinic-{number:05}" for number in range(parties)]
+    scene, lead, others = Scene(Analyst(folder / "analyst"), folder, names), names[:1], names[1:]
+    try:
+        _found(scene)
+        with scene.session(names[0]) as session:
+            crowd = Crowd(session, scene.analyst.url, others, folder / "crowd")
+        scene.step("ask to join", crowd.ask_to_join, others)
+        scene.step("approve all", lambda session: sdk.approve_pending(session, _PASSPHRASE), lead)
+        scene.step("join", crowd.join, others)
+        collaboration_id = publish(scene)
+        scene.step("accept, the lead", lambda session: session.round(collaboration_id).accept(), lead)
+        with scene.session(names[0]) as session:
+            crowd.read(session.round(collaboration_id).directory.read(TERMS_FILE))
+        scene.step("accept", lambda session: crowd.accept(session, collaboration_id), others)
+        scene.step("create anchor", lambda session: session.round(collaboration_id).create_anchor(), lead)
+        scene.step("contribute", lambda session: crowd.send(session, collaboration_id, ROWS), others)
+        own = table(0)
+        scene.step("prepare, the lead", lambda session: session.round(collaboration_id).prepare(own), lead)
+        scene.step("status", lambda session: session.round(collaboration_id).status(), lead * 10)
+        scene.step("contribute, the lead", lambda session: session.round(collaboration_id).contribute(), lead)
+    finally:
+        scene.analyst.stop()
+    return scene
 
 
 def add_claims(found: report.Report, errors: dict[int, list[str]]) -> None:
@@ -143,6 +177,23 @@ def add_claims(found: report.Report, errors: dict[int, list[str]]) -> None:
     found.claim("scale_longest_step", longest, "s", "<=", LONGEST_S)
 
 
+def _conditions(sizes: Sequence[int]) -> dict[str, Any]:
+    return {
+        "parties": sizes,
+        "rows": ROWS,
+        "features": FEATURES,
+        "latent_dim": LATENT_DIM,
+        "at_once": AT_ONCE,
+        "waits": "of a whole step, with the institution's own work",
+    }
+
+
+def _tell(found: report.Report, scene: Scene) -> None:
+    found.rows += scene.rows
+    for error in scene.errors:
+        print("error:", error, flush=True)
+
+
 def play(folder: Path, parties: int) -> Scene:
     """Play a round from the invitations to the downlinks."""
     names = [f"clinic-{number:05}" for number in range(parties)]
@@ -152,12 +203,12 @@ def play(folder: Path, parties: int) -> Scene:
         _join(scene)
         collaboration_id = publish(scene)
         scene.step("accept", lambda session: session.round(collaboration_id).accept(), names)
-        with scene.session(names[0]) as lead:
-            lead.round(collaboration_id).create_anchor()
-        tables = {name: table(seed) for seed, name in enumerate(names)}
+        scene.step(
+            "create anchor", lambda session: session.round(collaboration_id).create_anchor(), names[:1]
+        )
         scene.step(
             "prepare",
-            lambda session: session.round(collaboration_id).prepare(tables[session.membership.party]),
+            lambda session: session.round(collaboration_id).prepare(table(_number(session))),
             names,
         )
         scene.step("contribute", lambda session: session.round(collaboration_id).contribute(), names)
@@ -207,9 +258,7 @@ def _join(scene: Scene) -> None:
         scene.step(
             "ask to join", lambda session: sdk.join(session, invitations[session.home.path.name]), others
         )
-        began = time.monotonic()
-        sdk.approve_pending(lead, _PASSPHRASE)
-        print(f"parties {len(scene.names)}, approved in {time.monotonic() - began:.1f} s", flush=True)
+    scene.step("approve all", lambda session: sdk.approve_pending(session, _PASSPHRASE), scene.names[:1])
     scene.step("join", lambda session: sdk.join(session, None), others)
 
 
@@ -234,6 +283,10 @@ def publish(scene: Scene) -> str:
         opened.records.dispose()
 
 
+def _number(session: Session) -> int:
+    return int(session.membership.party.rpartition("-")[2])
+
+
 def table(seed: int) -> pa.Table:
     """Return an institution's rows; the same for the same seed."""
     rng = np.random.default_rng(seed)
@@ -246,5 +299,17 @@ def _shown(value: Any) -> str:
     return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark as a command; return its exit code."""
+    own = argparse.ArgumentParser(add_help=False)
+    own.add_argument("--parties", type=int)
+    given, others = own.parse_known_args(arguments)
+
+    def measure_these(options: report.Options) -> report.Report:
+        return measure(options) if given.parties is None else measure_crowd(given.parties)
+
+    return report.main(measure_these, others)
+
+
 if __name__ == "__main__":
-    raise SystemExit(report.main(measure))
+    raise SystemExit(main())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from protocol import errors
 from protocol.busy import TooManyRequestsError
@@ -155,9 +155,11 @@ class Status(TypedDict):
     title: str
     state: str
     members: list[MemberStatus]
-    waiting_for: list[str]
-    """Who has to act next, and with which command."""
+    waiting_for: NotRequired[list[str]]
+    """Who has to act next, and with which command. Not in the status of the caller alone."""
     failure: str | None
+    judging: NotRequired[bool]
+    """Whether the model is still being judged. Analysts of earlier versions do not say."""
     you: Viewer | None
     """None for the operator."""
 
@@ -266,6 +268,8 @@ FETCH_REVOCATIONS: Final = _add(Operation(
 LIST_COLLABORATIONS: Final = _add(Operation(
     "list_collaborations", "GET", _COLLABORATIONS, Caller.LISTER, "collaborations",
 ))
+ONLY_OWN: Final = "members=own"
+"""The query for a status with the caller alone."""
 COLLABORATION_STATUS: Final = _add(Operation(
     "collaboration_status", "GET", _ROUND, Caller.READER, "collaborations",
     problems=(errors.NotFoundError,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -29,3 +29,46 @@ def look_until(
         waited += pause_s
         seen = look()
     return seen
+
+
+class Look(NamedTuple, Generic[T]):
+    """What a look has found."""
+
+    seen: T
+    will_hold: bool
+    """Whether the other side answers the next look only when there is news, so that no pause is needed."""
+    held_s: float = 0.0
+    """How long this look has waited for news."""
+
+
+def watch_until(
+    is_enough: Callable[[T], bool],
+    look: Callable[[float], Look[T]],
+    *,
+    wait_s: float,
+    pause: Callable[[float], None] = time.sleep,
+) -> T:
+    """Return what was seen once it is enough, or what is seen after ``wait_s`` seconds.
+
+    As `look_until`, for a ``look`` that may itself take up to the seconds that it is given, because the other
+    side holds its answer until there is news. While it does not, the pauses are the same.
+    """
+    found, waited_s, unheld_s = look(0), 0.0, 0.0
+    while waited_s < wait_s and not is_enough(found.seen):
+        left_s = wait_s - waited_s
+        if found.will_hold:
+            found = look(left_s)
+            waited_s += found.held_s
+            if found.will_hold:
+                unheld_s = 0.0
+                # news may come in a row, and what says that it holds may not
+                pause_s = min(_FIRST_PAUSE_S, left_s) - found.held_s
+                if pause_s > 0 and not is_enough(found.seen):
+                    pause(pause_s)
+                    waited_s += pause_s
+        else:
+            pause_s = min(_FIRST_PAUSE_S + unheld_s / 2, left_s)
+            pause(pause_s)
+            waited_s, unheld_s = waited_s + pause_s, unheld_s + pause_s
+            found = look(0)
+    return found.seen

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from analyst_server.api.access import Sender
+from analyst_server.api.conditions import tags
 from analyst_server.api.surface import TheAnalyst, serve
 from analyst_server.services import downlinks
 from analyst_server.services.downlinks import DownlinkStream
@@ -34,10 +35,10 @@ def fetch_downlink(analyst: TheAnalyst, sender: Sender, collaboration_id: str, r
     return _answer(downlinks.fetch(analyst, sender, collaboration_id), request.headers)
 
 
-def _answer(downlink: DownlinkStream, headers: Mapping[str, str]) -> Response:
+def _answer(downlink: DownlinkStream, headers: Headers) -> Response:
     """Return the answer to a request with these headers; a condition comes before a range (13.2.2)."""
     about = {"etag": downlink.tag, "accept-ranges": "bytes", "cache-control": "no-store"}
-    if downlink.tag in _tags(headers.get("if-none-match", "")):
+    if downlink.tag in tags(headers):
         downlink.acknowledge()
         return Response(status_code=304, headers=about)
     found = _RANGE.fullmatch(headers.get("range", ""))
@@ -52,8 +53,3 @@ def _answer(downlink: DownlinkStream, headers: Mapping[str, str]) -> Response:
     about["content-range"] = f"bytes {start}-{end - 1}/{downlink.length}"
     about["content-length"] = str(end - start)
     return StreamingResponse(downlink.pieces(start, end), 206, media_type=STREAM_MEDIA_TYPE, headers=about)
-
-
-def _tags(value: str) -> list[str]:
-    """Return the versions that a condition names; the weak form of one is as good (13.1.2)."""
-    return [tag.strip().removeprefix("W/") for tag in value.split(",")]

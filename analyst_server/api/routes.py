@@ -1,4 +1,4 @@
-"""The handlers of all operations but uploads and downlinks: each hands a request to one use case."""
+"""The handlers of most operations, whose bodies fit into memory: each hands a request to one use case."""
 
 from __future__ import annotations
 
@@ -130,12 +130,6 @@ def fetch_revocations(analyst: TheAnalyst) -> Response:
 def list_collaborations(analyst: TheAnalyst, grant: Granted) -> dict[str, Any]:
     """List the collaborations that the caller can see."""
     return {"collaborations": views.listing(analyst, grant.holder, grant.only)}
-
-
-@serve(router, operations.COLLABORATION_STATUS)
-def collaboration_status(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> operations.Status:
-    """Return the state of a collaboration, and whom it waits for."""
-    return views.status(analyst, grant.holder, collaboration_id)
 
 
 @serve(router, operations.FETCH_TERMS)

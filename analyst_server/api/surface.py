@@ -1,7 +1,7 @@
 """From the table of operations to routes: `serve` makes a function the handler of an operation.
 
 An operation has one handler, and a handler calls one use case. `routes` has those whose bodies fit into
-memory, `uploads` and `downlink` those that stream.
+memory, `uploads` and `downlink` those that stream, `status` the one that may be held.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _keep(unit: Unit, row: Enrolled) -> tuple[RequestStatus, bool]:
         if known.request != row.request:
             raise AlreadyExistsError("this invitation was already used with another key")
         return _status(known), False
-    if len(unit.enrolments(pending=True)) >= MAX_PENDING_ENROLMENTS:
+    if unit.count_pending() >= MAX_PENDING_ENROLMENTS:
         raise LimitExceededError("pending enrolments", MAX_PENDING_ENROLMENTS)
     unit.add(row)
     return _status(row), True

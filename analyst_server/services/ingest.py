@@ -266,9 +266,10 @@ class Ingest:
             # the blob first: one without a receipt can be completed again, but a receipt without its
             # blob could not be honoured
             session.commit()
-            received = {other.party for other in unit.received_uplinks(collaboration.id)} | {sender.name}
             is_late = collaboration.now_in is State.RELEASED
-            is_last = not is_late and received == set(stored_terms(collaboration).awaited_parties)
+            # each party has one at most, and until the release only those that are waited for
+            awaited = len(stored_terms(collaboration).awaited_parties)
+            is_last = not is_late and unit.count_received(collaboration.id) == awaited
             if is_last:
                 move(unit, collaboration, Event.SEAL, at=now)
             receipt = row.receipt

@@ -276,12 +276,15 @@ def for_operator(analyst: Analyst, collaboration_id: str) -> Report:
         return _report(unit, find(unit, collaboration_id))
 
 
-def is_settled(report: Report) -> bool:
-    """Return whether no computation will change the report: the model is judged, or will not be."""
-    if report["results"] is None:
-        return report["state"] in _OVER
-    judgement = report["results"].get("judgement")
-    return judgement is None or not judgement.get("is_pending", False)
+def is_settled(analyst: Analyst, collaboration_id: str) -> bool:
+    """Return whether no computation will change the report: the model is judged, or will not be.
+
+    Raises `NotFoundError`.
+    """
+    with analyst.records.begin() as unit:
+        found = unit.progress([find(unit, collaboration_id).id])[0]
+    is_held = found.state == State.TRAINING and not found.is_leased
+    return not found.is_judging and (is_held or found.state in (*_OVER, State.RELEASED))
 
 
 def explain_round(

@@ -46,6 +46,15 @@ def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> 
         return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer, analyst.blobs)
 
 
+def own_status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> Status:
+    """Return the status without the other members and without whom it waits for; raises `NotFoundError`."""
+    with analyst.records.begin() as unit:
+        collaboration = find_to_view(unit, collaboration_id, viewer)
+        found = _status(unit, collaboration, viewer, analyst.blobs, party=viewer.name if viewer else "")
+    del found["waiting_for"]
+    return found
+
+
 def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
     """Return the signed receipt of the sender's uplink.
 
@@ -100,12 +109,15 @@ def _entry(row: LedgerRow) -> LedgerEntry:
     )
 
 
-def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None, blobs: Blobs) -> Status:
-    members = unit.member_states(collaboration.id)
+def _status(
+    unit: Unit, collaboration: Collaboration, viewer: Identity | None, blobs: Blobs, party: str | None = None
+) -> Status:
+    """Return the status with all members, or of them with one party alone."""
+    members = unit.member_states(collaboration.id, party)
     uplinks: dict[str, list[UplinkState]] = {member.party: [] for member in members}
-    for uplink in unit.uplink_states(collaboration.id):
+    for uplink in unit.uplink_states(collaboration.id, party):
         uplinks[uplink.party].append(uplink)
-    downlinks = {downlink.party: downlink for downlink in unit.downlink_states(collaboration.id)}
+    downlinks = {downlink.party: downlink for downlink in unit.downlink_states(collaboration.id, party)}
     is_released = collaboration.now_in is State.RELEASED
     terms = stored_terms(collaboration)
     late = set(terms.late_consumers)
@@ -129,6 +141,7 @@ def _status(unit: Unit, collaboration: Collaboration, viewer: Identity | None, b
         ],
         "waiting_for": _waiting_for(collaboration, terms, members, uplinks, asked_again),
         "failure": collaboration.failure,
+        "judging": collaboration.is_judging,
         "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
     }
 

@@ -12,13 +12,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from sqlalchemy import Connection, create_engine, delete, exists, func, inspect, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    cast,
+    create_engine,
+    delete,
+    exists,
+    func,
+    inspect,
+    select,
+    text,
+    true,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from analyst_server.store import sqlite
 from analyst_server.store.faults import busy, storage_errors
+from analyst_server.store.following import Following
 from analyst_server.store.tables import (
     Collaboration,
     Downlink,
@@ -42,11 +56,11 @@ _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-class Unit:
+class Unit(Following):
     """One transaction: all of its changes are kept, or none."""
 
     def __init__(self, session: Session, *, lock_rows: bool) -> None:
-        self._session = session
+        super().__init__(session)
         self._lock_rows = lock_rows
 
     def add(
@@ -94,8 +108,8 @@ class Unit:
         )
         return [acceptance for acceptance in self._session.scalars(query) if acceptance is not None]
 
-    def member_states(self, collaboration_id: str) -> list[MemberState]:
-        """Return what a status shows of the members, by party."""
+    def member_states(self, collaboration_id: str, party: str | None = None) -> list[MemberState]:
+        """Return what a status shows of the members, or of one; by party."""
         query = (
             select(
                 Member.party,
@@ -103,13 +117,13 @@ class Unit:
                 Member.sealed_anchor.is_not(None),
                 Member.last_seen_at,
             )
-            .where(Member.collaboration_id == collaboration_id)
+            .where(Member.collaboration_id == collaboration_id, _is(Member.party, party))
             .order_by(Member.party)
         )
         return [MemberState(*row) for row in self._session.execute(query)]
 
-    def uplink_states(self, collaboration_id: str) -> list[UplinkState]:
-        """Return what a status shows of all uplinks, begun or complete; oldest first."""
+    def uplink_states(self, collaboration_id: str, party: str | None = None) -> list[UplinkState]:
+        """Return what a status shows of uplinks, begun or complete, of all or of one party; oldest first."""
         query = (
             select(
                 Uplink.id,
@@ -119,14 +133,14 @@ class Unit:
                 Uplink.receipt.is_not(None),
                 Uplink.refused,
             )
-            .where(Uplink.collaboration_id == collaboration_id)
+            .where(Uplink.collaboration_id == collaboration_id, _is(Uplink.party, party))
             .order_by(Uplink.created_at, Uplink.id)
         )
         return [UplinkState(*row) for row in self._session.execute(query)]
 
-    def downlink_states(self, collaboration_id: str) -> list[DownlinkState]:
+    def downlink_states(self, collaboration_id: str, party: str | None = None) -> list[DownlinkState]:
         query = select(Downlink.party, Downlink.fetched_at.is_not(None)).where(
-            Downlink.collaboration_id == collaboration_id
+            Downlink.collaboration_id == collaboration_id, _is(Downlink.party, party)
         )
         return [DownlinkState(*row) for row in self._session.execute(query)]
 
@@ -150,13 +164,26 @@ class Unit:
         )
         return self._session.scalars(query).all()
 
+    def count_received(self, collaboration_id: str) -> int:
+        """Return how many uplinks are complete, without reading them."""
+        query = select(func.count()).where(
+            Uplink.collaboration_id == collaboration_id, Uplink.received_at.is_not(None)
+        )
+        return self._session.scalar(query) or 0
+
     def waiting_latecomers(self) -> Sequence[Uplink]:
         """Return the complete uplinks of released rounds that have no downlink yet; oldest first."""
+        # asked several times a second: without late consumers no uplink is looked at
+        taking = select(Collaboration.id).where(
+            Collaboration.state == State.RELEASED, cast(Collaboration.kept, Text) != "null"
+        )
+        rounds = self._session.scalars(taking).all()
+        if not rounds:
+            return []
         query = (
             select(Uplink)
-            .join(Collaboration, Collaboration.id == Uplink.collaboration_id)
             .where(
-                Collaboration.state == State.RELEASED,
+                Uplink.collaboration_id.in_(rounds),
                 Uplink.receipt.is_not(None),
                 Uplink.refused.is_(None),
                 ~exists().where(
@@ -208,6 +235,10 @@ class Unit:
         if pending:
             query = query.where(Enrolled.certificate.is_(None))
         return self._session.scalars(query).all()
+
+    def count_pending(self) -> int:
+        """Return how many enrolments have no certificate, without reading them."""
+        return self._session.scalar(select(func.count()).where(Enrolled.certificate.is_(None))) or 0
 
     def revocations(self) -> Revocations | None:
         """Return the newest revocation list."""
@@ -400,6 +431,10 @@ class Records:
     def dispose(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+def _is(column: InstrumentedAttribute[str], party: str | None) -> ColumnElement[bool]:
+    return true() if party is None else column == party
 
 
 def _revision(connection: Connection) -> str | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, Text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, Text, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
 from protocol.states import State
 
@@ -33,6 +33,14 @@ class Enrolled(Base):
     """
 
     __tablename__ = "enrolments"
+    __table_args__ = (
+        Index(
+            "ix_enrolments_pending",  # none but those without a certificate: so it stays small
+            "certificate",
+            sqlite_where=text("certificate IS NULL"),
+            postgresql_where=text("certificate IS NULL"),
+        ),
+    )
 
     invitation_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16), server_default="enrolment")
@@ -64,11 +72,14 @@ class Collaboration(Base):
     terms: Mapped[bytes]
     terms_digest: Mapped[bytes]
     failure: Mapped[str | None] = mapped_column(Text)
-    results: Mapped[dict[str, Any] | None]
-    kept: Mapped[dict[str, Any] | None]
+    # the next three have a part for each party, and few requests need them: each is read when it is asked for
+    results: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
+    kept: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
     """What late consumers are aligned with: `services.latecomers` writes and reads it."""
-    unjudged: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    unjudged: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True), deferred=True)
     """What its model is judged with, until it is: `services.judging` writes and reads it."""
+    is_judging: Mapped[bool] = column_property(unjudged.is_not(None))
+    """Whether there is something in ``unjudged``, as of when the row was read."""
     lease_owner: Mapped[str | None] = mapped_column(String(64))
     lease_until: Mapped[int | None]
     """Grows with every renewal; `Leases` looks at whether it does, and compares it with no clock."""
@@ -101,7 +112,10 @@ class Uplink(Base):
     """An upload, complete once it has a receipt. A party may begin several and complete one."""
 
     __tablename__ = "uplinks"
-    __table_args__ = (Index("ix_uplinks_party", "collaboration_id", "party"),)
+    __table_args__ = (
+        Index("ix_uplinks_party", "collaboration_id", "party"),
+        Index("ix_uplinks_received", "collaboration_id", "received_at"),
+    )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"))
@@ -147,6 +161,7 @@ class LedgerRow(Base):
     """
 
     __tablename__ = "ledger"
+    __table_args__ = (Index("ix_ledger_party", "collaboration_id", "party", "event", "index"),)
 
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
     index: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -227,3 +242,15 @@ class DownlinkState(NamedTuple):
 
     party: str
     is_fetched: bool
+
+
+class Progress(NamedTuple):
+    """What changes with a collaboration as a whole, read often: no column of it grows with its parties."""
+
+    collaboration_id: str
+    state: str
+    failure: str | None
+    is_leased: bool
+    is_judging: bool
+    steps: int
+    """Entries of the ledger."""

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analyst_server.store import Records
 from benchmarks import report, scale
+from odc_demo.actors import Analyst
 
 
 def test_a_round_of_four_has_every_step_and_no_error(tmp_path: Path) -> None:
@@ -13,8 +16,10 @@ def test_a_round_of_four_has_every_step_and_no_error(tmp_path: Path) -> None:
     assert scene.errors == []
     assert [row["phase"] for row in scene.rows] == [
         "ask to join",
+        "approve all",
         "join",
         "accept",
+        "create anchor",
         "prepare",
         "contribute",
         "status",
@@ -55,3 +60,35 @@ def test_slopes_are_powers_of_the_number_of_institutions() -> None:
             "scale_longest_step": 1.0,
         }
     )
+
+
+def test_a_crowd_joins_signs_and_sends_without_an_error(tmp_path: Path) -> None:
+    scene = scale.play_crowd(tmp_path, 4)
+    assert scene.errors == []
+    steps = {row["phase"]: row["steps"] for row in scene.rows}
+    assert (steps["ask to join"], steps["join"], steps["accept"], steps["contribute"]) == (3, 3, 3, 3)
+    records = Records(f"sqlite:///{tmp_path / 'analyst' / 'odc.sqlite'}")
+    with records.begin() as unit:
+        (collaboration,) = unit.collaborations()
+        assert unit.count_received(collaboration.id) == 4
+    records.dispose()
+
+
+def test_a_number_of_institutions_takes_the_place_of_the_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[int] = []
+
+    def note(_folder: Path, parties: int) -> scale.Scene:
+        played.append(parties)
+        scene = scale.Scene(Analyst(tmp_path), tmp_path, [])
+        scene.errors.append("one")
+        return scene
+
+    monkeypatch.setattr(scale, "play_crowd", note)
+    written = tmp_path / "found.json"
+    assert scale.main(["--parties", "10000", "--json", str(written)]) == 1
+    (claim,) = json.loads(written.read_text())["claims"]
+    assert (claim["id"], claim["value"], claim["holds"]) == ("parties_10000_errors", 1, False)
+    assert scale.main(["--parties", "7"]) == 0
+    assert played == [10_000, 7]

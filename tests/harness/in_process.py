@@ -92,7 +92,8 @@ class Consortium:
         )
         self.lead = self.session(LEAD)
         create_consortium(self.lead, name="Heart", party=LEAD, analyst_url=URL, passphrase=PASSPHRASE)
-        self.settings = Settings(data_dir=directory / "analyst")
+        # each request has an event loop of its own here, so that none can wait for another
+        self.settings = Settings(data_dir=directory / "analyst", status_wait_s=0)
         invitation = invite(self.lead, "analyst", role="analyst")
         request = installation.join(self.settings.identity_dir, invitation, now=self.clock())
         issued = approve_request(self.lead, request, PASSPHRASE).certificate

@@ -224,7 +224,8 @@ class World:
     def row(self) -> Collaboration:
         with self.records.begin() as unit:
             found = unit.collaboration(self.id)
-        assert found is not None
+            assert found is not None
+            _ = found.results, found.kept, found.unjudged  # read only when they are asked for
         return found
 
     @property

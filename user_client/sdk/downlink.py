@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import chain
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -29,12 +29,11 @@ from protocol.errors import (
 )
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
-from protocol.operations import COLLABORATION_STATUS, FETCH_DOWNLINK, Status
+from protocol.operations import FETCH_DOWNLINK, Status
 from protocol.states import State
 from protocol.sums import TOTAL, sent_numbers
 from protocol.terms import Terms
 from runtime.terminal import day
-from runtime.waiting import look_until
 from user_client.custody.round_directory import (
     CHANGE_FILE,
     MODEL_FILE,
@@ -50,6 +49,7 @@ from user_client.sdk.forgetting import forget_if_required
 from user_client.sdk.receipt import was_received
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
+from user_client.sdk.watching import wait_for
 from user_client.secret.own_model import OwnModel, train_own_model
 from user_client.transport import Download
 
@@ -83,14 +83,10 @@ def receive(
 def _wait_for_release(
     session: Session, collaboration_id: str, wait_s: float, pause: Callable[[float], None]
 ) -> None:
-    def look() -> Status:
-        answer = session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=collaboration_id)
-        return cast("Status", answer)
-
     def is_released(status: Status) -> bool:
         return status.get("state") not in UNDER_WAY and not is_being_aligned(status)
 
-    look_until(is_released, look, wait_s=wait_s, pause=pause)
+    wait_for(session.connection, collaboration_id, is_released, wait_s=wait_s, pause=pause)
 
 
 def _fetch(session: Session, directory: RoundDirectory) -> None:

@@ -43,7 +43,7 @@ def test_the_institutions_have_the_model_before_it_is_judged(world: World) -> No
     found = report.for_operator(world.analyst, world.id)
     assert results(world)["judgement"]["is_pending"]
     assert results(world)["hold_out_scores"] is None
-    assert not report.is_settled(found)
+    assert not report.is_settled(world.analyst, world.id)
     for said in (
         report_text(found),
         report_page(found),
@@ -56,8 +56,7 @@ def test_the_institutions_have_the_model_before_it_is_judged(world: World) -> No
 
 def test_the_judgement_comes_into_the_report(world: World) -> None:
     judge(computed(world))
-    found = report.for_operator(world.analyst, world.id)
-    assert report.is_settled(found)
+    assert report.is_settled(world.analyst, world.id)
     assert not results(world)["judgement"]["is_pending"]
     assert set(results(world)["judgement"]["within"]["by_party"]) == {LEAD, HOSPITAL}
     assert judging.claim(world.analyst, OWNER, LEASE_S) is None
@@ -71,7 +70,7 @@ def test_rows_that_were_sent_with_noise_give_no_headline(world: World) -> None:
 
 def test_a_private_model_is_never_judged(world: World) -> None:
     computed(world, model_privacy=ModelPrivacyTerms(epsilon=3.0, delta=1e-5))
-    assert report.is_settled(report.for_operator(world.analyst, world.id))
+    assert report.is_settled(world.analyst, world.id)
     assert judging.claim(world.analyst, OWNER, LEASE_S) is None
     assert "differentially private" in results(world)["judgement"]["why_none"]
 
@@ -129,7 +128,7 @@ def test_a_collaboration_may_end_while_its_model_is_judged(world: World) -> None
     with pytest.raises(RoundFailedError, match="has ended"):
         judging.compute(world.analyst, world.id, OWNER, run=ended)
     found = report.for_operator(world.analyst, world.id)
-    assert report.is_settled(found)
+    assert report.is_settled(world.analyst, world.id)
     assert "ended before the model was judged" in report_text(found)
 
 

@@ -14,12 +14,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect
 
-from analyst_server.store import Member, Records
+from analyst_server.store import LedgerRow, Member, Records
 from analyst_server.store import records as records_module
 from analyst_server.store.tables import Base
 from protocol.codec import encode
 from protocol.envelope import Signed
 from protocol.ledger import LedgerEntry, check_chain
+from protocol.states import Event
 from tests.harness.rows import collaboration, connection_of, get, put, uplink
 
 
@@ -60,8 +61,9 @@ def test_a_migrated_database_is_found_again(tmp_path: Path) -> None:
 def insert(connection: sqlite3.Connection, row: Base, *, came_later: Collection[str] = ()) -> None:
     """Write a row into a table of an earlier version, which lacks some columns."""
     columns = [column.name for column in row.__table__.columns if column.name not in came_later]
+    quoted, marks = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
     connection.execute(
-        f"INSERT INTO {row.__tablename__} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608  # names of our own
+        f"INSERT INTO {row.__tablename__} ({quoted}) VALUES ({marks})",  # noqa: S608  # names of our own
         [getattr(row, name) for name in columns],
     )
 
@@ -104,3 +106,28 @@ def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None
     assert [row.digest for row in rows] == check_chain(f"{1:032x}", entries)[1:]
     signed = hashlib.sha256(b"acceptance").digest()
     assert [row.subject for row in rows] == [bytes(32), None, signed, b"a" * 32, b"m" * 32, b"m" * 32]
+
+
+def test_a_ledger_of_before_is_found_by_party(tmp_path: Path) -> None:
+    path = tmp_path / "odc.sqlite"
+    records = Records(f"sqlite:///{path}")
+    records.migrate("0007")
+    row = LedgerRow(
+        collaboration_id=f"{1:032x}",
+        index=0,
+        at=5,
+        event="accept terms",
+        party="lead",
+        state="enrolling",
+        previous=bytes(32),
+        digest=bytes(32),
+    )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        insert(connection, collaboration())
+        insert(connection, row)
+    records.migrate()
+    with records.begin() as unit:
+        assert unit.has_step(f"{1:032x}", "lead", Event.ACCEPT_TERMS)
+    with connection_of(records) as migrated:
+        assert [index["name"] for index in inspect(migrated).get_indexes("ledger")] == ["ix_ledger_party"]
+    records.dispose()

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 from sqlalchemy.exc import IntegrityError
 
-from analyst_server.store import Downlink, Enrolled, LedgerRow, Member, Records
-from tests.harness.rows import collaboration, put, uplink
+from analyst_server.store import Downlink, Enrolled, LedgerRow, Member, Records, Unit
+from protocol.states import Event
+from tests.harness.rows import collaboration, connection_of, put, uplink
+
+
+@contextmanager
+def asked() -> Iterator[list[tuple[str, Any]]]:
+    """Yield the statements that are sent to a database meanwhile, each with its parameters."""
+    found: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        found.append((statement, parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
 
 
 def test_collaborations_are_listed_oldest_first(records: Records) -> None:
@@ -72,19 +91,19 @@ def test_a_downlink_takes_the_place_of_an_earlier_one(records: Records) -> None:
     assert row.manifest == b"two"
 
 
+def enrolled(number: int, certificate: bytes | None = None) -> Enrolled:
+    return Enrolled(
+        invitation_id=f"{number:032x}",
+        role="institution",
+        party="a",
+        request=b"r",
+        certificate=certificate,
+        created_at=number,
+    )
+
+
 def test_pending_enrolments_are_those_without_certificate(records: Records) -> None:
-    for number, certificate in ((1, None), (2, b"pem")):
-        put(
-            records,
-            Enrolled(
-                invitation_id=f"{number:032x}",
-                role="institution",
-                party="a",
-                request=b"r",
-                certificate=certificate,
-                created_at=number,
-            ),
-        )
+    put(records, enrolled(1), enrolled(2, certificate=b"pem"))
     with records.begin() as unit:
         assert [row.created_at for row in unit.enrolments(pending=True)] == [1]
         assert [row.created_at for row in unit.enrolments(pending=False)] == [1, 2]
@@ -120,6 +139,74 @@ def test_a_place_in_the_ledger_is_given_once(records: Records) -> None:
     put(records, collaboration(), entry(0))
     with pytest.raises(IntegrityError):
         put(records, entry(0, event="cancel"))
+
+
+def count(unit: Unit) -> Any:
+    return unit.count_of_ledger(f"{1:032x}", "a")
+
+
+def has_step(unit: Unit) -> Any:
+    return unit.has_step(f"{1:032x}", "a", Event.ACCEPT_TERMS)
+
+
+def last_step(unit: Unit) -> Any:
+    return unit.last_step_of(f"{1:032x}", "a", "accept terms")
+
+
+@pytest.mark.parametrize("question", [count, has_step, last_step])
+def test_what_a_party_has_done_is_found_without_the_steps_of_the_others(
+    records: Records, question: Callable[[Unit], Any]
+) -> None:
+    put(records, collaboration(), *(entry(number, party=f"party-{number}") for number in range(5)))
+    with asked() as sent, records.begin() as unit:
+        question(unit)
+    statement, parameters = sent[-1]
+    with connection_of(records) as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    lines = [row.detail for row in plan if "ledger" in row.detail]
+    assert len(lines) == 1
+    assert "(collaboration_id=? AND party=?" in lines[0]
+
+
+def is_counted_by_an_index(records: Records, sent: list[tuple[str, Any]]) -> bool:
+    statement, parameters = sent[-1]
+    with connection_of(records) as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    return ["COVERING INDEX" in row.detail for row in plan] == [True]
+
+
+def test_complete_uplinks_are_counted_without_reading_them(records: Records) -> None:
+    put(records, collaboration(), uplink(1), *(uplink(n, receipt=b"r", received_at=n) for n in (2, 3)))
+    with asked() as sent, records.begin() as unit:
+        assert unit.count_received(f"{1:032x}") == 2
+    assert is_counted_by_an_index(records, sent)
+
+
+def test_pending_enrolments_are_counted_without_reading_them(records: Records) -> None:
+    put(records, enrolled(1), enrolled(2, certificate=b"pem"), enrolled(3))
+    with asked() as sent, records.begin() as unit:
+        assert unit.count_pending() == 2
+    assert is_counted_by_an_index(records, sent)
+
+
+def test_what_has_a_part_for_each_party_is_read_when_it_is_asked_for(records: Records) -> None:
+    put(records, collaboration(results={"rows": 3}, kept={"target": 1}, unjudged={"folder": "f"}))
+    with asked() as sent, records.begin() as unit:
+        row = unit.collaboration(f"{1:032x}")
+        assert row is not None
+        first = " ".join(statement for statement, _ in sent)
+        assert (row.results, row.kept, row.unjudged) == ({"rows": 3}, {"target": 1}, {"folder": "f"})
+    assert "collaborations.terms" in first
+    for column in ("results", "kept", "unjudged"):
+        assert f"AS collaborations_{column}" not in first
+
+
+def test_only_rounds_that_take_late_consumers_have_some_that_wait(records: Records) -> None:
+    put(records, collaboration(1, state="released"), collaboration(2, state="released", kept={"target": 1}))
+    for number in (1, 2):
+        put(records, uplink(number, collaboration_id=f"{number:032x}", receipt=b"r", received_at=number))
+    with records.begin() as unit:
+        assert [row.collaboration_id for row in unit.waiting_latecomers()] == [f"{2:032x}"]
 
 
 def test_what_is_not_there_is_none(records: Records) -> None:

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import httpx
+
+from protocol.operations import Status
+from tests.harness.scripted_server import Handler, connect
+from user_client.sdk.watching import wait_for
+
+ID = f"{1:032x}"
+
+
+class Analyst:
+    """Answers as an analyst does, on a line where time passes only while somebody waits."""
+
+    def __init__(self, *, released_at_s: float, knows: bool = True, cuts_after_s: float = 1e9) -> None:
+        self.now_s, self.released_at_s = 0.0, released_at_s
+        self.knows, self.cuts_after_s, self.goes_down = knows, cuts_after_s, False
+        self.asked: list[tuple[str, str | None, str | None]] = []
+        self.pauses: list[float] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        known, prefer = request.headers.get("if-none-match"), request.headers.get("prefer")
+        self.asked.append((request.url.query.decode(), known, prefer))
+        if not self.knows:
+            return self.answer({})
+        held_s = 0.0
+        if prefer is not None and known == self.tag and not self.goes_down:
+            held_s = min(float(prefer.removeprefix("wait=")), max(self.released_at_s - self.now_s, 0))
+        if held_s > self.cuts_after_s:
+            self.now_s += self.cuts_after_s
+            raise httpx.RemoteProtocolError("cut off")
+        self.now_s += held_s
+        headers = {"etag": self.tag}
+        if prefer is not None and not self.goes_down:
+            headers["preference-applied"] = prefer
+        return httpx.Response(304, headers=headers) if known == self.tag else self.answer(headers)
+
+    @property
+    def state(self) -> str:
+        return "released" if self.now_s >= self.released_at_s else "training"
+
+    @property
+    def tag(self) -> str:
+        return f'W/"{self.state}"'
+
+    def answer(self, headers: dict[str, str]) -> httpx.Response:
+        return httpx.Response(200, json={"state": self.state}, headers=headers)
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now_s += seconds
+
+
+def waited(analyst: Analyst, wait_s: float = 3600) -> Status:
+    handler: Handler = analyst
+    with connect(handler) as connection:
+        return wait_for(
+            connection,
+            ID,
+            lambda status: status["state"] == "released",
+            wait_s=wait_s,
+            pause=analyst.pause,
+            clock=lambda: analyst.now_s,
+        )
+
+
+def test_the_analyst_is_asked_for_news_of_us_alone() -> None:
+    analyst = Analyst(released_at_s=60)
+    assert waited(analyst)["state"] == "released"
+    assert analyst.now_s == 60
+    training = 'W/"training"'
+    assert analyst.asked == [
+        ("members=own", None, None),
+        ("members=own", training, "wait=25"),
+        ("members=own", training, "wait=25"),
+        ("members=own", training, "wait=25"),
+    ]
+    assert analyst.pauses == []
+
+
+def test_an_analyst_of_an_earlier_version_is_asked_less_and_less_often() -> None:
+    analyst = Analyst(released_at_s=1000, knows=False)
+    assert waited(analyst)["state"] == "released"
+    assert analyst.pauses == sorted(analyst.pauses)
+    assert len(analyst.asked) < 20
+    assert {prefer for _, _, prefer in analyst.asked} == {None}
+
+
+def test_an_analyst_that_holds_nothing_is_asked_less_and_less_often() -> None:
+    analyst = Analyst(released_at_s=1000)
+    analyst.goes_down = True
+    assert waited(analyst)["state"] == "released"
+    assert len(analyst.asked) <= len(analyst.pauses) + 4 < 25
+    assert sum(analyst.pauses) >= 1000
+
+
+def test_where_silent_lines_are_cut_shorter_waits_are_asked_for() -> None:
+    analyst = Analyst(released_at_s=300, cuts_after_s=10)
+    assert waited(analyst)["state"] == "released"
+    waits = [prefer for _, _, prefer in analyst.asked if prefer]
+    assert waits[0] == "wait=25"
+    assert set(waits[1:]) == {"wait=5"}
+    assert len(analyst.pauses) == 1
+
+
+def test_where_no_silence_is_borne_the_pauses_are_made_here() -> None:
+    analyst = Analyst(released_at_s=300, cuts_after_s=1.5)
+    assert waited(analyst)["state"] == "released"
+    assert len([prefer for _, _, prefer in analyst.asked if prefer]) == 1
+    assert len(analyst.asked) < 20
+
+
+def test_a_wait_ends_when_its_time_is_over() -> None:
+    analyst = Analyst(released_at_s=1000)
+    assert waited(analyst, wait_s=40)["state"] == "training"
+    assert analyst.now_s == 40
