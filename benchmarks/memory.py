@@ -10,16 +10,12 @@ and 10^7 as well, which takes 12 GB of disk and an hour.
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +26,8 @@ import pyarrow.csv
 from pyarrow import parquet
 
 from benchmarks import report
-from odc_demo.actors import Analyst, Institution, clean_environment, found_consortium, join_all
+from odc_demo.actors import Analyst, Institution, found_consortium, join_all
+from odc_demo.measured import Cost, cost_of
 
 SIZES: Final = (10**5,)
 FULL_SIZES: Final = (10**5, 10**6, 10**7)
@@ -40,7 +37,6 @@ LEAD_ROWS: Final = 20_000
 MODEL: Final = "logistic"
 """The model of a draft, `averaged`, is judged for an hour on so many rows."""
 AT_ONCE: Final = 100_000
-_MIB: Final = 2**20
 _WAIT_S: Final = 3600
 _ALONE: Final = """
 import sys, numpy, pyarrow.csv, pyarrow.parquet
@@ -51,15 +47,6 @@ gram = rows.T @ rows
 numpy.save(sys.argv[3], (rows @ numpy.linalg.eigh(gram)[1][:, -int(sys.argv[4]):]).astype("f4"))
 """
 """The same work without an agreement: no terms, no checks, no noise, no measures, nothing kept apart."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one process took."""
-
-    seconds: float
-    processor_s: float
-    peak_mb: float
 
 
 def measure(options: report.Options) -> report.Report:
@@ -165,20 +152,6 @@ def run(institution: Institution, *words: str) -> Cost:
 def alone(table: Path, out: Path) -> Cost:
     """Read and multiply, and return what that cost."""
     return cost_of([sys.executable, "-c", _ALONE, str(table), str(COLUMNS), str(out), "12"], out.parent)
-
-
-def cost_of(command: Sequence[str], folder: Path) -> Cost:
-    """Run a process and return what it cost; raise `RuntimeError` if it fails."""
-    log = folder / "command.log"
-    began = time.monotonic()
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, env=clean_environment(), stdout=output, stderr=subprocess.STDOUT
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError(f"{command}:\n{log.read_text()[-2000:]}")
-    return Cost(time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / _MIB)
 
 
 @contextmanager

@@ -26,6 +26,8 @@ def loading() -> Iterator[None]:
     environment turns them on.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Arrow's allocator gives memory back at once: a table is read in parts so that little of it is held
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "0")
     gc.disable()
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from odc_demo.actors import Institution, clean_environment
+from odc_demo.actors import Institution
+from odc_demo.measured import cost_of
 from tests.harness.consortium import consortium
 
 NAMES = ("lead-hospital", "hospital-b")
@@ -50,18 +50,9 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Institution]:
 
 
 def peak_mb(institution: Institution, *words: str) -> float:
-    """Run a command and return its peak of memory, as the kernel says."""
-    log = institution.home / "command.log"
-    with log.open("wb") as output:
-        pid = os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-m", "user_client", "--home", str(institution.home), *words],
-            clean_environment(),
-            file_actions=[(os.POSIX_SPAWN_DUP2, output.fileno(), stream) for stream in (1, 2)],
-        )
-        _, status, usage = os.wait4(pid, 0)
-    assert status == 0, log.read_text()[-2000:]
-    return usage.ru_maxrss / 1024
+    """Run a command and return its peak of memory."""
+    command = [sys.executable, "-m", "user_client", "--home", str(institution.home), *words]
+    return cost_of(command, institution.home).peak_mb
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss is that of Linux")

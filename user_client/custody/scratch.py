@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from user_client.rows import Block, Matrix64, Rows
 
-IN_MEMORY_BYTES: Final = 16 * 2**20
+IN_MEMORY_BYTES: Final = 8 * 2**20
 """Rows of a table up to this size stay in memory."""
 _KEY_BYTES: Final = 16
 _COUNTER_BYTES: Final = 16
