@@ -62,9 +62,13 @@ class Rows:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return all rows as one array."""
-        found = [*self.blocks()]
-        whole = found[0] if len(found) == 1 else np.concatenate([np.empty((0, self.shape[1])), *found])
-        return np.array(whole, dtype=dtype, copy=copy)
+        if len(self._blocks) == 1:
+            return np.array(self._blocks[0][0].rows(), dtype=dtype, copy=copy)
+        whole, start = np.empty(self.shape), 0
+        for block in self.blocks():
+            whole[start : start + len(block)] = block
+            start += len(block)
+        return whole if dtype is None else whole.astype(dtype)
 
     def blocks(self) -> Iterator[Matrix64]:
         """Yield the rows block by block, in their order; none of them is empty."""

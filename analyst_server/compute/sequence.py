@@ -25,7 +25,7 @@ from runtime.start_up import loading
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MOST_TRAINING_BYTES: Final = 128 * 2**20
+MOST_TRAINING_BYTES: Final = 96 * 2**20
 """A fit takes several times that, and more rows than these change little in a model of so few numbers."""
 _BATCH_ROWS: Final = 8192
 """Anchor rows that are predicted at once."""
