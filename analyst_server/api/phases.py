@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from metering.private_parts import READ_BYTES, CutOffError, Scope, Watcher
+from metering.private_parts import CutOffError, Scope, Watcher
 from metering.server import Event
 from protocol.limits import (
     MAX_FIELDS_OF_A_REQUEST,
@@ -59,13 +59,14 @@ class PhaseBound(Watcher):
         self._start(MAX_HEAD_S)
 
     def received(self, plain_bytes: int) -> None:
-        """Count bytes since the last piece of a body, and leave room for one that comes along with them.
+        """Count bytes since the last piece of a body; refuse more once these were too many.
 
-        httptools keeps a head, a trailer or the extension of a chunk of any size in memory.
+        httptools keeps a head, a trailer or the extension of a chunk of any size in memory. What comes now is
+        not looked at yet: most of it may be a body, and after a pause it may be as much as TLS had kept.
         """
-        self._bytes += plain_bytes
-        if self._bytes > MAX_HEAD_BYTES + READ_BYTES:
+        if self._bytes > MAX_HEAD_BYTES:
             raise CutOffError
+        self._bytes += plain_bytes
 
     def received_field(self, field_bytes: int) -> None:
         self._fields += 1

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import resource
 import shutil
+import ssl
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import psutil
 import pytest
 
+from odc_demo.actors import Analyst
 from tests.harness.consortium import Consortium, consortium, rows
 from tests.harness.stranger import HEALTH, answer, plain, secured, until_closed
 
 OUT_OF_FILES = "out of system resource"
+LIMIT_S = 30
 pytestmark = [
     pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process"),
     pytest.mark.skipif(shutil.which("prlimit") is None, reason="util-linux is not installed"),
@@ -46,6 +50,18 @@ def test_the_places_of_strangers_fit_into_the_limit_on_open_files(made: Consorti
     assert "the limit of 400 open files allows 100 connections" in made.log()
 
 
+def let_in(analyst: Analyst) -> ssl.SSLSocket:
+    """Return a connection, as soon as the server has noticed that others have ended theirs."""
+    ends = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            return secured(analyst)
+        except ConnectionResetError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.05)
+
+
 def test_whoever_comes_when_no_file_is_left_is_turned_away_at_once(made: Consortium) -> None:
     assert made.analyst.server is not None
     server = psutil.Process(made.analyst.server.pid)
@@ -57,7 +73,7 @@ def test_whoever_comes_when_no_file_is_left_is_turned_away_at_once(made: Consort
         with contextlib.suppress(ConnectionResetError), plain(made.analyst) as line:
             until_closed(line)
         made.lead.collaborations()  # on a connection that it has
-    with secured(made.analyst) as line:
+    with let_in(made.analyst) as line:
         line.sendall(HEALTH)
         assert answer(line).startswith(b"HTTP/1.1 200")
     assert OUT_OF_FILES not in made.log()
