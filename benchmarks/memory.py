@@ -4,7 +4,7 @@ One institution has the large table, as CSV and as Parquet. The lead has a small
 drafted with the defaults that a user gets. `odc` and `odc-analyst` run as processes of their own, with mutual
 TLS, and the kernel says what the peak of each was. The time is compared with that of a program that reads the
 same file with pyarrow, multiplies it with numpy, and does nothing else. Small: 10^5 rows. ``--full``: 10^6
-and 10^7 as well, which takes 12 GB of disk and an hour.
+and 10^7 as well, which takes some 10 GB of disk.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COLUMNS, FACTORS = 50, 12
 LEAD_ROWS: Final = 20_000
 """Of the table that the terms are drafted from."""
 MODEL: Final = "logistic"
-"""The model of a draft, `averaged`, is judged for an hour on so many rows."""
+"""The model of a draft, `averaged`, takes far longer to judge on so many rows."""
 AT_ONCE: Final = 100_000
 _WAIT_S: Final = 3600
 _ALONE: Final = """

@@ -41,6 +41,8 @@ def cost_of(command: Sequence[str], folder: Path) -> Cost:
         )
         output.seek(0)
         said = output.read().decode(errors="replace")
+    if launched.returncode:
+        raise RuntimeError(f"`{' '.join(command)}` could not be started:\n{said[-2000:]}")
     found = json.loads(launched.stdout)
     if found["status"]:
         raise RuntimeError(f"`{' '.join(command)}` ended with {found['status']}:\n{said[-2000:]}")

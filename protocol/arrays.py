@@ -117,10 +117,25 @@ def raw_bytes(array: NDArray[np.generic]) -> memoryview:
 
 def specify(name: str, array: NDArray[np.generic], dtype: Dtype, chunk_bytes: int) -> ArraySpec:
     """Return the manifest's entry for ``array``, which must have the form that `little_endian` returns."""
-    running = ArrayDigest()
-    for chunk in chunks_of(raw_bytes(array), chunk_bytes):
-        running.update(hashlib.sha256(chunk).digest())
-    return ArraySpec(name=name, dtype=dtype, shape=array.shape, digest=running.digest())
+    digest = digest_in_chunks([raw_bytes(array)], chunk_bytes)
+    return ArraySpec(name=name, dtype=dtype, shape=array.shape, digest=digest)
+
+
+def digest_in_chunks(pieces: Iterable[memoryview], chunk_bytes: int) -> bytes:
+    """Return the digest of an array whose bytes come in pieces, however long these are; nothing is copied."""
+    running, begun, left_bytes = ArrayDigest(), hashlib.sha256(), chunk_bytes
+    for piece in pieces:
+        rest = piece
+        while len(rest):
+            taken, rest = rest[:left_bytes], rest[left_bytes:]
+            begun.update(taken)
+            left_bytes -= len(taken)
+            if not left_bytes:
+                running.update(begun.digest())
+                begun, left_bytes = hashlib.sha256(), chunk_bytes
+    if left_bytes < chunk_bytes:
+        running.update(begun.digest())
+    return running.digest()
 
 
 def frame(chunks: Iterable[B]) -> Iterator[bytes | B]:

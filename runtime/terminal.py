@@ -9,14 +9,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Final, TypeVar
 
 from protocol.busy import TooManyRequestsError
-from protocol.errors import (
-    InputError,
-    OdcError,
-    ProtocolError,
-    RoundError,
-    StorageError,
-    TrustError,
-)
+from protocol.errors import InputError, OdcError, ProtocolError, RoundError, StorageError, TrustError
 from protocol.limits import MAX_TOKEN_S
 from protocol.messages import PrivacyRecord
 from protocol.operations import Score

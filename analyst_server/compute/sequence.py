@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_TRAINING_BYTES: Final = 96 * 2**20
-"""A fit takes several times that, and more rows than these change little in a model of so few numbers."""
+"""A fit takes several times that."""
 _BATCH_ROWS: Final = 8192
 """Anchor rows that are predicted at once."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,7 +101,9 @@ def training_parts(spec: RoundSpec, blobs: Blobs, left_out: Sequence[str]) -> li
     """Return the rows that train, party by party.
 
     If X^ of all of them took more than ``spec.most_training_bytes``, they are a part drawn at random: the
-    same share of every class of every party, rounded up. The same spec gives the same rows.
+    same share of every class of every party, rounded up. For a model with privacy the labels do not count:
+    one other label would change the whole draw, and the model would tell more of one row than it states. The
+    same spec gives the same rows.
     """
     taken = [(index, one) for index, one in enumerate(spec.parties) if one.party not in left_out]
     rows = sum(one.rep.shape[0] for _, one in taken)
@@ -109,7 +111,8 @@ def training_parts(spec: RoundSpec, blobs: Blobs, left_out: Sequence[str]) -> li
     if rows <= most:
         return [TrainingPart(index, one, None) for index, one in taken]
     share, rng = most / rows, np.random.default_rng(spec.alignment.seed)
-    return [TrainingPart(index, one, _drawn(one.labels.open(blobs), share, rng)) for index, one in taken]
+    numbers = _of_all if spec.model_privacy else _of_every_class
+    return [TrainingPart(index, one, numbers(one.labels.open(blobs), share, rng)) for index, one in taken]
 
 
 def training_rows(
@@ -127,19 +130,15 @@ def training_rows(
     )
 
 
-def _drawn(labels: NDArray[Any], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def _of_every_class(labels: NDArray[Any], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the numbers of a share of the rows of each class, in ascending order."""
-    drawn = [
-        rng.choice(rows, int(np.ceil(share * len(rows))), replace=False, shuffle=False)
-        for rows in _classes(labels)
-    ]
+    if labels.dtype.kind == "f":  # no classes
+        return _of_all(labels, share, rng)
+    classes = [np.flatnonzero(labels == each) for each in np.unique(labels)]
+    drawn = [rows[_of_all(rows, share, rng)] for rows in classes]
     return np.sort(np.concatenate([np.empty(0, np.int64), *drawn]))
 
 
-def _classes(labels: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of the rows of each class; of all rows, if the labels are no classes."""
-    if labels.dtype.kind == "f":
-        yield np.arange(len(labels))
-        return
-    for each in np.unique(labels):
-        yield np.flatnonzero(labels == each)
+def _of_all(rows: NDArray[Any], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the places of a share of some rows, rounded up, in ascending order."""
+    return np.sort(rng.choice(len(rows), int(np.ceil(share * len(rows))), replace=False, shuffle=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
@@ -11,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.arrays import (
-    ArrayDigest,
-    chunks_of,
     dequantise,
+    digest_in_chunks,
     largest_of,
     little_endian,
     quantise,
@@ -101,16 +99,13 @@ def payload_of(terms: Terms, treated: Treated, anchor_rep: Matrix64) -> Payload:
 def _written(
     file: BinaryIO, name: str, dtype: Dtype, shape: tuple[int, ...], blocks: Iterable[AnyArray]
 ) -> ArraySpec:
-    """Write one array and return its line of the manifest; chunks are cut wherever the blocks end."""
-    running, waiting = ArrayDigest(), bytearray()
-    for block in blocks:
-        data = raw_bytes(block)
-        file.write(data)
-        waiting += data
-        whole = len(waiting) // DEFAULT_CHUNK_BYTES * DEFAULT_CHUNK_BYTES
-        for chunk in chunks_of(memoryview(bytes(waiting[:whole])), DEFAULT_CHUNK_BYTES):
-            running.update(hashlib.sha256(chunk).digest())
-        del waiting[:whole]
-    if waiting:
-        running.update(hashlib.sha256(waiting).digest())
-    return ArraySpec(name=name, dtype=dtype, shape=shape, digest=running.digest())
+    """Write one array and return its line of the manifest."""
+
+    def pieces() -> Iterator[memoryview]:
+        for block in blocks:
+            data = raw_bytes(block)
+            file.write(data)
+            yield data
+
+    digest = digest_in_chunks(pieces(), DEFAULT_CHUNK_BYTES)
+    return ArraySpec(name=name, dtype=dtype, shape=shape, digest=digest)

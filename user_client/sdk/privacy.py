@@ -25,7 +25,7 @@ from user_client.rows import Block, Rows, sample_of
 from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
 from user_client.secret.cox import residuals
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
-from user_client.secret.signal import Moments, OwnScore, Signal, score_from, targets_of
+from user_client.secret.signal import Moments, OwnScore, Signal, own_score, score_from, targets_of
 from user_client.tables import encode_labels, encode_rows, strata, table_from
 
 KEPT_BY_BASIS = 0.95
@@ -294,14 +294,13 @@ def measured(rows: Rows) -> NDArray[np.int64]:
 def axes_and_score(rows: Rows, labels: Labels, task: Task) -> tuple[Matrix64, Matrix64, OwnScore | None]:
     """Return the singular values and axes of all rows, and their own score, measured on some of them."""
     count, features = rows.shape
-    targets = targets_of(score_targets(labels, task))
-    if count < features:  # few enough for memory, since what follows holds a matrix of (m, m)
+    told = score_targets(labels, task)
+    if count < features:  # few enough for memory, which has to hold all axes, (m, m)
         few = np.asarray(rows)
-        moments = Moments.of(few, targets)
-        singular_values, axes = principal_axes(few)
-    else:
-        moments = Moments.of(rows, targets)
-        singular_values, axes = axes_of(moments.gram)
+        return *principal_axes(few), own_score(few, told)
+    targets = targets_of(told)
+    moments = Moments.of(rows, targets)
+    singular_values, axes = axes_of(moments.gram)
     if targets is None:
         return singular_values, axes, None
     numbers = measured(rows)

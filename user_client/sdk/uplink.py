@@ -131,9 +131,8 @@ def _prepare_anew(
     payload = payload_of(terms, treated, anchor @ treated.secret_basis)
     sample = treated.sample()
     prepared = replace(
-        _summary(terms, payload, treated, sample, applied, threshold, table_rows=len(table.rows)),
-        options=options,
-        source=source,
+        _summary(terms, payload, treated, sample, options, applied, threshold, source),
+        table_rows=len(table.rows),
         held_out_rows=len(kept.rows),
         alone=described(terms, alone),
         overlaps=tuple(seen.overlaps()),
@@ -193,20 +192,20 @@ def _summary(
     payload: Payload,
     treated: Treated,
     sample: Sample,
-    options: PrivacyOptions,
+    asked: PrivacyOptions,
+    applied: PrivacyOptions,
     threshold: float | None,
-    *,
-    table_rows: int,
+    source: str,
 ) -> Prepared:
     """Measure the rows that leave, exactly as they leave, and describe the uplink; none of it is sent."""
     rows, basis = treated.rows, treated.secret_basis
-    noisy = options.sigma is not None or options.dither is not None
+    noisy = applied.sigma is not None or applied.dither is not None
     formula = uplink_formula(
         rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
     )
     return Prepared(
         rows=len(rows),
-        table_rows=table_rows,
+        table_rows=len(rows),
         features=terms.table_schema.width,
         latent_dim=terms.latent_dim,
         payload_bytes=sum(array.payload_bytes for array in payload.arrays),
@@ -221,14 +220,14 @@ def _summary(
             sample.original,
             sample.projected,
             number_type=terms.rep_dtype,
-            dither=options.dither or 0,
+            dither=applied.dither or 0,
         ),
         least_signal=terms.least_signal,
         singular_values=treated.singular_values.tolist(),
-        noise_sigma=options.sigma,
-        privacy=options.record(),
-        options=options,
-        source="",
+        noise_sigma=applied.sigma,
+        privacy=applied.record(),
+        options=asked,
+        source=source,
     )
 
 

@@ -6,7 +6,7 @@ nor anybody else's rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -321,18 +321,20 @@ def own_score(rows: Matrix64, labels: NDArray[Any]) -> OwnScore | None:
     targets = targets_of(labels)
     if targets is None:
         return None
+    if len(rows) < rows.shape[1]:
+        return _of_few(rows, targets)
     return score_from(Moments.of(rows, targets), targets, rows, np.arange(len(rows)))
 
 
 def score_from(
     moments: Moments, targets: Targets, rows: Matrix64, numbers: NDArray[np.int64]
 ) -> OwnScore | None:
-    """Fit a party's own score to sums over all rows, and measure it on some of them.
+    """Fit a party's own score to sums over all rows, no fewer than features, and measure it on some of them.
 
     Parameters
     ----------
     rows : (s, m) ndarray of float64
-        Not modified. All, if there are fewer than features.
+        Not modified.
     numbers : (s,) ndarray of int
         Which these are, in the order of the targets.
 
@@ -341,15 +343,29 @@ def score_from(
     OwnScore or None
         As `own_score`.
     """
-    is_number = targets.labels.dtype.kind == "f"
-    measure: Literal["roc_auc", "concordance"] = "concordance" if is_number else "roc_auc"
     centred = rows - moments.row_sum / moments.rows
     told = targets.take(numbers) - moments.target_sum / moments.rows
-    regression, frame = moments.ridge(), None
-    if moments.rows < rows.shape[1]:
-        frame = np.linalg.svd(centred, full_matrices=False)[2].T
-        centred = centred @ frame
-        regression = replace(regression, gram=centred.T @ centred, cross=centred.T @ told)
+    return _solved(moments.ridge(), None, centred, told, targets)
+
+
+def _of_few(rows: Matrix64, targets: Targets) -> OwnScore | None:
+    """Fit the score of fewer rows than features, in coordinates of their span: fewer numbers than (m, m)."""
+    told = targets.between(0, len(rows))
+    told -= told.mean(axis=0)
+    centred = rows - rows.mean(axis=0)
+    frame = np.linalg.svd(centred, full_matrices=False)[2].T
+    centred = centred @ frame
+    energy = float(np.square(told).sum())
+    regression = Ridge(centred.T @ centred, centred.T @ told, energy, len(rows))
+    return _solved(regression, frame, centred, told, targets)
+
+
+def _solved(
+    regression: Ridge, frame: Matrix64 | None, centred: Matrix64, told: Matrix64, targets: Targets
+) -> OwnScore | None:
+    """Return the score of a regression, measured on centred rows; None if that cannot be told from chance."""
+    is_number = targets.labels.dtype.kind == "f"
+    measure: Literal["roc_auc", "concordance"] = "concordance" if is_number else "roc_auc"
     weights, inverse = regression.solve()
     auc = _quality(centred, told, weights, inverse, measure)
     return None if auc < FAINT_AUC else OwnScore(regression, frame, weights, centred, told, auc, measure)

@@ -17,7 +17,7 @@ from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import RoundResult, RoundSpec, compute_round
 from analyst_server.compute.training_rows import training_parts
 from analyst_server.services import downlinks, end, judging, rounds
-from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray, at_least_single
+from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray, at_least_single, store_array
 from analyst_server.training import onnx_file
 from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.model_terms import GradientBoostingTerms, ModelPrivacyTerms, ModelTerms, RandomForestTerms
@@ -261,6 +261,21 @@ def test_of_more_rows_than_are_trained_on_every_class_of_every_party_has_its_sha
         np.testing.assert_array_equal(
             part.rep(blobs), at_least_single(blobs, part.arrays.rep, part.arrays.rep_scale)[part.numbers]
         )
+
+
+def test_which_rows_train_a_private_model_follows_from_no_label(world: World) -> None:
+    """A draw by class would be another one if one row had another label."""
+    spec = replace(small(world, rows=20), model_privacy=ModelPrivacyTerms(epsilon=3.0, delta=1e-5))
+    blobs, (first, *others) = world.analyst.blobs, spec.parties
+    labels = first.labels.open(blobs).copy()
+    labels[0] = 1 - labels[0]
+    changed = replace(first, labels=store_array(blobs, f"{spec.folder}/changed", labels))
+    neighbour = replace(spec, parties=(changed, *others))
+    drawn, again = ([part.numbers for part in training_parts(each, blobs, ())] for each in (spec, neighbour))
+    np.testing.assert_equal(drawn, again)
+    by_class = [replace(each, model_privacy=None) for each in (spec, neighbour)]
+    one, other = (training_parts(each, blobs, ())[1].numbers for each in by_class)
+    assert not np.array_equal(np.array(one), np.array(other))
 
 
 def test_the_same_rows_train_and_judge(world: World) -> None:

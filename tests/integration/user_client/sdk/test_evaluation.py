@@ -18,7 +18,7 @@ from user_client.custody.round_directory import EVALUATION_FILE, HOLD_OUT_FILE, 
 from user_client.errors import NothingKeptBackError, NotPreparedError
 from user_client.privacy.picture import side_by_side
 from user_client.sdk import PrivacyOptions, Round, draft_terms
-from user_client.sdk.hold_out import kept_back
+from user_client.sdk.hold_out import kept_back, stored_hold_out
 from user_client.secret.expansion import Matrix64
 
 KEEPING: dict[str, Any] = {"terms_schema": 2, "hold_out": 0.25, "returns_scores": True}
@@ -80,6 +80,20 @@ def test_the_same_table_keeps_its_choice_and_another_gets_one_of_its_own(consort
     assert kept(ours) == first
     ours.prepare(consortium.table(2))
     assert kept(ours) != first
+
+
+def test_rows_that_an_earlier_version_has_kept_back_are_kept_back(consortium: Consortium) -> None:
+    consortium.until_anchored(hold_out=0.25)
+    consortium.hospital_round.prepare(consortium.table(1))
+    directory = consortium.hospital_round.directory
+    kept, content = stored_hold_out(directory), json.loads(directory.read_secret(HOLD_OUT_FILE))
+    assert kept is not None
+    assert len(kept.rows) == 10
+    del content["rows_as_bits"]
+    directory.write_secret(HOLD_OUT_FILE, json.dumps({**content, "rows": kept.rows.tolist()}).encode())
+    again = stored_hold_out(directory)
+    assert again is not None
+    assert (again.table, again.share, again.rows.tolist()) == (kept.table, kept.share, kept.rows.tolist())
 
 
 def test_a_table_that_cannot_be_sent_leaves_the_choice_of_the_one_before(consortium: Consortium) -> None:
