@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests benchmarks/tests
 BIN := $(VENV)/bin
+PACKAGES := protocol metering runtime pages analyst_server user_client orthonormal_data_collaboration odc_demo
 
-.PHONY: setup demo compose test bench campaign wheel check format lock images sbom clean help
+.PHONY: setup demo compose test bench campaign fuzz openapi wheel manual reference check format lock images sbom audit clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -18,6 +19,8 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	  { echo "error: $(PYTHON) cannot create virtual environments (Debian: apt install python3-venv)"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@# as pip does for a wheel, also where the environment keeps Python from writing bytecode
+	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
 demo: setup  ## run a whole round; with your own table: make demo DATA=t.csv LABEL=col SITE=col
@@ -40,8 +43,23 @@ bench: setup  ## measure every published claim; on real data: make bench DATA_DI
 campaign: setup  ## kill, cut the power and fail the disk at every durable call of a round; takes hours (needs cc)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.faults.campaign --json build/campaign.json
 
+fuzz: setup  ## try a million hostile inputs on every decoder: make fuzz RUNS=5000 TARGET=message
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.fuzz \
+	  $(if $(RUNS),--runs $(RUNS)) $(if $(TARGET),--target $(TARGET))
+
+openapi: setup  ## ask the analyst what its OpenAPI document allows: make openapi EXAMPLES=200 SEED=7
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.rest \
+	  $(if $(EXAMPLES),--examples $(EXAMPLES)) $(if $(SEED),--seed $(SEED))
+
 wheel: setup  ## build the distribution, in build/wheel
 	$(BIN)/python -m hatchling build -t wheel -d build/wheel
+
+manual: setup  ## build the manual as a site that needs no network, in build/manual; a warning is an error
+	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet --conf-dir manual . build/manual
+	@echo "open build/manual/index.html"
+
+reference: setup  ## write the pages of docs/ that are made from the code: REST, decisions, pictures
+	$(BIN)/python -m manual
 
 check: setup  ## check lint, types and import contracts, as CI does before the tests
 	$(BIN)/ruff check .
@@ -51,6 +69,11 @@ check: setup  ## check lint, types and import contracts, as CI does before the t
 	@! grep -nE 'https?://|--(extra-)?index-url' requirements.lock deploy/docker/*.lock || \
 	  { echo "error: a lock file contains an address"; exit 1; }
 
+audit: setup  ## ask an index of advisories about every library in the lock files
+	@$(BIN)/python -m venv build/audit && build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit \
+	  || { echo "NOT RUN: pip-audit cannot be installed"; exit 0; } \
+	  && build/audit/bin/python deploy/audit.py requirements.lock deploy/docker/client.lock deploy/docker/server.lock
+
 format: setup  ## format all code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -59,19 +82,23 @@ COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no
 
 lock:  ## resolve the dependencies again (needs uv)
 	$(COMPILE) --python-version 3.11 --all-extras --upgrade pyproject.toml -o requirements.lock
-	$(COMPILE) --python-version 3.11 --extra client --extra export --extra serve -c requirements.lock --no-annotate \
+	$(COMPILE) --python-version 3.11 --extra client --extra excel --extra export --extra serve --extra ui -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/client.lock
 	$(COMPILE) --python-version 3.11 --extra server -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/server.lock
 	echo 'cyclonedx-bom>=7' | $(COMPILE) --python-version 3.12 --upgrade --no-annotate - -o deploy/docker/sbom.lock
 
-images:  ## build the images of an institution and of the analyst (needs Docker)
-	docker build --file deploy/docker/Dockerfile --target hospital --tag odc-hospital .
-	docker build --file deploy/docker/Dockerfile --target analyst --tag odc-analyst .
+PYTHON_IMAGE ?= $(shell sed -n 's/^ARG PYTHON_IMAGE=//p' deploy/docker/Dockerfile)
+ON_BASE := base=$$(sh deploy/docker/base.sh '$(PYTHON_IMAGE)') || exit 1; \
+  docker build --file deploy/docker/Dockerfile $$base
+
+images:  ## build the images of both roles (needs Docker); by digest: make images PYTHON_IMAGE=NAME@sha256:...
+	$(ON_BASE) --target hospital --tag odc-hospital .
+	$(ON_BASE) --target analyst --tag odc-analyst .
 
 sbom:  ## list the Python packages of the images in build/sbom (needs Docker)
 	for role in hospital analyst; do \
-	  docker build --file deploy/docker/Dockerfile --target sbom --build-arg ROLE=$$role \
+	  $(ON_BASE) --target sbom --build-arg ROLE=$$role \
 	    --output build/sbom/$$role . || exit 1; \
 	done
 

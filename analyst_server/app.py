@@ -12,22 +12,27 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from analyst_server.api import downlink, routes, status, uploads
+from analyst_server.api import description, downlink, routes, status, uploads
 from analyst_server.api.access import RequireIdentity
+from analyst_server.api.access_log import AccessLog
 from analyst_server.api.admission import Admission, Rates, Requests
 from analyst_server.api.bodies import CompressedAnswers
 from analyst_server.api.doors import Doors, Places
 from analyst_server.api.problems import on_hang_up, on_http_error, on_odc_error, on_os_error, on_unexpected
+from analyst_server.browser import acting, drafting, keys, live, looking, sign_in
+from analyst_server.browser.visits import Sessions
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.changes import Changes
+from analyst_server.services.checkpoints import Checkpoints
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter
 from analyst_server.services.readiness import Readiness
 from analyst_server.services.worker import Worker, Workers
 from analyst_server.settings import Settings
-from protocol import __version__
+from analyst_server.telemetry.collected import Collected
+from analyst_server.telemetry.measures import Measures
 from protocol.errors import OdcError
 
 LAST_WORDS_S: Final = 10.0
@@ -35,26 +40,36 @@ LAST_WORDS_S: Final = 10.0
 
 
 def create_app(
-    analyst: Analyst, settings: Settings, doors: Doors | None = None, owners: Sequence[str] = ()
+    analyst: Analyst,
+    settings: Settings,
+    doors: Doors | None = None,
+    owners: Sequence[str] = (),
+    measures: Measures | None = None,
 ) -> FastAPI:
     """Return the application; its lifespan runs the round workers and closes the stores.
 
     ``owners`` are the names under which the workers hold rounds; without them each draws one.
+    ``measures`` is told what happens, for Prometheus.
     """
-    requests = Requests()
+    requests, readiness = Requests(), Readiness(analyst)
+    doors, measures = doors or Doors(Places()), measures or Measures()
+    names: Sequence[str | None] = owners or [None] * settings.compute_processes
+    workers = Workers([_worker(analyst, settings, owner, measures) for owner in names])
+    analyst.records.on_open = measures.opened
+    measures.registry.register(
+        Collected(analyst, doors, readiness, lambda: workers.are_alive, lambda: requests.under_way)
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        names: Sequence[str | None] = owners or [None] * settings.compute_processes
-        workers = Workers([_worker(analyst, settings, owner) for owner in names])
-        meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock)
+        meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock, measures.carried)
         workers.start()
         meter.start()
         try:
             yield {
                 "meter": meter,
                 "workers": workers,
-                "doors": doors or Doors(Places()),
+                "doors": doors,
                 "connection_timeout_s": settings.connection_timeout_s,
             }
         finally:
@@ -63,18 +78,26 @@ def create_app(
             meter.stop()
             analyst.records.dispose()
 
-    app = FastAPI(title="ODC analyst", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = _Analyst(lifespan=lifespan, openapi_url=None)  # an operation of the table serves it
     app.state.analyst = analyst
     app.state.ingest = Ingest(analyst)
     app.state.completing = 0
-    app.state.readiness = Readiness(analyst)
+    app.state.readiness = readiness
+    app.state.checkpoints = Checkpoints(analyst)
     app.state.body_idle_timeout_s = settings.body_idle_timeout_s
     app.state.changes = Changes(analyst.records)
     app.state.status_wait_s = settings.status_wait_s
+    app.state.sessions = Sessions(analyst)
     app.include_router(routes.router)
     app.include_router(status.router)
     app.include_router(uploads.router)
     app.include_router(downlink.router)
+    app.include_router(sign_in.router)
+    app.include_router(drafting.router)
+    app.include_router(keys.router)
+    app.include_router(looking.router)
+    app.include_router(live.router)
+    app.include_router(acting.router)
     app.add_exception_handler(OdcError, on_odc_error)
     app.add_exception_handler(OSError, on_os_error)
     app.add_exception_handler(ClientDisconnect, on_hang_up)
@@ -84,17 +107,26 @@ def create_app(
     app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=check_token)
     app.add_middleware(CompressedAnswers)
     app.add_middleware(Admission, rates=Rates(settings.requests_per_s), requests=requests)
+    app.add_middleware(AccessLog, observe=measures.request)
     return app
 
 
-def _worker(analyst: Analyst, settings: Settings, owner: str | None) -> Worker:
+class _Analyst(FastAPI):
+    """An application that is described by the table of operations."""
+
+    def openapi(self) -> dict[str, Any]:
+        return description.document()
+
+
+def _worker(analyst: Analyst, settings: Settings, owner: str | None, measures: Measures) -> Worker:
     return Worker(
         analyst,
-        partial(process_pool, 1),
+        partial(process_pool, 1, memory_bytes=settings.compute_memory_bytes, blob_dir=settings.blob_dir),
         stop_process_pool,
         poll_s=settings.poll_s,
         lease_s=settings.lease_s,
         hold_release=settings.hold_release,
         train_on_suspected_rows=settings.train_on_suspected_rows,
         owner=owner,
+        on_step=measures.step,
     )

@@ -5,12 +5,12 @@ Each command opens the analyst, calls one use case, and shows what it returns.
 
 from __future__ import annotations
 
-import json
-import logging
-import tomllib
+import re
+import secrets
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar, cast, get_args
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -18,27 +18,31 @@ from analyst_server import installation
 from analyst_server.cli_backup import backup, restore
 from analyst_server.cli_options import AsJson, DataDir, HtmlFile, settings_of, show_value, write_page
 from analyst_server.cli_plan import plan
+from analyst_server.cli_tokens import token
 from analyst_server.installation import open_analyst, unix_now
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import (
-    api_tokens,
     downlinks,
     end,
+    exclusion,
     prepare,
     report,
+    retention,
     rounds,
     scrub,
     views,
 )
 from analyst_server.services.analyst import Analyst
 from protocol import __version__
+from protocol.answers import Status
 from protocol.errors import InputError, UnreadableFileError
 from protocol.invitation import Invitation
-from protocol.operations import Status
-from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
+from protocol.states import State
+from runtime.drafts import terms_of_draft
 from runtime.files import read_text
+from runtime.logs import JsonLines, Lines, set_up
 from runtime.start_up import loading
-from runtime.terminal import token_lifetime_s, token_lines
+from runtime.terminal import minute
 from runtime.waiting import look_until
 
 T = TypeVar("T")
@@ -47,27 +51,57 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Run the analyst of an ODC consortium.",
     pretty_exceptions_enable=False,
-    add_completion=False,
+    rich_markup_mode=None,  # brackets in a help text are no markup
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(plan)
 app.command()(backup)
 app.command()(restore)
 collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
 app.add_typer(collaboration, name="collaboration")
-token = typer.Typer(no_args_is_help=True, help="Manage the API tokens of the analyst's operator.")
 app.add_typer(token, name="token")
 
-CollaborationId = Annotated[str, typer.Argument(help="the id that `collaboration list` shows")]
+CollaborationId = Annotated[
+    str, typer.Argument(help="the id that `collaboration list` shows, or its first 4 digits or more")
+]
 
 
 def _open(data_dir: Path | None) -> Analyst:
     return open_analyst(settings_of(data_dir))
 
 
+def _open_at(data_dir: Path | None, given: str) -> tuple[Analyst, str]:
+    """Return the analyst, and the whole id of the collaboration whose first digits are given."""
+    analyst = _open(data_dir)
+    if re.fullmatch("[0-9a-f]{4,31}", given) is None:
+        return analyst, given
+    found = [row for row in views.listing(analyst, None) if row["collaboration_id"].startswith(given)]
+    if len(found) > 1:
+        names = ", ".join(f"{row['title']} ({row['collaboration_id']})" for row in found)
+        raise InputError(f"several collaborations have an id that begins so: {names}")
+    return analyst, found[0]["collaboration_id"] if found else given
+
+
 @app.command()
 def version() -> None:
     """Print the version."""
     typer.echo(f"odc-analyst {__version__}")
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="print the version", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
+    """Options before the command."""
 
 
 @app.command()
@@ -117,6 +151,14 @@ def renew(
     )
 
 
+@app.command()
+def key(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Print the fingerprint of this analyst's key, for members to compare and for terms."""
+    identity_dir = settings_of(data_dir).identity_dir
+    value = {"key_fingerprint": installation.own_key_fingerprint(identity_dir)}
+    show_value(value, as_json, lambda shown: str(shown["key_fingerprint"]))
+
+
 def _approval_of(request: Path) -> str:
     return f"  odc consortium approve --request {request.name} --out analyst-certificate.pem"
 
@@ -150,12 +192,16 @@ def serve(
     wait: Annotated[
         float, typer.Option(min=0, help="seconds to wait for a certificate that is not installed yet")
     ] = 0,
+    certificate: Annotated[
+        Path | None, typer.Option(help="install this certificate first, as `install` does")
+    ] = None,
 ) -> None:
     """Serve the REST API over mutual TLS until interrupted."""
     settings = settings_of(data_dir, host=host, port=port, log_level=log_level)
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    text = Lines("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up(JsonLines() if settings.log_format == "json" else text, settings.log_level.upper())
+    if certificate is not None:
+        installation.install(settings.identity_dir, read_text(certificate).encode(), now=unix_now())
     with loading():
         from analyst_server import serving  # here, because no other command needs a web server
 
@@ -178,24 +224,51 @@ def verify(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         raise error
 
 
+@app.command()
+def purge(
+    data_dir: DataDir = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="only show what is kept, and until when")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End the rounds that their terms let be kept no longer, as the server does every hour."""
+    analyst = _open(data_dir)
+    found = retention.kept(analyst) if dry_run else retention.purge(analyst)
+    show_value([vars(one) for one in found], as_json, lambda _: _kept(found))
+
+
 @collaboration.command()
 def create(
     terms: Annotated[Path, typer.Argument(help="a TOML or JSON file; `odc terms draft` writes one")],
+    before_they_join: Annotated[
+        bool,
+        typer.Option("--before-they-join", help="also name parties that have not run `odc join` yet"),
+    ] = False,
+    replaces: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="the collaboration whose corrected terms these are: it is cancelled, and every member is"
+            " shown what differs; possible until the first institution sends",
+        ),
+    ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish the terms of a new collaboration."""
-    analyst = _open(data_dir)
-    text = read_text(terms)
-    try:
-        draft = json.loads(text) if terms.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
-        raise UnreadableFileError(terms, str(error)) from None
-    row = prepare.create(analyst, prepare.complete_terms(analyst, draft))
+    analyst, replaced = _open_at(data_dir, replaces or "")
+    drafted = terms_of_draft(
+        terms,
+        consortium_id=analyst.root.consortium_id,
+        collaboration_id=secrets.token_hex(16),
+        **({"replaces": replaced} if replaces else {}),
+    )
+    row = prepare.create_new(analyst, drafted, before_they_join=before_they_join)
     show_value(
         {"collaboration_id": row.id, "state": row.state},
         as_json,
-        lambda shown: f"collaboration {shown['collaboration_id']} is {shown['state']}",
+        lambda shown: f"collaboration {shown['collaboration_id']} ({row.title}) is {shown['state']}",
     )
 
 
@@ -209,14 +282,14 @@ def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 @collaboration.command()
 def show(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show one collaboration, and whom it waits for."""
-    row = views.status(_open(data_dir), None, collaboration_id)
-    show_value(row, as_json, _details)
+    analyst, collaboration_id = _open_at(data_dir, collaboration_id)
+    show_value(views.status(analyst, None, collaboration_id), as_json, _details)
 
 
 @collaboration.command()
 def seal(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Seal a round now, without the institutions that have sent nothing."""
-    analyst = _open(data_dir)
+    analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     rounds.seal(analyst, collaboration_id)
     _show_changed(analyst, collaboration_id, as_json, "sealed; the running server computes the round")
 
@@ -224,7 +297,7 @@ def seal(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: A
 @collaboration.command()
 def resume(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Compute a failed round again from the sealed uplinks."""
-    analyst = _open(data_dir)
+    analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     rounds.resume(analyst, collaboration_id)
     _show_changed(analyst, collaboration_id, as_json, "sealed again; the running server computes the round")
 
@@ -232,15 +305,30 @@ def resume(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json:
 @collaboration.command()
 def release(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Release a round that was held, by ODC_ANALYST_HOLD_RELEASE or for a suspected party."""
-    analyst = _open(data_dir)
+    analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     rounds.release(analyst, collaboration_id)
     _show_changed(analyst, collaboration_id, as_json, "released")
 
 
 @collaboration.command()
+def exclude(
+    collaboration_id: CollaborationId,
+    party: Annotated[str, typer.Argument(help="the party to leave out; every member sees it")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Leave a party out of a round that is not released: no rows, no alignment, no downlink."""
+    analyst, collaboration_id = _open_at(data_dir, collaboration_id)
+    exclusion.exclude(analyst, collaboration_id, party)
+    resume = f"; next: odc-analyst collaboration resume {collaboration_id}"
+    is_failed = views.status(analyst, None, collaboration_id)["state"] == State.FAILED
+    _show_changed(analyst, collaboration_id, as_json, f"{party} is excluded" + (resume if is_failed else ""))
+
+
+@collaboration.command()
 def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """End a collaboration before its release, and erase the arrays that were received."""
-    analyst = _open(data_dir)
+    analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     end.cancel(analyst, collaboration_id)
     _show_changed(analyst, collaboration_id, as_json, "cancelled; the arrays that were received are erased")
 
@@ -255,7 +343,7 @@ def close(
     as_json: AsJson = False,
 ) -> None:
     """End a released collaboration, and erase its uplinks and downlinks; records and ledger stay."""
-    analyst = _open(data_dir)
+    analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     waiting = downlinks.yet_to_fetch(analyst, collaboration_id)
     if waiting and not yes:
         error = InputError(f"no downlink was fetched yet by {', '.join(waiting)}, and closing erases it")
@@ -266,7 +354,8 @@ def close(
 
 
 def _show_changed(analyst: Analyst, collaboration_id: str, as_json: bool, words: str) -> None:
-    show_value(views.status(analyst, None, collaboration_id), as_json, lambda _: words)
+    row = views.status(analyst, None, collaboration_id)
+    show_value(row, as_json, lambda _: f"{row['title']} ({collaboration_id[:8]}): {words}")
 
 
 @collaboration.command(name="report")
@@ -278,65 +367,11 @@ def report_(
     as_json: AsJson = False,
 ) -> None:
     """Show what happened and what it cost, beside the paper's formulas."""
-    analyst = _open(data_dir)
+    analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     look_until(bool, partial(report.is_settled, analyst, collaboration_id), wait_s=wait)
     value = report.for_operator(analyst, collaboration_id)
     write_page(html, report_page, value)
     show_value(value, as_json, report_text)
-
-
-@token.command(name="create")
-def create_token(
-    scope: Annotated[
-        str, typer.Option(help="read, or manage: also create, seal, resume, release, cancel, close")
-    ] = "read",
-    label: Annotated[str, typer.Option(help="the system that will use it")] = "",
-    collaboration_id: Annotated[
-        str | None,
-        typer.Option("--collaboration", "-c", help="limit it to this collaboration (default: all)"),
-    ] = None,
-    days: Annotated[int, typer.Option(help="days until it ends")] = 90,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
-    """Create a token of the operator, which is shown once and not stored."""
-    if scope not in get_args(Scope):
-        raise InputError(f"--scope must be read or manage, got {scope}")
-    analyst, generated = _open(data_dir), new_token()
-    asked = {
-        "digest": token_digest(generated),
-        "label": label,
-        "collaboration_id": collaboration_id,
-        "expires_at": analyst.clock() + token_lifetime_s(days),
-    }
-    request = TokenRequest.from_json(json.dumps(asked).encode())
-    row = api_tokens.create_for_operator(analyst, request, cast("Scope", scope))
-    show_value(
-        {"token": generated, **row.model_dump()},
-        as_json,
-        lambda _: f"{generated}\n{token_lines([row])}\nit is not shown again",
-    )
-
-
-@token.command(name="list")
-def list_tokens(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List the operator's tokens: their purpose, their end, and when each was last used."""
-    rows = api_tokens.listing(_open(data_dir), None)
-    show_value([row.model_dump() for row in rows], as_json, lambda _: token_lines(rows) or "no tokens")
-
-
-@token.command(name="revoke")
-def revoke_token(
-    named: Annotated[
-        str, typer.Argument(metavar="TOKEN", help="the id that `token list` shows, or the token itself")
-    ],
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
-    """Revoke a token: it is refused from then on."""
-    token_id = id_of(named)
-    api_tokens.revoke(_open(data_dir), None, token_id)
-    show_value({"revoked": token_id}, as_json, lambda _: "revoked")
 
 
 def _line(row: Status) -> str:
@@ -354,6 +389,15 @@ def _scrubbed(found: scrub.Scrubbed) -> str:
     return "\n".join(lines)
 
 
+def _kept(found: Sequence[retention.Kept]) -> str:
+    lines = [
+        f"{one.collaboration_id}  {one.state}, {'erased' if one.ended else 'kept'}:"
+        f" its terms say until {minute(one.erase_at)}  {one.title}"
+        for one in found
+    ]
+    return "\n".join(lines) or "no terms limit how long what is here may be kept"
+
+
 def _details(row: Status) -> str:
     lines = [f"{row['title']}: {row['state']}"]
     if row["failure"]:
@@ -363,8 +407,12 @@ def _details(row: Status) -> str:
         signed = "signed" if member["accepted"] else "not signed"
         downlink = "" if member["downlink"] == "none" else f", downlink {member['downlink']}"
         late = "late consumer, " if member["late_consumer"] else ""
+        late += "excluded, " if member.get("excluded") else ""
+        late += f"rejects the terms: {member['rejected']}, " if member.get("rejected") else ""
         refused = f", refused: {member['refused']}" if member["refused"] else ""
         sent = f"uplink {member['uplink']}{rows}{downlink}{refused}"
         lines.append(f"  {member['party']:<24} {late}terms {signed}, {sent}")
     lines += [f"waiting for {item}" for item in row["waiting_for"]]
+    if "erase_at" in row:
+        lines.append(f"kept until {minute(row['erase_at'])}, as the terms say")
     return "\n".join(lines)

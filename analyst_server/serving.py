@@ -9,7 +9,7 @@ import socket
 import ssl
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from math import ceil
 from typing import Final
 
@@ -26,8 +26,12 @@ from analyst_server.services.end import erase_ended
 from analyst_server.services.rounds import forget_ended_workers
 from analyst_server.settings import Settings
 from analyst_server.store import only_server
+from analyst_server.telemetry.listener import MetricsListener, Place
+from analyst_server.telemetry.measures import Measures
 from metering.private_parts import keep_handshakes_small
 from protocol.limits import MAX_IDLE_S
+from runtime.confinement import forbid_tracing, landlock_version
+from runtime.files import make_directory, sync_directory
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +48,16 @@ def serve(settings: Settings) -> None:
     """
     with only_server(settings.data_dir):
         _allow_all_descriptors()
+        forbid_tracing()
+        if landlock_version() == 0:
+            log.warning("this system has no Landlock: a compute process could open the analyst's key")
         keep_handshakes_small()
         analyst = open_analyst(settings)
         analyst.records.check()
         erase_ended(analyst)
         forget_ended_workers(analyst)
+        make_directory(settings.blob_dir)
+        sync_directory(settings.blob_dir.parent)  # even if it was there: whoever made it may have been killed
         owners = [uuid.uuid4().hex for _ in range(settings.compute_processes)]
         for owner in owners:  # now: of an error during its own start-up, uvicorn prints a traceback
             analyst.leases.hold(owner)
@@ -57,8 +66,8 @@ def serve(settings: Settings) -> None:
 
 def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     directory = settings.identity_dir
-    doors = Doors(_places(settings))
-    app = create_app(analyst, settings, doors, owners)
+    doors, measures = Doors(_places(settings)), Measures()
+    app = create_app(analyst, settings, doors, owners, measures)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -67,6 +76,7 @@ def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
         ws="none",
         lifespan="on",
         log_config=None,
+        access_log=False,  # `api.access_log` says who asked as well
         server_header=False,
         timeout_graceful_shutdown=settings.drain_s,
         timeout_keep_alive=ceil(min(MAX_IDLE_S, settings.connection_timeout_s)),
@@ -86,7 +96,18 @@ def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     listening.guard(doors, settings.connection_timeout_s)
     gc.collect()
     gc.freeze()  # what is loaded by now stays; collecting the rest takes milliseconds (`api.listening`)
-    _Server(config, app.state.changes).run([listening])
+    with _metrics(settings, measures):
+        _Server(config, app.state.changes).run([listening])
+
+
+def _metrics(settings: Settings, measures: Measures) -> AbstractContextManager[object]:
+    """Return what answers Prometheus while it is entered; nothing if no port is set."""
+    if not settings.metrics_port:
+        return nullcontext()
+    place = Place(
+        settings.metrics_host, settings.metrics_port, settings.metrics_token_file, settings.identity_dir
+    )
+    return MetricsListener(place, measures.registry)
 
 
 class _Server(uvicorn.Server):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from metering.counts import Counter, kernel_counts
+from runtime.confinement import machine_bytes
 
 
 class Settings(BaseSettings):
@@ -16,8 +17,11 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ODC_ANALYST_")
 
-    data_dir: Path = Path("analyst-data")
-    """Directory of keys, blobs and, unless ``database_url`` names another, the database."""
+    data_dir: Annotated[Path, AfterValidator(Path.absolute)] = Path("analyst-data")
+    """Directory of keys, blobs and, unless ``database_url`` names another, the database.
+
+    Absolute, because the processes that compute leave the directory that the server was started in.
+    """
     host: str = "0.0.0.0"  # noqa: S104  # the process exists to be reached by the institutions
     port: int = Field(default=8443, ge=0, le=65535)
     database_url: str = ""
@@ -46,6 +50,15 @@ class Settings(BaseSettings):
     """How long the answer to somebody who waits for a change of a status is held at most; 0: never."""
     compute_processes: int = Field(default=1, ge=1)
     """How many rounds are computed at once, each in a process of its own."""
+    compute_memory_mb: int = Field(default=0, ge=0)
+    """What one of these processes may take, in 2**20 bytes; 0: what the machine or container has, shared by
+    all of them. Training that needs more fails, and nothing else does."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Port of the metrics for Prometheus; 0: none."""
+    metrics_host: str = "127.0.0.1"
+    """Address of the metrics. On any but the loopback they need TLS and a token."""
+    metrics_token_file: Path | None = None
+    """File of the bearer token that whoever asks for metrics has to show."""
     poll_s: float = Field(default=0.2, gt=0)
     """How often the worker looks for a sealed round, or for one that is expected soon, so that its libraries
     are loaded in time."""
@@ -60,11 +73,18 @@ class Settings(BaseSettings):
     """What counts the bytes on the wire: the kernel where it can, or always our own sockets."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)] = "info"
     """No finer level exists here: a web server that logs every header would log API tokens."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines for people, or one JSON object for each."""
 
     @property
     def database(self) -> str:
         """Return the SQLAlchemy address of the database."""
         return self.database_url or f"sqlite:///{self.data_dir / 'odc.sqlite'}"
+
+    @property
+    def compute_memory_bytes(self) -> int:
+        """Return what one compute process may take; 0 where nobody knows what there is."""
+        return self.compute_memory_mb * 2**20 or machine_bytes() // self.compute_processes
 
     @property
     def bytes_counted_by(self) -> Counter:

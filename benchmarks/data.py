@@ -28,6 +28,7 @@ SHA256: Final[Mapping[str, str]] = {
     "fashion_mnist/fashion_train60k.npz": "519cdc25e59d0a170bdbd574c5ca00cc7ff7794b845310c786c4f346cebad77c",
     "fashion_mnist/fashion_test10k.npz": "3372dc142a34ae2ec0ac64854c06c903b4a8ff0b38f42bec01cdae1161f16db5",
     "adult/adult_train.csv.gz": "a833df349bf96e939cb2de65a084d3a21cd64c4781a95551430453ac6892bb3b",
+    "adult/adult_test.csv.gz": "8b1e351af7a41f3745edeff5bf1aaf280319e11af13ee030b230d8ad83115396",
     "pima_diabetes/diabetes.csv.gz": "8d201a64433915f1253fa6c0c05f9f01d7b064a2b00875025b501262b8c4e3f9",
     "tcga_brca/tcga_brca.csv.gz": "fa87af457f0e9a487774759ceec1ecab97cfbbff47f980153bc7d7f39cd8e05f",
     "heart/heart_uci_4site.csv.gz": "59a42de61a937b57c012f88d0c7bbdbc3cded46f69b87db501df04fe337af976",
@@ -65,6 +66,8 @@ class Dataset:
         Class numbers from 0.
     train_sites, test_sites : (n,) ndarrays of int, optional
         The hospital each row came from, where the data say so.
+    columns : (m,) ndarray of int, optional
+        The number of the table's column that each feature encodes, where the data set says so.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Dataset:
     test_labels: Labels
     train_sites: Labels | None = None
     test_sites: Labels | None = None
+    columns: Labels | None = None
 
     @property
     def classes(self) -> int:
@@ -175,6 +179,39 @@ def pima(directory: Path, seed: int = 0) -> Dataset:
     labels = np.array([int(row.pop("Outcome")) for row in table])
     rows = np.array([[float(value) for value in row.values()] for row in table])
     return _split("pima", rows / rows.max(axis=0), labels, seed)
+
+
+ADULT_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "age": (17, 90),
+    "fnlwgt": (0, 1_500_000),
+    "education_num": (1, 16),
+    "capital_gain": (0, 100_000),
+    "capital_loss": (0, 5000),
+    "hours_per_week": (1, 100),
+}
+
+
+def adult(directory: Path) -> Dataset:
+    """Return Adult in its publisher's split; the label is an income above 50,000 dollars.
+
+    A category has one feature for each value in either file, and `?` is such a value.
+    """
+    files = ("adult/adult_train.csv.gz", "adult/adult_test.csv.gz")
+    train, test = (_table(read_checked(directory, name)) for name in files)
+    both = [*train, *test]
+    names = [name for name in both[0] if name not in ADULT_RANGES and name != "income"]
+    words = {name: sorted({row[name] for row in both}) for name in names}
+    features = [_encode(both, {name: found}, {}) for name, found in ADULT_RANGES.items()]
+    for name, levels in words.items():
+        place = {level: index for index, level in enumerate(levels)}
+        features.append(np.eye(len(levels))[[place[row[name]] for row in both]])
+    rows = np.hstack(features)
+    labels = np.array([row["income"].startswith(">") for row in both], dtype=np.int64)
+    columns = np.repeat(np.arange(len(features)), [each.shape[1] for each in features])
+    count = len(train)
+    return Dataset(
+        "Adult", rows[:count], labels[:count], rows[count:], labels[count:], columns=columns.astype(np.int64)
+    )
 
 
 def digits(seed: int = 0) -> Dataset:

@@ -20,10 +20,11 @@ from analyst_server.training.models import Model, fit
 from analyst_server.training.party_scores import score_classes
 from analyst_server.training.tasks import Classes
 from benchmarks import data
-from benchmarks.accuracy.bases import draw_anchor, principal_directions, turn
+from benchmarks.accuracy.bases import draw_anchor, principal_directions
 from benchmarks.data import Labels, Matrix
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
+from orthonormal_data_collaboration.bases import turn
 from protocol.model_terms import AveragedTerms
 
 Split = Literal[

@@ -25,7 +25,7 @@ from protocol.codec import Message, digest, encode
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, decode_stored, sign
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import Acceptance, SealedAnchor, UplinkManifest
+from protocol.messages import Acceptance, ArraySpec, SealedAnchor, UplinkManifest
 from protocol.operations import (
     ACCEPT_TERMS,
     CERTIFICATE_REQUEST_STATUS,
@@ -37,6 +37,7 @@ from protocol.terms import Terms
 from user_client import sdk
 from user_client.sdk import Session
 from user_client.transport import AnalystConnection, Traffic
+from user_client.transport.connection import Identity
 from user_client.transport.upload import send_uplink
 
 
@@ -55,14 +56,15 @@ class Crowd:
     def __init__(self, lead: Session, url: str, names: Sequence[str], folder: Path) -> None:
         self._url, self._folder = url, folder
         folder.mkdir()
-        self._root_pem = lead.home.root_path.read_text()
+        self.root_pem = lead.home.root_path.read_text()
         self._invitations = {one.party: one for one in sdk.invite_all(lead, names)}
         self._agreed: _Agreed | None = None
 
-    def read(self, signed_terms: bytes) -> None:
-        """Read the terms, once for all."""
+    def read(self, signed_terms: bytes) -> Terms:
+        """Read the terms, once for all, and return them."""
         terms = decode_stored(Terms, signed_terms)
         self._agreed = _Agreed(terms, digest(terms), plain_words_digest(terms))
+        return terms
 
     @property
     def _terms(self) -> _Agreed:
@@ -76,19 +78,19 @@ class Crowd:
         self._key_path(party).write_bytes(
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         )
-        with self._line(None) as line:
+        with self.line(None) as line:
             line.ask(REQUEST_CERTIFICATE, encode(self._invitations[party].answer(key)))
 
     def join(self, session: Session) -> None:
         party = session.home.path.name
-        with self._line(None) as line:
+        with self.line(None) as line:
             invitation_id = self._invitations[party].invitation_id
             answer = line.ask_json(CERTIFICATE_REQUEST_STATUS, invitation_id=invitation_id)
         self._certificate_path(party).write_text(str(answer["certificate"]))
 
     def accept(self, session: Session, collaboration_id: str) -> None:
         party, agreed = session.home.path.name, self._terms
-        with self._line(party) as line:
+        with self.line(party) as line:
             line.ask(FETCH_TERMS, collaboration_id=collaboration_id)
             key = SealingKey.generate()
             acceptance = Acceptance(
@@ -104,38 +106,58 @@ class Crowd:
 
     def send(self, session: Session, collaboration_id: str, rows: int) -> None:
         """Fetch the sealed anchor, which is not opened, and send random arrays of the right shape."""
-        party, agreed = session.home.path.name, self._terms
-        terms = agreed.terms
-        rng = np.random.default_rng(int(party.rpartition("-")[2]))
-        dtype = terms.rep_dtype
+        party = session.home.path.name
+        payload = self._folder / f"{party}.payload"
+        specs = self.write(payload, rows, seed=int(party.rpartition("-")[2]))
+        with self.line(party) as line:
+            manifest, signed = self.manifest(line, party, collaboration_id, specs)
+            send_uplink(line, collaboration_id, signed, manifest, payload)
+        payload.unlink()
+
+    def write(self, payload: Path, rows: int, *, seed: int) -> tuple[ArraySpec, ...]:
+        """Write random arrays of the right shape to a file, and return the manifest's entries for them."""
+        terms = self._terms.terms
+        rng, dtype = np.random.default_rng(seed), terms.rep_dtype
+        most = 2 * terms.latent_dim**-0.5  # no row is longer than 1
         values = {
-            "rep": little_endian(rng.standard_normal((rows, terms.latent_dim)), dtype),
-            "anchor_rep": little_endian(rng.standard_normal((terms.anchor.rows, terms.latent_dim)), dtype),
+            "rep": little_endian(most * (rng.random((rows, terms.latent_dim), np.float32) - 0.5), dtype),
+            "anchor_rep": little_endian(
+                most * (rng.random((terms.anchor.rows, terms.latent_dim)) - 0.5), dtype
+            ),
             "labels": (np.arange(rows) % 2).astype("<u1"),
         }
+        with payload.open("wb") as file:
+            for value in values.values():
+                file.write(raw_bytes(value))
         types = {"rep": dtype, "anchor_rep": dtype, "labels": "u1"}
-        specs = tuple(
+        return tuple(
             specify(name, value, types[name], DEFAULT_CHUNK_BYTES)  # type: ignore[arg-type]  # types of the wire
             for name, value in values.items()
         )
-        payload = self._folder / f"{party}.payload"
-        payload.write_bytes(b"".join(map(raw_bytes, values.values())))
-        with self._line(party) as line:
-            sealed = line.ask(FETCH_ANCHOR, collaboration_id=collaboration_id).content
-            manifest = UplinkManifest(
-                collaboration_id=collaboration_id,
-                terms_digest=agreed.digest,
-                party=party,
-                anchor_commitment=decode_stored(SealedAnchor, sealed).commitment,
-                chunk_bytes=DEFAULT_CHUNK_BYTES,
-                arrays=specs,
-            )
-            send_uplink(line, collaboration_id, self._signed(party, manifest), manifest, payload)
-        payload.unlink()
 
-    def _line(self, party: str | None) -> AnalystConnection:
-        identity = None if party is None else (self._certificate_path(party), self._key_path(party))
-        return AnalystConnection(self._url, self._root_pem, identity, Traffic())
+    def manifest(
+        self, line: AnalystConnection, party: str, collaboration_id: str, specs: tuple[ArraySpec, ...]
+    ) -> tuple[UplinkManifest, bytes]:
+        """Fetch the sealed anchor, and return the manifest of a party's arrays, also as it is signed."""
+        sealed = line.ask(FETCH_ANCHOR, collaboration_id=collaboration_id).content
+        manifest = UplinkManifest(
+            collaboration_id=collaboration_id,
+            terms_digest=self._terms.digest,
+            party=party,
+            anchor_commitment=decode_stored(SealedAnchor, sealed).commitment,
+            chunk_bytes=DEFAULT_CHUNK_BYTES,
+            arrays=specs,
+        )
+        return manifest, self._signed(party, manifest)
+
+    def line(self, party: str | None) -> AnalystConnection:
+        """Return a connection to the analyst: of a party, or of somebody without a certificate."""
+        identity = None if party is None else self.identity(party)
+        return AnalystConnection(self._url, self.root_pem, identity, Traffic())
+
+    def identity(self, party: str) -> Identity:
+        """Return where the certificate of a party is, and its key."""
+        return self._certificate_path(party), self._key_path(party)
 
     def _signed(self, party: str, message: Message) -> bytes:
         key = load_pem_private_key(self._key_path(party).read_bytes(), password=None)

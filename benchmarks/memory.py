@@ -126,13 +126,13 @@ def play(folder: Path, lead_table: Path, table: Path) -> dict[str, Cost]:
         for each in (lead, hospital):
             each.odc("terms", "accept")
         lead.odc("anchor", "create")
-        lead.odc("contribute", str(lead_table), "--accept-signal-loss")
+        lead.odc("contribute", "--yes", str(lead_table), "--accept-signal-loss")
         with peaks(analyst) as peak:
             costs = {
                 "odc terms check": run(hospital, "terms", "check", str(table)),
                 "odc prepare": run(hospital, "prepare", str(table)),
                 "numpy alone": alone(table, folder / "projected.npy"),
-                "odc contribute": run(hospital, "contribute", "--accept-signal-loss"),
+                "odc contribute": run(hospital, "contribute", "--yes", "--accept-signal-loss"),
                 "odc receive": run(hospital, "receive", "--wait", str(_WAIT_S)),
                 "odc predict": run(hospital, "predict", str(table), "--out", "predictions.csv"),
                 "odc evaluate": run(hospital, "evaluate", str(table)),
@@ -168,7 +168,7 @@ def peaks(analyst: Analyst) -> Iterator[dict[str, float]]:
     def look() -> None:
         while not over.wait(0.05):
             for process, name in [(server, "server"), *((child, "compute") for child in server.children())]:
-                found[name] = max(found[name], _peak_mb(process.pid))
+                found[name] = max(found[name], peak_mb(process.pid))
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
@@ -179,7 +179,8 @@ def peaks(analyst: Analyst) -> Iterator[dict[str, float]]:
         watcher.join()
 
 
-def _peak_mb(pid: int) -> float:
+def peak_mb(pid: int) -> float:
+    """Return the peak of a process in MiB, 0 if there is none."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:  # it has just ended

@@ -45,7 +45,7 @@ MOST_POLLS: Final = 200
 LONGEST_S: Final = 5.0
 MOST: Final = 10_000
 """Institutions of the round that has a claim of its own."""
-_PASSPHRASE: Final = secrets.token_hex(16)
+PASSPHRASE: Final = secrets.token_hex(16)
 WAIT_S: Final = 900
 
 
@@ -66,7 +66,7 @@ class Scene:
         return psutil.Process(self.analyst.server.pid)
 
     def session(self, name: str) -> Session:
-        return Session(self.folder / name, passphrase=lambda: _PASSPHRASE)
+        return Session(self.folder / name, passphrase=lambda: PASSPHRASE)
 
     def step(self, phase: str, act: Callable[[Session], object], names: Sequence[str]) -> None:
         """Let each member act, some at a time, and note waits, the server's time, and what went wrong."""
@@ -139,11 +139,11 @@ def play_crowd(folder: Path, parties: int) -> Scene:
     names = [f"clinic-{number:05}" for number in range(parties)]
     scene, lead, others = Scene(Analyst(folder / "analyst"), folder, names), names[:1], names[1:]
     try:
-        _found(scene)
+        start(scene)
         with scene.session(names[0]) as session:
             crowd = Crowd(session, scene.analyst.url, others, folder / "crowd")
         scene.step("ask to join", crowd.ask_to_join, others)
-        scene.step("approve all", lambda session: sdk.approve_pending(session, _PASSPHRASE), lead)
+        scene.step("approve all", approve, lead)
         scene.step("join", crowd.join, others)
         collaboration_id = publish(scene)
         scene.step("accept, the lead", lambda session: session.round(collaboration_id).accept(), lead)
@@ -199,7 +199,7 @@ def play(folder: Path, parties: int) -> Scene:
     names = [f"clinic-{number:05}" for number in range(parties)]
     scene = Scene(Analyst(folder / "analyst"), folder, names)
     try:
-        _found(scene)
+        start(scene)
         _join(scene)
         collaboration_id = publish(scene)
         scene.step("accept", lambda session: session.round(collaboration_id).accept(), names)
@@ -227,7 +227,7 @@ def found(folder: Path, names: list[str]) -> Scene:
     """Return a consortium in which everybody has joined, and whose server runs."""
     scene = Scene(Analyst(folder / "analyst"), folder, names)
     try:
-        _found(scene)
+        start(scene)
         _join(scene)
     except BaseException:
         scene.analyst.stop()
@@ -235,18 +235,19 @@ def found(folder: Path, names: list[str]) -> Scene:
     return scene
 
 
-def _found(scene: Scene) -> None:
+def start(scene: Scene) -> None:
+    """Let the lead found a consortium, and start its analyst's server."""
     with scene.session(scene.names[0]) as lead:
         sdk.create_consortium(
             lead,
             name="Benchmark",
             party=scene.names[0],
             analyst_url=scene.analyst.url,
-            passphrase=_PASSPHRASE,
+            passphrase=PASSPHRASE,
         )
         identity = scene.analyst.data_dir / "identity"
         request = installation.join(identity, sdk.invite(lead, "analyst", role="analyst"), now=unix_now())
-        certificate = sdk.approve_request(lead, request, _PASSPHRASE).certificate
+        certificate = sdk.approve_request(lead, request, PASSPHRASE).certificate
     installation.install(identity, certificate.public_bytes(Encoding.PEM), now=unix_now())
     scene.analyst.start()
 
@@ -258,8 +259,13 @@ def _join(scene: Scene) -> None:
         scene.step(
             "ask to join", lambda session: sdk.join(session, invitations[session.home.path.name]), others
         )
-    scene.step("approve all", lambda session: sdk.approve_pending(session, _PASSPHRASE), scene.names[:1])
+    scene.step("approve all", approve, scene.names[:1])
     scene.step("join", lambda session: sdk.join(session, None), others)
+
+
+def approve(lead: Session) -> None:
+    """Give everybody who has asked a certificate."""
+    sdk.approve_pending(lead, PASSPHRASE)
 
 
 def publish(scene: Scene) -> str:

@@ -18,8 +18,8 @@ from protocol.arrays import little_endian, raw_bytes
 from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.custody.masks import MaskKey
+from user_client.onnx_model.process import Model
 from user_client.sdk import DraftedTerms, draft_terms, with_sums
-from user_client.sdk.predictor import Model
 from user_client.sdk.sums import feature_map, masked, summed
 
 SEED: Final = bytes(range(32))

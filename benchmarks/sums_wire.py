@@ -50,7 +50,7 @@ def _play(analyst: Analyst, hospitals: Sequence[Institution], label: str, random
         hospital.odc("terms", "accept", *collaboration)
     lead.odc("anchor", "create", *collaboration)
     for hospital in hospitals:
-        hospital.odc("contribute", "rows.csv", *collaboration)
+        hospital.odc("contribute", "--yes", "rows.csv", *collaboration)
     for hospital in hospitals:
         hospital.odc("receive", "--wait", "300", *collaboration)
     return str(made["collaboration_id"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, fields
-from typing import Final, Self, TypedDict, cast
+from typing import Final, Self, cast
 
 from metering import formulas
 from metering.counts import Counter, Counts, Flow
 from metering.formulas import FORMULA_BITS
 from protocol.anchor_matrix import sealed_matrix_bytes
+from protocol.answers import Answer
 from protocol.arrays import Layout
 from protocol.limits import SEED_BYTES
 from protocol.messages import DownlinkManifest, UplinkManifest
@@ -283,7 +284,7 @@ Parts = dict[str, int]
 """The terms of an `Explanation` or a `Control` by their names, and ``measured_bytes``."""
 
 
-class PartyBytes(TypedDict):
+class PartyBytes(Answer):
     """A `PartyExplanation` in a report."""
 
     party: str
@@ -295,7 +296,7 @@ class PartyBytes(TypedDict):
     total: Parts
 
 
-class RoundBytes(TypedDict):
+class RoundBytes(Answer):
     """A `RoundExplanation` in a report."""
 
     counter: Counter

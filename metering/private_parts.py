@@ -18,8 +18,8 @@ Everything else in the project uses documented interfaces. For what follows ther
     asyncio's callbacks (``connection_made``, ``data_received``, ``eof_received``, ``connection_lost``), those
     of the parser (``on_message_begin``, ``on_header``, ``on_headers_complete``, ``on_body``,
     ``on_message_complete``), and those of the answer (``on_response_complete``,
-    ``timeout_keep_alive_handler``, ``shutdown``); used are ``app``, ``app_state``, ``scope`` and
-    ``transport``.
+    ``timeout_keep_alive_handler``, ``shutdown``); used are ``app``, ``app_state``, ``scope``, ``transport``
+    and ``cycle`` with its ``body`` and ``response_complete``: large bodies would be copied twice.
 
 tests/integration/metering/test_private_parts.py runs all of it on a real TLS connection and fails when a new
 version of a library has moved something.
@@ -176,7 +176,7 @@ class WatchedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         for watcher in self._watchers:
             watcher.received_body(len(body))
-        super().on_body(body)
+        super().on_body(self._handed_on_as_it_came(body))
 
     def on_message_complete(self) -> None:
         self._tell(Event.REQUEST_COMPLETE)
@@ -199,6 +199,20 @@ class WatchedProtocol(HttpToolsProtocol):
         super().shutdown()
         if not self._under_way:  # an idle peer does not read, and so does not close its side of TLS
             asyncio.get_running_loop().call_later(_GOODBYE_S, self.transport.abort)
+
+    def _handed_on_as_it_came(self, body: bytes) -> bytes:
+        """Return what uvicorn still has to append: nothing, if it holds nothing yet.
+
+        uvicorn copies each piece to the end of a bytearray, and that into bytes for the application. What is
+        bytes already is handed on as it is.
+        """
+        cycle: Any = self.cycle
+        if not cycle.body and not cycle.response_complete:
+            cycle.body = body
+            return b""
+        if isinstance(cycle.body, bytes):
+            cycle.body = bytearray(cycle.body)
+        return body
 
     @contextmanager
     def _cutting_off(self) -> Iterator[None]:

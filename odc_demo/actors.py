@@ -25,8 +25,18 @@ class CommandError(RuntimeError):
     """A command ended with an error; the message contains its output."""
 
     def __init__(self, words: list[str], process: subprocess.CompletedProcess[str]) -> None:
-        self.exit_code, self.stderr = process.returncode, process.stderr
-        super().__init__(f"`{' '.join(words)}` ended with {process.returncode}:\n{process.stderr}")
+        self.exit_code, self.stderr = process.returncode, _for_people(words[0], process.stderr)
+        super().__init__(f"`{' '.join(words)}` ended with {process.returncode}:\n{self.stderr}")
+
+
+def _for_people(program: str, stderr: str) -> str:
+    """Return what a command printed with an error of ``--json`` as the two lines that people read."""
+    *before, last = stderr.splitlines(keepends=True) or [""]
+    try:
+        told = json.loads(last)["error"]
+    except (ValueError, TypeError, KeyError):
+        return stderr
+    return "".join([*before, f"{program}: error: {told['detail']}\n{program}: hint: {told['hint']}\n"])
 
 
 def clean_environment() -> dict[str, str]:
@@ -168,8 +178,8 @@ def found_consortium(analyst: Analyst, lead: Institution, passphrase_file: Path)
     lead.odc(
         "consortium", "approve", "--request", str(analyst.data_dir / "analyst-request.odc"), "--yes", *secret
     )
-    analyst.run("install", str(lead.home / "analyst-certificate.pem"))
-    analyst.start()
+    analyst.launch("--certificate", str(lead.home / "analyst-certificate.pem"))
+    analyst.wait_until_up()
 
 
 def join_all(lead: Institution, others: list[Institution], passphrase_file: Path) -> None:

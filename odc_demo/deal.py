@@ -36,13 +36,12 @@ def by_name(tables: DemoTables, hospitals: Sequence[str]) -> dict[str, pa.Table]
 
 
 def deal(tables: DemoTables, hospitals: Sequence[str], desks: Path, uplink: str = "rows") -> None:
-    """Write each hospital's rows and the common hold-out, and for the first the input of the terms' draft."""
+    """Write each hospital's rows and the common hold-out; for the first, the options of the draft too."""
     for name, rows in by_name(tables, hospitals).items():
         write_csv(rows, desks / name / "rows.csv")
         write_csv(tables.hold_out, desks / name / "hold-out.csv")
     lead = desks / hospitals[0]
-    write_csv(tables.dictionary, lead / "dictionary.csv")
-    words = ["--label", tables.label, "--title", f"Demo: {tables.name}"]
+    words = ["--label", tables.label, "--title", f"Demo: {tables.name}", *tables.corrections]
     words += [word for column in tables.exclude for word in ("--exclude", column)]
     words += ["--uplink", uplink] if uplink != "rows" else []
     (lead / "draft-options").write_text("".join(f"{word}\n" for word in words))

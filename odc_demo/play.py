@@ -63,7 +63,15 @@ def run(
             join_all(lead, others, passphrase)
         with watch.step("terms", "terms drafted, published, signed by all"):
             terms = _publish_terms(
-                tables, analyst, lead, [h.name for h in hospitals], latent_dim, model, uplink, out
+                tables,
+                analyst,
+                lead,
+                [h.name for h in hospitals],
+                latent_dim,
+                model,
+                uplink,
+                own[lead.name],
+                out,
             )
             _together(hospitals, "terms", "accept")
         with watch.step("anchor", "anchor created and sealed for each"):
@@ -110,12 +118,12 @@ def _together(hospitals: list[Institution], *words: str) -> list[Any]:
 def _contribute(hospital: Institution, table: Path) -> None:
     """Send a hospital's uplink; the demo has nobody to ask whether to send in spite of a warning."""
     try:
-        hospital.odc("contribute", str(table))
+        hospital.odc("contribute", "--yes", str(table))
     except CommandError as error:
         if SignalLossError.hint not in error.stderr:
             raise
         console.print(f"\n  {hospital.name}: {error.stderr.strip()}\n  the demo sends anyway ...", end=" ")
-        hospital.odc("contribute", "--accept-signal-loss")
+        hospital.odc("contribute", "--yes", "--accept-signal-loss")
 
 
 def _evaluate(hospital: Institution, table: Path) -> Any:
@@ -136,11 +144,14 @@ def _publish_terms(
     latent_dim: int | None,
     model: str | None,
     uplink: str,
+    rows: Path,
     out: Path,
 ) -> dict[str, Any]:
-    dictionary = write_csv(tables.dictionary, out / "dictionary.csv")
+    """Draft the terms from the lead's rows and publish them; return their content."""
     drafted = out / "terms.toml"
-    words = ["terms", "draft", str(dictionary), "--label", tables.label]
+    words = ["terms", "draft", str(rows), "--label", tables.label, *tables.corrections]
+    if tables.corrections:
+        console.print(f"(the others' tables need {' '.join(tables.corrections)})", end=" ")
     words += [word for party in parties for word in ("--party", party)]
     words += [word for column in tables.exclude for word in ("--exclude", column)]
     words += ["--title", f"Demo: {tables.name}", "--uplink", uplink, "--out", str(drafted)]

@@ -15,8 +15,8 @@ from rich.table import Table
 from analyst_server.compute.model_registry import trainable_of
 from metering.formulas import FORMULA_BITS, anchor
 from odc_demo import scores
+from protocol.answers import Score
 from protocol.model_terms import ModelTerms, with_candidates
-from protocol.operations import Score
 from protocol.table_schema import Schema
 
 

@@ -12,6 +12,7 @@ import pyarrow.csv
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
+from odc_demo.corrections import corrected_draft
 from protocol.errors import InputError
 from user_client.errors import MissingColumnError
 from user_client.tables import read_table
@@ -29,14 +30,20 @@ SHARES = {
 
 @dataclass(frozen=True)
 class DemoTables:
-    """Training rows by hospital, the lead first; the common hold-out; the table for the schema's draft."""
+    """Training rows by hospital, the lead first, which drafts the terms from its own; the common hold-out.
+
+    Attributes
+    ----------
+    corrections : tuple of str
+        Further options of the draft: the tables of the others have what the lead's has not.
+    """
 
     name: str
     label: str
     by_hospital: dict[str, pa.Table]
     hold_out: pa.Table
-    dictionary: pa.Table
-    exclude: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    corrections: tuple[str, ...] = ()
 
 
 def breast_cancer() -> DemoTables:
@@ -55,17 +62,11 @@ def breast_cancer() -> DemoTables:
         name: table.take(pa.array(np.sort(rows)))
         for name, rows in zip(SHARES, np.split(order, cuts), strict=True)
     }
-    # the lead drafts the schema from its own rows, as it would in practice
-    return DemoTables(
-        "breast cancer (scikit-learn)", "diagnosis", parts, table.take(test), parts["lead-hospital"], ()
-    )
+    return DemoTables("breast cancer (scikit-learn)", "diagnosis", parts, table.take(test))
 
 
 def own_table(path: Path, label: str, site: str, exclude: tuple[str, ...]) -> DemoTables:
-    """Return the user's table, split by its site column; the largest site leads.
-
-    The schema is drafted from the whole table, which stands for the data dictionary the sites would agree on.
-    """
+    """Return the user's table, split by its site column; the largest site leads."""
     table = read_table(path)
     for column in (label, site):
         if column not in table.column_names:
@@ -81,7 +82,9 @@ def own_table(path: Path, label: str, site: str, exclude: tuple[str, ...]) -> De
     train, test = train_test_split(keep, test_size=HOLD_OUT, stratify=strata[keep], random_state=0)
     ordered = sorted(counts, key=lambda name: -counts[name])
     parts = {_party(name): table.take(np.sort(train[sites[train] == name])) for name in ordered}
-    return DemoTables(path.name, label, parts, table.take(np.sort(test)), table, (site, *exclude))
+    excluded = (site, *exclude)
+    corrections = corrected_draft(parts, label, excluded).options()
+    return DemoTables(path.name, label, parts, table.take(np.sort(test)), excluded, corrections)
 
 
 def _party(site: str) -> str:

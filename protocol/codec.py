@@ -8,11 +8,13 @@ different byte strings are never the same message (docs/protocol.md, "Canonical 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import msgpack
-from pydantic import VERSION, BaseModel, ConfigDict, ValidationError
+from pydantic import VERSION, BaseModel, ConfigDict, ValidationError, model_validator
 
 from protocol.errors import LimitExceededError, MalformedMessageError
 from protocol.limits import (
@@ -21,16 +23,26 @@ from protocol.limits import (
     MAX_FIELDS,
     MAX_MESSAGE_BYTES,
     MAX_NESTING,
+    MAX_OPTIONAL_BYTES,
+    MAX_OPTIONAL_FIELDS,
     MAX_PARTIES,
 )
+from protocol.texts import in_words
 
 _BUILDS_LATE: Final = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
 """Whether pydantic may build what checks a message when the first one comes. A command starts a fifth sooner
 for it. Earlier versions let other threads in while they build (pydantic #13419)."""
 
 
+_OPTIONAL_NAME: Final = re.compile(r"opt_[a-z0-9][a-z0-9._@-]{0,95}")
+
+
 class Message(BaseModel):
-    """A value that is valid once constructed, and can be sent."""
+    """A value that is valid once constructed, and can be sent.
+
+    It is *closed*: an unknown field is refused. A kind that is declared with ``extra="allow"`` is *open*: it
+    keeps optional fields that it does not know, as docs/protocol.md, "Unknown fields", has it.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -43,6 +55,48 @@ class Message(BaseModel):
 
     signing_label: ClassVar[str]
     """The label that a signature over this kind of message covers, version included."""
+
+    @model_validator(mode="after")
+    def _check_unknown(self) -> Self:
+        if self.__pydantic_extra__:
+            _check_unknown_fields(type(self).__name__, self.__pydantic_extra__)
+        return self
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Leave unknown fields out of what people and logs see: nobody here knows what they hold."""
+        unknown = self.__pydantic_extra__ or {}
+        return ((name, value) for name, value in super().__repr_args__() if name not in unknown)
+
+
+def _check_unknown_fields(kind: str, unknown: dict[str, Any]) -> None:
+    critical = [name for name in unknown if not _OPTIONAL_NAME.fullmatch(name)]
+    if critical:
+        raise ValidationError.from_exception_data(
+            kind, [{"type": "extra_forbidden", "loc": (name,), "input": None} for name in critical]
+        )
+    if len(unknown) > MAX_OPTIONAL_FIELDS:
+        raise ValueError(f"at most {MAX_OPTIONAL_FIELDS} unknown optional fields")
+    if _depth(unknown) > MAX_NESTING:
+        raise ValueError(f"unknown optional fields are nested deeper than {MAX_NESTING}")
+    if not _is_plain(unknown):
+        raise ValueError("unknown optional fields hold what no message can")
+    if len(msgpack.packb(_canonical(unknown), use_bin_type=True)) > MAX_OPTIONAL_BYTES:
+        raise ValueError(f"unknown optional fields take more than {MAX_OPTIONAL_BYTES} bytes")
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value has a canonical form: no extension type, no key but text, no NaN."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(key) for key in value) and all(
+            map(_is_plain, value.values())
+        )
+    if isinstance(value, tuple):
+        return type(value) is tuple and all(map(_is_plain, value))  # a timestamp is another tuple
+    if isinstance(value, str):
+        return not any("\ud800" <= char <= "\udfff" for char in value)
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64
+    return value is None or isinstance(value, bytes) or (isinstance(value, float) and math.isfinite(value))
 
 
 M = TypeVar("M", bound=Message)
@@ -136,19 +190,28 @@ def decode(kind: type[M], data: bytes) -> M:
 
 def explain(error: ValidationError) -> str:
     """Say which fields are wrong and why, without repeating what was in them."""
-    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{where}: {why}" for _, where, why in explained(error))
+
+
+def explained(error: ValidationError) -> list[tuple[tuple[int | str, ...], str, str]]:
+    """Return the first fields that are wrong: where each stands, its name, and why it is wrong."""
+    errors = error.errors(include_url=False, include_input=False)
     # an array ends at its first bad item, so that it then is too short says nothing
     holds_another = {item["loc"][:length] for item in errors for length in range(len(item["loc"]))}
     errors = [item for item in errors if item["type"] != "too_short" or item["loc"] not in holds_another]
-    places = []
+    found = []
     for item in errors[:5]:
         # a field that should not be there has the name its sender chose: short, and without line breaks
         where = ".".join(repr(str(part)[:40])[1:-1] for part in item["loc"]) or "message"
-        why = (
-            "is of no known kind" if item["type"] == "union_tag_invalid" else item["msg"]
-        )  # it quotes the kind
-        places.append(f"{where}: {why[:1].lower()}{why[1:]}")
-    return "; ".join(places)
+        context = item.get("ctx", {})
+        if item["type"] == "union_tag_invalid":  # its text quotes the kind
+            why = f"is of no known kind; known are {context['expected_tags']}"
+        elif item["type"] == "string_pattern_mismatch":
+            why = in_words(context["pattern"])
+        else:
+            why = item["msg"]
+        found.append((item["loc"], where, f"{why[:1].lower()}{why[1:]}"))
+    return found
 
 
 def digest(message: Message) -> bytes:
@@ -166,6 +229,11 @@ def pack_list(items: Sequence[bytes]) -> bytes:
     if len(packed) > MAX_MESSAGE_BYTES:
         raise LimitExceededError("list in bytes", MAX_MESSAGE_BYTES, len(packed))
     return packed
+
+
+def without_absent(content: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Leave fields out that came later and are not used: messages without them keep their bytes."""
+    return {name: value for name, value in content.items() if value or name not in names}
 
 
 def pack_lists(items: Iterable[bytes]) -> Iterator[bytes]:

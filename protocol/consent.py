@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from typing import Final
 
+from protocol.alignment_terms import AutoAlignmentTerms
 from protocol.consent_sums import warnings_of_sums, what_comes_of_the_total, what_is_summed
+from protocol.identity import read_aloud
 from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import model_in_words, revealing_in_words, weighted_kinds
 from protocol.table_schema import (
@@ -26,7 +28,7 @@ from protocol.table_schema import (
     RanksColumn,
     SurvivalLabel,
 )
-from protocol.terms import AutoAlignmentTerms, Terms
+from protocol.terms import Terms
 from protocol.texts import decimal_text
 
 VERSIONS: Final = {1: 2, 2: 3}
@@ -58,6 +60,13 @@ _SENT_LABEL: Final = {
     "number": "the number to predict of each row, rounded to a 32-bit float",
     "survival": "the time of each row, rounded to a 32-bit float, and whether it ended with the event",
 }
+_SEALED_BY: Final = {
+    "mlkem1024-p384": "(ML-KEM-1024 with ECDH on P-384, and AES-256-GCM), not by the usual one.",
+    "p256": (
+        "(ECDH on P-256, and AES-256-GCM), not by the usual one. Whoever keeps a copy and can one day break"
+        " P-256, as with a quantum computer, reads the anchor."
+    ),
+}
 _OUTSIDE: Final = {"refuse": "is refused", "clip": "is moved to the nearer end"}
 
 
@@ -83,6 +92,17 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield ""
     yield f"Institutions: {', '.join(terms.parties)}. Lead institution: {terms.lead}."
     yield from _late_consumers(terms)
+    yield from _absent_columns(terms)
+    if terms.analyst_key is not None:
+        key = read_aloud(bytes.fromhex(terms.analyst_key))
+        yield f"The analyst is the one with the key {key}, and no other."
+    if terms.replaces is not None:
+        yield f"These terms replace those of the collaboration {terms.replaces}, which has ended with that."
+    if terms.sealing_suite is not None:
+        yield (
+            f"The anchor's seed is sealed for each institution by the suite {terms.sealing_suite}"
+            f" {_SEALED_BY[terms.sealing_suite]}"
+        )
     if isinstance(label, SurvivalLabel):
         yield (
             f"The model predicts survival: the column {label.name} says how long a row was observed, and the"
@@ -107,6 +127,7 @@ def _lines(terms: Terms) -> Iterator[str]:
         yield from _evaluation(terms)
     yield ""
     yield from _what_comes_back(terms) if terms.sums is None else what_comes_of_the_total(terms, terms.sums)
+    yield from _retention(terms)
     yield ""
     yield from (f"Warning: {warning}" for warning in warnings_of(terms))
     yield ""
@@ -127,6 +148,17 @@ def _late_consumers(terms: Terms) -> Iterator[str]:
             f" projection of the anchor and gets {returned}; nobody is asked again. Until the end, the"
             " analyst keeps what all institutions have sent. Like every member, a late consumer knows the"
             " anchor: together with the analyst it knows the secret basis of every institution."
+        )
+
+
+def _absent_columns(terms: Terms) -> Iterator[str]:
+    if terms.absent_columns:
+        lacking = "; ".join(f"{each.party} lacks {', '.join(each.columns)}" for each in terms.absent_columns)
+        yield (
+            f"Columns that institutions lack: {lacking}. Such an institution takes part with its other"
+            " columns: these columns of its table are not read, also where it has them. Its secret basis"
+            " is zero on their encoded features, of its rows and of the anchor. The model predicts there"
+            " from the other columns alone."
         )
 
 
@@ -252,6 +284,16 @@ def _chosen_alignment(terms: Terms) -> Iterator[str]:
         )
 
 
+def _retention(terms: Terms) -> Iterator[str]:
+    if (days := terms.retention_days) is not None:
+        yield (
+            f"How long: {days} {'day' if days == 1 else 'days'} after the model is released, or without a"
+            " release after the last institution has sent, the analyst ends the round and erases what it was"
+            " sent and what it sends back. Its records of the round stay, and no institution can check that"
+            " the rest is erased."
+        )
+
+
 def warnings_of(terms: Terms) -> Iterator[str]:
     """Yield what the plain words warn of, one sentence or more each."""
     if terms.is_row_revealing:
@@ -278,6 +320,7 @@ def warnings_of(terms: Terms) -> Iterator[str]:
     if terms.anchor.traits.warning:
         yield terms.anchor.traits.warning
     yield from _warnings_of_columns(terms)
+    yield from _warnings_of_absent_columns(terms)
     if terms.terms_schema >= 2 and terms.latent_dim == terms.table_schema.width:
         yield (
             "nothing is projected away: each row becomes as many numbers as it has encoded features, so that"
@@ -288,6 +331,28 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         yield (
             f"few anchor rows: this institution's own model is trained on {terms.anchor.rows} anchor rows."
             f" With fewer than {few} it may predict much worse than the model for all institutions."
+        )
+
+
+def _warnings_of_absent_columns(terms: Terms) -> Iterator[str]:
+    if not terms.absent_columns:
+        return
+    yield (
+        "approximate alignment: the common representation is exact where the secret bases of all institutions"
+        " span the same space, and an institution that lacks columns cannot have the same space as the"
+        " others. Its rows may teach the model less, and it may be predicted for worse. The report says how"
+        " far from the others each such institution stays."
+    )
+    bare = [
+        each.party
+        for each in terms.absent_columns
+        if terms.schema_of(each.party).width == terms.latent_dim < terms.table_schema.width
+    ]
+    if bare:
+        yield (
+            f"nothing is projected away at {', '.join(bare)}: each row becomes as many numbers as it has"
+            " encoded features without the columns that are lacking, so that whoever knows the secret basis"
+            " knows the row."
         )
 
 
@@ -305,7 +370,9 @@ def _warnings_of_columns(terms: Terms) -> Iterator[str]:
 
 
 def _column(column: Column) -> str:
-    return f"- {column.name}: {_values(column)}; {_empty(column)}"
+    also = getattr(column, "missing", None)
+    empty = f"; texts that also stand for an empty field: {', '.join(also)}" if also else ""
+    return f"- {column.name}: {_values(column)}; {_empty(column)}{empty}"
 
 
 def _values(column: Column) -> str:

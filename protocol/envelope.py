@@ -1,7 +1,8 @@
 """Sign and verify messages; seal and open secrets.
 
-A signed message is the message's canonical bytes, its author's certificate and an ECDSA P-256
-signature over ``label 0x00 bytes``, so that a signature for one kind of message is none for another.
+A signed message is the message's canonical bytes, its author's certificate and a signature over
+``label 0x00 bytes``, so that a signature for one kind of message is none for another. The one algorithm today
+is ECDSA on P-256; with any other, what is signed names the algorithm too.
 Sealing is HPKE (RFC 9180) as `cryptography` ships it, bound to what it is for by its ``info``.
 """
 
@@ -11,40 +12,35 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, ClassVar, Final, Generic
+from typing import Annotated, Any, ClassVar, Final, Generic, Self
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, mlkem, x25519
-from cryptography.hazmat.primitives.hpke import (
-    AEAD,
-    KDF,
-    KEM,
-    MLKEM768X25519PrivateKey,
-    MLKEM768X25519PublicKey,
-    Suite,
-)
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding
-from pydantic import Field
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
-from protocol.codec import M, Message, decode, encode
+from protocol.codec import M, Message, decode, encode, without_absent
 from protocol.errors import MalformedMessageError, SealBrokenError, SignatureError
 from protocol.identity import Identity, TrustRoot, load_der_certificate, public_key
 from protocol.limits import MAX_MESSAGE_BYTES
-from protocol.messages import Blob
+from protocol.messages import Blob, SealingSuite
+from protocol.sealing import HYBRID, SEALINGS
+from protocol.version import UnknownAlgorithmError
 
 SIGNING_ALGORITHM: Final = ec.ECDSA(hashes.SHA256())
-HYBRID: Final = "mlkem768-x25519"
-"""The default suite: traffic recorded today must stay sealed even if X25519 is broken one day."""
-
-_MLKEM_PUBLIC_BYTES: Final = 1184
-_MLKEM_PRIVATE_BYTES: Final = 64
-_SUITES: Final = {
-    HYBRID: Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305),
-    "x25519": Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305),
-}
+DEFAULT_ALGORITHM: Final = "ecdsa-p256-sha256"
+"""The name of `SIGNING_ALGORITHM`, which no message writes."""
+SIGNATURE_ALGORITHMS: Final = (DEFAULT_ALGORITHM,)
+"""The names of those that this program verifies (docs/protocol.md, "Registries")."""
 
 
 class Signed(Message):
@@ -56,6 +52,18 @@ class Signed(Message):
     payload: Annotated[bytes, Field(max_length=MAX_MESSAGE_BYTES)]
     certificate: Blob
     signature: Blob
+    algorithm: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._@-]{0,99}$")] | None = None
+    """Other than `DEFAULT_ALGORITHM`; a message signed with that has no such field on the wire."""
+
+    @model_serializer(mode="wrap")
+    def _content(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_absent(serialise(self), "algorithm")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.algorithm == DEFAULT_ALGORITHM:
+            raise ValueError(f"algorithm is left out for {DEFAULT_ALGORITHM}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ class Verified(Generic[M]):
 def sign(message: Message, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> bytes:
     """Return the bytes of ``message`` signed by the holder of ``certificate``."""
     payload = encode(message)
-    signature = key.sign(_signed_bytes(message.signing_label, payload), SIGNING_ALGORITHM)
+    signature = key.sign(signed_bytes(message.signing_label, payload), SIGNING_ALGORITHM)
     return encode(
         Signed(
             kind=message.signing_label,
@@ -86,9 +94,9 @@ def verify(kind: type[M], data: bytes, root: TrustRoot, *, at: int) -> Verified[
     """Return the message of ``kind`` in ``data`` and who signed it.
 
     The steps of docs/protocol.md, "Signed message":
-    (1) the bytes are a canonical `Signed`; (2) its kind is the one expected; (3) the certificate
-    leads to the consortium's root at time ``at``; (4) the signature is by its key over label and
-    payload; (5) the payload is a canonical message of that kind.
+    (1) the bytes are a canonical `Signed`; (2) its kind is the one expected, and its algorithm known;
+    (3) the certificate leads to the consortium's root at time ``at``; (4) the signature is by its key over
+    label and payload; (5) the payload is a canonical message of that kind.
 
     Raises
     ------
@@ -100,11 +108,14 @@ def verify(kind: type[M], data: bytes, root: TrustRoot, *, at: int) -> Verified[
     signed = decode(Signed, data)  # (1)
     if signed.kind != kind.signing_label:  # (2)
         raise MalformedMessageError(kind.__name__, "is signed as another kind of message")
+    if (algorithm := signed.algorithm or DEFAULT_ALGORITHM) not in SIGNATURE_ALGORITHMS:
+        raise UnknownAlgorithmError(kind.__name__, algorithm, SIGNATURE_ALGORITHMS)
     certificate = load_der_certificate(signed.certificate)
     author = root.identify(certificate, at=at)  # (3)
     key = public_key(certificate)
     try:  # (4)
-        key.verify(signed.signature, _signed_bytes(signed.kind, signed.payload), SIGNING_ALGORITHM)
+        data = signed_bytes(signed.kind, signed.payload, signed.algorithm)
+        key.verify(signed.signature, data, SIGNING_ALGORITHM)
     except InvalidSignature:
         raise SignatureError(f"{kind.__name__}: was not signed by {author.name}") from None
     message = decode(kind, signed.payload)  # (5)
@@ -121,8 +132,10 @@ def decode_stored(kind: type[M], signed: bytes) -> M:
     return decode(kind, decode(Signed, signed).payload)
 
 
-def _signed_bytes(label: str, payload: bytes) -> bytes:
-    return label.encode() + b"\x00" + payload
+def signed_bytes(label: str, payload: bytes, algorithm: str | None = None) -> bytes:
+    """Return what a signature covers; one by another algorithm than the default covers its name as well."""
+    names = (label,) if algorithm is None else (Signed.signing_label, algorithm, label)
+    return b"".join(name.encode() + b"\x00" for name in names) + payload
 
 
 def derive(secret: bytes, label: str, length: int = 32) -> bytes:
@@ -144,38 +157,37 @@ def seed_commitment(seed: bytes) -> bytes:
 class SealingKey:
     """The private key that opens what was sealed for one institution."""
 
-    suite: Final = HYBRID
-
-    def __init__(self, mlkem_key: mlkem.MLKEM768PrivateKey, x25519_key: x25519.X25519PrivateKey) -> None:
-        self._mlkem, self._x25519 = mlkem_key, x25519_key
+    def __init__(self, suite: SealingSuite, private: bytes) -> None:
+        self.suite, self._private = suite, private
+        try:
+            self._key = SEALINGS[suite].private_key(private)
+        except ValueError:
+            raise SealBrokenError(f"our own sealing key is no {suite} key") from None
 
     def __repr__(self) -> str:
         return f"<SealingKey {self.suite}>"
 
     @classmethod
-    def generate(cls) -> SealingKey:
-        return cls(mlkem.MLKEM768PrivateKey.generate(), x25519.X25519PrivateKey.generate())
+    def generate(cls, suite: SealingSuite = HYBRID) -> SealingKey:
+        return cls(suite, SEALINGS[suite].generate())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> SealingKey:
-        return cls(
-            mlkem.MLKEM768PrivateKey.from_seed_bytes(data[:_MLKEM_PRIVATE_BYTES]),
-            x25519.X25519PrivateKey.from_private_bytes(data[_MLKEM_PRIVATE_BYTES:]),
-        )
+    def from_bytes(cls, data: bytes, suite: SealingSuite = HYBRID) -> SealingKey:
+        """Return the key that `private_bytes` has written; raises `SealBrokenError` for any other bytes."""
+        return cls(suite, data)
 
     def private_bytes(self) -> bytes:
-        """Return ML-KEM seed and X25519 key, in this order: only for the institution's own disk."""
-        return self._mlkem.private_bytes_raw() + self._x25519.private_bytes_raw()
+        """Return the parts of the private key, that of ML-KEM first: only for the institution's own disk."""
+        return self._private
 
     def public_bytes(self) -> bytes:
-        """Return ML-KEM-768 encapsulation key (1184 bytes) and X25519 key (32 bytes), in this order."""
-        return self._mlkem.public_key().public_bytes_raw() + self._x25519.public_key().public_bytes_raw()
+        """Return the public key as an `Acceptance` has it."""
+        return SEALINGS[self.suite].public_bytes(self._private)
 
     def open(self, ciphertext: bytes, info: bytes) -> bytes:
         """Return what was sealed with the same ``info``; raises `SealBrokenError`."""
-        key = MLKEM768X25519PrivateKey(self._mlkem, self._x25519)
         try:
-            return _SUITES[self.suite].decrypt(ciphertext, key, info=info)
+            return SEALINGS[self.suite].hpke.decrypt(ciphertext, self._key, info=info)
         except (InvalidTag, ValueError):
             raise SealBrokenError("the anchor was sealed for another key or purpose") from None
 
@@ -183,14 +195,8 @@ class SealingKey:
 def seal(plaintext: bytes, suite: str, public_key: bytes, info: bytes) -> bytes:
     """Seal ``plaintext`` so that only the holder of ``public_key`` can open it, for ``info`` alone."""
     try:
-        if suite == HYBRID:
-            recipient: MLKEM768X25519PublicKey | x25519.X25519PublicKey = MLKEM768X25519PublicKey(
-                mlkem.MLKEM768PublicKey.from_public_bytes(public_key[:_MLKEM_PUBLIC_BYTES]),
-                x25519.X25519PublicKey.from_public_bytes(public_key[_MLKEM_PUBLIC_BYTES:]),
-            )
-        else:
-            recipient = x25519.X25519PublicKey.from_public_bytes(public_key)
-        return _SUITES[suite].encrypt(plaintext, recipient, info=info)
+        sealing = SEALINGS[suite]
+        return sealing.hpke.encrypt(plaintext, sealing.public_key(public_key), info=info)
     except (ValueError, KeyError):
         raise MalformedMessageError("Acceptance", f"its sealing key is no {suite} key") from None
 

@@ -7,11 +7,13 @@ and at the terminal a sentence with a hint that says what to do::
      +- ProtocolError                    bytes or messages that violate the specification
      |   +- MalformedMessageError
      |   +- UnsupportedVersionError
+     |   +- UnknownAlgorithmError        (`protocol.version`)
      |   +- LimitExceededError
      |   +- ShapeMismatchError
      |   +- DtypeMismatchError
      |   +- NotFiniteError
      |   +- LabelOutOfRangeError
+     |   +- RowTooLongError              (`protocol.row_bounds`)
      |   +- DigestMismatchError
      |   +- OffsetMismatchError
      |   +- TruncatedError
@@ -68,6 +70,8 @@ class OdcError(Exception):
     code: ClassVar[str] = "error"
     title: ClassVar[str] = "Something went wrong"
     hint: str = "run the command again with --verbose and read the last lines"
+    is_quoted: bool = False
+    """Whether its words are those of a peer, which may say anything."""
 
     def __init__(self, detail: str, /, **context: Any) -> None:
         super().__init__(detail)
@@ -443,6 +447,4 @@ class LostDataError(StorageError):
 
     code = "data-lost"
     title = "Stored data is missing"
-    hint = (
-        "the analyst's operator has to restore its data directory from a backup; run the command again then"
-    )
+    hint = "the analyst's operator has to restore its data from a backup; run the command again then"

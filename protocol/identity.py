@@ -7,6 +7,7 @@ verified by `cryptography.x509.verification`; nothing here builds a path of its 
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ UNREADABLE = (
     TypeError,
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
+    x509.DuplicateExtension,
     UnsupportedAlgorithm,
 )
 """What `cryptography` raises for parts of a certificate that it parses only when they are read."""
@@ -64,9 +66,14 @@ class Identity:
 
 
 def load_certificate(data: bytes) -> x509.Certificate:
-    """Parse a certificate in DER or PEM; raises `CertificateRefusedError`."""
+    """Parse the only certificate of a file in DER or PEM; raises `CertificateRefusedError`.
+
+    Of several, people would compare the first, and TLS would trust them all.
+    """
     if not data.startswith(b"-----BEGIN"):
         return load_der_certificate(data)
+    if data.count(b"-----BEGIN ") > 1:
+        raise CertificateRefusedError("the file has more than one certificate, or a key beside it")
     try:
         return x509.load_pem_x509_certificate(data)
     except UNREADABLE:
@@ -125,16 +132,22 @@ def same_key(one: ec.EllipticCurvePublicKey, other: ec.EllipticCurvePublicKey) -
 
 def fingerprint(certificate: x509.Certificate) -> str:
     """Return the SHA-256 of a certificate in groups of four hexadecimal digits, for people to read aloud."""
-    return _read_aloud(certificate.fingerprint(hashes.SHA256()))
+    return read_aloud(certificate.fingerprint(hashes.SHA256()))
 
 
 def key_fingerprint(key: ec.EllipticCurvePublicKey) -> str:
     """Return the SHA-256 of a public key (DER, SubjectPublicKeyInfo) in the same form."""
+    return read_aloud(bytes.fromhex(key_digest(key)))
+
+
+def key_digest(key: ec.EllipticCurvePublicKey) -> str:
+    """Return the same in one piece, as terms have it."""
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return _read_aloud(hashlib.sha256(der).digest())
+    return hashlib.sha256(der).hexdigest()
 
 
-def _read_aloud(digest: bytes) -> str:
+def read_aloud(digest: bytes) -> str:
+    """Return a digest in groups of four hexadecimal digits."""
     text = digest.hex()
     return " ".join(text[i : i + 4] for i in range(0, len(text), 4))
 
@@ -155,6 +168,19 @@ def _named(names: Iterable[x509.GeneralName]) -> Identity:
     if len(urns) != 1:
         raise CertificateRefusedError("the certificate names no role of a consortium")
     return Identity.from_urn(urns[0])
+
+
+def _require_signing(certificate: x509.Certificate) -> None:
+    """Raise `CertificateRefusedError` if a keyUsage does not allow signatures: the verifier does not ask.
+
+    Without a keyUsage the key may do everything (RFC 5280, 4.2.1.3). The verifier has read the extensions.
+    """
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return
+    if not usage.digital_signature:
+        raise CertificateRefusedError("the certificate's keyUsage does not allow its key to sign")
 
 
 def reason_of(error: VerificationError) -> str:
@@ -183,7 +209,7 @@ class RevocationList:
             self.revoked_at = {
                 entry.serial_number: int(entry.revocation_date_utc.timestamp()) for entry in crl
             }
-        except (*UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension):
+        except (*UNREADABLE, x509.ExtensionNotFound):
             raise CertificateRefusedError("the revocation list cannot be read") from None
         if not is_signed:
             raise CertificateRefusedError("the revocation list was not signed by the consortium's root")
@@ -191,6 +217,21 @@ class RevocationList:
 
     def __repr__(self) -> str:
         return f"<RevocationList {self.number}, {len(self.revoked_at)} certificates>"
+
+    def check_after(self, held: RevocationList | None) -> None:
+        """Raise `CertificateRefusedError` unless this list may take the place of one that is held.
+
+        It has a higher number, or is the same list: of two with one number, nobody can tell which holds.
+        """
+        if held is None or self.number > held.number or self.der == held.der:
+            return
+        if self.number < held.number:
+            raise CertificateRefusedError(
+                f"the revocation list is number {self.number}, older than {held.number}"
+            )
+        error = CertificateRefusedError(f"there is another revocation list with the number {self.number}")
+        error.hint = "the lead runs `odc revocations`, then `odc consortium revoke PARTY` again"
+        raise error
 
 
 class TrustRoot:
@@ -209,22 +250,29 @@ class TrustRoot:
         self.certificate = certificate
         self.consortium_id = str(names[0].value)
         self._store = Store([certificate])
+        self._adopting = threading.Lock()
         self.revocations: RevocationList | None = None
 
     def __repr__(self) -> str:
         return f"<TrustRoot of consortium {self.consortium_id[:8]}>"
 
     def adopt(self, revocations: bytes) -> None:
-        """Use a revocation list (DER) from now on.
+        """Use a revocation list (DER) from now on. Of several threads, the highest number stays.
 
-        Raises `CertificateRefusedError` if it is not the root's, or older than the one held.
+        Raises `CertificateRefusedError` if it is not the root's, older than the one held, or another with
+        the same number.
         """
         found = RevocationList(revocations, self.certificate)
-        if self.revocations is not None and found.number < self.revocations.number:
-            raise CertificateRefusedError(
-                f"the revocation list is number {found.number}, older than {self.revocations.number}"
-            )
-        self.revocations = found
+        with self._adopting:
+            found.check_after(self.revocations)
+            self.revocations = found
+
+    def adopt_unless_newer(self, revocations: bytes) -> None:
+        """Use a revocation list (DER) from now on, unless a newer one is in use."""
+        found = RevocationList(revocations, self.certificate)
+        with self._adopting:
+            if self.revocations is None or found.number > self.revocations.number:
+                self.revocations = found
 
     def identify(self, certificate: x509.Certificate, *, at: int) -> Identity:
         """Return whom a certificate names, if this root issued it and it is valid at ``at`` (unix seconds).
@@ -239,6 +287,7 @@ class TrustRoot:
             raise CertificateRefusedError(f"the certificate does not hold: {reason_of(error)}") from None
         except UNREADABLE:
             raise CertificateRefusedError("the certificate cannot be read") from None
+        _require_signing(certificate)
         identity = _named(verified.subjects or [])
         if identity.consortium_id != self.consortium_id:
             raise CertificateRefusedError("the certificate belongs to another consortium")

@@ -7,16 +7,16 @@ password: by a channel the analyst does not see.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from protocol.codec import explain
 from protocol.envelope import join_mac
-from protocol.errors import InvitationError
+from protocol.errors import InputError, InvitationError, MalformedMessageError
 from protocol.identity import TrustRoot, certificate_request, fingerprint, load_certificate
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Enrolment, Role
@@ -63,8 +63,8 @@ class Invitation(BaseModel):
         if len(text) > MAX_MESSAGE_BYTES:
             raise InvitationError("the file is too large for an invitation")
         try:
-            return cls.model_validate(json.loads(text))
-        except (ValueError, RecursionError):  # its message would repeat the secret
+            return cls.model_validate_json(text)
+        except ValueError:  # its message would repeat the secret
             raise InvitationError("the file is not an ODC invitation") from None
 
     def to_json(self) -> str:
@@ -96,3 +96,27 @@ class Invitation(BaseModel):
             return Enrolment(ticket=ticket, csr=csr, chain=tuple(chain), mac=mac)
         except ValueError:  # not base64, or nothing
             raise InvitationError("the file is damaged: its ticket cannot be read") from None
+
+
+class Rejection(BaseModel):
+    """Why the lead issues no certificate for a request, or a party does not sign terms (JSON)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    reason: Name
+
+    @classmethod
+    def body_of(cls, reason: str) -> bytes:
+        """Return the JSON that is sent; raises `InputError` if the reason is no line of text."""
+        try:
+            return cls(reason=reason).model_dump_json().encode()
+        except ValidationError as error:
+            raise InputError(explain(error)) from None
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Rejection:
+        """Raises `MalformedMessageError`."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise MalformedMessageError("rejection", explain(error)) from None

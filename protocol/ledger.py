@@ -17,7 +17,7 @@ from pydantic import FailFast, Field
 from protocol.codec import Message, decode, encode
 from protocol.errors import LedgerError, OutOfOrderError, TruncatedError
 from protocol.limits import MAX_LEDGER_PAGE, MAX_MESSAGE_BYTES
-from protocol.messages import Blob, Count, Digest, UnixTime
+from protocol.messages import Blob, Count, Digest, SeenHead, UnixTime
 from protocol.states import Event, State, advance
 from protocol.texts import Identifier, PartyName
 
@@ -40,7 +40,7 @@ class LedgerEntry(Message):
     """`entry_digest` of the entry before; in the first entry, `first_previous`."""
 
 
-class LedgerHead(Message):
+class LedgerHead(Message, extra="allow"):
     """The analyst's signature under the first ``length`` entries."""
 
     signing_label: ClassVar[str] = "odc/v1/ledger-head"
@@ -51,7 +51,19 @@ class LedgerHead(Message):
     at: UnixTime
 
 
-class LedgerPage(Message):
+class SeenLedger(Message, extra="allow"):
+    """What a party says once it has its downlink: the ledger that it has seen and checked by then."""
+
+    signing_label: ClassVar[str] = "odc/v1/seen-ledger"
+
+    collaboration_id: Identifier
+    party: PartyName
+    seen: SeenHead
+    at: UnixTime
+    """By the party's own clock."""
+
+
+class LedgerPage(Message, extra="allow"):
     """Some of the entries, and the head of the whole ledger."""
 
     signing_label: ClassVar[str] = "odc/v1/ledger-page"
@@ -98,6 +110,30 @@ def check_chain(collaboration_id: str, entries: Sequence[LedgerEntry]) -> list[b
             received.add(entry.party)
         heads.append(entry_digest(entry))
     return heads
+
+
+def trained_on(entries: Sequence[LedgerEntry]) -> tuple[str, ...] | None:
+    """Return the parties whose uplinks trained the released model; None before the release.
+
+    They are in the order in which their uplinks were accepted: those of before the seal, without the parties
+    that were excluded, and without those whose rows the computation left out that was released. `check_chain`
+    has passed the entries.
+    """
+    received: list[str] = []
+    left_out: set[str | None] = set()
+    excluded: set[str | None] = set()
+    for entry in entries:
+        if entry.event is Event.ACCEPT_UPLINK and entry.party is not None:
+            received.append(entry.party)
+        elif entry.event is Event.EXCLUDE:
+            excluded.add(entry.party)
+        elif entry.event is Event.BEGIN_TRAINING:
+            left_out.clear()  # an earlier computation came to nothing
+        elif entry.event is Event.LEAVE_OUT:
+            left_out.add(entry.party)
+        elif entry.event is Event.RELEASE:
+            return tuple(party for party in received if party not in excluded | left_out)
+    return None
 
 
 def pack_pages(pages: Iterable[bytes]) -> bytes:

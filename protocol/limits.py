@@ -20,6 +20,12 @@ Terms with the largest number of columns have half as many."""
 MAX_FIELDS: Final = 64
 """Keys of one map. The largest we send (the terms) has 15."""
 
+MAX_OPTIONAL_FIELDS: Final = 16
+"""Fields of one message that its receiver does not know: there are none today."""
+
+MAX_OPTIONAL_BYTES: Final = 64 * 2**10
+"""These fields together: room for some signatures of another kind, which no uplink would notice."""
+
 MIN_CHUNK_BYTES: Final = 64 * 2**10
 """In smaller chunks the 32-byte digest would no longer be small compared with the chunk."""
 
@@ -61,11 +67,16 @@ MAX_SUMS_NUMBERS: Final = 2**27
 MAX_SUMS_PARTIES: Final = 256
 """Institutions of a round with sums: each makes a mask for each other, and gets a key of 32 bytes of each."""
 
+MAX_RETENTION_DAYS: Final = 36_500
+"""A hundred years."""
+
 MAX_CANDIDATES: Final = 8
 """Models or alignments that `auto` compares, each by five fits, and again in every fit for judging."""
 
 MAX_QUANTILES: Final = 1001
 """Quantiles of one column: tenths of a percent."""
+MAX_OWN_MISSING: Final = 256
+"""Texts that stand for an empty field in one column alone."""
 MAX_SURVIVAL_TIMES: Final = 64
 """Times for which a model of survival has an answer."""
 
@@ -84,8 +95,11 @@ MAX_STEPS_OF_A_PARTY: Final = 1000
 MAX_LEDGER_BYTES: Final = 2**28
 """A ledger as a file. With the largest number of parties and four steps of each it has 15 MiB."""
 
+MAX_NOTE_BYTES: Final = 2**20
+"""A checkpoint with the signatures under it, each of some 180 bytes: thousands of members can cosign."""
+
 MAX_EVIDENCE_FILES: Final = 100
-"""Files of an archive of evidence; ours have at most thirteen."""
+"""Files of an archive of evidence; ours have at most fourteen."""
 
 MAX_TOKENS_OF_A_PARTY: Final = 1000
 """API tokens of one party that have not expired, including revoked ones."""
@@ -104,6 +118,9 @@ MAX_TEXT_CHARS: Final = 20_000
 
 MAX_ENROLMENT_BYTES: Final = 256 * 2**10
 """A request for a certificate, the one message that strangers may send. Its parts have at most 192 KiB."""
+
+MAX_REJECTION_BYTES: Final = 4096
+"""Why a request, or terms, are rejected: 200 characters."""
 
 MAX_CHAIN_CERTIFICATES: Final = 4
 """A party's certificate from its own PKI, and the intermediate certificates up to its CA."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from protocol.codec import Message
+from protocol.codec import Message, without_absent
 from protocol.limits import (
     DEFAULT_CHUNK_BYTES,
     MAX_ARRAY_BYTES,
@@ -42,6 +42,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 MaskKey = Annotated[bytes, Field(min_length=MASK_KEY_BYTES, max_length=MASK_KEY_BYTES)]
 """An X25519 public key."""
 Role = Literal["lead", "institution", "analyst"]
+SealingSuite = Literal["mlkem768-x25519", "x25519", "mlkem1024-p384", "p256"]
 
 DTYPE_BYTES = {"f2": 2, "f4": 4, "f8": 8, "u1": 1, "u2": 2, "u8": 8, "i1": 1, "i4": 4, "i8": 8}
 """Number types on the wire; always little-endian."""
@@ -50,7 +51,6 @@ LABELS = "labels"
 UPLINK_ARRAYS = ("rep", "anchor_rep", LABELS)
 SCALE_ARRAYS = ("rep_scale", "anchor_rep_scale")
 """Two more arrays, if the representations are scaled 8-bit integers: one scale for each column."""
-
 
 Extent = Annotated[int, Field(ge=0, le=MAX_ROWS)]
 
@@ -78,7 +78,7 @@ class ArraySpec(Message):
 ChunkBytes = Annotated[int, Field(ge=MIN_CHUNK_BYTES, le=MAX_CHUNK_BYTES, multiple_of=MIN_CHUNK_BYTES)]
 
 
-class InvitationTicket(Message):
+class InvitationTicket(Message, extra="allow"):
     """The lead's statement, for the analyst, that a party may request a certificate."""
 
     signing_label: ClassVar[str] = "odc/v1/invitation-ticket"
@@ -103,7 +103,7 @@ class Enrolment(Message):
     mac: Digest
 
 
-class Renewal(Message):
+class Renewal(Message, extra="allow"):
     """A member's request for a new certificate of its own name, signed while the old one is valid."""
 
     signing_label: ClassVar[str] = "odc/v1/renewal"
@@ -115,7 +115,14 @@ class Renewal(Message):
     chain: Chain = ()
 
 
-class Acceptance(Message):
+class SeenHead(Message):
+    """The ledger that the author of a message had seen and checked: its length, and its last entry."""
+
+    length: Count
+    digest: Digest
+
+
+class Acceptance(Message, extra="allow"):
     """An institution's signature under the terms, and the key with which the lead seals its anchor."""
 
     signing_label: ClassVar[str] = "odc/v1/acceptance"
@@ -125,21 +132,21 @@ class Acceptance(Message):
     shown_digest: Digest
     """Digest of the plain words that a person was shown (`protocol.consent`)."""
     party: PartyName
-    sealing_suite: Literal["mlkem768-x25519", "x25519"]
+    sealing_suite: SealingSuite
     sealing_key: Blob
     accept_row_revealing_model: bool = False
     mask_key: MaskKey | None = None
     """Under sums: the key to agree on masks with. Other acceptances have no such field on the wire."""
 
+    seen: SeenHead | None = None
+    """Where the terms name the analyst's key: the ledger that this party has seen. Else no field either."""
+
     @model_serializer(mode="wrap")
-    def _without_an_absent_key(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        if self.mask_key is None:
-            del content["mask_key"]
-        return content
+    def _content(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_absent(serialise(self), "mask_key", "seen")
 
 
-class SealedAnchor(Message):
+class SealedAnchor(Message, extra="allow"):
     """The anchor's seed, sealed by the lead for one member; the analyst relays it unread.
 
     In the form "matrix" the seed opens the matrix of a public anchor, which is relayed beside it.
@@ -153,18 +160,15 @@ class SealedAnchor(Message):
     form: Literal["seed", "matrix"] = "seed"
     commitment: Digest
     """Digest of the seed, and of the matrix if there is one. It is the same for every member."""
-    sealing_suite: Literal["mlkem768-x25519", "x25519"]
+    sealing_suite: SealingSuite
     ciphertext: Blob
     mask_keys: Annotated[tuple[MaskKey, ...], FailFast()] = Field(default=(), max_length=MAX_SUMS_PARTIES)
     """Under sums: the mask key of each party, in the order of the terms. Other anchors have no such field on
     the wire."""
 
     @model_serializer(mode="wrap")
-    def _without_absent_keys(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        if not self.mask_keys:
-            del content["mask_keys"]
-        return content
+    def _content(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_absent(serialise(self), "mask_keys")
 
 
 class PrivacyRecord(Message):
@@ -182,11 +186,8 @@ class PrivacyRecord(Message):
     """Noise was added to X_i F_i, as in the terms. Records without it have no such field on the wire."""
 
     @model_serializer(mode="wrap")
-    def _without_an_absent_dither(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        if self.dither is None:
-            del content["dither"]
-        return content
+    def _content(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_absent(serialise(self), "dither")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -196,7 +197,7 @@ class PrivacyRecord(Message):
         return self
 
 
-class UplinkManifest(Message):
+class UplinkManifest(Message, extra="allow"):
     """What an institution sends, signed before the first byte of it."""
 
     signing_label: ClassVar[str] = "odc/v1/uplink"
@@ -211,6 +212,12 @@ class UplinkManifest(Message):
     ``rep_scale`` (l,) and ``anchor_rep_scale`` (l,). Under sums ``sums`` alone, a vector of u8.
     """
     privacy: PrivacyRecord = PrivacyRecord()
+    seen: SeenHead | None = None
+    """As in an `Acceptance`."""
+
+    @model_serializer(mode="wrap")
+    def _content(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_absent(serialise(self), "seen")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -264,7 +271,7 @@ class UplinkManifest(Message):
         return self.arrays[len(UPLINK_ARRAYS) :]
 
 
-class Receipt(Message):
+class Receipt(Message, extra="allow"):
     """The analyst's signature that an uplink is complete and durable."""
 
     signing_label: ClassVar[str] = "odc/v1/receipt"
@@ -283,7 +290,7 @@ class Receipt(Message):
 _DOWNLINKS_WITH_A_MODEL: Final = (["change_of_basis", "model"], ["model"], ["model", TOTAL])
 
 
-class DownlinkManifest(Message):
+class DownlinkManifest(Message, extra="allow"):
     """What the analyst returns to one institution.
 
     ``change_of_basis`` (l, l) and ``model``, an ONNX file as bytes; under terms with ``anchor-predictions``
@@ -409,7 +416,7 @@ class EvidenceIndex(Message):
         return self
 
 
-class MemberScore(Message):
+class MemberScore(Message, extra="allow"):
     """How an institution does with the collaboration's model and with its own, on rows it has kept back."""
 
     signing_label: ClassVar[str] = "odc/v1/member-score"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import Final, Literal
 
 from protocol import errors
 from protocol.busy import TooManyRequestsError
@@ -20,15 +20,19 @@ from protocol.limits import (
     MAX_CERTIFICATE_BYTES,
     MAX_ENROLMENT_BYTES,
     MAX_MESSAGE_BYTES,
+    MAX_REJECTION_BYTES,
     MAX_REVOCATION_LIST_BYTES,
     MAX_TOKEN_REQUEST_BYTES,
 )
-from protocol.messages import Role
-from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
+from protocol.row_bounds import RowTooLongError
+from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, UnknownAlgorithmError
 
 JSON: Final = "application/json"
 CRL_MEDIA_TYPE: Final = "application/pkix-crl"
 """A revocation list (RFC 2585)."""
+
+NOTE_MEDIA_TYPE: Final = "text/plain; charset=utf-8"
+"""A signed note (C2SP)."""
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Kind = Literal["control", "anchor", "uplink", "downlink"]
@@ -113,6 +117,8 @@ class Operation:
             found += [errors.MalformedMessageError, errors.LimitExceededError]
             if self.body.media_type == MEDIA_TYPE:
                 found += [errors.UnsupportedVersionError]
+        if errors.SignatureError in self.problems:
+            found += [UnknownAlgorithmError]
         return (*found, *self.problems)
 
 
@@ -122,88 +128,6 @@ def _is_id(name: str, value: str) -> bool:
     The meter counts by collaboration, so nothing but the id of one is taken for one.
     """
     return re.fullmatch("[0-9a-f]{32}", value) is not None if name == "collaboration_id" else value != ""
-
-
-class MemberStatus(TypedDict):
-    """What one member has done."""
-
-    party: str
-    accepted: bool
-    anchor_ready: bool
-    uplink: Literal["none", "receiving", "received"]
-    rows: int | None
-    """None until the uplink is received, and under sums, where nobody learns it."""
-    downlink: Literal["none", "ready", "fetched"]
-    last_seen_at: int | None
-    late_consumer: bool
-    """Whether it sends no rows, and only after the release."""
-    refused: str | None
-    """Why a late consumer could not be aligned."""
-
-
-class Viewer(TypedDict):
-    """The member who asks."""
-
-    party: str
-    role: Role
-
-
-class Status(TypedDict):
-    """The state of a collaboration: the answer of `COLLABORATION_STATUS`, and what ``--json`` shows."""
-
-    collaboration_id: str
-    title: str
-    state: str
-    members: list[MemberStatus]
-    waiting_for: NotRequired[list[str]]
-    """Who has to act next, and with which command. Not in the status of the caller alone."""
-    failure: str | None
-    judging: NotRequired[bool]
-    """Whether the model is still being judged. Analysts of earlier versions do not say."""
-    you: Viewer | None
-    """None for the operator."""
-
-
-class Score(TypedDict):
-    """The content of a `MemberScore`, as people and machines are shown it."""
-
-    rows: int
-    metric: Literal["roc_auc", "accuracy", "r2", "c_index"]
-    together: float
-    alone: float | None
-    gain_low: float | None
-    gain_high: float | None
-
-
-class ReportedScore(Score):
-    """A score that a member has sent back."""
-
-    party: str
-    received_at: int
-
-
-class ReportHead(TypedDict):
-    """What both sides read of a report: the answer of `COLLABORATION_REPORT` has more."""
-
-    collaboration_id: str
-    title: str
-    state: str
-    failure: str | None
-    uplink: str
-    """Whether the institutions sent rows or sums."""
-    alignment: str
-    """The name of the method; "none" for sums."""
-    features: int
-    latent_dim: int
-    downlink: str
-    member_scores: list[ReportedScore]
-    """What the members have sent back, by party."""
-
-
-class MemberReport(ReportHead):
-    """A report as a member reads it, whatever its analyst's version has measured."""
-
-    results: dict[str, Any] | None
 
 
 _table: list[Operation] = []
@@ -226,8 +150,13 @@ _UPLOAD: Final = "/v1/uploads/{upload_id}"
 # Discovery
 
 DISCOVER: Final = _add(Operation("discover", "GET", "/.well-known/odc", Caller.ANYBODY, "discovery"))
+DESCRIBE: Final = _add(Operation("describe", "GET", "/openapi.json", Caller.ANYBODY, "discovery"))
 HEALTH: Final = _add(Operation("health", "GET", "/healthz", Caller.ANYBODY, "discovery"))
 READINESS: Final = _add(Operation("readiness", "GET", "/readyz", Caller.ANYBODY, "discovery"))
+DESCRIBE_PROBLEM: Final = _add(Operation(
+    "describe_problem", "GET", "/problems/{slug}", Caller.ANYBODY, "discovery",
+    problems=(errors.NotFoundError,),
+))
 
 # Enrolment, renewal, revocation
 
@@ -238,6 +167,7 @@ REQUEST_CERTIFICATE: Final = _add(Operation(
 ))
 LIST_CERTIFICATE_REQUESTS: Final = _add(Operation(
     "list_certificate_requests", "GET", _ENROLMENTS, Caller.LEAD, "enrolment",
+    problems=(errors.MalformedMessageError,),
 ))
 CERTIFICATE_REQUEST_STATUS: Final = _add(Operation(
     "certificate_request_status", "GET", _REQUEST, Caller.ANYBODY, "enrolment",
@@ -247,6 +177,11 @@ ISSUE_CERTIFICATE: Final = _add(Operation(
     "issue_certificate", "PUT", f"{_REQUEST}/certificate", Caller.LEAD, "enrolment",
     body=Body(None, MAX_CERTIFICATE_BYTES), answer=None,
     problems=(errors.NotFoundError,),
+))
+REJECT_CERTIFICATE_REQUEST: Final = _add(Operation(
+    "reject_certificate_request", "PUT", f"{_REQUEST}/rejection", Caller.LEAD, "enrolment",
+    body=Body(JSON, MAX_REJECTION_BYTES), answer=None,
+    problems=(errors.NotFoundError, errors.AlreadyExistsError),
 ))
 REQUEST_RENEWAL: Final = _add(Operation(
     "request_renewal", "POST", "/v1/renewals", Caller.CERTIFIED, "trust",
@@ -262,6 +197,11 @@ FETCH_REVOCATIONS: Final = _add(Operation(
     answer=CRL_MEDIA_TYPE,
     problems=(errors.NotFoundError,),
 ))
+LIST_CERTIFICATES: Final = _add(Operation(
+    "list_certificates", "GET", "/v1/certificates", Caller.CERTIFIED, "trust",
+    answer=MEDIA_TYPE,
+    problems=(errors.MalformedMessageError,),
+))
 
 # Before the uplinks
 
@@ -270,6 +210,8 @@ LIST_COLLABORATIONS: Final = _add(Operation(
 ))
 ONLY_OWN: Final = "members=own"
 """The query for a status with the caller alone."""
+UNTIL_RELEASED: Final = "until=released"
+"""The query for a status that is held while the round is computed, as if these states were no news."""
 COLLABORATION_STATUS: Final = _add(Operation(
     "collaboration_status", "GET", _ROUND, Caller.READER, "collaborations",
     problems=(errors.NotFoundError,),
@@ -279,18 +221,42 @@ FETCH_TERMS: Final = _add(Operation(
     answer=MEDIA_TYPE,
     problems=(errors.NotFoundError,),
 ))
+TERMS_IN_WORDS: Final = _add(Operation(
+    "terms_in_words", "GET", f"{_ROUND}/terms/words", Caller.READER, "collaborations",
+    problems=(errors.NotFoundError,),
+))
 ACCEPT_TERMS: Final = _add(Operation(
     "accept_terms", "PUT", f"{_ROUND}/acceptance", Caller.MEMBER, "collaborations",
     body=MESSAGE, answer=None,
     problems=(
         errors.NotFoundError, errors.SignatureError, errors.TermsMismatchError, errors.ConsentMissingError,
-        errors.OutOfOrderError,
+        errors.OutOfOrderError, errors.LedgerError,
     ),
+))
+REJECT_TERMS: Final = _add(Operation(
+    "reject_terms", "PUT", f"{_ROUND}/rejection", Caller.MEMBER, "collaborations",
+    body=Body(JSON, MAX_REJECTION_BYTES), answer=None,
+    problems=(errors.NotFoundError, errors.OutOfOrderError),
 ))
 LIST_ACCEPTANCES: Final = _add(Operation(
     "list_acceptances", "GET", f"{_ROUND}/acceptances", Caller.LEAD, "collaborations",
     kind="anchor", answer=MEDIA_TYPE,  # anchor, because the lead seals it to the keys in the acceptances
     problems=(errors.NotFoundError,),
+))
+LIST_MANIFESTS: Final = _add(Operation(
+    "list_manifests", "GET", f"{_ROUND}/manifests", Caller.MEMBER, "collaborations",
+    answer=MEDIA_TYPE,
+    problems=(errors.NotFoundError,),
+))
+SEND_SEEN_LEDGER: Final = _add(Operation(
+    "send_seen_ledger", "PUT", f"{_ROUND}/seen", Caller.MEMBER, "results",
+    body=MESSAGE, answer=None,
+    problems=(errors.NotFoundError, errors.SignatureError, errors.LedgerError),
+))
+LIST_SEEN_LEDGERS: Final = _add(Operation(
+    "list_seen_ledgers", "GET", f"{_ROUND}/seen", Caller.MEMBER, "results",
+    answer=MEDIA_TYPE,
+    problems=(errors.NotFoundError, errors.MalformedMessageError),
 ))
 PUBLISH_ANCHOR: Final = _add(Operation(
     "publish_anchor", "PUT", f"{_ROUND}/anchors", Caller.LEAD, "collaborations",
@@ -324,7 +290,7 @@ BEGIN_UPLINK: Final = _add(Operation(
     problems=(
         errors.NotFoundError, errors.SignatureError, errors.TermsNotAcceptedError,
         errors.TermsMismatchError, errors.ShapeMismatchError, errors.DtypeMismatchError,
-        errors.DifferentUplinkError, errors.OutOfOrderError,
+        errors.DifferentUplinkError, errors.OutOfOrderError, errors.LedgerError,
     ),
 ))
 UPLOAD_OFFSET: Final = _add(Operation(
@@ -337,7 +303,7 @@ APPEND: Final = _add(Operation(
     kind="uplink", body=Body(UPLOAD_MEDIA_TYPE, None), answer=MEDIA_TYPE,
     problems=(
         errors.NotFoundError, errors.OffsetMismatchError, errors.DigestMismatchError, errors.NotFiniteError,
-        errors.LabelOutOfRangeError, errors.TruncatedError, errors.UploadSupersededError,
+        errors.LabelOutOfRangeError, RowTooLongError, errors.TruncatedError, errors.UploadSupersededError,
         errors.DifferentUplinkError, errors.OutOfOrderError,
     ),
 ))
@@ -363,6 +329,11 @@ FETCH_LEDGER: Final = _add(Operation(
     answer=MEDIA_TYPE,
     problems=(errors.NotFoundError, errors.MalformedMessageError),
 ))
+FETCH_CHECKPOINT: Final = _add(Operation(
+    "fetch_checkpoint", "GET", f"{_ROUND}/ledger/checkpoint", Caller.READER, "results",
+    answer=NOTE_MEDIA_TYPE,
+    problems=(errors.NotFoundError,),
+))
 SEND_SCORE: Final = _add(Operation(
     "send_score", "PUT", f"{_ROUND}/score", Caller.MEMBER, "results",
     body=MESSAGE, answer=None,
@@ -381,18 +352,19 @@ COLLABORATION_REPORT: Final = _add(Operation(
 PUBLISH_TERMS: Final = _add(Operation(
     "publish_terms", "PUT", _ROUND, Caller.OPERATOR, "operator",
     body=Body(JSON, MAX_MESSAGE_BYTES), creates=True,
-    problems=(errors.AlreadyExistsError,),
+    problems=(errors.AlreadyExistsError, errors.NotFoundError, errors.OutOfOrderError),
 ))
 
 
-def _step(name: str) -> Operation:
-    problems = (errors.NotFoundError, errors.OutOfOrderError)
-    return _add(Operation(name, "POST", f"{_ROUND}/{name}", Caller.OPERATOR, "operator", problems=problems))
+def _step(name: str, about: str = "") -> Operation:
+    problems, path = (errors.NotFoundError, errors.OutOfOrderError), f"{_ROUND}/{name}{about}"
+    return _add(Operation(name, "POST", path, Caller.OPERATOR, "operator", problems=problems))
 
 
 SEAL: Final = _step("seal")
 RESUME: Final = _step("resume")
 RELEASE: Final = _step("release")
+EXCLUDE: Final = _step("exclude", "/{party}")
 CANCEL: Final = _step("cancel")
 CLOSE: Final = _step("close")
 
@@ -420,6 +392,11 @@ def find(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
         if operation.method == method and (ids := operation.match(path)) is not None:
             return operation, ids
     return None
+
+
+def methods_of(path: str) -> list[str]:
+    """Return the methods of the operations on a path, sorted."""
+    return sorted(operation.method for operation in OPERATIONS if operation.match(path) is not None)
 
 
 def kind_of(path: str) -> tuple[Kind, str]:

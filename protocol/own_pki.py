@@ -25,7 +25,7 @@ from protocol.errors import CertificateRefusedError, InputError
 from protocol.identity import UNREADABLE, load_der_certificate, public_key, reason_of, same_key
 from protocol.limits import MAX_NAME_CHARS
 
-_UNREADABLE: Final = (*UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension)
+_UNREADABLE: Final = (*UNREADABLE, x509.ExtensionNotFound)
 _ALTERNATIVE_NAMES: Final = {
     "dns": x509.DNSName,
     "uri": x509.UniformResourceIdentifier,

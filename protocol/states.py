@@ -29,6 +29,10 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
+COMPUTING: Final = frozenset({State.SEALED, State.ALIGNING, State.TRAINING})
+"""While a worker of the analyst computes the round, or holds its result back."""
+
+
 class Event(StrEnum):
     """What can happen to a collaboration."""
 
@@ -45,6 +49,9 @@ class Event(StrEnum):
     SHARE_ANCHOR = "share anchor"
     ALIGN_CONSUMER = "align consumer"
     REFUSE_CONSUMER = "refuse consumer"
+    EXCLUDE = "exclude party"
+    SUSPECT = "suspect party"
+    LEAVE_OUT = "leave out rows"
     CLOSE = "close"
     FAIL = "fail"
     RESUME = "resume"
@@ -77,6 +84,15 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.ALIGNING, Event.RESUME): State.SEALED,
     (State.TRAINING, Event.RESUME): State.SEALED,
     (State.FAILED, Event.RESUME): State.SEALED,
+    # the analyst's operator leaves a party out (docs/adr/0025); a model trained with its rows is discarded
+    (State.ANCHORED, Event.EXCLUDE): State.ANCHORED,
+    (State.COLLECTING, Event.EXCLUDE): State.COLLECTING,
+    (State.SEALED, Event.EXCLUDE): State.SEALED,
+    (State.TRAINING, Event.EXCLUDE): State.FAILED,
+    (State.FAILED, Event.EXCLUDE): State.FAILED,
+    # what the alignment has found, before the release (docs/adr/0036)
+    (State.TRAINING, Event.SUSPECT): State.TRAINING,
+    (State.TRAINING, Event.LEAVE_OUT): State.TRAINING,
     # once the model is released, nothing can be cancelled
     (State.DRAFT, Event.CANCEL): State.CANCELLED,
     (State.ENROLLING, Event.CANCEL): State.CANCELLED,

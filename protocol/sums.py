@@ -192,6 +192,8 @@ def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
         raise ValueError(f"under sums latent_dim is the number of features that are summed: {features}")
     if not terms.anchor.traits.is_isotropic:
         raise ValueError("under sums the anchor is a haar one: only its seed is used")
+    if terms.sealing_suite is not None:
+        raise ValueError("sums agree on their masks by X25519: leave sealing_suite out")
     for name in _MEANINGLESS:
         if getattr(terms, name) != type(terms).model_fields[name].get_default():
             raise ValueError(f"{name} means nothing under sums: leave it out")

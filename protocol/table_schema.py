@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from protocol.codec import Message
-from protocol.limits import MAX_CLASSES, MAX_COLUMNS, MAX_QUANTILES, MAX_SURVIVAL_TIMES
+from protocol.limits import MAX_CLASSES, MAX_COLUMNS, MAX_OWN_MISSING, MAX_QUANTILES, MAX_SURVIVAL_TIMES
 from protocol.texts import FieldText, Name
 
 
@@ -77,14 +77,18 @@ class _CentredColumn(Message):
     missing_share : float, optional
         With it there is one feature more, the last: 1 where the field is empty and 0 elsewhere, less this
         share.
+    missing : tuple of str, optional
+        Texts that mean an empty field in this column, beside those of the schema: 99 may be no answer here
+        and a value elsewhere.
     """
 
-    absent_if_unused: ClassVar[tuple[str, ...]] = ()
+    absent_if_unused: ClassVar[tuple[str, ...]] = ("missing",)
     """Fields that are not on the wire where they are None."""
 
     name: Name
     empty: Literal["refuse", "centre"] = "refuse"
     missing_share: float | None = Field(default=None, ge=0, le=1)
+    missing: tuple[FieldText, ...] | None = Field(default=None, min_length=1, max_length=MAX_OWN_MISSING)
 
     @model_serializer(mode="wrap")
     def _without_unused(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -126,7 +130,7 @@ class _NumbersColumn(_CentredColumn):
         same row.
     """
 
-    absent_if_unused: ClassVar = ("dates", "since")
+    absent_if_unused: ClassVar = ("missing", "dates", "since")
 
     dates: DateFormat | None = None
     since: Name | None = None
@@ -187,7 +191,7 @@ class LevelsColumn(_CentredColumn):
     The weight keeps a column of many levels from taking the latent dimensions of a numeric one.
     """
 
-    absent_if_unused: ClassVar = ("other",)
+    absent_if_unused: ClassVar = ("missing", "other")
 
     kind: Literal["levels"] = "levels"
     levels: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
@@ -395,6 +399,10 @@ class Schema(Message):
         if self.width > MAX_COLUMNS:
             raise ValueError(f"at most {MAX_COLUMNS} encoded features")
         return self
+
+    def missing_in(self, column: Column) -> tuple[str, ...]:
+        """Return the texts that mean an empty field in a column."""
+        return (*self.missing, *(getattr(column, "missing", None) or ()))
 
     @property
     def origins(self) -> frozenset[str]:

@@ -8,31 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
-    Discriminator,
     FailFast,
     Field,
     SerializerFunctionWrapHandler,
-    Tag,
     ValidationInfo,
     field_validator,
     model_serializer,
     model_validator,
 )
 
-from protocol.codec import Message
+from protocol.absent_columns import (
+    AbsentColumns,
+    check_absent_columns,
+    features_without,
+    schema_without,
+)
+from protocol.alignment_terms import AlignmentTerms, AnyAlignmentTerms
+from protocol.codec import Message, without_absent
 from protocol.limits import (
     MAX_ANCHOR_MATRIX_BYTES,
-    MAX_CANDIDATES,
     MAX_COLUMNS,
     MAX_DITHER,
     MAX_LATENT_DIM,
     MAX_MODEL_BYTES,
     MAX_PARTIES,
+    MAX_RETENTION_DAYS,
     MAX_ROWS,
 )
+from protocol.messages import SealingSuite
 from protocol.model_terms import (
     MODELS_OF_SCHEMA_1,
     PRIVATE_MODELS,
@@ -47,8 +53,12 @@ from protocol.model_terms import (
 )
 from protocol.sums import SumsTerms, check_sums_terms
 from protocol.table_schema import CENTRED_COLUMNS, Schema, Task
-from protocol.texts import Identifier, Name, PartyName, Text
+from protocol.texts import Identifier, KeyDigest, Name, PartyName, Text
 
+ChosenSuite = Literal["mlkem1024-p384", "p256"]
+"""Sealing suites that every party has to take, because the terms say so."""
+USUAL_SUITES: Final[tuple[SealingSuite, ...]] = ("mlkem768-x25519", "x25519")
+"""Those that a party chooses from where they say nothing."""
 RowType = Literal["f2", "f4", "f8", "i1"]
 """Number types of the representations: floats, or 8-bit integers with one scale per column."""
 PREDICTED_ROWS_PER_FEATURE: Final = 2
@@ -119,90 +129,6 @@ class AnchorTerms(Message):
         return ANCHORS[self.kind]
 
 
-AlignmentMethod = Literal["odc", "isotropic", "imakura", "kawakami", "procrustes", "gopp", "rdp"]
-AlignmentTarget = Literal["identity", "haar", "invertible"]
-LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
-"""Methods that do not keep lengths, so that any invertible right factor is as good as another."""
-
-
-class AlignmentTerms(Message):
-    """How the analyst computes G_i."""
-
-    method: AlignmentMethod = "isotropic"
-    target: AlignmentTarget = "identity"
-    """Right factor of the target Z: the identity, a random orthogonal O or a random invertible R."""
-    seed: int = Field(default=0, ge=0, lt=2**63)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.target == "invertible" and self.method not in LEAST_SQUARES_METHODS:
-            fitting = " or ".join(sorted(LEAST_SQUARES_METHODS))
-            raise ValueError(f"an invertible target goes with {fitting}: other methods keep lengths")
-        return self
-
-
-class AutoAlignmentTerms(Message):
-    """The best of several methods by cross-validation on the rows that train: leaving out groups of parties.
-
-    A time bounds the comparison, so that what is chosen may depend on how fast the analyst's machine is.
-    """
-
-    method: Literal["auto"] = "auto"
-    candidates: Annotated[
-        tuple[AlignmentMethod, ...], FailFast(), Field(min_length=2, max_length=MAX_CANDIDATES)
-    ]
-    """In the order in which they are tried, and preferred where several are as good."""
-    target: AlignmentTarget = "identity"
-    """As in `AlignmentTerms`, for every candidate."""
-    budget_s: int = Field(default=600, ge=1, le=86_400)
-    """Seconds after which no fit of another than the first begins; as many again for all fits for judging."""
-    seed: int = Field(default=0, ge=0, lt=2**63)
-    """Of the right factor, and of the division of the parties into groups."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_candidates(cls, draft: Any) -> Any:
-        if isinstance(draft, dict) and "candidates" not in draft:
-            return {**draft, "candidates": DEFAULT_METHODS[draft.get("target") == "invertible"]}
-        return draft
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if len(set(self.candidates)) != len(self.candidates):
-            raise ValueError("candidates must be distinct")
-        for method in self.candidates:
-            AlignmentTerms(method=method, target=self.target)  # what one method is refused with
-        return self
-
-
-DEFAULT_METHODS: Final[Mapping[bool, tuple[AlignmentMethod, ...]]] = {
-    False: ("isotropic", "odc", "gopp", "imakura"),
-    True: ("imakura", "kawakami"),
-}
-"""What `auto` compares if a draft names no candidates, by whether the target is invertible.
-
-Every method takes every kind of anchor. The very first is what is drafted without `auto`."""
-
-
-def _alignment_tag(value: Any) -> str:
-    """Return which of two kinds of terms a value is; one without a method has the default."""
-    method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
-    return "auto" if method == "auto" else "named"
-
-
-AnyAlignmentTerms: TypeAlias = Annotated[
-    Annotated[AlignmentTerms, Tag("named")] | Annotated[AutoAlignmentTerms, Tag("auto")],
-    Discriminator(_alignment_tag),
-]
-
-
-def alignment_in_words(alignment: AnyAlignmentTerms) -> str:
-    """Return the method, or those of which one is taken."""
-    if not isinstance(alignment, AutoAlignmentTerms):
-        return alignment.method
-    return f"auto: the best of {', '.join(alignment.candidates)}"
-
-
 class ExposureTerms(Message):
     """What attacks on its own rows may find at most before an institution sends; None limits nothing."""
 
@@ -228,8 +154,24 @@ class Terms(Message):
         "exposure",
         "late_consumers",
         "sums",
+        "retention_days",
+        "analyst_key",
+        "replaces",
+        "sealing_suite",
+        "absent_columns",
     )
     """The fields that terms of schema 1 do not have, also not on the wire."""
+
+    left_out: ClassVar = (
+        "late_consumers",
+        "sums",
+        "retention_days",
+        "analyst_key",
+        "replaces",
+        "sealing_suite",
+        "absent_columns",
+    )
+    """Those that terms of schema 2 do not have on the wire where they are not used."""
 
     terms_schema: Literal[1, 2] = 2
     consortium_id: Identifier
@@ -270,6 +212,26 @@ class Terms(Message):
     """What is summed, where institutions send masked sums in the place of rows. Terms without it have no such
     field on the wire."""
 
+    retention_days: int | None = Field(default=None, ge=1, le=MAX_RETENTION_DAYS)
+    """How many days after the release, or without one after the last uplink, the analyst ends the round and
+    erases what it holds. Terms without it have no such field on the wire."""
+
+    analyst_key: KeyDigest | None = None
+    """The one key with which the analyst signs in this round; it also makes acceptances and manifests name
+    the ledger that their author has seen. Terms without it have no such field on the wire."""
+
+    replaces: Identifier | None = None
+    """A collaboration that ends when these terms are published, because they are its terms corrected. Terms
+    without it have no such field on the wire."""
+
+    sealing_suite: ChosenSuite | None = None
+    """The one suite of this round. Terms without it have no such field on the wire."""
+
+    absent_columns: Annotated[tuple[AbsentColumns, ...], FailFast()] = Field(
+        default=(), max_length=MAX_PARTIES
+    )
+    """The parties that take part without some columns. Terms without them have no such field on the wire."""
+
     @field_validator("model", mode="before")
     @classmethod
     def _with_candidates(cls, draft: Any, info: ValidationInfo) -> Any:
@@ -278,11 +240,7 @@ class Terms(Message):
 
     @model_serializer(mode="wrap")
     def _of_its_schema(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        if not self.late_consumers:
-            content.pop("late_consumers", None)
-        if self.sums is None:
-            content.pop("sums", None)
+        content = without_absent(serialise(self), *self.left_out)
         if self.terms_schema == 1:
             for name in self.added_in_2:
                 content.pop(name, None)
@@ -312,10 +270,13 @@ class Terms(Message):
             raise ValueError("parties must be distinct")
         if self.lead not in self.parties:
             raise ValueError("the lead must be one of the parties")
+        if self.replaces == self.collaboration_id:
+            raise ValueError("replaces must name another collaboration")
         self._check_late_consumers()
         if self.sums is None and self.latent_dim > self.table_schema.width:
             raise ValueError(f"latent_dim must be at most the {self.table_schema.width} encoded features")
         self._check_anchor()
+        self._check_absent_columns()
         if self.sums is not None:
             check_sums_terms(self, self.sums)
             return self
@@ -346,6 +307,24 @@ class Terms(Message):
             raise ValueError(f"late_consumers must be among the parties, {min(strangers)} is not")
         if self.lead in self.late_consumers:
             raise ValueError("the lead cannot be a late consumer: it creates the anchor")
+
+    def _check_absent_columns(self) -> None:
+        if not self.absent_columns:
+            return
+        if self.sums is not None:
+            raise ValueError("absent_columns do not go with sums: every row has to have every feature")
+        if self.returns_anchor_predictions:
+            raise ValueError(
+                "absent_columns do not go with anchor-predictions: a party learns its own model from anchor"
+                " rows with all columns"
+            )
+        check_absent_columns(
+            self.absent_columns,
+            self.table_schema,
+            self.latent_dim,
+            parties=self.parties,
+            senders=self.awaited_parties,
+        )
 
     def _check_task(self) -> None:
         for model in candidates_of(self.model):
@@ -393,6 +372,23 @@ class Terms(Message):
         """The parties that the round waits for: all but the late consumers."""
         late = set(self.late_consumers)
         return [party for party in self.parties if party not in late]
+
+    def absent_columns_of(self, party: str) -> tuple[str, ...]:
+        """Return the columns that a party takes part without."""
+        return next((each.columns for each in self.absent_columns if each.party == party), ())
+
+    def schema_of(self, party: str) -> Schema:
+        """Return how the table of one party becomes a matrix: the schema without the columns it lacks."""
+        return schema_without(self.table_schema, self.absent_columns_of(party))
+
+    def features_of(self, party: str) -> list[int]:
+        """Return which of the m encoded features a party has; its secret basis is zero on all others."""
+        return features_without(self.table_schema, self.absent_columns_of(party))
+
+    @property
+    def sealing_suites(self) -> tuple[SealingSuite, ...]:
+        """The suites that an Acceptance may name; we take the first."""
+        return USUAL_SUITES if self.sealing_suite is None else (self.sealing_suite,)
 
     @property
     def uplink(self) -> Literal["rows", "sums"]:

@@ -1,17 +1,33 @@
-"""The wire versions that this build speaks, and how two sides agree on one."""
+"""The wire versions that this build speaks, how two sides agree on one, and what nobody here can verify."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from protocol.errors import UnsupportedVersionError
+from protocol.errors import ProtocolError, UnsupportedVersionError
 
 WIRE_VERSIONS: Final = (1,)
 MEDIA_TYPE: Final = "application/vnd.odc.v1+msgpack"
 STREAM_MEDIA_TYPE: Final = "application/vnd.odc.v1+stream"
 UPLOAD_MEDIA_TYPE: Final = "application/partial-upload"
-TERMS_SCHEMA_VERSION: Final = 1
+WHOLE_DIGEST_FIELD: Final = "odc-whole-digest"
+"""The header field with an uplink's whole digest. Repr-Digest carries the same where either side is older."""
+
+
+class UnknownAlgorithmError(ProtocolError):
+    """A message that is signed with an algorithm that this program cannot verify."""
+
+    code = "unknown-algorithm"
+    title = "Signature algorithm is not known"
+    hint = (
+        "upgrade this side to a version that knows the algorithm, or have it signed again with one that both"
+        " know"
+    )
+
+    def __init__(self, kind: str, algorithm: str, known: Sequence[str]) -> None:
+        detail = f"{kind}: is signed with {algorithm}, and this program knows {', '.join(known)}"
+        super().__init__(detail, algorithm=algorithm, known=list(known))
 
 
 def negotiate(theirs: Collection[int], *, peer: str) -> int:

@@ -188,6 +188,24 @@ def take_lock(path: Path) -> int:
     return descriptor
 
 
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Wait until nobody else holds the lock of a file, and hold it; for what takes a moment.
+
+    Threads of one process wait for each other as well.
+    """
+    while True:
+        try:
+            descriptor = take_lock(path)
+            break
+        except BlockingIOError:
+            time.sleep(_LOOK_AGAIN_S)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def read_bytes(path: Path) -> bytes:
     """Read a file a person named; raises `UnreadableFileError`."""
     try:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from protocol.errors import OdcError
 from runtime.storage import storage_error
-from runtime.terminal import exit_code, for_terminal
+from runtime.terminal import exit_code, for_machines, for_terminal
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ def loading() -> Iterator[None]:
     environment turns them on.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # Arrow's allocator gives memory back at once: a table is read in parts so that little of it is held
-    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "0")
+    # a table is read in parts so that little of it is held, and only the C library gives back what was held
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     gc.disable()
     try:
         yield
@@ -65,18 +65,24 @@ def start(program: str, load: Callable[[], Callable[..., object]], *, extra: str
 def _run(program: str, application: Callable[..., object]) -> None:
     try:
         application(prog_name=program)
-    except OdcError as error:
-        known = error
-    except Exception as error:
-        found = _disk_that_failed(error)
-        if found is None:  # a fault of ours: its text may quote a table, so only its kind is shown
-            log.info("unexpected error", exc_info=True)
-            found = OdcError(f"unexpected {type(error).__name__}")
-        known = found
+    except Exception as error:  # noqa: BLE001  # `as_ours` logs what is not ours
+        known = as_ours(error)
     else:
         return
-    sys.stderr.write(for_terminal(program, known) + "\n")
+    said = for_machines(known) if "--json" in sys.argv[1:] else for_terminal(program, known)
+    sys.stderr.write(said + "\n")
     sys.exit(exit_code(known))
+
+
+def as_ours(error: Exception) -> OdcError:
+    """Return what to tell a person of an error; of one that is not ours, only its kind."""
+    if isinstance(error, OdcError):
+        return error
+    found = _disk_that_failed(error)
+    if found is None:  # a fault of ours: its text may quote a table
+        log.info("unexpected error", exc_info=error)
+        found = OdcError(f"unexpected {type(error).__name__}")
+    return found
 
 
 def _disk_that_failed(error: Exception) -> OdcError | None:

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Final, TypeVar
 
+from protocol.answers import Score
 from protocol.busy import TooManyRequestsError
 from protocol.errors import InputError, OdcError, ProtocolError, RoundError, StorageError, TrustError
 from protocol.limits import MAX_TOKEN_S
 from protocol.messages import PrivacyRecord
-from protocol.operations import Score
+from protocol.texts import visible
 from protocol.tokens import TokenRow
+from protocol.tracing import MEMBER, is_request_id
 
 T = TypeVar("T")
 
@@ -43,13 +45,52 @@ def exit_code(error: OdcError | type[OdcError]) -> int:
 
 
 def for_terminal(program: str, error: OdcError) -> str:
-    """Return the two lines a command prints before it ends."""
-    return f"{program}: error: {printable(error.detail)}\n{program}: hint: {printable(error.hint)}"
+    """Return what a command prints before it ends: two lines, and one for a request that the analyst refused.
+
+    The words of the other side are quoted.
+    """
+    detail, hint = printable(error.detail), printable(error.hint)
+    if error.is_quoted:
+        detail = f"the answer says: {quoted(error.detail)}"
+        if error.hint != type(error).hint:
+            hint = f"the answer suggests: {quoted(error.hint)}"
+    request = _request(error)
+    where = f"\n{program}: request: {request}, to be found in the analyst's log" if request else ""
+    return f"{program}: error: {detail}\n{program}: hint: {hint}{where}"
+
+
+def for_machines(error: OdcError) -> str:
+    """Return the error as one line of JSON, for who asked for ``--json``."""
+    told = {
+        "type": error.code,
+        "title": error.title,
+        "detail": printable(error.detail),
+        "hint": printable(error.hint),
+        "exit_code": exit_code(error),
+        **({MEMBER: request} if (request := _request(error)) else {}),
+    }
+    return json.dumps({"error": told}, ensure_ascii=False)
+
+
+def _request(error: OdcError) -> str | None:
+    """Return the id that the analyst has given to the request it refused; None if it sent none."""
+    found = error.context.get(MEMBER) if error.is_quoted else None
+    return found if isinstance(found, str) and is_request_id(found) else None
 
 
 def printable(text: str) -> str:
     """Return a text from elsewhere with every character replaced that could move a terminal's cursor."""
     return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
+
+
+def quoted(text: str) -> str:
+    """Return a text from elsewhere in one line and in quotation marks, which it has none of."""
+    return '"' + one_line(text).replace('"', "'") + '"'
+
+
+def one_line(text: str) -> str:
+    """Return a text from elsewhere in one line, with what nobody sees spelt out."""
+    return " ".join(visible(text).split())
 
 
 def shown(value: T, *, as_json: bool, people: Callable[[T], str]) -> str:
@@ -147,14 +188,21 @@ def calibration_in_words(found: Mapping[str, Any]) -> str:
 
 
 def training_in_words(results: Mapping[str, Any]) -> list[str]:
-    """Return how alignment and model were chosen, and on how many rows it was trained, where not on all."""
+    """Return how alignment and model were chosen, and what was done to the rows that trained it."""
     lines = []
     if "of_rows" in results:
         of_all = f"{results['rows']:,} of {results['of_rows']:,} rows"
         lines.append(f"the model was trained on {of_all}, drawn at random: the analyst trains on no more")
+    for party, count in results.get("far_rows", {}).items():
+        lines.append(f"{party}: {count:,} rows far from all others were brought nearer for the training")
     for what, name in (("alignment", "alignment_choice"), ("model", "choice")):
         if name in results:
             lines += _choice(what, results[name])
+    if results.get("converged") is False:
+        lines.append(
+            "the training ended before it converged: it reached the limit in the terms, and the model may be"
+            " better with a higher one"
+        )
     return lines
 
 

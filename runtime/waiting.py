@@ -45,15 +45,17 @@ def watch_until(
     is_enough: Callable[[T], bool],
     look: Callable[[float], Look[T]],
     *,
+    first: Look[T] | None = None,
     wait_s: float,
     pause: Callable[[float], None] = time.sleep,
 ) -> T:
     """Return what was seen once it is enough, or what is seen after ``wait_s`` seconds.
 
     As `look_until`, for a ``look`` that may itself take up to the seconds that it is given, because the other
-    side holds its answer until there is news. While it does not, the pauses are the same.
+    side holds its answer until there is news. While it does not, the pauses are the same. ``first`` is what
+    an earlier look has found, if there was one.
     """
-    found, waited_s, unheld_s = look(0), 0.0, 0.0
+    found, waited_s, unheld_s = first or look(0), 0.0, 0.0
     while waited_s < wait_s and not is_enough(found.seen):
         left_s = wait_s - waited_s
         if found.will_hold:

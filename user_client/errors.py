@@ -12,6 +12,12 @@
      +- ExportDiffersError         the exported file is wrong: a fault of ours
      +- MissingExtraError
 
+    TrustError
+     +- AnotherAnalystError        not the analyst whose key was seen first, or stands in the terms
+
+    MalformedMessageError
+     +- ModelRefusedError          the analyst's model is outside the profile, or asks for too much
+
     InputError
      +- ChoiceNeededError
      +- ConfirmationNeededError
@@ -23,7 +29,7 @@
      +- PassphraseNeededError
      +- TableError                 names a row or a column, never a value
          +- MissingColumnError
-         +- FieldError             knows its row
+         +- FieldError             knows its rows
              +- EmptyFieldError
              +- NotANumberError
              +- NotADateError
@@ -36,9 +42,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from protocol.errors import InputError, OdcError
+from protocol.errors import InputError, MalformedMessageError, OdcError, TrustError
 from runtime.terminal import LocalError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NAMED_LEVELS: Final = 10
+"""Levels of the terms that an error names."""
 
 
 class ConnectionFailedError(LocalError, OdcError):
@@ -49,6 +63,8 @@ class ConnectionFailedError(LocalError, OdcError):
     exit_code = 7
     hint = "check address, firewall and proxy (HTTPS_PROXY), then run the command again: it continues"
 
+    may_pass: bool = True
+    """Whether trying again may help: not with a name that nobody has."""
     was_answered: bool = False
     """Whether something answered, if only that it is busy: then TLS has succeeded in both directions."""
 
@@ -62,6 +78,21 @@ class TlsFailedError(ConnectionFailedError):
         "check the clock, and that no proxy or virus scanner decrypts TLS to this address; if neither is the"
         " cause, ask the lead institution"
     )
+
+
+class AnotherAnalystError(LocalError, TrustError):
+    """A message signed by an analyst of this consortium with another key than the one we know."""
+
+    code = "another-analyst"
+    title = "Another analyst than before"
+    exit_code = 5
+    hint = (
+        "stop here. Ask the lead institution and the analyst's operator by telephone whether the analyst has"
+        " a new key; if both say so: `odc trust-analyst FINGERPRINT`"
+    )
+
+    def __init__(self, what: str, found: str, expected: str) -> None:
+        super().__init__(f"{what} was signed with the key {found}, the analyst's is {expected}")
 
 
 class NotJoinedError(LocalError, OdcError):
@@ -109,7 +140,7 @@ class ChoiceNeededError(InputError):
 
 
 class ConfirmationNeededError(InputError):
-    """A command that would erase something for good, and was not confirmed."""
+    """A command that would send or erase something for good, and was not confirmed."""
 
     code = "confirmation-needed"
     title = "Confirmation is needed"
@@ -200,6 +231,18 @@ class ExportDiffersError(LocalError, OdcError):
         super().__init__(f"the exported file differs from `odc predict` by {largest:.1e}")
 
 
+class ModelRefusedError(LocalError, MalformedMessageError):
+    """A model of the analyst that is outside the profile of docs/protocol.md, or asks for too much."""
+
+    code = "model-refused"
+    title = "The analyst's model is refused"
+    hint = "tell the lead institution: the analyst's software does not follow docs/protocol.md, or means harm"
+    exit_code = 4
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("the analyst's model", f"{reason}; nothing was predicted")
+
+
 class MissingExtraError(LocalError, OdcError):
     """A command whose libraries are an extra that is not installed."""
 
@@ -226,6 +269,7 @@ class MissingColumnError(TableError):
 
     def __init__(self, column: str) -> None:
         super().__init__(f"column '{column}' is not in the table")
+        self.column = column
 
 
 class FieldError(TableError):
@@ -233,21 +277,21 @@ class FieldError(TableError):
 
     Attributes
     ----------
-    row : int
-        Counted from 1, as people count below the header.
+    rows : (n,) ndarray of int
+        All rows of the column that have it, counted from 1, as people count below the header.
     """
 
     code = "field-error"
     title = "Field does not fit the terms"
 
-    def __init__(self, column: str, row: int, what: str) -> None:
-        super().__init__(f"column '{column}', row {row}: {what}")
-        self.column, self.row, self.what = column, row, what
+    def __init__(self, column: str, rows: NDArray[np.int64], what: str) -> None:
+        super().__init__(f"column '{column}', row {rows[0]}: {what}")
+        self.column, self.rows, self.what = column, rows, what
 
     def in_whole_table(self, rows_before: int) -> FieldError:
-        """Return the same error with the row's number in the table that this part was read from."""
+        """Return the same error with the rows' numbers in the table that this part was read from."""
         found = type(self).__new__(type(self))
-        FieldError.__init__(found, self.column, rows_before + self.row, self.what)
+        FieldError.__init__(found, self.column, rows_before + self.rows, self.what)
         return found
 
 
@@ -256,16 +300,16 @@ class EmptyFieldError(FieldError):
     title = "Field is empty"
     hint = "fill in the field or drop the row: the terms have no value to impute in this column"
 
-    def __init__(self, column: str, row: int) -> None:
-        super().__init__(column, row, "the field is empty")
+    def __init__(self, column: str, rows: NDArray[np.int64]) -> None:
+        super().__init__(column, rows, "the field is empty")
 
 
 class NotANumberError(FieldError):
     code = "not-a-number"
     title = "Not a number"
 
-    def __init__(self, column: str, row: int) -> None:
-        super().__init__(column, row, "expected a number")
+    def __init__(self, column: str, rows: NDArray[np.int64]) -> None:
+        super().__init__(column, rows, "expected a number")
 
 
 class NotADateError(FieldError):
@@ -273,8 +317,8 @@ class NotADateError(FieldError):
     title = "Not a date"
     hint = "`odc terms show` says how the dates are written (iso is yyyy-mm-dd); a time of the day may follow"
 
-    def __init__(self, column: str, row: int, dates: str) -> None:
-        super().__init__(column, row, f"expected a date written as {dates}")
+    def __init__(self, column: str, rows: NDArray[np.int64], dates: str) -> None:
+        super().__init__(column, rows, f"expected a date written as {dates}")
 
 
 class OutOfRangeError(FieldError):
@@ -282,8 +326,8 @@ class OutOfRangeError(FieldError):
     title = "Number out of range"
     hint = 'check the unit of the column; terms with out_of_range = "clip" would accept the number'
 
-    def __init__(self, column: str, row: int, low: float, high: float) -> None:
-        super().__init__(column, row, f"expected a number from {low:g} to {high:g}")
+    def __init__(self, column: str, rows: NDArray[np.int64], low: float, high: float) -> None:
+        super().__init__(column, rows, f"expected a number from {low:g} to {high:g}")
 
 
 class LabelOutsideError(OutOfRangeError):
@@ -296,13 +340,14 @@ class NegativeTimeError(FieldError):
     code = "negative-time"
     title = "Negative time"
 
-    def __init__(self, column: str, row: int) -> None:
-        super().__init__(column, row, "expected a time, which is a number from 0 on")
+    def __init__(self, column: str, rows: NDArray[np.int64]) -> None:
+        super().__init__(column, rows, "expected a time, which is a number from 0 on")
 
 
 class UnknownLevelError(FieldError):
     code = "unknown-level"
     title = "Unknown level"
 
-    def __init__(self, column: str, row: int, levels: int) -> None:
-        super().__init__(column, row, f"expected one of the {levels} levels in the terms")
+    def __init__(self, column: str, rows: NDArray[np.int64], levels: Sequence[str]) -> None:
+        names = ", ".join(levels[:_NAMED_LEVELS]) + (", ..." if len(levels) > _NAMED_LEVELS else "")
+        super().__init__(column, rows, f"expected one of the {len(levels)} levels in the terms: {names}")

@@ -100,6 +100,8 @@ def _verified(archive: bytes, fingerprint: str, revocations: bytes | None) -> Ve
         root.doubts.append(f"the certificate of {party} had ended when this archive was made")
     if "ledger.refused.odc" in files:
         root.doubts.append(f"{party} received a ledger that failed its check: it is not looked at here")
+    if "downlink.refused.odc" in files:
+        root.doubts.append(f"{party} received a downlink that contradicts the ledger: not looked at here")
     found = {  # (5)
         name: root.open("forgetting" if name == "forgotten" else name, files[f"{name}.odc"])
         for name in SIGNERS
@@ -119,7 +121,7 @@ def _verified(archive: bytes, fingerprint: str, revocations: bytes | None) -> Ve
     if "ledger.odc" in files:
         facts.append(_check_ledger(root, files["ledger.odc"], found, index))  # (7)
     facts.append(f"absent: {', '.join(index['absent']) or 'nothing'}")
-    return Verified(facts, list(dict.fromkeys(root.doubts)))
+    return Verified(facts, list(dict.fromkeys([*root.doubts, *root.revoked_uses()])))
 
 
 class _Root:
@@ -134,6 +136,10 @@ class _Root:
         self.consortium = str(number.value)
         self.revoked: dict[int, datetime] = {}
         self.doubts: list[str] = []
+        self.uses: list[tuple[bytes, datetime, str]] = []
+        """Of revoked certificates: digest of what was signed, when it was revoked, and the doubt about it."""
+        self.entered: dict[bytes, int] = {}
+        """When each message was entered into a ledger that an analyst who is not revoked has signed."""
 
     def revoke(self, data: bytes) -> None:
         if data:
@@ -159,12 +165,20 @@ class _Root:
             raise NotVerifiedError(f"{label}: not a P-256 key")
         of = label.encode() + b"\x00" + signed["payload"]
         key.verify(signed["signature"], of, ec.ECDSA(hashes.SHA256()))
+        digest = hashlib.sha256(signed["payload"]).digest()
         if when := self.revoked.get(certificate.serial_number):
-            self.doubts.append(
+            doubt = (
                 f"{label}: the certificate of {author} was revoked {when:%Y-%m-%d}; another may have its key"
             )
-        content, digest = _unpacked(signed["payload"]), hashlib.sha256(signed["payload"]).digest()
+            self.uses.append((digest, when, doubt))
+        content = _unpacked(signed["payload"])
         return Opened(content, digest, role, author, certificate)
+
+    def revoked_uses(self) -> Iterator[str]:
+        """Yield the doubts about what a revoked certificate may have signed after a ledger could show it."""
+        for digest, when, doubt in self.uses:
+            if not self.entered.get(digest, sys.maxsize) < when.timestamp():
+                yield doubt
 
     def _certified_name(self, certificate: x509.Certificate) -> tuple[str, str, str]:
         # at the end of its validity: what was signed before stays signed
@@ -239,6 +253,10 @@ def _check_ledger(root: _Root, data: bytes, found: dict[str, Opened], index: dic
         holds = of == ("analyst", collaboration, head.content["digest"])
         _require(holds, "ledger.odc: a head is not the analyst's, or not of these entries")
     _require(signed[-1].content["length"] == len(entries), "ledger.odc: its last head is of fewer entries")
+    is_proof = signed[-1].certificate.serial_number not in root.revoked
+    if is_proof:
+        root.entered |= {entry["subject"]: entry["at"] for entry in reversed(entries) if entry["subject"]}
+        root.entered |= {head.digest: head.content["at"] for head in signed}
     published = [entry["subject"] for entry in entries if entry["event"] == "publish terms"]
     _require(published == [found["terms"].digest], "ledger.odc is of other terms")
     for event, name in OURS.items():
@@ -258,6 +276,8 @@ def _check_ledger(root: _Root, data: bytes, found: dict[str, Opened], index: dic
         named = (heads[at + 1], entries[at]["event"], entries[at]["party"], entries[at]["subject"])
         uplink = (receipt["ledger_digest"], "accept uplink", index["party"], receipt["uplink_digest"])
         _require(named == uplink, "ledger.odc is not the one that receipt.odc names")
+        if is_proof:
+            root.entered[found["receipt"].digest] = entries[at]["at"]
     return said
 
 

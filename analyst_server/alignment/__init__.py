@@ -4,7 +4,19 @@ Functions on arrays: one module per method, and a registry of all methods. Only 
 are imported here (docs/adr/0011).
 """
 
+from analyst_server.alignment._contract import Solution
 from analyst_server.alignment.diagnostics import Diagnostics
+from analyst_server.alignment.installed import InstalledMethodError, Solve, installed_names
 from analyst_server.alignment.registry import Alignment, AnchorRepError, align, align_to
 
-__all__ = ["Alignment", "AnchorRepError", "Diagnostics", "align", "align_to"]
+__all__ = [
+    "Alignment",
+    "AnchorRepError",
+    "Diagnostics",
+    "InstalledMethodError",
+    "Solution",
+    "Solve",
+    "align",
+    "align_to",
+    "installed_names",
+]

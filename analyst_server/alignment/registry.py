@@ -16,6 +16,7 @@ from analyst_server.alignment._spectral import fit_by_least_squares
 from analyst_server.alignment.diagnostics import Diagnostics, diagnose
 from analyst_server.alignment.gopp import align_gopp
 from analyst_server.alignment.imakura import align_imakura
+from analyst_server.alignment.installed import load_installed
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.kawakami import align_kawakami
 from analyst_server.alignment.odc import align_odc
@@ -118,7 +119,7 @@ def align(
     Parameters
     ----------
     method : str
-        One of `METHODS`.
+        One of `METHODS`, or one that is `installed`.
     anchor_reps : sequence of c (a, l_i) ndarrays
         At least one; finite and not zero. The l_i are equal, unless the method is one of least squares.
     target : {"identity", "haar", "invertible"}
@@ -206,11 +207,14 @@ def align_to(method: str, anchor_rep: Matrix, target_rep: Matrix, *, parties: in
 
 
 def _look_up(method: str, target: str) -> Method:
-    if method not in METHODS or target not in TARGETS:
+    chosen = METHODS.get(method)
+    if chosen is None and (solve := load_installed(method)) is not None:
+        chosen = Method(solve)
+    if chosen is None or target not in TARGETS:
         raise ValueError(f"unknown alignment {method!r} with target {target!r}")
-    if target == "invertible" and not METHODS[method].is_least_squares:
+    if target == "invertible" and not chosen.is_least_squares:
         raise ValueError(f"an invertible target would undo the lengths that {method!r} keeps")
-    return METHODS[method]
+    return chosen
 
 
 def _check_shapes(anchor_reps: AnchorReps, *, may_differ: bool) -> None:

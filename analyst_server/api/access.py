@@ -1,7 +1,8 @@
 """Who asks: the one place where a certificate or an API token becomes an identity.
 
 `RequireIdentity` looks at every request before any route is chosen; a certificate takes precedence over a
-token. `admit` then lets only those callers reach an operation whom `protocol.operations` names.
+token. `admit` then lets only those callers reach an operation whom `protocol.operations` names. Pages for a
+browser ask for a sign-in themselves (`analyst_server.browser`), and ask `scope_of` who may see them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Annotated, Final
 from anyio import to_thread
 from fastapi import Depends, Request
 from fastapi.params import Depends as Dependency
-from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -21,14 +21,28 @@ from analyst_server.api.problems import problem_response
 from analyst_server.services.api_tokens import Grant
 from protocol.errors import CertificateRequiredError, NotPermittedError, OdcError, TokenRefusedError
 from protocol.identity import Identity, TrustRoot, load_certificate
-from protocol.operations import Caller, Operation, find
+from protocol.operations import Caller, Operation, find, methods_of
 from protocol.tokens import Scope as TokenScope
+
+PAGES: Final = "/pages"
+"""Below this address stand the pages for a browser."""
+
+
+def is_page(path: str) -> bool:
+    """Return whether an address is that of a page, or the one without a path, which leads to them."""
+    return path in ("/", PAGES) or path.startswith(f"{PAGES}/")
 
 
 def is_public(method: str, path: str) -> bool:
     """Return whether a request calls an operation that needs no certificate."""
     found = find(method, path)
     return found is not None and found[0].caller is Caller.ANYBODY
+
+
+def is_wrong_method(method: str, path: str) -> bool:
+    """Return whether an address is one of ours, and no operation has this method on it."""
+    taken = methods_of(path)
+    return bool(taken) and method not in taken
 
 
 class RequireIdentity:
@@ -44,7 +58,10 @@ class RequireIdentity:
             try:
                 pem = _client_certificate(scope)
                 identity = self._identify(pem)
-                needs_token = identity is None and not is_public(scope["method"], scope["path"])
+                asked = scope["method"], scope["path"]
+                # a wrong method is told nothing but the right ones, which anybody can read in the description
+                is_open = is_public(*asked) or is_wrong_method(*asked) or is_page(scope["path"])
+                needs_token = identity is None and not is_open
                 # a token's owner is not noted for the meter: the bytes of a round are those of its members
                 grant = await to_thread.run_sync(self._check_token, _token(scope)) if needs_token else None
             except OdcError as error:
@@ -81,10 +98,49 @@ _SCOPES: Final[Mapping[Caller, TokenScope]] = {
 }
 """Callers who may come with an API token, and the scope it must have. All others need a certificate."""
 
-_IN_OPENAPI: Final = Depends(
-    HTTPBearer(scheme_name="API token", description="Created by `odc token create`.", auto_error=False)
-)
-"""Shows the check of `admit` in the OpenAPI document."""
+_ROLES: Final[Mapping[Caller, list[str]]] = {
+    Caller.CERTIFIED: [],
+    Caller.INSTITUTION: ["institution"],
+    Caller.LEAD: ["lead"],
+    Caller.MEMBER: ["member"],
+    Caller.OWNER: ["owner"],
+    Caller.LISTER: [],
+    Caller.READER: ["member"],
+}
+"""Callers who may come with a certificate, and what they have to be."""
+
+CERTIFICATE: Final = "clientCertificate"
+TOKEN: Final = "apiToken"  # noqa: S105  # the name of a scheme
+SCHEMES: Final = {
+    CERTIFICATE: {
+        "type": "mutualTLS",
+        "description": "A client certificate of the consortium, which its lead has issued. The roles of an"
+        " operation say whose: that of an institution, of the lead, of a member of the collaboration, or of"
+        " whoever created the upload or token.",
+    },
+    TOKEN: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API token of an institution (`odc token create`) or of the analyst's operator"
+        " (`odc-analyst token create`). The role of an operation is the scope that it needs.",
+    },
+}
+"""How a caller proves who it is, as OpenAPI has it."""
+
+
+def security(operation: Operation) -> list[dict[str, list[str]]]:
+    """Return what a caller of an operation has to show, as OpenAPI has it: one of these; of none, nothing."""
+    shown: list[dict[str, list[str]]] = []
+    if operation.caller in _ROLES:
+        shown.append({CERTIFICATE: _ROLES[operation.caller]})
+    if operation.caller in _SCOPES:
+        shown.append({TOKEN: [_SCOPES[operation.caller]]})
+    return shown
+
+
+def scope_of(operation: Operation) -> TokenScope | None:
+    """Return the scope that an API token must have for an operation; None if no token is enough."""
+    return _SCOPES.get(operation.caller)
 
 
 def admit(operation: Operation) -> list[Dependency]:
@@ -92,7 +148,7 @@ def admit(operation: Operation) -> list[Dependency]:
 
     Which collaborations a caller may see, and who leads one, is for the use case to check.
     """
-    scope = _SCOPES.get(operation.caller)
+    scope = scope_of(operation)
 
     async def check(request: Request) -> None:
         request.state.operation = operation
@@ -101,7 +157,7 @@ def admit(operation: Operation) -> list[Dependency]:
         elif operation.caller is not Caller.ANYBODY:
             _sender(request)
 
-    return [Depends(check)] if scope is None else [Depends(check), _IN_OPENAPI]
+    return [Depends(check)]
 
 
 def _sender(request: Request) -> Identity:

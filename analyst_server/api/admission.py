@@ -128,6 +128,11 @@ class Requests:
     def __repr__(self) -> str:
         return f"<Requests, {self._count} under way>"
 
+    @property
+    def under_way(self) -> int:
+        """Return how many requests are being answered."""
+        return self._count
+
     async def answer(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer; one that is cancelled as the server stops says when to come back."""
         is_begun = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
@@ -17,7 +18,7 @@ from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, WIRE_VERSIONS
 
 COMPRESSED_FROM_BYTES: Final = 600
 """Smaller answers fit into a packet or two as they are."""
-_FAMILY = "application/vnd.odc.v"
+_VERSION: Final = re.compile(r"application/vnd\.odc\.v([0-9]{1,9})(?:\+|$)")
 
 
 async def read_limited(request: Request, limit: int) -> bytes:
@@ -39,13 +40,14 @@ async def read_limited(request: Request, limit: int) -> bytes:
 
 def check_media_type(request: Request) -> None:
     """Raise unless the body is of the wire version that this server speaks."""
-    given = request.headers.get("content-type", "").split(";")[0].strip()
+    given = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if given == MEDIA_TYPE:
         return
-    version = given.removeprefix(_FAMILY).split("+")[0]
-    if given.startswith(_FAMILY) and version.isdigit():
-        newer = int(version) > max(WIRE_VERSIONS)
-        raise UnsupportedVersionError(WIRE_VERSIONS, [int(version)], "the analyst" if newer else "the client")
+    found = _VERSION.match(given)
+    if found is not None:
+        version = int(found[1])
+        who_upgrades = "the analyst" if version > max(WIRE_VERSIONS) else "the client"
+        raise UnsupportedVersionError(WIRE_VERSIONS, [version], who_upgrades)
     raise MalformedMessageError("request", f"its content type must be {MEDIA_TYPE}")
 
 

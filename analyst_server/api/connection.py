@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from analyst_server.api.access import is_page
 from analyst_server.api.doors import Guest
 from analyst_server.api.listening import guarded_connection
 from analyst_server.api.phases import PhaseBound
@@ -88,8 +89,13 @@ def _handshake(transport: asyncio.Transport, count: Count) -> Counts:
 
 
 def _purpose(request: Scope) -> Purpose:
-    """Return what a request is for; and whose it is, once the application has looked at it."""
+    """Return what a request is for; and whose it is, once the application has looked at it.
+
+    A page that a person looks at is no part of a round, whoever looks.
+    """
     identity, invitation_id = request["state"].get("identity"), request["state"].get("invitation_id")
+    if is_page(request["path"]):
+        identity = None
     purpose = purpose_of(request["method"], request["path"])
     if identity is not None:
         return replace(purpose, party=identity.name)

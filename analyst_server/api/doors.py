@@ -11,15 +11,20 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 LONG_ANSWER_S: Final = 10.0
 """A stranger who has been answered for so long does not read the answer, and may be sent away."""
 MOST_LEAVING: Final = 64
 """To close a connection takes longer than to accept one: nobody comes in while so many are being closed."""
+
+
+Refusal = Literal["no-place", "sent-away", "certificate-full", "no-descriptor", "no-handshake"]
+"""Why a connection was refused or ended: no place for a stranger, its place given to another, too many of one
+certificate, no open file left, or no TLS in time."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ class Doors:
 
     places: Places
     clock: Callable[[], float] = time.monotonic
+    refused: Counter[Refusal] = field(default_factory=Counter)
+    """Connections that were refused or ended, by reason, since the start."""
     _strangers: dict[str, set[Guest]] = field(default_factory=lambda: defaultdict(set))
     _members: dict[bytes, set[Guest]] = field(default_factory=lambda: defaultdict(set))
     _leaving: set[Guest] = field(default_factory=set)
@@ -83,12 +90,12 @@ class Doors:
     @property
     def strangers(self) -> int:
         """Return how many connections are of strangers."""
-        return sum(map(len, self._strangers.values()))
+        return sum(map(len, list(self._strangers.values())))  # a copy: another thread may ask
 
     @property
     def members(self) -> int:
         """Return how many connections are of holders of a certificate."""
-        return sum(map(len, self._members.values()))
+        return sum(map(len, list(self._members.values())))
 
     def enter(self, host: str, hang_up: Callable[[], None]) -> Guest | None:
         """Return the guest who has come from an address, or None if there is no place.
@@ -99,6 +106,7 @@ class Doors:
             Ends the connection soon; called if its place is given to another.
         """
         if len(self._leaving) >= MOST_LEAVING:
+            self.refused["no-place"] += 1
             return None
         address = network_of(host)
         own = self._strangers[address]
@@ -111,6 +119,7 @@ class Doors:
             has_place = True
         if not has_place:
             self._tidy(address)
+            self.refused["no-place"] += 1
             return None
         guest = Guest(address, hang_up)
         self._strangers[address].add(guest)
@@ -122,6 +131,7 @@ class Doors:
         is_full = self.members >= self.places.in_all - self.places.for_strangers
         if (is_full or len(own) >= self.places.per_certificate) and not self._send_away(own):
             guest.is_turned_away = True
+            self.refused["certificate-full"] += 1
         else:
             self._remove(guest)
             guest.certificate = certificate
@@ -154,6 +164,7 @@ class Doors:
         victim = secrets.choice(found)
         self._remove(victim)
         self._leaving.add(victim)
+        self.refused["sent-away"] += 1
         victim.hang_up()
         return True
 

@@ -92,7 +92,7 @@ class GuardedSocket(socket.socket):
         self.guest = doors.enter(host, self._end)
         if self.guest is None:
             return False
-        self._timer = asyncio.get_running_loop().call_later(handshake_s, self._end)
+        self._timer = asyncio.get_running_loop().call_later(handshake_s, self._end_handshake)
         self.accepted_guests[self.fileno()] = self
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             with suppress(OSError):
@@ -121,6 +121,11 @@ class GuardedSocket(socket.socket):
             self._reserve = None
         super().close()
 
+    def _end_handshake(self) -> None:
+        if self._doors is not None:
+            self._doors.refused["no-handshake"] += 1
+        self._end()
+
     def _end(self) -> None:
         """Let whoever reads from this connection find its end."""
         with suppress(OSError):  # it has ended already
@@ -132,6 +137,8 @@ class GuardedSocket(socket.socket):
             return
         os.close(self._reserve)
         self._reserve = None
+        if self._doors is not None:
+            self._doors.refused["no-descriptor"] += 1
         with suppress(OSError):
             connected, _ = socket.socket.accept(self)
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _HANG_UP_AT_ONCE)

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Request
@@ -15,20 +15,31 @@ from starlette.responses import JSONResponse, Response
 
 from analyst_server.api.access import Granted
 from analyst_server.api.conditions import preferred_wait_s, tags
-from analyst_server.api.surface import TheAnalyst, serve
+from analyst_server.api.fields import (
+    IF_NONE_MATCH,
+    MEMBERS,
+    NOT_STORED,
+    PREFER,
+    PREFERENCE_APPLIED,
+    UNTIL,
+    WEAK_TAG,
+)
+from analyst_server.api.surface import Says, TheAnalyst, serve
 from analyst_server.services import views
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.changes import Changes
 from protocol import operations
+from protocol.answers import MOVING, Status
 from protocol.identity import Identity
-from protocol.operations import Status
+from protocol.states import COMPUTING, State
 
 router = APIRouter()
 
-_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    304: {"description": "Nothing has changed since the version that the caller has."},
-}
-"""What the OpenAPI document says besides the table of operations."""
+_ABOUT: Final = (WEAK_TAG, NOT_STORED, PREFERENCE_APPLIED)
+_SAYS: Final = (
+    Says(200, fields=_ABOUT),
+    Says(304, "Nothing has changed since the version that the caller has.", _ABOUT),
+)
 
 
 async def _changes(request: Request) -> Changes:
@@ -46,7 +57,14 @@ MostWait = Annotated[int, Depends(_most_wait_s)]
 """Seconds for which an answer is held at most; 0: none is."""
 
 
-@serve(router, operations.COLLABORATION_STATUS, responses=_RESPONSES)
+@serve(
+    router,
+    operations.COLLABORATION_STATUS,
+    answers=Status,
+    reads=(IF_NONE_MATCH, PREFER),
+    queries=(MEMBERS, UNTIL),
+    says=_SAYS,
+)
 async def collaboration_status(
     analyst: TheAnalyst,
     grant: Granted,
@@ -55,8 +73,10 @@ async def collaboration_status(
     collaboration_id: str,
     request: Request,
     members: str = "",
+    until: str = "",
 ) -> Response:
     """Return the state of a collaboration, and whom it waits for; at once, or when it has changed."""
+    waits_through = until == State.RELEASED
     is_own = members == "own"
     use_case = views.own_status if is_own else views.status
     look = partial(to_thread.run_sync, _look, use_case, analyst, grant.holder, collaboration_id)
@@ -70,15 +90,19 @@ async def collaboration_status(
         if watch is None:
             return _answer(seen, known)
         ends = time.monotonic() + wait_s
-        while seen.tag in known and await watch.changed(ends - time.monotonic()):
+        while (seen.tag in known or (waits_through and seen.is_computed_now)) and await watch.changed(
+            ends - time.monotonic()
+        ):
             seen = await look()
         return _answer(seen, known, held_s=0 if changes.is_closed else wait_s)
 
 
 class _Seen(NamedTuple):
     tag: str
-    """The name of this version, whenever the members were last seen."""
+    """The name of this version (`tag_of`)."""
     body: bytes
+    is_computed_now: bool
+    """Whether the end comes by itself; a round that is held waits for the operator."""
 
 
 def _look(
@@ -89,15 +113,23 @@ def _look(
 ) -> _Seen:
     """Return a status as it is sent; here, in a thread, because it may have thousands of members."""
     status = use_case(analyst, viewer, collaboration_id)
-    members = [{**member, "last_seen_at": None} for member in status["members"]]
+    is_computed_now = status["state"] in COMPUTING and not status.get("held")
+    return _Seen(f'"{tag_of(status)}"', bytes(JSONResponse(status).body), is_computed_now)
+
+
+def tag_of(status: Status) -> str:
+    """Return the name of a version of a status: what moves all the time is no news."""
+    members = [
+        {name: value for name, value in member.items() if name not in MOVING} for member in status["members"]
+    ]
     named = json.dumps({**status, "members": members}).encode()
-    return _Seen(f'"{hashlib.sha256(named).hexdigest()[:32]}"', bytes(JSONResponse(status).body))
+    return hashlib.sha256(named).hexdigest()[:32]
 
 
 def _answer(seen: _Seen, known: list[str], held_s: int = 0) -> Response:
-    headers = {"etag": f"W/{seen.tag}", "cache-control": "no-store"}
+    headers = {WEAK_TAG.name: f"W/{seen.tag}", **NOT_STORED.fixed}
     if held_s:
-        headers["preference-applied"] = f"wait={held_s}"
+        headers[PREFERENCE_APPLIED.name] = f"wait={held_s}"
     if seen.tag in known:
         return Response(status_code=304, headers=headers)
     return Response(seen.body, headers=headers, media_type=operations.JSON)

@@ -1,6 +1,6 @@
 """The handlers of what streams in: the uplink, resumable, and the sealed matrix of a public anchor.
 
-The uplink has the shape of draft-ietf-httpbis-resumable-upload.
+The uplink has the shape of draft-ietf-httpbis-resumable-upload-15; docs/protocol.md says where it differs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,25 @@ from starlette.responses import Response
 
 from analyst_server.api.access import Sender
 from analyst_server.api.bodies import Body, message_response
-from analyst_server.api.surface import TheAnalyst, created, done, serve
+from analyst_server.api.fields import (
+    BEGUN,
+    IS_COMPLETE,
+    KEPT,
+    LENGTH,
+    LOCATION,
+    NOT_STORED,
+    REPR_DIGEST,
+    UPLOAD_COMPLETE,
+    UPLOAD_OFFSET,
+    WHOLE_DIGEST,
+)
+from analyst_server.api.surface import CUT_OFF, Bytes, Says, TheAnalyst, created, done, serve
 from analyst_server.services import anchor_matrix
 from analyst_server.services.anchor_matrix import MatrixUpload
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.services.upload_session import Append
 from protocol import operations
+from protocol.answers import Upload
 from protocol.errors import MalformedMessageError, StorageBusyError
 from protocol.limits import DEFAULT_CHUNK_BYTES
 
@@ -32,6 +45,8 @@ router = APIRouter()
 
 MAX_COMPLETING: Final = 64
 COME_BACK_S: Final = 5
+_STANDS: Final = (KEPT, BEGUN, LENGTH, IS_COMPLETE, NOT_STORED)
+_PLACE: Final = (LOCATION, *_STANDS)
 
 
 async def _ingest(request: Request) -> Ingest:
@@ -49,7 +64,7 @@ IdleTimeout = Annotated[float, Depends(_idle_timeout_s)]
 """Seconds after which an upload that sends nothing is cut."""
 
 
-@serve(router, operations.PUBLISH_ANCHOR_MATRIX)
+@serve(router, operations.PUBLISH_ANCHOR_MATRIX, takes=Bytes("The sealed matrix", "Matrix"), says=(CUT_OFF,))
 async def publish_anchor_matrix(
     analyst: TheAnalyst, sender: Sender, collaboration_id: str, request: Request, idle_timeout_s: IdleTimeout
 ) -> Response:
@@ -62,11 +77,17 @@ async def publish_anchor_matrix(
     return done()
 
 
-@serve(router, operations.BEGIN_UPLINK)
+@serve(
+    router,
+    operations.BEGIN_UPLINK,
+    takes=Bytes("Signed(UplinkManifest)", "UplinkManifest"),
+    answers=Upload,
+    says=(Says(201, fields=_PLACE), Says(200, fields=_PLACE)),
+)
 def begin_uplink(ingest: TheIngest, sender: Sender, collaboration_id: str, body: Body) -> Response:
     """Open an upload by its signed manifest, or find the one that has this manifest."""
     status = ingest.begin(sender, collaboration_id, body)
-    content = {
+    content: Upload = {
         "upload_id": status.upload_id,
         "offset": status.offset,
         "begun": status.begun,
@@ -74,18 +95,25 @@ def begin_uplink(ingest: TheIngest, sender: Sender, collaboration_id: str, body:
         "complete": status.complete,
     }
     answer = created(content, status.created)
-    answer.headers["location"] = operations.UPLOAD_OFFSET.url(upload_id=status.upload_id)
+    answer.headers[LOCATION.name] = operations.UPLOAD_OFFSET.url(upload_id=status.upload_id)
     answer.headers.update(_upload_headers(status))
     return answer
 
 
-@serve(router, operations.UPLOAD_OFFSET)
+@serve(router, operations.UPLOAD_OFFSET, says=(Says(204, fields=_STANDS),))
 def upload_offset(ingest: TheIngest, sender: Sender, upload_id: str) -> Response:
     """Ask how much of an upload is kept."""
     return Response(status_code=204, headers=_upload_headers(ingest.status(sender, upload_id)))
 
 
-@serve(router, operations.APPEND, responses={204: {"description": "Appended, but not complete yet."}})
+@serve(
+    router,
+    operations.APPEND,
+    takes=Bytes("Bytes of the array stream from the offset on", "Array stream"),
+    answers=Bytes("Signed(Receipt)", "Receipt"),
+    reads=(UPLOAD_OFFSET, UPLOAD_COMPLETE, WHOLE_DIGEST, REPR_DIGEST),
+    says=(Says(204, "Appended, but not complete yet.", _STANDS), CUT_OFF),
+)
 async def append(
     ingest: TheIngest, sender: Sender, upload_id: str, request: Request, idle_timeout_s: IdleTimeout
 ) -> Response:
@@ -94,11 +122,12 @@ async def append(
     started = await to_thread.run_sync(ingest.append, sender, upload_id, offset)
     try:
         if started is not None:
-            offset = await _take(started, request, idle_timeout_s)
+            await _take(started, request, idle_timeout_s)
     except (TimeoutError, ClientDisconnect):  # what had arrived is kept; nobody reads this answer
         return Response(status_code=408)
     if not is_last:
-        return Response(status_code=204, headers={"upload-offset": str(offset)})
+        status = await to_thread.run_sync(ingest.status, sender, upload_id)
+        return Response(status_code=204, headers=_upload_headers(status))
     async with _turn_to_complete(request):
         receipt = await to_thread.run_sync(ingest.complete, sender, upload_id, whole_digest)
     return message_response(receipt)
@@ -122,13 +151,12 @@ async def _turn_to_complete(request: Request) -> AsyncIterator[None]:
         state.completing -= 1
 
 
-async def _take(append: Append, request: Request, idle_timeout_s: float) -> int:
-    """Write what arrives and return how much is durable, even if the connection breaks."""
+async def _take(append: Append, request: Request, idle_timeout_s: float) -> None:
+    """Write what arrives and make it durable, even if the connection breaks."""
     try:
         await _write_chunks(append.write, request, idle_timeout_s)
     finally:
-        durable = await to_thread.run_sync(append.close)
-    return durable
+        await to_thread.run_sync(append.close)
 
 
 async def _take_matrix(upload: MatrixUpload, request: Request, idle_timeout_s: float) -> None:
@@ -136,47 +164,54 @@ async def _take_matrix(upload: MatrixUpload, request: Request, idle_timeout_s: f
     await to_thread.run_sync(upload.finish)
 
 
-async def _write_chunks(
-    write: Callable[[bytearray], object], request: Request, idle_timeout_s: float
-) -> None:
+async def _write_chunks(write: Callable[[bytes], object], request: Request, idle_timeout_s: float) -> None:
     """Hand the body to ``write`` in a thread: once for each chunk, not once for each packet.
 
     Raises `TimeoutError` if nothing arrives for ``idle_timeout_s``, and `ClientDisconnect`.
     """
-    pieces: AsyncIterator[bytes] = request.stream()
-    buffer = bytearray()
+    stream: AsyncIterator[bytes] = request.stream()
+    pieces, held_bytes = list[bytes](), 0
     try:
         while True:
             async with asyncio.timeout(idle_timeout_s):
-                piece = await anext(pieces, None)
+                piece = await anext(stream, None)
             if piece is None:
                 break
-            buffer += piece
-            if len(buffer) >= DEFAULT_CHUNK_BYTES:
-                whole, buffer = buffer, bytearray()
-                await to_thread.run_sync(write, whole)
+            pieces.append(piece)
+            held_bytes += len(piece)
+            if held_bytes >= DEFAULT_CHUNK_BYTES:
+                whole, pieces, held_bytes = pieces, [], 0
+                await to_thread.run_sync(_write_all, write, whole)
     finally:  # also where the line broke: what has come need not come again
-        await to_thread.run_sync(write, buffer)
+        await to_thread.run_sync(_write_all, write, pieces)
+
+
+def _write_all(write: Callable[[bytes], object], pieces: list[bytes]) -> None:
+    """Write what has come, and hold none of it any longer than that takes."""
+    pieces.reverse()
+    while pieces:
+        write(pieces.pop())
 
 
 def _upload_headers(status: UploadStatus) -> dict[str, str]:
     return {
-        "upload-offset": str(status.offset),
-        "upload-begun": str(status.begun),
-        "upload-length": str(status.length),
-        "upload-complete": "?1" if status.complete else "?0",
-        "cache-control": "no-store",
+        KEPT.name: str(status.offset),
+        BEGUN.name: str(status.begun),
+        LENGTH.name: str(status.length),
+        IS_COMPLETE.name: "?1" if status.complete else "?0",
+        **NOT_STORED.fixed,
     }
 
 
 def _upload_request(request: Request) -> tuple[int, bool, bytes]:
     """Return offset, completeness and whole digest from the headers of an append."""
-    offset, complete = request.headers.get("upload-offset", ""), request.headers.get("upload-complete", "")
-    if not re.fullmatch(r"[0-9]{1,18}", offset) or complete not in ("?0", "?1"):
+    offset, complete = (request.headers.get(each.name, "") for each in (UPLOAD_OFFSET, UPLOAD_COMPLETE))
+    if not (UPLOAD_OFFSET.takes(offset) and UPLOAD_COMPLETE.takes(complete)):
         raise MalformedMessageError("append", "needs Upload-Offset: NUMBER and Upload-Complete: ?0 or ?1")
     if complete == "?0":
         return int(offset), False, b""
-    found = re.fullmatch(r"sha-256=:([A-Za-z0-9+/]{43}=):", request.headers.get("repr-digest", ""))
+    given = request.headers.get(WHOLE_DIGEST.name) or request.headers.get(REPR_DIGEST.name, "")
+    found = re.fullmatch(r"sha-256=:([A-Za-z0-9+/]{43}=):", given)
     if found is None:
-        raise MalformedMessageError("append", "the last needs Repr-Digest: sha-256=:BASE64:")
+        raise MalformedMessageError("append", "the last needs ODC-Whole-Digest: sha-256=:BASE64:")
     return int(offset), True, base64.b64decode(found[1])

@@ -21,7 +21,7 @@ from analyst_server.store import Blobs
 from analyst_server.training.alignments import Alignments
 from analyst_server.training.axes import principal_axes
 from analyst_server.training.choosing import Choice
-from protocol.terms import AutoAlignmentTerms
+from protocol.alignment_terms import AutoAlignmentTerms
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from analyst_server.compute.sequence import AlignedRound, RoundSpec
 from analyst_server.compute.training_rows import training_rows
 from analyst_server.store import Blobs, StoredArray
-from protocol.terms import AutoAlignmentTerms
+from protocol.alignment_terms import AutoAlignmentTerms
 
 if TYPE_CHECKING:
     from analyst_server.training.alignments import Alignments

@@ -1,18 +1,48 @@
-"""Work in other processes of this machine."""
+"""Work in other processes of this machine, which have given up what it does not need."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
+import sys
+import sysconfig
 import threading
 from concurrent.futures import Executor, ProcessPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import analyst_server
+import metering
+import protocol
+import runtime
+from runtime import confinement
+from runtime.files import make_directory
+
+MOST_OPEN_FILES: Final = 65536
+"""An array that is mapped takes one while it is in use, of every party at once."""
+_OURS: Final = (analyst_server, metering, protocol, runtime)
+_INSTALLED: Final = ("site-packages", "dist-packages")
+_LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+_OF_THE_KERNEL: Final = (
+    *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat"),
+    *("/sys/devices/system", "/sys/bus", "/sys/fs/cgroup"),
+)
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
 
 
-def process_pool(processes: int) -> ProcessPoolExecutor:
-    """Return a pool whose processes start empty (nothing of the server's memory) and end with it."""
+def process_pool(processes: int, *, memory_bytes: int, blob_dir: Path) -> ProcessPoolExecutor:
+    """Return a pool whose processes start empty (nothing of the server's memory) and end with it.
+
+    Each gives up the environment, memory beyond ``memory_bytes`` (0: no bound), and, where the kernel has
+    Landlock, every file but the programs' and those in ``blob_dir``, which is made if it is missing.
+    """
+    make_directory(blob_dir)  # here, because a process that fails as it starts prints a traceback
     return ProcessPoolExecutor(
-        processes, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent
+        processes,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(memory_bytes, blob_dir),
     )
 
 
@@ -26,9 +56,42 @@ def stop_process_pool(pool: Executor) -> None:
         child.join()
 
 
+def _begin(memory_bytes: int, blob_dir: Path) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
+    _confine(memory_bytes, blob_dir)
+    _end_with_parent()
+
+
+def _confine(memory_bytes: int, blob_dir: Path) -> None:
+    """Give up what no step needs, while this process has one thread and has read nothing that others sent."""
+    confinement.forget_environment()
+    os.environ["JOBLIB_MULTIPROCESSING"] = "0"  # it would ask for semaphores, which nobody here uses
+    confinement.forbid_tracing()
+    limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": MOST_OPEN_FILES}
+    if memory_bytes:
+        limits["RLIMIT_DATA"] = memory_bytes
+    confinement.lower_limits(limits)
+    os.chdir("/")
+    confinement.see_only(_programs(), [blob_dir, *map(Path, _DEVICES)])
+
+
+def _programs() -> list[Path]:
+    """Return where the interpreter, its libraries and our packages lie, and what the kernel tells of itself.
+
+    Our packages are named one by one: the directory that they lie in may be one that we work in.
+    """
+    paths = sysconfig.get_paths()
+    standard = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    standard += [path for path in sys.path if Path(path).name in _INSTALLED]
+    base = sysconfig.get_config_var("installed_base")
+    ours = [str(Path(str(package.__file__)).parent) for package in _OURS]
+    own = f"/proc/{os.getpid()}"
+    named = [*standard, f"{base}/lib", *_LIBRARIES, *ours, *_OF_THE_KERNEL, own]
+    return [Path(name) for name in dict.fromkeys(named)]
+
+
 def _end_with_parent() -> None:
     """End this process with the server: one that was killed cannot stop its pool."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

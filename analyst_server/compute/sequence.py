@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from analyst_server.compute.checking import require_intact
 from analyst_server.store import Blobs, StoredArray, at_least_single, store_array
+from protocol.alignment_terms import AlignmentTarget, AnyAlignmentTerms, AutoAlignmentTerms
 from protocol.arrays import little_endian, raw_bytes
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.table_schema import AnyLabel
-from protocol.terms import AnyAlignmentTerms, AutoAlignmentTerms
+from protocol.terms import Terms
 from runtime.start_up import loading
 
 P = ParamSpec("P")
@@ -49,6 +50,15 @@ class PartyArrays:
 
 
 @dataclass(frozen=True)
+class InstalledAlignment:
+    """A method of another package, for simulations: no terms can name it. The fields are those of terms."""
+
+    method: str
+    target: AlignmentTarget = "identity"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class RoundSpec:
     """Everything that the computation of a sealed round depends on.
 
@@ -58,7 +68,7 @@ class RoundSpec:
         With the party first that has the most rows: its anchor representation may become the target.
     label : Label, NumberLabel or SurvivalLabel
         As the terms have it.
-    alignment, model : AnyAlignmentTerms, ModelTerms
+    alignment, model : AnyAlignmentTerms or InstalledAlignment, ModelTerms
         As the terms have them.
     anchor_is_isotropic : bool
         Whether ``A.T @ A`` is a multiple of the identity by construction.
@@ -77,13 +87,15 @@ class RoundSpec:
         Encoded features of a row; a model with privacy takes its scale from them.
     keeps_target : bool
         Whether parties may come that are aligned to the same target later.
+    lacking : frozenset of str
+        The parties that take part without some columns.
     most_training_bytes : int
         Size in single precision up to which all rows train; of more, a part.
     """
 
     parties: tuple[PartyArrays, ...]
     label: AnyLabel
-    alignment: AnyAlignmentTerms
+    alignment: AnyAlignmentTerms | InstalledAlignment
     model: ModelTerms
     anchor_is_isotropic: bool
     folder: str
@@ -93,7 +105,35 @@ class RoundSpec:
     model_privacy: ModelPrivacyTerms | None = None
     features: int = 1
     keeps_target: bool = False
+    lacking: frozenset[str] = frozenset()
     most_training_bytes: int = MOST_TRAINING_BYTES
+
+    @classmethod
+    def of(
+        cls,
+        terms: Terms,
+        parties: Sequence[PartyArrays],
+        folder: str,
+        *,
+        rows_have_noise: bool,
+        train_on_suspected_rows: bool = False,
+    ) -> RoundSpec:
+        """Return the spec of a round with these terms."""
+        return cls(
+            parties=tuple(parties),
+            label=terms.table_schema.label_column,
+            alignment=terms.alignment,
+            model=terms.model,
+            anchor_is_isotropic=terms.anchor.traits.is_isotropic,
+            folder=folder,
+            returns_anchor_predictions=terms.returns_anchor_predictions,
+            train_on_suspected_rows=train_on_suspected_rows,
+            rows_have_noise=rows_have_noise,
+            model_privacy=terms.model_privacy,
+            features=terms.table_schema.width,
+            keeps_target=bool(terms.late_consumers),
+            lacking=frozenset(each.party for each in terms.absent_columns),
+        )
 
 
 @dataclass(frozen=True)
@@ -164,6 +204,8 @@ class TrainedModel:
         the terms name one model.
     of_rows : int, optional
         How many rows there were, if not all trained it.
+    far_rows : mapping of str to int
+        How many rows of a party were far from all others and were brought nearer.
     judgement : mapping
         Scores on rows that did not train it, or that there are none yet: the fields of
         `training.judgement.Judgement`, as plain values, because loading the room of training takes the server
@@ -180,12 +222,14 @@ class TrainedModel:
     privacy: Mapping[str, float] | None = None
     choice: Mapping[str, Any] | None = None
     of_rows: int | None = None
+    far_rows: Mapping[str, int] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return what the records keep of it and the report shows."""
         return {
             "rows": self.rows,
             **({"of_rows": self.of_rows} if self.of_rows is not None else {}),
+            **({"far_rows": dict(self.far_rows)} if self.far_rows else {}),
             "model_parameters": self.parameters,
             "converged": self.converged,
             "parity_gap": self.parity_gap,
@@ -301,7 +345,9 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     names = [party.party for party in spec.parties]
     anchor_reps = [at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     row_counts = [party.rep.shape[0] for party in spec.parties]
-    found = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=row_counts)
+    # who lacks columns has another span than the others for a reason that the terms name
+    judged = [0 if party.party in spec.lacking else party.rep.shape[0] for party in spec.parties]
+    found = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=judged)
     trusted = trusted_parties(len(anchor_reps), found, row_counts)
     suspicions = tuple(
         SuspectedParty(names[one.index], one.assumption, one.evidence, row_counts[one.index]) for one in found
@@ -372,6 +418,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         anchor_predictions=predictions,
         rows=len(rows.labels),
         of_rows=rows.of_rows if rows.of_rows > len(rows.labels) else None,
+        far_rows=rows.far_rows,
         parameters=fitted.parameters,
         converged=fitted.converged,
         parity_gap=gap,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.store import Blobs, at_least_single
+from analyst_server.training.far_rows import bring_nearer
 from protocol.arrays import dequantise
 
 if TYPE_CHECKING:  # which imports this module
@@ -78,6 +79,8 @@ class TrainingRows:
         A sender is the index of its party in ``parties``.
     of_rows : int
         How many these parties have sent.
+    far_rows : dict of str to int
+        How many rows of a party were far from all others and are brought nearer; no party without any.
     """
 
     parties: tuple[str, ...]
@@ -85,6 +88,7 @@ class TrainingRows:
     labels: NDArray[Any]
     senders: NDArray[np.intp]
     of_rows: int
+    far_rows: Mapping[str, int]
 
 
 def left_out_of(spec: RoundSpec, suspicions: Sequence[SuspectedParty]) -> tuple[str, ...]:
@@ -118,15 +122,27 @@ def training_parts(spec: RoundSpec, blobs: Blobs, left_out: Sequence[str]) -> li
 def training_rows(
     spec: RoundSpec, blobs: Blobs, changes_of_basis: NDArray[Any], left_out: Sequence[str]
 ) -> TrainingRows:
-    """Return what the model is trained on."""
+    """Return what the model is trained on.
+
+    With noise a row may be many times as long as others, and a few would decide a fit: those are brought
+    nearer (docs/adr/0026). Without noise no row can be so long. A model with privacy bounds each row itself.
+    """
     parts = training_parts(spec, blobs, left_out)
+    parties = tuple(part.arrays.party for part in parts)
+    # one party after another: decoded numbers of all of them would be as much again as the result
+    rep = np.concatenate([part.aligned_rep(blobs, changes_of_basis[part.index]) for part in parts])
+    senders = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    far_rows: dict[str, int] = {}
+    if spec.rows_have_noise and spec.model_privacy is None:
+        counts = np.bincount(senders[bring_nearer(rep)], minlength=len(parts)).tolist()
+        far_rows = {party: count for party, count in zip(parties, counts, strict=True) if count}
     return TrainingRows(
-        tuple(part.arrays.party for part in parts),
-        # one party after another: decoded numbers of all of them would be as much again as the result
-        np.concatenate([part.aligned_rep(blobs, changes_of_basis[part.index]) for part in parts]),
+        parties,
+        rep,
         np.concatenate([part.labels(blobs) for part in parts]),
-        np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        senders,
         sum(part.arrays.rep.shape[0] for part in parts),
+        far_rows,
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from analyst_server.pages.elements import size
 from analyst_server.services.planning import Plan
+from pages.charts import ticks
+from pages.numbers import size
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 420, 84, 16, 86, 52
 _COLOURS: Final = ("--one", "--two", "--three")
@@ -68,7 +68,8 @@ def break_even_chart(plan: Plan) -> str:
     )
     return "\n".join(
         [
-            f'<figure><svg viewBox="0 0 {_WIDTH} {_legend_height(lines) + _HEIGHT - _TOP}" role="img"'
+            '<figure class="broad" tabindex="0">'
+            f'<svg viewBox="0 0 {_WIDTH} {_legend_height(lines) + _HEIGHT - _TOP}" role="img"'
             ' aria-labelledby="chart-title chart-words">',
             '<title id="chart-title">Total bytes over rounds of federated averaging</title>',
             f'<desc id="chart-words">{escape(described)}</desc>',
@@ -104,7 +105,7 @@ def _stroke(line: _Line) -> str:
 def _grid(axes: _Axes) -> list[str]:
     left, right, bottom = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     parts = []
-    for count in _ticks(axes.top_bytes):
+    for count in ticks(axes.top_bytes):
         y = axes.y(count)
         parts.append(
             f'<line x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>'
@@ -112,21 +113,13 @@ def _grid(axes: _Axes) -> list[str]:
         )
     parts += [
         f'<text x="{axes.x(tick):.1f}" y="{bottom + 20}" text-anchor="middle">{tick:g}</text>'
-        for tick in _ticks(axes.rounds)
+        for tick in ticks(axes.rounds)
     ]
     parts.append(
         f'<text x="{(left + right) / 2:.0f}" y="{_HEIGHT - 8}" text-anchor="middle">'
         "rounds R of federated averaging</text>"
     )
     return parts
-
-
-def _ticks(top: float) -> list[float]:
-    """Return up to eight multiples of 1, 2 or 5 times a power of ten, from 0."""
-    rough = top / 7
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-    return [step * number for number in range(math.floor(top / step * (1 + 1e-12)) + 1)]
 
 
 def _drawn(line: _Line, axes: _Axes) -> str:

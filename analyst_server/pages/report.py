@@ -7,15 +7,29 @@ and what the alignment found: which party is suspected of what, and what it cost
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Final, Literal
 
-from analyst_server.pages.elements import comparison_cells, exact, heading, page, paragraph, ratio, table
+from analyst_server.pages.averaging import compared_with_averaging
+from analyst_server.pages.curves import curve_parts
+from analyst_server.pages.drawn import WAYS, alignment_charts, bytes_chart, score_charts
+from analyst_server.pages.elements import (
+    comparison_cells,
+    exact,
+    figures,
+    heading,
+    page,
+    paragraph,
+    ratio,
+    table,
+)
 from analyst_server.pages.scores import score_lines, score_parts
 from analyst_server.services.planning import Comparison, compare
 from analyst_server.services.report import AlignmentReport, PartyReport, Report, Results, Suspicion
 from metering.explanation import WORDS, Parts, RoundBytes
+from protocol.answers import ReportedScore
 from protocol.messages import PrivacyRecord
-from protocol.operations import ReportedScore
+from protocol.suspicions import LIKELY_CAUSE
 from runtime.terminal import privacy_in_words, score_in_words
 
 _Transfer = Literal["uplink", "downlink", "anchor"]
@@ -25,18 +39,11 @@ ANCHOR_PREDICTIONS: Final = "a k q / 8"
 """What stands for formula (4) under NRI-DC (docs/nri.md)."""
 SUMS_FORMULA: Final = "4 p (p + 1)"
 """What stands for formula (3) under sums (docs/sums.md)."""
+_EXCLUDED: Final = "excluded by the operator, before the model was trained"
 _WITHOUT_FORMULA: Final[Mapping[Literal["control", "membership"], str]] = {
     "control": "control",
     "membership": "joining and listing",
 }
-BROKEN: Final[Mapping[str, str]] = {
-    "full-rank": "its basis loses directions, or what it sent is damaged",
-    "orthonormal": "its basis is not orthonormal, or what it sent is damaged",
-    "same-scale": "its basis or its anchor is scaled, or what it sent is damaged",
-    "same-anchor-or-related-span": "it used another anchor or its rows are out of order,"
-    " unless its records are unlike everybody else's",
-}
-"""The likely cause, by the assumption (`analyst_server.alignment`) that a party breaks."""
 
 
 def report_text(report: Report) -> str:
@@ -50,7 +57,9 @@ def report_text(report: Report) -> str:
         + ("  late consumer" if party["late_consumer"] else "")
         for party in report["parties"]
     ]
+    lines += [f"  {party}: {_EXCLUDED}" for party in report.get("excluded", [])]
     lines += [f"  {party}: {words}" for party, words in _privacy(report)]
+    lines += [f"  warning: {party} {words}" for party, words in _absent(report)]
     if report["results"]:
         lines += score_lines(report["results"])
         lines += findings(report["results"]["alignment"]) if "alignment" in report["results"] else []
@@ -62,8 +71,13 @@ def report_text(report: Report) -> str:
 
 def report_page(report: Report) -> str:
     """Return the report as a whole document."""
+    return page(report["title"], *(part for section in report_sections(report) for part in section))
+
+
+def report_sections(report: Report) -> list[list[str]]:
+    """Return the parts of the report: how it was held and how it scores, its bytes, and its parties."""
     wire, formula = report["wire"], _formula_of_uplink(report["uplink"])
-    parts = [
+    held = [
         paragraph(
             f"Collaboration {report['collaboration_id']} is {report['state']}."
             f" {_how(report)}, {exact(report['features'])} features, latent dimension"
@@ -72,12 +86,17 @@ def report_page(report: Report) -> str:
         *([paragraph(f"It failed: {report['failure']}.")] if report["failure"] else []),
         *(_results(report["results"]) if report["results"] else []),
         *_member_scores(report["member_scores"]),
+    ]
+    sent = [
         heading("Bytes on the wire"),
         *(
-            _wire_tables(wire, report["downlink"], report["uplink"])
+            [bytes_chart(_charted(wire, report)), *_wire_tables(wire, report["downlink"], report["uplink"])]
             if wire
             else [paragraph("Nothing was measured yet.")]
         ),
+        *compared_with_averaging(report),
+    ]
+    parties = [
         heading("Parties"),
         table(
             f"What each party sent: rows, the arrays of its uplink, formula {formula}",
@@ -92,9 +111,16 @@ def report_page(report: Report) -> str:
                 for party in report["parties"]
             ],
         ),
+        *[paragraph(f"{party} was {_EXCLUDED}.") for party in report.get("excluded", [])],
         *[paragraph(f"{party} says of its rows: {words}.") for party, words in _privacy(report)],
+        *[paragraph(f"Warning: {party} {words}.") for party, words in _absent(report)],
     ]
-    return page(report["title"], *parts)
+    return [held, sent, parties]
+
+
+def _charted(wire: RoundBytes, report: Report) -> list[Comparison]:
+    """Return what the chart of bytes shows: every kind of transfer, without their sum."""
+    return compared(wire, report["downlink"], report["uplink"])[:-1]
 
 
 def _how(report: Report) -> str:
@@ -150,10 +176,31 @@ def findings(alignment: AlignmentReport) -> list[str]:
     for suspicion in alignment.get("suspicions", []):
         lines.append(
             f"suspected: {suspicion['party']}: its anchor representation {suspicion['evidence']};"
-            f" {BROKEN[suspicion['assumption']]}"
+            f" {LIKELY_CAUSE[suspicion['assumption']]}"
         )
         lines.append(f"  {_cost(suspicion, alignment['left_out'])}")
     return lines
+
+
+def _absent(report: Report) -> list[tuple[str, str]]:
+    """Return which columns each party lacks, and how far from the others that leaves it."""
+    found = [(party["party"], party.get("absent_columns", [])) for party in report["parties"]]
+    return [
+        (party, f"takes part without {', '.join(columns)}{_distance(party, report['results'])}")
+        for party, columns in found
+        if columns
+    ]
+
+
+def _distance(party: str, results: Results | None) -> str:
+    gaps = results["alignment"]["party_gaps"] if results and "alignment" in results else {}
+    if party not in gaps:  # not aligned yet, or after the release
+        return ""
+    usual = median([gap for other, gap in gaps.items() if other != party] or [0.0])
+    return (
+        f", and is aligned approximately: its anchor is {gaps[party]:.2f} from the common one, relative to"
+        f" the size of that; the median of the others is {usual:.2f}"
+    )
 
 
 def _agreement(alignment: AlignmentReport) -> str:
@@ -193,9 +240,28 @@ def _privacy(report: Report) -> list[tuple[str, str]]:
 
 
 def _results(results: Results) -> list[str]:
-    lines = findings(results["alignment"]) if "alignment" in results else []
-    found = [paragraph(f"{line.strip()}.") for line in lines]
-    return [*score_parts(results), *found]
+    found: list[str] = []
+    if "alignment" in results:
+        lines = findings(results["alignment"])
+        found = [
+            heading("Alignment"),
+            *(paragraph(f"{line.strip()}.") for line in lines),
+            *figures(alignment_charts(results["alignment"])),
+        ]
+    return [*score_parts(results), *figures(score_charts(results)), *_curves(results), *found]
+
+
+def _curves(results: Results) -> list[str]:
+    """Return the curves of both ways to hold rows out, each with its table."""
+    judgement = results.get("judgement")
+    if judgement is None or judgement.get("is_pending"):
+        return []
+    parts: list[str] = []
+    for way, words in WAYS:
+        if (estimate := judgement[way]) is not None:
+            charts, points = curve_parts(words, estimate)
+            parts += [*figures(charts), *points] if charts else []
+    return parts
 
 
 def _member_scores(found: Sequence[ReportedScore]) -> list[str]:

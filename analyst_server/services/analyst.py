@@ -13,13 +13,22 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from analyst_server.store import Blobs, Collaboration, Leases, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message
-from protocol.envelope import Verified, decode_stored, sign, verify
-from protocol.errors import LimitExceededError, NotFoundError, NotPermittedError, OutOfOrderError
+from protocol.envelope import Verified, decode_stored, derive, sign, verify
+from protocol.errors import (
+    LedgerError,
+    LimitExceededError,
+    MalformedMessageError,
+    NotFoundError,
+    NotPermittedError,
+    OutOfOrderError,
+)
 from protocol.identity import Identity, TrustRoot
-from protocol.ledger import LedgerEntry, entry_digest, first_previous
+from protocol.ledger import LedgerEntry, SeenLedger, entry_digest, first_previous
 from protocol.limits import MAX_STEPS_OF_A_PARTY
+from protocol.messages import Acceptance, UplinkManifest
 from protocol.states import Event, State, advance
 from protocol.terms import Terms
+from runtime.logs import REQUEST, told
 
 
 @dataclass(frozen=True)
@@ -37,9 +46,23 @@ class Analyst:
     has_work: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
     """Wakes the worker of this process; workers of other processes find what there is at their next poll."""
 
+    causes: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """The request that gave the worker of this process something to do, by collaboration."""
+
+    def call_worker(self, collaboration_id: str) -> None:
+        """Wake the worker, which notes in its log what request it works for."""
+        if (request := told(REQUEST)) is not None:
+            self.causes[collaboration_id] = request
+        self.has_work.set()
+
     def sign(self, message: Message) -> bytes:
         """Return the message, signed by the analyst."""
         return sign(message, self.key, self.certificate)
+
+    def secret_for(self, label: str) -> bytes:
+        """Return 32 secret bytes for one purpose, the same after a restart and in every process."""
+        number = self.key.private_numbers().private_value
+        return derive(number.to_bytes((self.key.curve.key_size + 7) // 8), label)
 
     def verify_from(self, sender: Identity, kind: type[M], body: bytes) -> Verified[M]:
         """Return a signed message that must be the sender's own, verified.
@@ -118,8 +141,31 @@ def require_turn(collaboration: Collaboration, party: str, event: Event) -> None
         raise OutOfOrderError(collaboration.state, event)
 
 
-_ANALYSTS_OWN: Final = (Event.ALIGN_CONSUMER, Event.REFUSE_CONSUMER)
-"""Steps that the analyst takes for one party, once."""
+def check_seen(
+    unit: Unit, collaboration: Collaboration, message: Acceptance | UplinkManifest | SeenLedger
+) -> None:
+    """Raise unless a message names a head of this ledger, where the terms ask for one.
+
+    Raises `MalformedMessageError` for one too many or too few, and `LedgerError` for that of another ledger.
+    """
+    seen = message.seen
+    if (seen is None) != (stored_terms(collaboration).analyst_key is None):
+        raise MalformedMessageError(type(message).__name__, "seen goes with terms that name an analyst_key")
+    if seen is None:
+        return
+    last = unit.ledger(collaboration.id, start=seen.length - 1, limit=1) if seen.length else []
+    if not last or last[0].digest != seen.digest:
+        raise LedgerError(f"{message.party} has seen another ledger, of {seen.length} entries")
+
+
+_ANALYSTS_OWN: Final = (
+    Event.ALIGN_CONSUMER,
+    Event.REFUSE_CONSUMER,
+    Event.EXCLUDE,
+    Event.SUSPECT,
+    Event.LEAVE_OUT,
+)
+"""Steps that the analyst takes about one party: they are not the party's to run out of."""
 
 
 def _count_step(unit: Unit, collaboration: Collaboration, party: str) -> None:

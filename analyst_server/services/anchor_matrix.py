@@ -42,7 +42,7 @@ class MatrixUpload:
         if not is_published:
             self._blobs.discard(self._key)
 
-    def write(self, piece: bytearray) -> None:
+    def write(self, piece: bytes) -> None:
         """Take the next piece; raises `LimitExceededError` once there are too many bytes."""
         offset = self._received
         self._received += len(piece)

@@ -2,48 +2,63 @@
 
 The analyst can neither read the join secret nor forge a request. It checks the lead's ticket, or the
 signature of the member that renews, so that strangers cannot fill its store, and passes everything on.
+A party has one request without a certificate at most, so that no member can fill it either.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Literal, TypedDict
+import re
+from collections.abc import Iterator
+from typing import Final, Literal
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server.services.analyst import Analyst, require_lead
-from analyst_server.store import Enrolled, Revocations, Unit
+from analyst_server.store import Enrolled, EnrolledState, Revocations, Unit
+from protocol.answers import Answer
 from protocol.codec import decode
-from protocol.envelope import decode_stored, verify
+from protocol.envelope import Signed, decode_stored, verify
 from protocol.errors import (
     AlreadyExistsError,
     CertificateRefusedError,
     InvitationError,
     LimitExceededError,
+    MalformedMessageError,
     NotFoundError,
 )
 from protocol.identity import (
     Identity,
     RevocationList,
     load_certificate,
+    load_der_certificate,
     public_key,
     requested_key,
     same_key,
 )
-from protocol.limits import MAX_PENDING_ENROLMENTS
+from protocol.invitation import Rejection
+from protocol.limits import MAX_MESSAGE_BYTES, MAX_PENDING_ENROLMENTS
 from protocol.messages import Enrolment, InvitationTicket, Renewal
 
+MOST_OF_A_PAGE: Final = 1024
+"""Requests of one page; those with the longest chains fill it before."""
+_FROM_THE_START: Final = (-1, "")
+PLACE: Final = re.compile("([0-9]{1,12})-([0-9a-f]{32})")
+"""Where a page of requests has ended."""
 
-class RequestStatus(TypedDict):
+
+class RequestStatus(Answer):
     """What became of a request for a certificate."""
 
     invitation_id: str
-    state: Literal["pending", "issued"]
+    state: Literal["pending", "issued", "rejected"]
     certificate: str | None
     """PEM, once the lead has issued it."""
+    reason: str | None
+    """Why the lead has rejected it."""
 
 
-class PendingRequest(TypedDict):
+class PendingRequest(Answer):
     """A request that waits for the lead."""
 
     invitation_id: str
@@ -55,6 +70,14 @@ class PendingRequest(TypedDict):
     requested_at: int
     request: str
     """The message as it was received, in base64."""
+
+
+class PendingRequests(Answer):
+    """A page of the requests that wait for the lead, oldest first."""
+
+    enrolments: list[PendingRequest]
+    next: str | None
+    """Where the next page begins; None after the last."""
 
 
 def request(analyst: Analyst, body: bytes) -> tuple[RequestStatus, bool]:
@@ -118,11 +141,13 @@ def request_renewal(analyst: Analyst, sender: Identity, body: bytes) -> tuple[Re
 
 
 def _keep(unit: Unit, row: Enrolled) -> tuple[RequestStatus, bool]:
+    """Keep a request in the place of one of the same party that has no certificate."""
     known = unit.enrolment(row.invitation_id)
     if known is not None:
         if known.request != row.request:
             raise AlreadyExistsError("this invitation was already used with another key")
         return _status(known), False
+    unit.forget_unissued(row.role, row.party)
     if unit.count_pending() >= MAX_PENDING_ENROLMENTS:
         raise LimitExceededError("pending enrolments", MAX_PENDING_ENROLMENTS)
     unit.add(row)
@@ -138,22 +163,47 @@ def status(analyst: Analyst, invitation_id: str) -> RequestStatus:
         return _status(_find(unit, invitation_id))
 
 
-def pending(analyst: Analyst, sender: Identity) -> list[PendingRequest]:
-    """Return the requests that wait for the lead; raises `NotPermittedError` for any other sender."""
+def pending(analyst: Analyst, sender: Identity, after: str = "") -> PendingRequests:
+    """Return the requests that wait for the lead, as many as fit, from where another page ended on.
+
+    Raises `NotPermittedError` for any other sender, `MalformedMessageError` if ``after`` is no such place.
+    """
     require_lead(sender)
+    found = PLACE.fullmatch(after)
+    if after and found is None:
+        raise MalformedMessageError("after", "is not where a page has ended")
+    place = (int(found[1]), found[2]) if found else _FROM_THE_START
     with analyst.records.begin() as unit:
-        return [
-            {
-                "invitation_id": row.invitation_id,
-                "role": row.role,
-                "party": row.party,
-                "state": "pending",
-                "kind": row.kind,
-                "requested_at": row.created_at,
-                "request": base64.b64encode(row.request).decode(),
-            }
-            for row in unit.enrolments(pending=True)
-        ]
+        waiting = unit.open_enrolments(place, MOST_OF_A_PAGE + 1)
+        page = list(_as_fit(waiting[:MOST_OF_A_PAGE]))
+        rows = [_pending(one, _find(unit, one.invitation_id)) for one in page]
+    is_last = len(page) == len(waiting)
+    return {
+        "enrolments": rows,
+        "next": None if is_last else f"{page[-1].created_at}-{page[-1].invitation_id}",
+    }
+
+
+def _as_fit(waiting: list[EnrolledState]) -> Iterator[EnrolledState]:
+    """Yield requests until a message would be full; at least one."""
+    size = 0
+    for number, one in enumerate(waiting):
+        size += one.request_bytes
+        if number and size > MAX_MESSAGE_BYTES:
+            return
+        yield one
+
+
+def _pending(state: EnrolledState, row: Enrolled) -> PendingRequest:
+    return {
+        "invitation_id": state.invitation_id,
+        "role": state.role,
+        "party": state.party,
+        "state": "pending",
+        "kind": state.kind,
+        "requested_at": state.created_at,
+        "request": base64.b64encode(row.request).decode(),
+    }
 
 
 def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -> None:
@@ -175,24 +225,62 @@ def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -
         same_name = (identity.role, identity.name) == (row.role, row.party)
         if not (same_name and same_key(wanted, public_key(certificate))):
             raise CertificateRefusedError("the certificate is not for the key or name that was requested")
-        row.certificate = certificate.public_bytes(Encoding.PEM)
+        row.certificate, row.rejected = certificate.public_bytes(Encoding.PEM), None
+
+
+def reject(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -> None:
+    """Answer a request with the reason why the lead issues no certificate; another reason replaces it.
+
+    Raises
+    ------
+    NotPermittedError
+        If the sender is not the lead.
+    AlreadyExistsError
+        If a certificate was issued for the request.
+    """
+    require_lead(sender)
+    reason = Rejection.from_json(body).reason
+    with analyst.records.begin(write=True) as unit:
+        row = _find(unit, invitation_id)
+        if row.certificate is not None:
+            error = AlreadyExistsError("a certificate was issued for this request")
+            error.hint = "to take it back: `odc consortium revoke PARTY`"
+            raise error
+        row.rejected = reason
 
 
 def publish_revocations(analyst: Analyst, sender: Identity, der: bytes) -> None:
     """Use a new revocation list from the next request on, and keep it.
+
+    Requests for renewal that a revoked certificate has signed are deleted.
 
     Raises
     ------
     NotPermittedError
         If the sender is not the lead.
     CertificateRefusedError
-        If the list is not signed by the root, or is older than the one in use.
+        If the list is not signed by the root, is older than the one in use, or another with its number.
     """
     require_lead(sender)
-    number = RevocationList(der, analyst.root.certificate).number
-    analyst.root.adopt(der)
-    with analyst.records.begin(write=True) as unit:
-        unit.put_revocations(Revocations(number=number, der=der, received_at=analyst.clock()))
+    root = analyst.root
+    published = RevocationList(der, root.certificate)
+    try:
+        with analyst.records.begin(write=True) as unit:
+            kept = unit.keep_revocations(
+                Revocations(number=published.number, der=der, received_at=analyst.clock())
+            )
+            published.check_after(RevocationList(kept.der, root.certificate))
+            for one in unit.open_enrolments(_FROM_THE_START, MAX_PENDING_ENROLMENTS):
+                if one.kind == "renewal" and _signer(unit, one) in published.revoked_at:
+                    unit.forget_unissued(one.role, one.party)
+    finally:
+        load_revocations(analyst)  # also where another process has kept a newer one
+
+
+def _signer(unit: Unit, one: EnrolledState) -> int:
+    """Return the serial number of the certificate that has signed a request for renewal."""
+    signed = decode(Signed, _find(unit, one.invitation_id).request)
+    return load_der_certificate(signed.certificate).serial_number
 
 
 def newest_revocations(analyst: Analyst) -> bytes:
@@ -204,17 +292,17 @@ def newest_revocations(analyst: Analyst) -> bytes:
 
 
 def load_revocations(analyst: Analyst) -> None:
-    """Use the revocation list that was kept, if there is one; called when the process starts."""
+    """Use the newest revocation list that was kept, if there is one."""
     with analyst.records.begin() as unit:
         row = unit.revocations()
     if row is not None:
-        analyst.root.adopt(row.der)
+        analyst.root.adopt_unless_newer(row.der)
 
 
 def _find(unit: Unit, invitation_id: str) -> Enrolled:
     row = unit.enrolment(invitation_id)
     if row is None:
-        raise NotFoundError("there is no such enrolment")
+        raise NotFoundError("there is no such request, or a newer one of the same party has replaced it")
     return row
 
 
@@ -228,6 +316,7 @@ def _csr(row: Enrolled) -> bytes:
 def _status(row: Enrolled) -> RequestStatus:
     return {
         "invitation_id": row.invitation_id,
-        "state": "issued" if row.certificate else "pending",
+        "state": "issued" if row.certificate else "rejected" if row.rejected else "pending",
         "certificate": row.certificate.decode() if row.certificate else None,
+        "reason": row.rejected,
     }

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from analyst_server.compute.checking import damaged_arrays
 from analyst_server.compute.sequence import Run
 from analyst_server.services.stored import blob_key, stored_arrays
-from analyst_server.store import Blobs, Uplink, UplinkState
+from analyst_server.store import Blobs, Collaboration, Uplink, UplinkState
+from protocol.states import State
 
 
 def find(uplinks: Sequence[Uplink], blobs: Blobs, run: Run) -> dict[str, list[str]]:
@@ -45,6 +46,19 @@ def unmark(uplinks: Iterable[Uplink], blobs: Blobs) -> None:
 def is_marked(uplink: Uplink | UplinkState, blobs: Blobs) -> bool:
     """Return whether the bytes of an uplink are awaited again."""
     return blobs.partial_size(_mark_key(uplink)) is not None
+
+
+def asked_again(
+    collaboration: Collaboration, uplinks: Mapping[str, Sequence[UplinkState]], blobs: Blobs
+) -> set[str]:
+    """Return the parties whose stored uplink is damaged: they are to send the same bytes again."""
+    if collaboration.now_in not in (State.FAILED, State.RELEASED):
+        return set()
+    return {
+        party
+        for party, sent in uplinks.items()
+        if any(uplink.is_received and is_marked(uplink, blobs) for uplink in sent)
+    }
 
 
 def _mark_key(uplink: Uplink | UplinkState) -> str:

@@ -259,6 +259,10 @@ def _note_arrival(analyst: Analyst, collaboration_id: str, party: str, signed: b
 
 def _nothing_for(unit: Unit, collaboration: Collaboration, party: str) -> RoundError:
     """Return why a released round has no downlink for a party."""
+    if unit.has_step(collaboration.id, party, Event.EXCLUDE):
+        found = NotFoundError(f"the analyst's operator has excluded {party} from this round")
+        found.hint = "ask the analyst's operator why; there is no result for you"
+        return found
     if party not in stored_terms(collaboration).late_consumers:
         return NotFoundError("the round was sealed without an uplink of this party")
     sent = [uplink for uplink in unit.uplinks_of(collaboration.id, party) if uplink.receipt is not None]
@@ -295,7 +299,7 @@ def _write_arrays(
         for predictions in result.model.anchor_predictions.open(analyst.blobs):
             yield (as_blob("anchor_predictions", predictions, "f4"),)
         return
-    dtype = _change_dtype(stored_terms(collaboration))
+    dtype = change_dtype(stored_terms(collaboration))
     model = as_blob("model", result.model.onnx_file.open(analyst.blobs), "u1")
     if isinstance(result, SumsResult):
         total = () if result.total is None else (as_blob(TOTAL, result.total.open(analyst.blobs), "u8"),)
@@ -305,6 +309,6 @@ def _write_arrays(
         yield as_blob("change_of_basis", change, dtype), model
 
 
-def _change_dtype(terms: Terms) -> Dtype:
+def change_dtype(terms: Terms) -> Dtype:
     """Return the precision of the uplink, but at least single: all rows pass through G_i, which is small."""
     return "f8" if terms.rep_dtype == "f8" else "f4"

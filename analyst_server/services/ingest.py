@@ -10,12 +10,21 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Set as AbstractSet
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Final
 
 from analyst_server.services import damage, rounds
-from analyst_server.services.analyst import Analyst, find, find_as_member, move, require_turn, stored_terms
+from analyst_server.services.analyst import (
+    Analyst,
+    check_seen,
+    find,
+    find_as_member,
+    move,
+    require_turn,
+    stored_terms,
+)
+from analyst_server.services.exclusion import require_taking_part
 from analyst_server.services.stored import blob_key, stored_manifest
 from analyst_server.services.upload_session import Append, UploadSession
 from analyst_server.store import Collaboration, Member, Unit, Uplink
@@ -36,6 +45,7 @@ from protocol.errors import (
 )
 from protocol.identity import Identity
 from protocol.messages import Receipt, UplinkManifest
+from protocol.row_bounds import RowBounds
 from protocol.states import Event, State
 from protocol.uplinks import check_uplink
 
@@ -93,6 +103,7 @@ class Ingest:
     def __init__(self, analyst: Analyst) -> None:
         self._analyst = analyst
         self._sessions: dict[str, UploadSession] = {}
+        self._rebuilding: dict[str, Future[UploadSession]] = {}
         self._lock = threading.Lock()
 
     def begin(self, sender: Identity, collaboration_id: str, body: bytes) -> UploadStatus:
@@ -125,9 +136,11 @@ class Ingest:
                 if member.acceptance is None:
                     raise TermsNotAcceptedError(sender.name)
                 require_turn(collaboration, sender.name, Event.BEGIN_UPLINK)  # before the finer reasons below
+                require_taking_part(unit, collaboration, sender.name, Event.BEGIN_UPLINK)
                 if same is None:
                     self._check(manifest, collaboration, member)
-                    self._require_space(unit, manifest, replaced={row.id for row in earlier})
+                    check_seen(unit, collaboration, manifest)
+                    self._require_space(unit, manifest)
                     unit.add(uplink := _record(verified, body, now))
                 # this entry abandons the others: `_accept` refuses them, even if this process dies now
                 move(
@@ -147,25 +160,37 @@ class Ingest:
             raise TermsMismatchError("uplink")
         if manifest.anchor_commitment != member.anchor_commitment:
             raise TermsMismatchError("uplink, by its anchor")
-        check_uplink(manifest, stored_terms(collaboration))
+        terms = stored_terms(collaboration)
+        check_uplink(manifest, terms)
+        RowBounds.of(
+            terms, manifest.party, manifest.privacy
+        )  # noise that cannot be computed is refused before a byte comes
         limit, payload_bytes = self._analyst.max_uplink_bytes, _payload_bytes(manifest)
         if payload_bytes > limit:
             raise LimitExceededError("uplink in bytes", limit, payload_bytes)
 
-    def _require_space(self, unit: Unit, manifest: UplinkManifest, replaced: AbstractSet[str]) -> None:
-        """Raise `DiskFullError` if an uplink will find no space beside the uploads that go on."""
+    def _require_space(self, unit: Unit, manifest: UplinkManifest) -> None:
+        """Raise `DiskFullError` if an uplink will find no space beside what others have still to send.
+
+        The records say who these are: an accepted manifest keeps its space while the analyst restarts.
+        """
         free, payload_bytes = self._analyst.blobs.free_bytes(), _payload_bytes(manifest)
-        with self._lock:
-            sessions = [one for upload_id, one in self._sessions.items() if upload_id not in replaced]
-        # sessions outlive a round that was sealed without them, or cancelled
-        ids = {session.collaboration_id for session in sessions}
-        going_on = {one for one in ids if find(unit, one).now_in in (State.ANCHORED, State.COLLECTING)}
-        awaited = sum(one.missing_bytes for one in sessions if one.collaboration_id in going_on)
+        begun = unit.uplinks_without_receipt((State.ANCHORED, State.COLLECTING))
+        replaced = (manifest.collaboration_id, manifest.party)
+        others = [one for one in begun if (one.collaboration_id, one.party) != replaced]
+        awaited = sum(self._missing_bytes(one) for one in others if _is_newest(unit, one))
         if free is not None and free < payload_bytes + awaited + KEPT_FREE_BYTES:
             raise DiskFullError(
                 f"this uplink has {payload_bytes / 1e6:,.1f} MB, and the analyst's disk has"
                 f" {free / 1e6:,.1f} MB left, of which uploads under way need {awaited / 1e6:,.1f} MB"
             )
+
+    def _missing_bytes(self, uplink: Uplink) -> int:
+        blobs, key = self._analyst.blobs, blob_key(uplink)
+        arrived = blobs.partial_size(key)
+        if arrived is None and blobs.exists(key):
+            return 0
+        return uplink.payload_bytes - (arrived or 0)
 
     def status(self, sender: Identity, upload_id: str) -> UploadStatus:
         """Return how much of the sender's upload has arrived."""
@@ -186,7 +211,9 @@ class Ingest:
             return None
         if uplink.receipt is None:
             with self._analyst.records.begin() as unit:
-                require_turn(find(unit, uplink.collaboration_id), uplink.party, Event.ACCEPT_UPLINK)
+                collaboration = find(unit, uplink.collaboration_id)
+                require_turn(collaboration, uplink.party, Event.ACCEPT_UPLINK)
+                require_taking_part(unit, collaboration, uplink.party, Event.ACCEPT_UPLINK)
         return Append(self._session(uplink), offset)
 
     def complete(self, sender: Identity, upload_id: str, claimed: bytes) -> bytes:
@@ -243,6 +270,7 @@ class Ingest:
             if not _is_newest(unit, row):
                 raise UploadSupersededError("another uplink of this institution was begun in its place")
             require_turn(collaboration, sender.name, Event.ACCEPT_UPLINK)
+            require_taking_part(unit, collaboration, sender.name, Event.ACCEPT_UPLINK)
             entry = move(
                 unit,
                 collaboration,
@@ -267,15 +295,21 @@ class Ingest:
             # blob could not be honoured
             session.commit()
             is_late = collaboration.now_in is State.RELEASED
-            # each party has one at most, and until the release only those that are waited for
-            awaited = len(stored_terms(collaboration).awaited_parties)
-            is_last = not is_late and unit.count_received(collaboration.id) == awaited
+            is_last = not is_late and self._is_last(unit, collaboration)
             if is_last:
                 move(unit, collaboration, Event.SEAL, at=now)
             receipt = row.receipt
         if is_last or is_late:
-            self._analyst.has_work.set()
+            self._analyst.call_worker(collaboration.id)
         return receipt
+
+    def _is_last(self, unit: Unit, collaboration: Collaboration) -> bool:
+        """Return whether nobody is awaited any more. Each party has one uplink at most."""
+        awaited, received = stored_terms(collaboration).awaited_parties, unit.count_received(collaboration.id)
+        excluded = unit.excluded(collaboration.id)
+        if excluded:
+            received = len(unit.uplinks_taking_part(collaboration.id))
+        return received == len(awaited) - len(excluded)
 
     def _mend(self, uplink: Uplink, session: UploadSession) -> None:
         """Replace damaged bytes by those that the receipt is for; with the last of them the round goes on."""
@@ -283,11 +317,11 @@ class Ingest:
         with self._analyst.records.begin(write=True) as unit:
             collaboration = find(unit, uplink.collaboration_id)
             damage.unmark([uplink], self._analyst.blobs)
-            received = unit.received_uplinks(collaboration.id)
+            received = unit.uplinks_taking_part(collaboration.id)
             is_whole = not any(damage.is_marked(other, self._analyst.blobs) for other in received)
             if is_whole and collaboration.now_in is State.FAILED:
                 rounds.start_again(unit, collaboration, self._analyst.clock())
-        self._analyst.has_work.set()
+        self._analyst.call_worker(collaboration.id)
 
     def _close(self, uplink: Uplink, session: UploadSession) -> None:
         session.discard_list()
@@ -320,24 +354,45 @@ class Ingest:
             )
 
     def _session(self, uplink: Uplink) -> UploadSession:
+        """Return the session of an upload. Of those who ask at once after a restart, one rebuilds it."""
         with self._lock:
             session = self._sessions.get(uplink.id)
-        if session is None:
+            if session is not None:
+                return session
+            under_way = self._rebuilding.get(uplink.id)
+            ours = under_way or self._rebuilding.setdefault(uplink.id, Future())
+        if under_way is not None:
+            return under_way.result()
+        try:
             rebuilt = self._rebuild(uplink)
+        except BaseException as error:
             with self._lock:
-                session = self._sessions.setdefault(uplink.id, rebuilt)
-        return session
+                del self._rebuilding[uplink.id]
+            ours.set_exception(error)
+            raise
+        with self._lock:
+            self._sessions[uplink.id] = rebuilt
+            del self._rebuilding[uplink.id]
+        ours.set_result(rebuilt)
+        return rebuilt
 
     def _rebuild(self, uplink: Uplink) -> UploadSession:
         with self._analyst.records.begin() as unit:
             terms = stored_terms(find(unit, uplink.collaboration_id))
         label = terms.table_schema.label_column
-        return UploadSession.rebuild(self._analyst.blobs, blob_key(uplink), _layout(uplink), label)
+        bounds = RowBounds.of(terms, uplink.party, stored_manifest(uplink).privacy)
+        return UploadSession.rebuild(self._analyst.blobs, blob_key(uplink), _layout(uplink), label, bounds)
 
     def _forget(self, uplink: Uplink) -> None:
         """Drop an upload that the party has replaced by another."""
         with self._lock:
+            under_way = self._rebuilding.get(uplink.id)
+        if under_way is not None:
+            wait([under_way])
+        with self._lock:
             known = self._sessions.pop(uplink.id, None)
-        session = known or UploadSession(self._analyst.blobs, blob_key(uplink), _layout(uplink), label=None)
+        session = known or UploadSession(
+            self._analyst.blobs, blob_key(uplink), _layout(uplink), None, RowBounds(uplink.party)
+        )
         with session.lock:
             session.start_over()

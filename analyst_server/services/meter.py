@@ -38,6 +38,8 @@ class Meter:
     records: Records
     counter: Counter
     clock: Callable[[], int]
+    on_counts: Callable[[Purpose, Counts], None] = lambda _purpose, _counts: None
+    """Told of everything that is added."""
     _sums: defaultdict[Purpose, Counts] = field(default_factory=lambda: defaultdict(Counts))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -47,6 +49,7 @@ class Meter:
         """Add what a connection carried for a request."""
         if counts == Counts():
             return
+        self.on_counts(purpose, counts)
         with self._lock:
             self._sums[purpose] += counts
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import ValidationError
 
+from analyst_server.services import end
 from analyst_server.services.analyst import (
     Analyst,
+    check_seen,
+    find,
     find_as_member,
+    find_to_view,
     move,
     published_anchor,
     require_lead,
@@ -19,8 +24,10 @@ from analyst_server.services.analyst import (
 )
 from analyst_server.services.anchor_matrix import matrix_key
 from analyst_server.store import Collaboration, Member, Unit
-from protocol.codec import digest, explain, pack_list, pack_lists
-from protocol.consent import plain_words_digest
+from protocol.answers import TermsInWords
+from protocol.codec import decode, digest, explain, pack_list, pack_lists
+from protocol.consent import plain_words, plain_words_digest
+from protocol.envelope import Signed
 from protocol.errors import (
     AlreadyExistsError,
     ConsentMissingError,
@@ -30,11 +37,14 @@ from protocol.errors import (
     TermsMismatchError,
     TermsNotAcceptedError,
 )
-from protocol.identity import Identity
+from protocol.identity import Identity, key_digest
+from protocol.invitation import Rejection
 from protocol.messages import Acceptance, SealedAnchor
 from protocol.states import Event, State, advance
 from protocol.terms import Terms
+from protocol.texts import why_not_new
 
+_MOST_REASONS: Final = 5
 MOST_OF_A_PAGE: Final = 4096
 """Acceptances that are read for one page; about half as many fit into a message."""
 
@@ -49,16 +59,27 @@ def complete_terms(analyst: Analyst, draft: dict[str, Any], collaboration_id: st
         "collaboration_id": collaboration_id or secrets.token_hex(16),
     }
     try:
-        return Terms.model_validate({**draft, **ids}, strict=False)
+        terms = Terms.model_validate({**draft, **ids}, strict=False)
     except ValidationError as error:
         raise MalformedMessageError("terms", explain(error)) from None
+    _check_new(analyst, terms)
+    return terms
+
+
+def _check_new(analyst: Analyst, terms: Terms) -> None:
+    """Raise `MalformedMessageError` for terms that can be read and are not published here."""
+    own = key_digest(analyst.key.public_key())
+    if terms.analyst_key not in (None, own):
+        raise MalformedMessageError("terms", f"name another analyst's key: ours is analyst_key = {own}")
+    if reasons := list(islice(why_not_new(terms.model_dump()), _MOST_REASONS)):
+        raise MalformedMessageError("terms", "; ".join(reasons))
 
 
 def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
     """Publish the terms of a JSON draft under an id that the caller chose; return whether they are new.
 
     Publishing the same terms again changes nothing. Raises `AlreadyExistsError` if the id has other
-    terms, and what `complete_terms` raises.
+    terms, and what `create_new` and `create` raise.
     """
     try:
         parsed = json.loads(draft)
@@ -66,22 +87,55 @@ def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
         raise MalformedMessageError("terms", "are not JSON") from None
     if not isinstance(parsed, dict):
         raise MalformedMessageError("terms", "are not a JSON object")
-    collaboration = _draft(analyst, complete_terms(analyst, parsed, collaboration_id))
+    terms = complete_terms(analyst, parsed, collaboration_id)
+    collaboration = _draft(analyst, terms)
     with analyst.records.begin(write=True) as unit:
         earlier = unit.collaboration(collaboration_id)
         if earlier is None:
+            _require_known(unit, terms)
             _publish(unit, collaboration)
-            return True
+    if earlier is None:
+        _erase_replaced(analyst, terms)
+        return True
     if earlier.terms_digest != collaboration.terms_digest:
         raise AlreadyExistsError("this collaboration has other terms")
     return False
 
 
+def create_new(analyst: Analyst, terms: Terms, *, before_they_join: bool = False) -> Collaboration:
+    """Publish terms that somebody has drafted.
+
+    Raises `MalformedMessageError` for texts that deceive, another analyst's key, and parties that are not
+    known here, unless they are to join later.
+    """
+    _check_new(analyst, terms)
+    if not before_they_join:
+        with analyst.records.begin() as unit:
+            _require_known(unit, terms)
+    return create(analyst, terms)
+
+
+def _require_known(unit: Unit, terms: Terms) -> None:
+    """Raise `MalformedMessageError` if terms wait for a party that nobody has invited, or that is misspelt.
+
+    A late consumer may join after the release. The lead needs no invitation: it makes them.
+    """
+    if unknown := sorted(set(terms.awaited_parties) - unit.enrolled_parties() - {terms.lead}):
+        names = ", ".join(unknown[:_MOST_REASONS])
+        error = MalformedMessageError("terms", f"name parties that are not known here: {names}")
+        error.hint = "correct the name, or let the institution run `odc join` before the terms are published"
+        raise error
+
+
 def create(analyst: Analyst, terms: Terms) -> Collaboration:
-    """Store and publish terms; return the collaboration, which is now enrolling."""
+    """Store and publish terms; return the collaboration, which is now enrolling.
+
+    Raises `NotFoundError` or `OutOfOrderError` if the collaboration that the terms replace cannot end so.
+    """
     collaboration = _draft(analyst, terms)
     with analyst.records.begin(write=True) as unit:
         _publish(unit, collaboration)
+    _erase_replaced(analyst, terms)
     return collaboration
 
 
@@ -103,7 +157,27 @@ def _publish(unit: Unit, collaboration: Collaboration) -> None:
     for party in stored_terms(collaboration).parties:
         unit.add(Member(collaboration_id=collaboration.id, party=party))
     at, subject = collaboration.created_at, collaboration.terms_digest
+    if (replaced := stored_terms(collaboration).replaces) is not None:
+        _cancel_replaced(unit, replaced, at)
     move(unit, collaboration, Event.PUBLISH_TERMS, at=at, subject=subject)
+
+
+def _cancel_replaced(unit: Unit, collaboration_id: str, now: int) -> None:
+    """End the collaboration whose terms are corrected.
+
+    Raises `NotFoundError`, or `OutOfOrderError` if an institution may have sent rows under them.
+    """
+    replaced = find(unit, collaboration_id)
+    if replaced.now_in not in (State.ENROLLING, State.ANCHORED):
+        why = "its terms can be replaced until the first institution sends: cancel it, and publish others"
+        raise OutOfOrderError(replaced.state, Event.CANCEL, why)
+    move(unit, replaced, Event.CANCEL, at=now)
+
+
+def _erase_replaced(analyst: Analyst, terms: Terms) -> None:
+    """Erase the anchor matrix that was sealed under the earlier terms, if there is one."""
+    if terms.replaces is not None:
+        end.erase_arrays(analyst, terms.replaces)
 
 
 def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
@@ -111,6 +185,16 @@ def signed_terms(analyst: Analyst, sender: Identity, collaboration_id: str) -> b
     with analyst.records.begin() as unit:
         collaboration, _ = find_as_member(unit, collaboration_id, sender)
         return collaboration.terms
+
+
+def terms_in_words(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> TermsInWords:
+    """Return the text that every institution signs, for a member or, with None, for the operator.
+
+    Raises `NotFoundError`.
+    """
+    with analyst.records.begin() as unit:
+        terms = stored_terms(find_to_view(unit, collaboration_id, viewer))
+    return {"collaboration_id": collaboration_id, "plain_words": plain_words(terms)}
 
 
 def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes) -> None:
@@ -124,7 +208,8 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
     NotPermittedError
         If the acceptance is for another party or collaboration.
     TermsMismatchError
-        If it is for other terms, or another text was shown to the person who accepted.
+        If it is for other terms, has a key of a suite that these do not allow, or another text was shown to
+        the person who accepted.
     ConsentMissingError
         If the terms are row-revealing and the acceptance does not consent to that.
     """
@@ -141,17 +226,42 @@ def accept(analyst: Analyst, sender: Identity, collaboration_id: str, body: byte
             raise TermsMismatchError("the text that was shown before the acceptance")
         if stored_terms(collaboration).is_row_revealing and not acceptance.accept_row_revealing_model:
             raise ConsentMissingError("these terms let members map rows of other members back")
+        if acceptance.sealing_suite not in stored_terms(collaboration).sealing_suites:
+            raise TermsMismatchError("the sealing key in the acceptance")
         if (acceptance.mask_key is None) != (stored_terms(collaboration).sums is None):
             raise MalformedMessageError("Acceptance", "a mask key goes with sums")
-        if member.acceptance == body:  # repeated because its answer was lost, perhaps after the anchor
+        if _is_same(member.acceptance, body):  # its answer was lost, perhaps after the anchor
             return
         if collaboration.now_in is State.RELEASED and (
             member.sealed_anchor is not None or sender.name not in stored_terms(collaboration).late_consumers
         ):
             raise OutOfOrderError(collaboration.state, Event.ACCEPT_TERMS)
+        check_seen(unit, collaboration, acceptance)
         move(unit, collaboration, Event.ACCEPT_TERMS, at=now, party=sender.name, subject=verified.digest)
-        member.acceptance, member.accepted_at = body, now
+        member.acceptance, member.accepted_at, member.rejected = body, now, None
         member.sealed_anchor = member.anchor_commitment = None
+
+
+def reject(analyst: Analyst, sender: Identity, collaboration_id: str, body: bytes) -> None:
+    """Note why a party does not sign the terms; it may sign them later.
+
+    It is no step of the round: the operator publishes other terms, or cancels.
+
+    Raises `OutOfOrderError` once the party has signed, or the terms cannot be signed any more.
+    """
+    reason = Rejection.from_json(body).reason
+    with analyst.records.begin(write=True) as unit:
+        collaboration, member = find_as_member(unit, collaboration_id, sender)
+        advance(collaboration.now_in, Event.ACCEPT_TERMS)
+        if member.acceptance is not None:
+            why = f"{sender.name} has signed these terms: ask the analyst's operator to cancel the round"
+            raise OutOfOrderError(collaboration.state, Event.ACCEPT_TERMS, why)
+        member.rejected = reason
+
+
+def _is_same(stored: bytes | None, signed: bytes) -> bool:
+    """Return whether two signed messages are one: who has a new certificate signs the same message anew."""
+    return stored is not None and decode(Signed, stored).payload == decode(Signed, signed).payload
 
 
 def acceptances_page(analyst: Analyst, sender: Identity, collaboration_id: str, after: str) -> bytes:
@@ -205,7 +315,7 @@ def publish_anchor(
         }
         if not published:
             advance(collaboration.now_in, Event.PUBLISH_ANCHOR)
-        new = {party: one for party, one in sealed.items() if one[1] != published.get(party)}
+        new = {party: one for party, one in sealed.items() if not _is_same(published.get(party), one[1])}
         if sealed and not new:
             return
         if collaboration.now_in is State.RELEASED and new and not new.keys() & published.keys():

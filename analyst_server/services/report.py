@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Final, NotRequired, Required, TypedDict, cast
+from typing import Any, Final, NotRequired, Required, cast
 
 from analyst_server.services import scores
 from analyst_server.services.analyst import Analyst, find, find_as_member, stored_terms
@@ -25,10 +25,11 @@ from metering.explanation import (
     uplink_formula_bytes,
     uplink_transfer,
 )
+from protocol.answers import Answer, ReportHead
 from protocol.envelope import decode_stored
 from protocol.identity import Identity
 from protocol.messages import DownlinkManifest
-from protocol.operations import Kind, ReportHead
+from protocol.operations import Kind
 from protocol.states import State
 from protocol.terms import Terms
 
@@ -38,20 +39,22 @@ _OVER: Final = (State.FAILED, State.CLOSED, State.CANCELLED)
 _ONE_PARTY_SCORED: Final = "only one party could be scored, and its score is shown to the analyst alone"
 
 
-class AnchorShape(TypedDict):
+class AnchorShape(Answer):
     """The anchor of a report."""
 
     kind: str
     rows: int
 
 
-class PartyReport(TypedDict):
+class PartyReport(Answer):
     """What one party sent and is sent."""
 
     party: str
     rows: int | None
     """None under sums: the analyst does not learn it."""
     late_consumer: bool
+    absent_columns: list[str]
+    """The columns that it takes part without."""
     uplink_formula_bytes: float
     uplink_payload_bytes: int
     downlink_formula_bytes: float | None
@@ -61,7 +64,7 @@ class PartyReport(TypedDict):
     """The fields of its `PrivacyRecord`; None where the viewer is another member."""
 
 
-class Suspicion(TypedDict):
+class Suspicion(Answer):
     """A party that breaks an assumption of the alignment."""
 
     party: str
@@ -70,7 +73,7 @@ class Suspicion(TypedDict):
     rows: int
 
 
-class AlignmentReport(TypedDict):
+class AlignmentReport(Answer):
     """The diagnostics of the alignment. Rounds of earlier versions have fewer of them."""
 
     concordance_gap: float
@@ -84,7 +87,7 @@ class AlignmentReport(TypedDict):
     """Parties whose rows did not train the model."""
 
 
-class IntervalReport(TypedDict):
+class IntervalReport(Answer):
     """A mean with its 95 % interval."""
 
     mean: float
@@ -92,7 +95,7 @@ class IntervalReport(TypedDict):
     high: float
 
 
-class HeadlineReport(TypedDict, total=False):
+class HeadlineReport(Answer, total=False):
     """The scores that a member may expect for its own new rows: those of its kind of label."""
 
     roc_auc: IntervalReport
@@ -113,7 +116,7 @@ class HeadlineReport(TypedDict, total=False):
     ibs: IntervalReport
 
 
-class BinReport(TypedDict):
+class BinReport(Answer):
     """A line of a calibration table."""
 
     rows: int
@@ -123,7 +126,7 @@ class BinReport(TypedDict):
     """The share of the rows that are of it."""
 
 
-class CalibrationReport(TypedDict):
+class CalibrationReport(Answer):
     """A calibration table (docs/scores.md)."""
 
     bins: list[BinReport]
@@ -132,7 +135,7 @@ class CalibrationReport(TypedDict):
     """About what probabilities that are right would have on as many rows."""
 
 
-class PartyScoreReport(TypedDict, total=False):
+class PartyScoreReport(Answer, total=False):
     """The scores of one party's held-out rows, by the same names."""
 
     rows: Required[int]
@@ -159,7 +162,7 @@ class EstimateReport(HeadlineReport):
     by_party: Required[dict[str, PartyScoreReport]]
 
 
-class JudgementReport(TypedDict):
+class JudgementReport(Answer):
     """How the model scores on rows that did not train it (docs/scores.md)."""
 
     within: EstimateReport | None
@@ -175,7 +178,7 @@ class JudgementReport(TypedDict):
     """Whether the model is still to be judged; judgements of earlier versions do not say."""
 
 
-class CandidateReport(TypedDict):
+class CandidateReport(Answer):
     """One model or alignment of a choice."""
 
     name: str
@@ -191,7 +194,7 @@ class CandidateReport(TypedDict):
     """Why there is no score, in one sentence."""
 
 
-class ChoiceReport(TypedDict):
+class ChoiceReport(Answer):
     """Which models or alignments were compared on the rows that train, and what was chosen."""
 
     chosen: str
@@ -205,7 +208,7 @@ class ChoiceReport(TypedDict):
     """Of alignments: the model whose scores these are."""
 
 
-class ModelPrivacyReport(TypedDict):
+class ModelPrivacyReport(Answer):
     """What a differentially private model may tell of one row, and the noise it took (docs/privacy.md)."""
 
     epsilon: float
@@ -216,13 +219,15 @@ class ModelPrivacyReport(TypedDict):
     noise_multiplier: float
 
 
-class Results(TypedDict):
+class Results(Answer):
     """What the round computed."""
 
     rows: int
     """That trained the model."""
     of_rows: NotRequired[int]
     """How many there were, where only a part trained it."""
+    far_rows: NotRequired[dict[str, int]]
+    """By party: how many of its rows were far from all others, and were brought nearer."""
     model_parameters: int
     converged: bool
     parity_gap: float
@@ -239,7 +244,7 @@ class Results(TypedDict):
     """Sums are not aligned."""
 
 
-class Step(TypedDict):
+class Step(Answer):
     """An entry of the ledger, without its digests."""
 
     at: int
@@ -353,12 +358,14 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
         "latent_dim": terms.latent_dim,
         "downlink": terms.downlink,
         "results": results,
+        "excluded": sorted(unit.excluded(collaboration.id)),
         "member_scores": scores.reported(unit, collaboration.id),
         "parties": [
             {
                 "party": uplink.party,
                 "rows": uplink.rows if terms.sums is None else None,
                 "late_consumer": uplink.party in terms.late_consumers,
+                "absent_columns": list(terms.absent_columns_of(uplink.party)),
                 "uplink_formula_bytes": uplink_formula_bytes(terms, uplink.rows),
                 "uplink_payload_bytes": uplink.payload_bytes,
                 "downlink_formula_bytes": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -36,7 +37,7 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
     """Seal a round by hand. The parties whose uplink is missing get no downlink."""
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        received = {uplink.party for uplink in unit.received_uplinks(collaboration_id)}
+        received = {uplink.party for uplink in unit.uplinks_taking_part(collaboration_id)}
         if not received:
             raise OutOfOrderError(collaboration.state, "seal, with no uplink complete")
         terms = stored_terms(collaboration)
@@ -48,7 +49,7 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
                 " missing: wait for them, or cancel this collaboration and start another without them",
             )
         move(unit, collaboration, Event.SEAL, at=analyst.clock())
-    analyst.has_work.set()
+    analyst.call_worker(collaboration_id)
 
 
 def resume(analyst: Analyst, collaboration_id: str) -> None:
@@ -58,7 +59,7 @@ def resume(analyst: Analyst, collaboration_id: str) -> None:
     """
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        if not _is_held(collaboration) and not analyst.leases.is_over(collaboration):
+        if not is_held(collaboration) and not analyst.leases.is_over(collaboration):
             why = "a worker is computing it; if that ends without a result, a running server starts it again"
             raise OutOfOrderError(collaboration.state, Event.RESUME, why)
         unjudged = collaboration.unjudged
@@ -91,11 +92,12 @@ def _abandoned(analyst: Analyst, unit: Unit) -> list[Collaboration]:
     return [
         collaboration
         for collaboration in unit.in_states([State.ALIGNING, State.TRAINING])
-        if not _is_held(collaboration) and analyst.leases.is_over(collaboration)
+        if not is_held(collaboration) and analyst.leases.is_over(collaboration)
     ]
 
 
-def _is_held(collaboration: Collaboration) -> bool:
+def is_held(collaboration: Collaboration) -> bool:
+    """Return whether a round is computed and waits for the operator to release it."""
     return collaboration.now_in is State.TRAINING and collaboration.results is not None
 
 
@@ -212,7 +214,7 @@ def _fail_if_damaged(analyst: Analyst, collaboration_id: str, owner: str, run: R
     Raises `RoundFailedError` in that case.
     """
     with analyst.records.begin() as unit:
-        uplinks = unit.received_uplinks(collaboration_id)
+        uplinks = unit.uplinks_taking_part(collaboration_id)
     damaged = damage.find(uplinks, analyst.blobs, run)
     if damaged:
         reason = damage.in_words(damaged)
@@ -236,19 +238,12 @@ def spec_of(analyst: Analyst, collaboration_id: str, *, train_on_suspected_rows:
     with analyst.records.begin() as unit:
         collaboration = find(unit, collaboration_id)
         terms, uplinks = stored_terms(collaboration), in_order(unit, collaboration)
-    return RoundSpec(
-        parties=tuple(arrays_of(uplink) for uplink in uplinks),
-        label=terms.table_schema.label_column,
-        alignment=terms.alignment,
-        model=terms.model,
-        anchor_is_isotropic=terms.anchor.traits.is_isotropic,
-        folder=_new_folder(collaboration_id),
-        returns_anchor_predictions=terms.returns_anchor_predictions,
-        train_on_suspected_rows=train_on_suspected_rows,
+    return RoundSpec.of(
+        terms,
+        [arrays_of(uplink) for uplink in uplinks],
+        _new_folder(collaboration_id),
         rows_have_noise=any(map(_has_noise, uplinks)),
-        model_privacy=terms.model_privacy,
-        features=terms.table_schema.width,
-        keeps_target=bool(terms.late_consumers),
+        train_on_suspected_rows=train_on_suspected_rows,
     )
 
 
@@ -293,6 +288,8 @@ def finish(
     kept = downlinks.keep(analyst, collaboration, result)
     with analyst.records.begin(write=True) as unit:
         collaboration = owned(unit, collaboration_id, owner)
+        if isinstance(result, RoundResult):
+            _enter_suspicions(unit, collaboration, uplinks, result, analyst.clock())
         for downlink in written:
             unit.put_downlink(downlink)
         collaboration.results, collaboration.kept = result.as_json(), kept
@@ -305,11 +302,24 @@ def finish(
             analyst.blobs.erase(spec.folder)
 
 
+def _enter_suspicions(
+    unit: Unit, collaboration: Collaboration, uplinks: Sequence[Uplink], result: RoundResult, at: int
+) -> None:
+    """Let every member see whom the alignment suspects and whose rows the model is made without."""
+    manifests = {uplink.party: uplink.manifest_digest for uplink in uplinks}
+    for event, parties in (
+        (Event.SUSPECT, result.suspected),
+        (Event.LEAVE_OUT, result.alignment.left_out),
+    ):
+        for party in parties:
+            move(unit, collaboration, event, at=at, party=party, subject=manifests[party])
+
+
 def release(analyst: Analyst, collaboration_id: str) -> None:
     """Let the institutions fetch a round that was held."""
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        if collaboration.now_in is State.TRAINING and not _is_held(collaboration):
+        if collaboration.now_in is State.TRAINING and not is_held(collaboration):
             raise OutOfOrderError(collaboration.state, Event.RELEASE)
         _release(unit, collaboration, analyst.clock())
 
@@ -327,10 +337,11 @@ def in_order(unit: Unit, collaboration: Collaboration) -> list[Uplink]:
     """Return the uplinks of a round in the order of its arrays: the party with most rows first.
 
     Alignment takes the first party's anchor representation as its target, and the basis of a party
-    without rows is random. Those of late consumers come after the release, and are none of the round's.
+    without rows is random. Those of late consumers come after the release, and are none of the round's, nor
+    are those of excluded parties.
     """
     late = stored_terms(collaboration).late_consumers
-    own = [uplink for uplink in unit.received_uplinks(collaboration.id) if uplink.party not in late]
+    own = [uplink for uplink in unit.uplinks_taking_part(collaboration.id) if uplink.party not in late]
     return sorted(own, key=lambda uplink: (-uplink.rows, uplink.party))
 
 
@@ -359,5 +370,11 @@ def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
 def start_again(unit: Unit, collaboration: Collaboration, now: int) -> None:
     """Put a round back to what was sealed."""
     move(unit, collaboration, Event.RESUME, at=now)
-    collaboration.failure = collaboration.results = collaboration.kept = collaboration.unjudged = None
+    collaboration.failure = None
+    discard_result(collaboration)
+
+
+def discard_result(collaboration: Collaboration) -> None:
+    """Forget what was computed of a round, and by whom."""
+    collaboration.results = collaboration.kept = collaboration.unjudged = None
     collaboration.lease_owner = collaboration.lease_until = None

@@ -6,11 +6,11 @@ from typing import Final
 
 from analyst_server.services.analyst import Analyst, find_as_member, stored_terms
 from analyst_server.store import ScoreRow, Unit
+from protocol.answers import ReportedScore
 from protocol.envelope import decode_stored
 from protocol.errors import ConsentMissingError, NotPermittedError, OutOfOrderError, TermsMismatchError
 from protocol.identity import Identity
 from protocol.messages import MemberScore
-from protocol.operations import ReportedScore
 from protocol.states import State
 
 TAKES_SCORES: Final = (State.RELEASED, State.CLOSED)

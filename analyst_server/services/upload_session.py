@@ -13,8 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from analyst_server.store import Blobs
-from protocol.arrays import DIGEST_BYTES, ArrayDigest, Chunk, Layout, StreamReader, check_values
+from protocol.arrays import (
+    DIGEST_BYTES,
+    ArrayDigest,
+    Chunk,
+    Layout,
+    StreamReader,
+    begun_row_bytes,
+    check_rows,
+    check_values,
+)
 from protocol.errors import NotFoundError, OffsetMismatchError, TruncatedError, UploadSupersededError
+from protocol.row_bounds import RowBounds, RowTooLongError
 from protocol.table_schema import AnyLabel
 
 log = logging.getLogger(__name__)
@@ -28,6 +38,7 @@ class UploadSession:
     key: str
     layout: Layout
     label: AnyLabel | None
+    bounds: RowBounds
     digests: list[bytes] = field(default_factory=list)
     unchecked: int = 0
     """How many of the first chunks an earlier process has stored: `check_stored` compares them."""
@@ -37,7 +48,9 @@ class UploadSession:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def rebuild(cls, blobs: Blobs, key: str, layout: Layout, label: AnyLabel) -> UploadSession:
+    def rebuild(
+        cls, blobs: Blobs, key: str, layout: Layout, label: AnyLabel, bounds: RowBounds
+    ) -> UploadSession:
         """Return a session with the chunks that an earlier process has listed and stored, unread."""
         is_whole = blobs.exists(key) and blobs.partial_size(key) is None  # but there is no receipt yet
         has_list = blobs.partial_size(_list_key(key)) is not None
@@ -45,7 +58,7 @@ class UploadSession:
         digests = list(_listed(layout, blobs.read_partial(_list_key(key)), stored_bytes)) if has_list else []
         if is_whole and len(digests) < layout.chunk_count:
             digests = []  # nothing is appended to a whole blob, so the upload starts again
-        found = cls(blobs, key, layout, label, digests, unchecked=len(digests))
+        found = cls(blobs, key, layout, label, bounds, digests, unchecked=len(digests))
         if not is_whole and len(digests) < layout.chunk_count:
             slot, kept = layout.slot(len(digests)), blobs.partial_size(_begun_key(key)) or 0
             found.begun_bytes = kept if kept < slot.stream_end - slot.stream_offset else 0
@@ -55,16 +68,6 @@ class UploadSession:
     def offset(self) -> int:
         """Where the stream goes on: at the end of a chunk, or ``begun_bytes`` later."""
         return self.layout.stream_offset(len(self.digests))
-
-    @property
-    def collaboration_id(self) -> str:
-        """The collaboration in whose folder the blob lies."""
-        return self.key.partition("/")[0]
-
-    @property
-    def missing_bytes(self) -> int:
-        """How much of the stream has still to arrive."""
-        return self.layout.stream_bytes - self.offset
 
     def array_digests(self) -> list[bytes]:
         """Return the digest of each array, from those of its chunks."""
@@ -98,15 +101,33 @@ class UploadSession:
         self.unchecked = 0
 
     def keep(self, chunk: Chunk) -> None:
-        """Store a checked chunk after the others; raises `NotFoundError` if those were erased."""
-        if self.digests and self.blobs.partial_size(self.key) is None:
+        """Store a checked chunk after the others.
+
+        Raises `NotFoundError` if those were erased, and `RowTooLongError` if a row that ends in it is too
+        long: the upload is then abandoned, and another can be begun.
+        """
+        try:
+            check_rows(self.layout, chunk, self.bounds, self._begun_row(chunk))
+            self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
+            self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
+        except RowTooLongError:
+            self.start_over()
+            raise
+        except FileNotFoundError:
+            if not self.digests:
+                raise  # there was nothing to erase
             error = NotFoundError("what had arrived of this upload was erased: its collaboration has ended")
             error.hint = "`odc status` shows the collaborations that go on"
-            raise error
-        self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
-        self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
+            raise error from None
         self.digests.append(chunk.digest)
         self.keep_begun(b"")
+
+    def _begun_row(self, chunk: Chunk) -> bytes:
+        """Return what is stored of a chunk's first row."""
+        begun = begun_row_bytes(self.layout, chunk)
+        if not begun:
+            return b""
+        return self.blobs.read_partial(self.key, chunk.slot.payload_offset - begun, begun)
 
     def keep_begun(self, begun: bytes) -> None:
         """Keep what came of the next chunk in the place of what was kept before."""
@@ -205,6 +226,11 @@ class Append:
             if self._generation == self._session.generation:
                 self._session.keep_begun(self._reader.begun)
             return self._session.offset
+
+    @property
+    def begun_bytes(self) -> int:
+        """How many bytes of the next chunk are kept, once this is closed."""
+        return self._session.begun_bytes
 
 
 def _listed(layout: Layout, listed: bytes, stored_bytes: int) -> Iterator[bytes]:

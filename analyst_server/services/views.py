@@ -6,11 +6,13 @@ The ``viewer`` of these functions is a member, or None for the operator, who see
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
+from typing import TypedDict
 
-from analyst_server.services import damage
+from analyst_server.services import damage, retention, rounds
 from analyst_server.services.analyst import Analyst, find_as_member, find_to_view, stored_terms
+from analyst_server.services.awaited import awaited
+from analyst_server.services.stored import blob_key
 from analyst_server.store import (
     Blobs,
     Collaboration,
@@ -20,14 +22,27 @@ from analyst_server.store import (
     Unit,
     UplinkState,
 )
-from protocol.codec import encode
+from protocol.answers import MemberStatus, Status
+from protocol.codec import encode, pack_list, pack_lists
 from protocol.errors import MalformedMessageError, NotFoundError
 from protocol.identity import Identity
 from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage
 from protocol.limits import MAX_LEDGER_PAGE
-from protocol.operations import MemberStatus, Status
 from protocol.states import Event, State
-from protocol.terms import Terms
+from protocol.suspicions import Suspected
+
+
+class _Limit(TypedDict, total=False):
+    erase_at: int
+
+
+class _Held(TypedDict, total=False):
+    held: bool
+
+
+class _Suspicion(TypedDict, total=False):
+    suspected: Suspected
+    left_out: bool
 
 
 def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[Status]:
@@ -68,6 +83,15 @@ def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
         raise NotFoundError("no uplink of this party is complete")
 
 
+def manifests_page(analyst: Analyst, sender: Identity, collaboration_id: str, after: str) -> bytes:
+    """Return a list of the signed manifests of complete uplinks, from the first party after ``after`` on."""
+    with analyst.records.begin() as unit:
+        find_as_member(unit, collaboration_id, sender)
+        uplinks = unit.received_uplinks(collaboration_id)
+        found = [uplink.manifest for uplink in uplinks if uplink.party > after]
+    return next(pack_lists(found), pack_list([]))
+
+
 def ledger_page(analyst: Analyst, viewer: Identity | None, collaboration_id: str, start: int) -> bytes:
     """Return the ledger entries from number ``start`` on, as many as fit, and the signed head of all.
 
@@ -79,7 +103,7 @@ def ledger_page(analyst: Analyst, viewer: Identity | None, collaboration_id: str
         rows = unit.ledger(collaboration_id, start=start, limit=MAX_LEDGER_PAGE)
     if not rows and start:
         raise MalformedMessageError("ledger", f"has no entry {start}")
-    return encode(LedgerPage(entries=tuple(map(_entry, rows)), head=head))
+    return encode(LedgerPage(entries=tuple(map(entry_of, rows)), head=head))
 
 
 def signed_head(analyst: Analyst, unit: Unit, collaboration_id: str) -> bytes:
@@ -97,7 +121,7 @@ def signed_head(analyst: Analyst, unit: Unit, collaboration_id: str) -> bytes:
     )
 
 
-def _entry(row: LedgerRow) -> LedgerEntry:
+def entry_of(row: LedgerRow) -> LedgerEntry:
     return LedgerEntry(
         index=row.index,
         at=row.at,
@@ -120,8 +144,9 @@ def _status(
     downlinks = {downlink.party: downlink for downlink in unit.downlink_states(collaboration.id, party)}
     is_released = collaboration.now_in is State.RELEASED
     terms = stored_terms(collaboration)
-    late = set(terms.late_consumers)
-    asked_again = _asked_again(collaboration, uplinks, blobs) if late or not is_released else set()
+    suspicions = _suspicions(collaboration)
+    late, excluded = set(terms.late_consumers), unit.excluded(collaboration.id)
+    asked_again = damage.asked_again(collaboration, uplinks, blobs) if late or not is_released else set()
     return {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
@@ -134,28 +159,54 @@ def _status(
                 is_anchored=collaboration.now_in is not State.ENROLLING,
                 is_released=is_released,
                 is_late=member.party in late,
+                is_excluded=member.party in excluded,
                 is_asked_again=member.party in asked_again,
                 tells_rows=terms.sums is None,
+                suspicion=suspicions.get(member.party),
+                arrival=_arrival(uplinks[member.party], blobs),
             )
             for member in members
         ],
-        "waiting_for": _waiting_for(collaboration, terms, members, uplinks, asked_again),
+        "waiting_for": [one.text for one in awaited(collaboration, members, uplinks, excluded, asked_again)],
         "failure": collaboration.failure,
         "judging": collaboration.is_judging,
+        **_held(collaboration),
+        **_limit(unit, collaboration),
         "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
     }
 
 
-def _asked_again(
-    collaboration: Collaboration, uplinks: Mapping[str, Sequence[UplinkState]], blobs: Blobs
-) -> set[str]:
-    """Return the parties whose stored uplink is damaged: they are to send the same bytes again."""
-    if collaboration.now_in not in (State.FAILED, State.RELEASED):
-        return set()
+class _Arrival(TypedDict, total=False):
+    arrived_bytes: int
+    payload_bytes: int
+
+
+def _arrival(uplinks: Sequence[UplinkState], blobs: Blobs) -> _Arrival:
+    """Return how much of an uplink has come that is not complete; of several the one that was begun last."""
+    if not uplinks or any(uplink.is_received for uplink in uplinks):
+        return {}
+    last = uplinks[-1]
+    return {"arrived_bytes": blobs.partial_size(blob_key(last)) or 0, "payload_bytes": last.payload_bytes}
+
+
+def _limit(unit: Unit, collaboration: Collaboration) -> _Limit:
+    at = retention.erase_at(unit, collaboration)
+    return {} if at is None else {"erase_at": at}
+
+
+def _held(collaboration: Collaboration) -> _Held:
+    return {"held": True} if rounds.is_held(collaboration) else {}
+
+
+def _suspicions(collaboration: Collaboration) -> dict[str, _Suspicion]:
+    """Return what a status says of each suspected party, and of no other: most rounds have none."""
+    aligned = (collaboration.results or {}).get("alignment", {})
     return {
-        party
-        for party, sent in uplinks.items()
-        if any(uplink.is_received and damage.is_marked(uplink, blobs) for uplink in sent)
+        one["party"]: {
+            "suspected": {"assumption": one["assumption"], "evidence": one["evidence"]},
+            "left_out": one["party"] in aligned.get("left_out", ()),
+        }
+        for one in aligned.get("suspicions", ())
     }
 
 
@@ -167,8 +218,11 @@ def _member_status(
     is_anchored: bool,
     is_released: bool,
     is_late: bool,
+    is_excluded: bool,
     is_asked_again: bool,
     tells_rows: bool,
+    suspicion: _Suspicion | None,
+    arrival: _Arrival,
 ) -> MemberStatus:
     received = next((uplink for uplink in uplinks if uplink.is_received), None)
     is_fetched = downlink is not None and downlink.is_fetched
@@ -182,40 +236,8 @@ def _member_status(
         "last_seen_at": member.last_seen_at,
         "late_consumer": is_late,
         "refused": received.refused if received else None,
+        "excluded": is_excluded,
+        "rejected": member.rejected,
+        **(suspicion or {}),
+        **arrival,
     }
-
-
-def _waiting_for(
-    collaboration: Collaboration,
-    terms: Terms,
-    members: Sequence[MemberState],
-    uplinks: Mapping[str, Sequence[UplinkState]],
-    asked_again: AbstractSet[str],
-) -> list[str]:
-    """Return who has to act next, each with the command to run."""
-    state, late = collaboration.now_in, set(terms.late_consumers)
-    if state is State.ENROLLING:
-        unsigned = [member.party for member in members if not member.has_accepted]
-        awaited = [f"{party}: odc terms accept" for party in unsigned if party not in late]
-        return (awaited or [f"{terms.lead}: odc anchor create"]) + [
-            f"{party}, a late consumer: odc terms accept, before the anchor is created"
-            for party in unsigned
-            if party in late
-        ]
-    if state in (State.ANCHORED, State.COLLECTING):
-        return [
-            f"{party}: odc contribute"
-            for party, sent in uplinks.items()
-            if party not in late and not any(uplink.is_received for uplink in sent)
-        ]
-    if state is State.TRAINING and collaboration.results is not None:  # computed, and held
-        return ["the analyst: odc-analyst collaboration release"]
-    if state in (State.SEALED, State.ALIGNING, State.TRAINING):
-        return ["the analyst: the round is computed"]
-    if asked_again:
-        return [f"{party}: odc contribute" for party in sorted(asked_again)]
-    if state is State.FAILED:
-        return ["the analyst: odc-analyst collaboration resume"]
-    if state is State.RELEASED and any(member.has_accepted and not member.has_anchor for member in members):
-        return [f"{terms.lead}: odc anchor share"]
-    return []

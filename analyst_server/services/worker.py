@@ -11,16 +11,18 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, wait
+from concurrent.futures import Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.services import judging, latecomers, rounds
+from analyst_server.services import judging, latecomers, retention, rounds
 from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
 from protocol.errors import OdcError, StorageError
+from runtime.logs import REQUEST, ROUND, telling
 from runtime.storage import storage_error
 
 log = logging.getLogger(__name__)
@@ -28,11 +30,20 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
+DONE: Final = "done"
+FAILED: Final = "failed"
+"""How a step of a computation ends."""
 RENEWALS: Final = 4
 """How often a lease is renewed in its own time."""
 _ENDED_TWICE: Final = "a compute process ended unexpectedly, twice; it may have run out of memory"
+_NEEDS_MEMORY: Final = (
+    "it needs more memory than ODC_ANALYST_COMPUTE_MEMORY_MB allows, or than the machine has;"
+    " the operator can raise that setting, restart the analyst and resume the round"
+)
 STORAGE_PAUSE_S: Final = 5.0
 """How long a worker waits when the records cannot be read or written, so that the log stays readable."""
+PURGE_EVERY_S: Final = 3600.0
+"""How often a worker looks for rounds that the terms let be kept no longer."""
 
 
 class Worker:
@@ -49,14 +60,18 @@ class Worker:
         hold_release: bool,
         train_on_suspected_rows: bool = False,
         owner: str | None = None,
+        on_step: Callable[[str, str, float], None] = lambda _step, _outcome, _seconds: None,
     ) -> None:
         self._analyst = analyst
+        self._on_step = on_step
+        """Told of each step of a computation: its name, whether it was `DONE`, and its seconds."""
         self._make_executor, self._stop_executor = make_executor, stop_executor
         self._executor: Executor | None = None
         self._poll_s, self._lease_s, self._hold_release = poll_s, lease_s, hold_release
         self._train_on_suspected_rows = train_on_suspected_rows
         self.owner = owner or uuid.uuid4().hex
         """Under this name it holds the lease of a round."""
+        self._purge_after_s = time.monotonic() + PURGE_EVERY_S  # by then the clock of a machine is set
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="round-worker")
 
@@ -98,6 +113,9 @@ class Worker:
     def _look(self) -> bool:
         """Do the most urgent piece of work; return whether there may be more."""
         try:
+            if time.monotonic() >= self._purge_after_s:
+                retention.purge(self._analyst)
+                self._purge_after_s = time.monotonic() + PURGE_EVERY_S
             if self._do_next():
                 return True
             if self._executor is None and rounds.are_expected(self._analyst):
@@ -116,15 +134,23 @@ class Worker:
         It may have been that of a worker of a killed server, whose lock is of no use any more.
         """
         if (claimed := rounds.claim(self._analyst, self.owner, self._lease_s)) is not None:
-            self.run_round(claimed)
+            with self._telling(claimed):
+                self.run_round(claimed)
         elif (late := latecomers.claim(self._analyst, self.owner, self._lease_s)) is not None:
-            self.run_latecomer(late)
+            with self._telling(late.collaboration_id):
+                self.run_latecomer(late)
         elif (unjudged := judging.claim(self._analyst, self.owner, self._lease_s)) is not None:
-            self.run_judging(unjudged)
+            with self._telling(unjudged):
+                self.run_judging(unjudged)
         else:
             return False
         rounds.forget_ended_workers(self._analyst)
         return True
+
+    def _telling(self, collaboration_id: str) -> AbstractContextManager[None]:
+        """Let the log say what is worked for: the collaboration, and the request that led to it if known."""
+        request = self._analyst.causes.pop(collaboration_id, None)
+        return telling(**{ROUND: collaboration_id}, **({REQUEST: request} if request else {}))
 
     def run_round(self, collaboration_id: str) -> None:
         """Compute a claimed round, and let it fail with the reason if it cannot be computed."""
@@ -171,6 +197,8 @@ class Worker:
         except BrokenProcessPool:
             self._executor = None
             log.warning("%s: a compute process ended unexpectedly; tried again after the lease", name)
+        except MemoryError:
+            log.warning("%s: tried again after the lease: %s", name, _NEEDS_MEMORY)
 
     def run_judging(self, collaboration_id: str) -> None:
         """Judge the model of a claimed round, or write down why that cannot be done."""
@@ -220,7 +248,16 @@ class Worker:
     def _run_once(
         self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
-        future = self._pool().submit(step, *args, **options)
+        began, outcome = time.perf_counter(), FAILED
+        try:
+            found = self._wait_for(collaboration_id, self._pool().submit(step, *args, **options))
+            outcome = DONE
+            return found
+        finally:
+            self._on_step(step.__name__, outcome, time.perf_counter() - began)
+
+    def _wait_for(self, collaboration_id: str, future: Future[T]) -> T:
+        """Return the result of a step, and renew the lease until it is there."""
         renewed_at = time.monotonic()
         while not wait([future], timeout=self._poll_s).done:
             if self._stop.is_set():
@@ -276,7 +313,7 @@ def _disk_that_failed(error: Exception) -> str | None:
 
 def _told(name: str, error: Exception) -> str:
     """Return what the records say of an error that nobody expected; the log has its story."""
-    told = _disk_that_failed(error)
+    told = _NEEDS_MEMORY if isinstance(error, MemoryError) else _disk_that_failed(error)
     if told is None:
         incident = uuid.uuid4().hex[:8]
         log.exception("%s: incident %s", name, incident)

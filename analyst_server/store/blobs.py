@@ -73,8 +73,8 @@ class Blobs(ABC):
     def append(self, key: str, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write to the partial blob from ``offset`` on, and cut off what lay behind.
 
-        The first append makes the partial blob. It is not durable before `sync`. Raises `OSError` if the
-        partial blob is shorter than ``offset``.
+        An append at 0 makes the partial blob. It is not durable before `sync`. Raises `FileNotFoundError` if
+        there is none to append to, and `OSError` if it is shorter than ``offset``.
         """
 
     @abstractmethod
@@ -103,6 +103,10 @@ class Blobs(ABC):
 
     def ping(self) -> None:  # noqa: B027  # a store that needs no disk always works
         """Raise `OSError` if nothing can be written now."""
+
+    @abstractmethod
+    def stored_bytes(self) -> int:
+        """Return how many bytes all blobs have, whole and partial; it looks at each of them."""
 
     def free_bytes(self) -> int | None:
         """Return how many bytes more there is space for, None if nothing limits them."""
@@ -137,6 +141,14 @@ class DirectoryBlobs(Blobs):
         finally:
             self.discard(_PING)
             self._whole(_PING).unlink(missing_ok=True)
+
+    def stored_bytes(self) -> int:
+        total = 0
+        for folder, _, names in os.walk(self._root):
+            for name in names:
+                with suppress(FileNotFoundError):  # erased or renamed meanwhile
+                    total += Path(folder, name).stat().st_size
+        return total
 
     def free_bytes(self) -> int:
         make_directory(self._root)
@@ -174,23 +186,29 @@ class DirectoryBlobs(Blobs):
             return file.read(length)
 
     def append(self, key: str, offset: int, data: bytes | bytearray | memoryview) -> None:
-        descriptor = self._open_partial(key)
-        with os.fdopen(descriptor, "r+b") as file:  # buffered: a raw write may be a short one
+        descriptor = self._open_partial(key, is_new=offset == 0)
+        try:  # bare calls: each call gives way to the thread that reads from all lines
             size = os.fstat(descriptor).st_size
             if size < offset:
                 raise _too_short(key, offset)
             if size > offset:
-                file.truncate(offset)
-            file.seek(offset)
-            file.write(data)
+                os.ftruncate(descriptor, offset)
+            left = memoryview(data)
+            while len(left):
+                written = os.pwrite(descriptor, left, offset)
+                left, offset = left[written:], offset + written
+        finally:
+            os.close(descriptor)
 
-    def _open_partial(self, key: str) -> int:
-        path, flags = self._partial(key), os.O_RDWR | os.O_CREAT
+    def _open_partial(self, key: str, *, is_new: bool) -> int:
+        path, flags = self._partial(key), os.O_RDWR | (os.O_CREAT if is_new else 0)
         try:
             return os.open(path, flags, 0o600)
-        except FileNotFoundError:  # the first of its folder
-            make_directory(path.parent)
-            return os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            if not is_new:
+                raise
+        make_directory(path.parent)  # the first of its folder
+        return os.open(path, flags, 0o600)
 
     def partial_size(self, key: str) -> int | None:
         try:
@@ -246,6 +264,10 @@ class MemoryBlobs(Blobs):
         with self._lock:
             return sorted(self._whole)
 
+    def stored_bytes(self) -> int:
+        with self._lock:
+            return sum(map(len, self._whole.values())) + sum(map(len, self._partial.values()))
+
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
         whole = self._whole.get(key)
         if whole is None:
@@ -257,6 +279,8 @@ class MemoryBlobs(Blobs):
 
     def append(self, key: str, offset: int, data: bytes | bytearray | memoryview) -> None:
         with self._lock:
+            if offset and key not in self._partial:
+                raise FileNotFoundError(key)
             partial = self._partial.setdefault(key, bytearray())
             if len(partial) < offset:
                 raise _too_short(key, offset)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -31,8 +33,11 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from analyst_server.store import sqlite
+from analyst_server.store.enrolments import Enrolments
 from analyst_server.store.faults import busy, storage_errors
 from analyst_server.store.following import Following
+from analyst_server.store.overview import Overview
+from analyst_server.store.seen_ledgers import SeenLedgers
 from analyst_server.store.tables import (
     Collaboration,
     Downlink,
@@ -41,7 +46,6 @@ from analyst_server.store.tables import (
     LedgerRow,
     Member,
     MemberState,
-    Revocations,
     ScoreRow,
     Token,
     TrafficRow,
@@ -56,7 +60,7 @@ _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-class Unit(Following):
+class Unit(Following, Enrolments, Overview, SeenLedgers):
     """One transaction: all of its changes are kept, or none."""
 
     def __init__(self, session: Session, *, lock_rows: bool) -> None:
@@ -116,6 +120,7 @@ class Unit(Following):
                 Member.acceptance.is_not(None),
                 Member.sealed_anchor.is_not(None),
                 Member.last_seen_at,
+                Member.rejected,
             )
             .where(Member.collaboration_id == collaboration_id, _is(Member.party, party))
             .order_by(Member.party)
@@ -132,6 +137,7 @@ class Unit(Following):
                 Uplink.rows,
                 Uplink.receipt.is_not(None),
                 Uplink.refused,
+                Uplink.payload_bytes,
             )
             .where(Uplink.collaboration_id == collaboration_id, _is(Uplink.party, party))
             .order_by(Uplink.created_at, Uplink.id)
@@ -163,6 +169,11 @@ class Unit(Following):
             .order_by(Uplink.party)
         )
         return self._session.scalars(query).all()
+
+    def uplinks_taking_part(self, collaboration_id: str) -> list[Uplink]:
+        """Return the complete uplinks of those that were not excluded, by party."""
+        excluded = self.excluded(collaboration_id)
+        return [row for row in self.received_uplinks(collaboration_id) if row.party not in excluded]
 
     def count_received(self, collaboration_id: str) -> int:
         """Return how many uplinks are complete, without reading them."""
@@ -219,6 +230,11 @@ class Unit(Following):
         """Store a downlink, and replace one from an earlier run of the round."""
         self._session.merge(row)
 
+    def forget_downlink(self, collaboration_id: str, party: str) -> None:
+        self._session.execute(
+            delete(Downlink).where(Downlink.collaboration_id == collaboration_id, Downlink.party == party)
+        )
+
     def put_score(self, row: ScoreRow) -> None:
         """Store the score of an institution, and replace the one that it sent before."""
         self._session.merge(row)
@@ -226,27 +242,6 @@ class Unit(Following):
     def scores(self, collaboration_id: str) -> Sequence[ScoreRow]:
         query = select(ScoreRow).where(ScoreRow.collaboration_id == collaboration_id).order_by(ScoreRow.party)
         return self._session.scalars(query).all()
-
-    def enrolment(self, invitation_id: str) -> Enrolled | None:
-        return self._session.get(Enrolled, invitation_id)
-
-    def enrolments(self, *, pending: bool) -> Sequence[Enrolled]:
-        query = select(Enrolled).order_by(Enrolled.created_at, Enrolled.invitation_id)
-        if pending:
-            query = query.where(Enrolled.certificate.is_(None))
-        return self._session.scalars(query).all()
-
-    def count_pending(self) -> int:
-        """Return how many enrolments have no certificate, without reading them."""
-        return self._session.scalar(select(func.count()).where(Enrolled.certificate.is_(None))) or 0
-
-    def revocations(self) -> Revocations | None:
-        """Return the newest revocation list."""
-        return self._session.scalars(select(Revocations).order_by(Revocations.number.desc())).first()
-
-    def put_revocations(self, row: Revocations) -> None:
-        """Store a revocation list; the same number again replaces it."""
-        self._session.merge(row)
 
     def token(self, token_id: str) -> Token | None:
         return self._session.get(Token, token_id)
@@ -297,13 +292,13 @@ class Unit(Following):
         )
         return self._session.scalars(query).first()
 
-    def last_step_of(self, collaboration_id: str, party: str, event: str) -> LedgerRow | None:
-        """Return the last entry of a kind that a party has caused."""
+    def last_step_of(self, collaboration_id: str, party: str | None, event: str) -> LedgerRow | None:
+        """Return the last entry of a kind that a party has caused, or with None anybody."""
         query = (
             select(LedgerRow)
             .where(
                 LedgerRow.collaboration_id == collaboration_id,
-                LedgerRow.party == party,
+                _is(LedgerRow.party, party),
                 LedgerRow.event == event,
             )
             .order_by(LedgerRow.index.desc())
@@ -337,6 +332,8 @@ class Records:
         self._writers = threading.Lock()
         """SQLite has one writer at a time; those of this process wait here, because one that waits for SQLite
         asks again and again, and the last to come may be the first to be let in."""
+        self.on_open: Callable[[bool, float], None] = lambda _write, _seconds: None
+        """Told of each transaction once it is open: whether it writes, and how long it has waited."""
         if self._is_sqlite:
             sqlite.prepare(self._engine)
 
@@ -389,6 +386,7 @@ class Records:
 
         Raises `StorageError` if the database cannot work now.
         """
+        asked_at = time.perf_counter()
         with (
             self._turn() if write and self._is_sqlite else nullcontext(),
             storage_errors(),
@@ -396,6 +394,7 @@ class Records:
             connection.begin(),
             Session(bind=connection, expire_on_commit=False) as session,
         ):
+            self.on_open(write, time.perf_counter() - asked_at)
             yield Unit(session, lock_rows=write and not self._is_sqlite)
             session.flush()
 
@@ -433,7 +432,7 @@ class Records:
         self._engine.dispose()
 
 
-def _is(column: InstrumentedAttribute[str], party: str | None) -> ColumnElement[bool]:
+def _is(column: InstrumentedAttribute[Any], party: str | None) -> ColumnElement[bool]:
     return true() if party is None else column == party
 
 

@@ -29,25 +29,29 @@ class Base(DeclarativeBase):
 class Enrolled(Base):
     """A request for a certificate, and the certificate once the lead has issued it.
 
-    A ``renewal`` has its own id in the place of an invitation's, and a Signed Renewal as its request.
+    A party has one at most that has no certificate. A ``renewal`` has its own id in the place of an
+    invitation's, and a Signed Renewal as its request.
     """
 
     __tablename__ = "enrolments"
     __table_args__ = (
         Index(
-            "ix_enrolments_pending",  # none but those without a certificate: so it stays small
+            "ix_enrolments_pending",  # none but those without an answer: so it stays small
             "certificate",
-            sqlite_where=text("certificate IS NULL"),
-            postgresql_where=text("certificate IS NULL"),
+            "rejected",
+            sqlite_where=text("certificate IS NULL AND rejected IS NULL"),
+            postgresql_where=text("certificate IS NULL AND rejected IS NULL"),
         ),
     )
 
     invitation_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16), server_default="enrolment")
     role: Mapped[str] = mapped_column(String(16))
-    party: Mapped[str] = mapped_column(String(63))
+    party: Mapped[str] = mapped_column(String(63), index=True)
     request: Mapped[bytes]
     certificate: Mapped[bytes | None]
+    rejected: Mapped[str | None] = mapped_column(Text)
+    """Why the lead has rejected it."""
     created_at: Mapped[int]
 
 
@@ -106,6 +110,8 @@ class Member(Base):
     sealed_anchor: Mapped[bytes | None]
     anchor_commitment: Mapped[bytes | None]
     last_seen_at: Mapped[int | None]
+    rejected: Mapped[str | None] = mapped_column(Text)
+    """Why it does not sign the terms."""
 
 
 class Uplink(Base):
@@ -154,6 +160,17 @@ class ScoreRow(Base):
     received_at: Mapped[int]
 
 
+class SeenLedgerRow(Base):
+    """The longest ledger that a party says it has seen, as the signed message that came."""
+
+    __tablename__ = "seen_ledgers"
+
+    collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
+    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    length: Mapped[int]
+    statement: Mapped[bytes]
+
+
 class LedgerRow(Base):
     """One step of a collaboration, chained to the one before (`protocol.ledger`).
 
@@ -161,7 +178,17 @@ class LedgerRow(Base):
     """
 
     __tablename__ = "ledger"
-    __table_args__ = (Index("ix_ledger_party", "collaboration_id", "party", "event", "index"),)
+    __table_args__ = (
+        Index("ix_ledger_party", "collaboration_id", "party", "event", "index"),
+        Index(
+            "ix_ledger_excluded",
+            "collaboration_id",
+            "event",
+            "party",
+            sqlite_where=text("event = 'exclude party'"),
+            postgresql_where=text("event = 'exclude party'"),
+        ),
+    )
 
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
     index: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -217,6 +244,17 @@ class TrafficRow(Base):
     down_segments: Mapped[int]
 
 
+class EnrolledState(NamedTuple):
+    """What a list shows of a request for a certificate, without the request."""
+
+    invitation_id: str
+    kind: str
+    role: str
+    party: str
+    created_at: int
+    request_bytes: int
+
+
 class MemberState(NamedTuple):
     """What a status shows of a member, without what it has signed."""
 
@@ -224,6 +262,7 @@ class MemberState(NamedTuple):
     has_accepted: bool
     has_anchor: bool
     last_seen_at: int | None
+    rejected: str | None
 
 
 class UplinkState(NamedTuple):
@@ -235,6 +274,7 @@ class UplinkState(NamedTuple):
     rows: int
     is_received: bool
     refused: str | None
+    payload_bytes: int
 
 
 class DownlinkState(NamedTuple):

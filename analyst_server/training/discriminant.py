@@ -20,6 +20,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
 
+from analyst_server.training import in_double
 from analyst_server.training.from_sums import Matrix64, Moments, SumsRidge
 from analyst_server.training.models import FittedModel, Labels, Model, unscaled
 from analyst_server.training.tasks import Classes, Estimator, Matrix
@@ -144,23 +145,18 @@ def of_all_classes(sums: Matrix64) -> Matrix64:
 
 def _as_onnx(scope: Any, operator: Any, container: Any) -> None:
     """Convert `NormalClasses`; in 64-bit floats, because narrow distributions divide by small numbers."""
-    from onnx import TensorProto
     from skl2onnx.algebra.onnx_ops import (
         OnnxAdd,
-        OnnxArgMax,
-        OnnxCast,
         OnnxMatMul,
         OnnxMul,
         OnnxReduceSum,
-        OnnxSoftmax,
         OnnxSub,
         OnnxTranspose,
         OnnxUnsqueeze,
     )
 
     fitted, version = operator.raw_operator, container.target_opset
-    rows = OnnxCast(operator.inputs[0], to=TensorProto.DOUBLE, op_version=version)
-    each = OnnxUnsqueeze(rows, np.array([0]), op_version=version)
+    each = OnnxUnsqueeze(in_double.rows_in_double(operator, version), np.array([0]), op_version=version)
     moved = OnnxSub(each, fitted.means_[:, None, :], op_version=version)  # (k, n, d)
     scaled = OnnxMatMul(moved, fitted.factors_, op_version=version)
     squares = OnnxMul(scaled, scaled, op_version=version)
@@ -169,10 +165,4 @@ def _as_onnx(scope: Any, operator: Any, container: Any) -> None:
         OnnxTranspose(lengths, perm=[1, 0], op_version=version), np.array([-0.5]), op_version=version
     )
     logits = OnnxAdd(halves, fitted.offsets_[None, :], op_version=version)
-    label, answer = operator.outputs
-    chances = OnnxSoftmax(logits, axis=1, op_version=version)
-    OnnxCast(chances, to=TensorProto.FLOAT, op_version=version, output_names=[answer]).add_to(
-        scope, container
-    )
-    found = OnnxArgMax(logits, axis=1, keepdims=0, op_version=version, output_names=[label])
-    found.add_to(scope, container)
+    in_double.answer_classes(logits, scope, operator, container)

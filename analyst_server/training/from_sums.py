@@ -20,10 +20,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.pipeline import Pipeline
 
+from analyst_server.training import in_double
 from analyst_server.training.models import FittedModel, Model, unscaled
 from analyst_server.training.tasks import Classes, Estimator, Matrix, Task
 
@@ -59,6 +58,9 @@ class SumsRidge(Model):
 
     def parameters(self, fitted: Estimator) -> int:
         return int(np.size(fitted.coef_) + np.size(fitted.intercept_))
+
+    def prepare_export(self) -> None:
+        in_double.register()
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def fit_total(model: SumsRidge, total: Matrix64, features: int, task: Task) -> F
     if isinstance(task, Classes):
         estimator = _discriminant(moments, ridge, noise=model.noise)
     else:
-        estimator = SklearnRidge()
+        estimator = in_double.LinearNumbers()
         estimator.coef_ = ridge.weights[:, 0]
         estimator.intercept_ = float(moments.target_means[0] - moments.mean @ ridge.weights[:, 0])
     estimator.coef_ = estimator.coef_ / model.clip
@@ -233,7 +235,7 @@ def _discriminant(moments: Moments, ridge: Ridge, *, noise: float) -> Estimator:
     free = _contrasts(classes)
     inside = free.T @ (spread / (1 - leverage) ** 2) @ free
     directions = free @ np.linalg.pinv(inside, rcond=_NO_SPREAD, hermitian=True) @ free.T @ means
-    estimator = LogisticRegression()
+    estimator = in_double.LinearClasses()
     estimator.classes_ = np.arange(classes)
     logits = weights @ directions
     offsets = np.log(shares) - 0.5 * np.sum(means * directions, axis=0) - moments.mean @ logits
@@ -249,7 +251,12 @@ def _contrasts(classes: int) -> Matrix64:
 
 
 def probe_rows(total: Matrix64, features: int) -> Matrix:
-    """Return made-up rows, as wide as real ones, for which the ONNX file has to say what the model says."""
+    """Return made-up rows for which the ONNX file has to say what the model says.
+
+    They have the mean and the covariance of the real ones: far from these a linear model says anything.
+    """
     moments = Moments.of(total, features)
-    deviations = np.sqrt(np.diagonal(moments.gram).clip(0) / moments.rows)
-    return moments.mean + deviations * np.random.default_rng(0).standard_normal((256, features))
+    values, vectors = np.linalg.eigh(moments.gram / moments.rows)
+    deviations = vectors * np.sqrt(values.clip(0))
+    drawn = np.random.default_rng(0).standard_normal((256, features))
+    return np.asarray(moments.mean + drawn @ deviations.T)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from skl2onnx import to_onnx
+from skl2onnx import __max_supported_opset__, to_onnx
 from skl2onnx.common.data_types import FloatTensorType
 
 from analyst_server.training.models import FittedModel
@@ -19,6 +19,8 @@ PARITY_TOLERANCE = 1e-4
 """Largest difference in a prediction: float32 rounding through a few hundred units is 1e-6."""
 ERRORS_ALONE = 3
 """What onnxruntime logs: it warns of parts of a model that are there and not used."""
+OPSET = min(22, __max_supported_opset__)
+"""Whatever a newer converter could write: institutions run the operators of docs/protocol.md alone."""
 BATCH_ROWS = 8192
 """Rows that are predicted at once."""
 
@@ -37,6 +39,7 @@ def export(fitted: FittedModel, latent_dim: int) -> bytes:
             fitted.pipeline,
             initial_types=[("rep", FloatTensorType([None, latent_dim]))],
             options={"zipmap": False} if isinstance(fitted.task, Classes) else None,
+            target_opset=OPSET,
         )
     if not isinstance(fitted.task, Classes):
         _append_scale(proto.graph, fitted)

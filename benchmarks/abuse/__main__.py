@@ -1,4 +1,4 @@
-"""A hostile network: trailers, pipelining, slow heads and bodies, idle connections, floods.
+"""A hostile network: trailers, pipelining, slow heads and bodies, idle connections, floods; and a bad member.
 
 A consortium plays one round after another meanwhile. Its server is a process of its own with mutual TLS, and
 so are the strangers. It takes one minute, ten with

@@ -1,4 +1,4 @@
-"""A consortium that plays rounds, a watch on its analyst's health and memory, and strangers beside it."""
+"""A consortium that plays rounds, a watch on its analyst's health and memory, strangers, one bad member."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from analyst_server.installation import open_analyst
+from analyst_server.services import exclusion
+from analyst_server.settings import Settings
 from benchmarks import report, scale
+from benchmarks.abuse.members import BadMember, again_and_again, renews
 
 PARTIES: Final = 3
+"""Honest ones. The bad member is one more."""
 MIB: Final = 2**20
 POLL_S: Final = 0.1
 PATIENCE_S: Final = 10.0
@@ -62,21 +67,22 @@ class Watch:
 
 def measure(folder: Path, seconds: float) -> report.Report:
     """Play rounds for a time, with strangers about; return rows and claims."""
-    names = [f"clinic-{number}" for number in range(PARTIES)]
-    scene = scale.found(folder, names)
+    scene = scale.found(folder, [f"clinic-{number}" for number in range(PARTIES + 1)])
+    bad = BadMember(scene, scene.names[-1])
     try:
         quiet = Watch(scene)
         for _ in range(WARM_UP_ROUNDS):
-            _play(scene, [])
+            _play(scene, bad, [])
         for _ in range(50):
             quiet.look()
         idle_kib = _idle_connection_kib(scene)
-        abused, rounds, tried = _abuse(scene, seconds)
-        _play(scene, rounds)  # afterwards, without anybody's help
+        bad.tried.clear()
+        abused, rounds, tried = _abuse(scene, bad, seconds)
+        _play(scene, bad, rounds)  # afterwards, without anybody's help
     finally:
         scene.analyst.stop()
     found = report.Report("abuse", {"seconds": seconds, "parties": PARTIES, "poll_s": POLL_S})
-    for name, count in sorted(tried.items()):
+    for name, count in sorted({**tried, **bad.tried}.items()):
         found.rows.append({"attack": name, "tried": count})
     for name, watch in (("quiet", quiet), ("abused", abused)):
         found.rows.append({"server": name, **_summary(watch)})
@@ -100,7 +106,7 @@ def _summary(watch: Watch) -> dict[str, Any]:
     }
 
 
-def _abuse(scene: scale.Scene, seconds: float) -> tuple[Watch, list[str], dict[str, int]]:
+def _abuse(scene: scale.Scene, bad: BadMember, seconds: float) -> tuple[Watch, list[str], dict[str, int]]:
     """Let strangers in for a time, while rounds are played; return what was seen meanwhile."""
     watch, rounds, is_over = Watch(scene), list[str](), threading.Event()
     root = scene.analyst.data_dir / "identity" / "root.pem"
@@ -108,14 +114,19 @@ def _abuse(scene: scale.Scene, seconds: float) -> tuple[Watch, list[str], dict[s
     strangers = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.abuse.attacks", *words], stdout=subprocess.PIPE, text=True
     )
-    playing = threading.Thread(target=_until(is_over, lambda: _play(scene, rounds)))
-    watching = threading.Thread(target=_until(is_over, watch.look, POLL_S))
-    for thread in (playing, watching):
+    asking = again_and_again(bad)
+    threads = [
+        threading.Thread(target=_until(is_over, lambda: _play(scene, bad, rounds))),
+        threading.Thread(target=_until(is_over, watch.look, POLL_S)),
+        threading.Thread(target=_until(is_over, lambda: next(asking))),
+    ]
+    for thread in threads:
         thread.start()
     out, _ = strangers.communicate()
     is_over.set()
-    for thread in (playing, watching):
+    for thread in threads:
         thread.join()
+    asking.close()
     return watch, rounds, json.loads(out)
 
 
@@ -128,8 +139,12 @@ def _until(is_over: threading.Event, act: Callable[[], object], pause_s: float =
     return again_and_again
 
 
-def _play(scene: scale.Scene, rounds: list[str]) -> None:
-    """Play one round, and add to ``rounds`` what went wrong, or nothing."""
+def _play(scene: scale.Scene, bad: BadMember, rounds: list[str]) -> None:
+    """Play one round, in which a member renews, and add to ``rounds`` what went wrong, or nothing.
+
+    The bad member sends wild rows, and the operator excludes it.
+    """
+    honest = scene.names[:PARTIES]
     try:
         found = scale.publish(scene)
         for name in scene.names:
@@ -137,17 +152,28 @@ def _play(scene: scale.Scene, rounds: list[str]) -> None:
                 session.round(found).accept()
         with scene.session(scene.names[0]) as lead:
             lead.round(found).create_anchor()
-        for seed, name in enumerate(scene.names):
+        renews(scene, honest[-1])
+        bad.send_wild_rows(found)
+        _exclude(scene, found, bad.name)
+        for seed, name in enumerate(honest):
             with scene.session(name) as session:
                 session.round(found).prepare(scale.table(seed))
                 session.round(found).contribute()
-        for name in scene.names:
+        for name in honest:
             with scene.session(name) as session:
                 session.round(found).receive(wait_s=scale.WAIT_S)
     except Exception as error:  # noqa: BLE001  # counted, and told
         rounds.append(f"{type(error).__name__}: {error}")
     else:
         rounds.append("")
+
+
+def _exclude(scene: scale.Scene, collaboration_id: str, party: str) -> None:
+    opened = open_analyst(Settings(data_dir=scene.analyst.data_dir))
+    try:
+        exclusion.exclude(opened, collaboration_id, party)
+    finally:
+        opened.records.dispose()
 
 
 def _idle_connection_kib(scene: scale.Scene) -> float:

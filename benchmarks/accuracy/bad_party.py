@@ -11,9 +11,10 @@ from typing import Any, Final
 import numpy as np
 
 from analyst_server.alignment.suspicion import suspects
-from benchmarks.accuracy.bases import Condition, draw_anchor, principal_directions, turn
+from benchmarks.accuracy.bases import draw_anchor, principal_directions
 from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Setup, Split, deal, load
 from benchmarks.data import Matrix
+from orthonormal_data_collaboration.bases import Condition, turn
 from protocol.terms import ANCHORS, AnchorKind
 
 ROUNDS: Final = 100

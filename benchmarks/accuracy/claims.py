@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from benchmarks.accuracy.bases import ORTHONORMAL, Condition
 from benchmarks.accuracy.experiment import Cell, Setup
 from benchmarks.accuracy.methods import ON_HAAR_ANCHOR, OURS, PAPERS_ODC, PAPERS_WAYS, Way
 from benchmarks.accuracy.summary import Scores
 from benchmarks.accuracy.tables import HETEROGENEOUS
 from benchmarks.data import MOLECULES
 from benchmarks.report import Report
+from orthonormal_data_collaboration.bases import ORTHONORMAL, Condition
 
 Chosen = Callable[[Cell], bool]
 

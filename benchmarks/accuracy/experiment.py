@@ -10,12 +10,15 @@ from typing import Final, Literal
 import numpy as np
 
 from benchmarks import data
-from benchmarks.accuracy.bases import Condition, draw_anchor, principal_directions, turn
+from benchmarks.accuracy.bases import draw_anchor, principal_directions
 from benchmarks.accuracy.methods import Way
 from benchmarks.accuracy.models import Kind, Metric, scores
 from benchmarks.data import Dataset, Labels, Matrix
+from orthonormal_data_collaboration.bases import Condition, turn
 from protocol.terms import ANCHORS, AnchorKind
 
+Halves = Literal["complementary", "half of the parties"]
+"""Which columns a party has: of each pair one half and the other, or of every second party half."""
 Split = Literal["iid", "five classes", "two classes", "one class", "hospitals"]
 CLASSES_PER_PARTY: Final[Mapping[Split, int]] = {"five classes": 5, "two classes": 2, "one class": 1}
 LOCAL_PARTIES: Final = 10
@@ -37,6 +40,8 @@ class Setup:
         they are divided among the parties.
     oracles : bool
         Whether to fit also a model on all parties' own rows (Central) and on one party's own rows (Local).
+    halves : {"complementary", "half of the parties"}, optional
+        Which parties lack half of the columns: their features are zero, and so is the basis on them.
     """
 
     table: str
@@ -54,6 +59,7 @@ class Setup:
     test_rows: int
     same_test: bool = False
     oracles: bool = True
+    halves: Halves | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ def load(name: str, directory: Path | None, seed: int) -> Dataset:
         return data.molecules(directory, name)
     if name in ("heart", "stroke"):
         return data.heart(directory, seed) if name == "heart" else data.stroke(directory, seed)
-    return {"MNIST": data.mnist, "Fashion-MNIST": data.fashion_mnist}[name](directory)
+    return {"MNIST": data.mnist, "Fashion-MNIST": data.fashion_mnist, "Adult": data.adult}[name](directory)
 
 
 def deal(dataset: Dataset, setup: Setup, rng: np.random.Generator) -> list[Party]:
@@ -111,11 +117,28 @@ def deal(dataset: Dataset, setup: Setup, rng: np.random.Generator) -> list[Party
     mine = _shares(dataset.train_labels, setup, rng)
     test = rng.permutation(len(dataset.test))[: setup.test_rows]
     tests = [test] * setup.parties if setup.same_test else np.array_split(test, setup.parties)
-    return [
+    parties = [
         Party(
             dataset.train[rows], dataset.train_labels[rows], dataset.test[tested], dataset.test_labels[tested]
         )
         for rows, tested in zip(mine, tests, strict=True)
+    ]
+    return parties if setup.halves is None else _with_half_of_the_columns(parties, dataset, setup.halves, rng)
+
+
+def _with_half_of_the_columns(
+    parties: list[Party], dataset: Dataset, halves: Halves, rng: np.random.Generator
+) -> list[Party]:
+    """Return the parties without the columns they lack, which are drawn at random; zeros stand for them."""
+    if dataset.columns is None:
+        raise ValueError(f"{dataset.name} does not say which column a feature is of")
+    names = rng.permutation(int(dataset.columns.max()) + 1)
+    first = np.isin(dataset.columns, names[: len(names) // 2])
+    others = ~first if halves == "complementary" else np.ones_like(first)
+    held = [first if index % 2 else others for index in range(len(parties))]
+    return [
+        replace(party, rows=party.rows * has, test=party.test * has)
+        for party, has in zip(parties, held, strict=True)
     ]
 
 

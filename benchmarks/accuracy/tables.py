@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.accuracy.bases import CONDITIONS
 from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Setup, Split
 from benchmarks.accuracy.methods import GRID, ON_HAAR_ANCHOR, OURS, PAPERS_ODC, PAPERS_WAYS, Way
 from benchmarks.data import MOLECULES
+from orthonormal_data_collaboration.bases import CONDITIONS
 
 HETEROGENEOUS: tuple[Split, ...] = tuple(CLASSES_PER_PARTY)
 CONCORDANCE = tuple(Way(method) for method in ("imakura", "imakura-random", "odc", "odc-random"))
@@ -26,7 +26,7 @@ def setups(*, full: bool, real_data: bool) -> list[Setup]:
         found += _images(name, full)
     for name in MOLECULES:
         found += _molecules(name, full)
-    return found + _hospitals(full)
+    return found + _hospitals(full) + _halves(full)
 
 
 def seeds(setup: Setup, *, full: bool) -> int:
@@ -122,6 +122,30 @@ def _hospitals(full: bool) -> list[Setup]:
         test_rows=0,
     )
     return [heart, replace(heart, dataset="stroke", parties=49, latent_dim=20)]
+
+
+def _halves(full: bool) -> list[Setup]:
+    """Return Table VI, in which every party lacks half of the columns, and one where every second does.
+
+    One common span, as in half of Table VI, is not possible with bases that are zero on absent features.
+    """
+    complementary = Setup(
+        table="VI",
+        dataset="Adult",
+        split="iid",
+        parties=200 if full else 20,
+        rows_per_party=100,
+        latent_dim=20,
+        anchor_rows=1000,
+        conditions=("DiffSpan-Orth", "DiffSpan"),
+        ways=(Way("imakura"), Way("kawakami"), PAPERS_ODC, *ON_HAAR_ANCHOR, OURS),
+        models=("mlp",),
+        metrics=("accuracy",),
+        epochs=50 if full else 20,
+        test_rows=10_000 if full else 4000,
+        halves="complementary",
+    )
+    return [complementary, replace(complementary, table="VI, every second", halves="half of the parties")]
 
 
 def _bundled() -> list[Setup]:

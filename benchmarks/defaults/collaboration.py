@@ -23,14 +23,14 @@ from analyst_server.compute.sequence import (
 from analyst_server.store import MemoryBlobs, StoredArray
 from analyst_server.training.models import fit_task
 from benchmarks.data import Matrix
+from protocol.alignment_terms import AlignmentTerms
 from protocol.arrays import dequantise, little_endian, quantise, raw_bytes
 from protocol.messages import Dtype
 from protocol.model_terms import ModelTerms
 from protocol.table_schema import AnyLabel, Schema
-from protocol.terms import AlignmentTerms
 from user_client.custody.keystream import KeyStream
+from user_client.onnx_model.process import Model
 from user_client.privacy.noise import add_dither
-from user_client.sdk.predictor import Model
 from user_client.sdk.privacy import draw_basis, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import ByteSource, expand_anchor, haar

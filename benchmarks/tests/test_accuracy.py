@@ -7,14 +7,15 @@ from scipy.linalg import subspace_angles
 
 from benchmarks import data
 from benchmarks.accuracy import bad_party, markdown
-from benchmarks.accuracy.bases import CONDITIONS, Condition, draw_anchor, principal_directions, turn
+from benchmarks.accuracy.bases import draw_anchor, principal_directions
 from benchmarks.accuracy.claims import largest_gap_to_central, least_gain, loss_to_best
-from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Cell, Setup, Split, deal, run
+from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Cell, Halves, Setup, Split, deal, run
 from benchmarks.accuracy.methods import GRID, METHODS, OURS, PAPERS_WAYS, Way
 from benchmarks.accuracy.models import scores
 from benchmarks.accuracy.papers import FIGURES
 from benchmarks.accuracy.summary import gather, interval, rows
 from benchmarks.accuracy.tables import setups
+from orthonormal_data_collaboration.bases import CONDITIONS, Condition, turn
 
 DIGITS = Setup(
     table="V",
@@ -94,6 +95,27 @@ def test_hospitals_are_the_sites_of_the_data() -> None:
     assert [len(party.rows) for party in parties] == [2, 4]
     with pytest.raises(ValueError, match="which hospital"):
         deal(replace(dataset, train_sites=None), replace(DIGITS, split="hospitals"), _rng())
+
+
+@pytest.mark.parametrize(("halves", "lacking"), [("complementary", 5), ("half of the parties", 2)])
+def test_parties_without_half_of_the_columns_have_zeros_there_and_in_their_basis(
+    halves: Halves, lacking: int
+) -> None:
+    columns = np.repeat(np.arange(8), 8)
+    rows = 0.1 + _rng().random((500, 64))  # no zero of its own
+    labels = np.arange(500) % 2
+    dataset = data.Dataset("x", rows, labels, rows, labels, columns=columns)
+    parties = deal(dataset, replace(DIGITS, halves=halves), _rng())
+    held = [party.rows.any(axis=0) for party in parties]
+    assert sum(not has.all() for has in held) == lacking
+    for party, has in zip(parties, held, strict=True):
+        assert has.sum() in (32, 64)
+        assert len(np.unique(columns[has])) == has.sum() // 8  # whole columns
+        assert not party.test[:, ~has].any()
+        np.testing.assert_allclose(principal_directions(party.rows, 10, _rng())[~has], 0, atol=1e-9)
+    assert np.array_equal(held[1], ~held[0] if halves == "complementary" else held[3])
+    with pytest.raises(ValueError, match="which column"):
+        deal(replace(dataset, columns=None), replace(DIGITS, halves=halves), _rng())
 
 
 def test_isotropic_is_three_centred_sweeps_and_uncentred_on_a_haar_anchor() -> None:

@@ -69,6 +69,29 @@ def test_heart_keeps_hospitals_apart_and_reads_cholesterol_0_as_missing(
     assert np.all(dataset.train == dataset.train[0])
 
 
+def test_adult_has_its_publishers_split_and_says_which_column_a_feature_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = "age,workclass,fnlwgt,education,education_num,capital_gain,capital_loss,hours_per_week,income\n"
+    lines = ["17,Private,0,BA,1,0,0,1,<=50K\n", "90,?,1500000,MA,16,100000,5000,100,>50K\n"]
+    files = {
+        "adult/adult_train.csv.gz": gzip.compress((header + lines[0]).encode()),
+        "adult/adult_test.csv.gz": gzip.compress((header + lines[1]).encode()),
+    }
+    (tmp_path / "adult").mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr(
+        data, "SHA256", {name: hashlib.sha256(each).hexdigest() for name, each in files.items()}
+    )
+    found = data.adult(tmp_path)
+    assert (found.train_labels.tolist(), found.test_labels.tolist()) == ([0], [1])
+    assert found.columns is not None
+    assert found.columns.tolist() == [0, 1, 2, 3, 4, 5, 6, 6, 7, 7]
+    assert found.train.tolist() == [[0, 0, 0, 0, 0, 0, 0, 1, 1, 0]]  # `?` is before Private
+    assert found.test.tolist() == [[1, 1, 1, 1, 1, 1, 1, 0, 0, 1]]
+
+
 def test_stroke_leaves_out_small_hospitals_and_unknown_outcomes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,7 +196,7 @@ def _play(
     _finish(everybody)
     everybody[0].run("anchor", "create")
     laps.done("anchored")
-    _start(everybody, lambda one: ("contribute", str(files / f"{one.name}.csv")))
+    _start(everybody, lambda one: ("contribute", "--yes", str(files / f"{one.name}.csv")))
     _finish(everybody)
     laps.done("contributed")
     _wait_for_release(operator, collaboration_id)

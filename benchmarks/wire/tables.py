@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from odc_demo.corrections import corrected_draft
 from odc_demo.tables import HOLD_OUT, breast_cancer, own_table
 from protocol.table_schema import Schema
-from user_client.tables.draft import draft_schema
 
 EPOCHS = 40
 """As many as there are federated rounds."""
@@ -60,7 +60,7 @@ class Work:
 def bundled() -> list[Work]:
     """Return the data sets that need no download."""
     tables = breast_cancer()
-    schema = draft_schema(tables.dictionary, tables.label, tables.exclude).content
+    schema = corrected_draft(tables.by_hospital, tables.label, tables.exclude).content()
     return [
         Work("breast_cancer", tables.by_hospital, tables.hold_out, schema, 15),
         _digits(),
@@ -70,7 +70,7 @@ def bundled() -> list[Work]:
 def real(data: Path) -> list[Work]:
     """Return MNIST and the heart data of four hospitals, from a directory as in docs/benchmarks.md."""
     tables = own_table(data / "heart" / "heart_uci_4site.csv.gz", "label", "site", ("num",))
-    schema = draft_schema(tables.dictionary, tables.label, tables.exclude).content
+    schema = corrected_draft(tables.by_hospital, tables.label, tables.exclude).content()
     heart = Work("heart", tables.by_hospital, tables.hold_out, schema, 13)
     return [_mnist(data / "mnist"), heart]
 

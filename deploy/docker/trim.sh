@@ -1,5 +1,5 @@
 #!/bin/sh
-# Remove from a virtual environment what none of our processes loads. `docs/deploy-compose.md` has the sizes.
+# Remove from a virtual environment what none of our processes loads. `docs/deploy-compose.md` says how to see what is left.
 # The build then imports every module of the role, so that a file removed by mistake fails the build and not a
 # hospital.
 set -eu

@@ -89,7 +89,7 @@ def _play(analyst: Place, lead: Place, other: Place, address: str) -> dict[str, 
         place("terms", "accept")
     lead("anchor", "create")
     for place in (lead, other):
-        place("contribute", "rows.csv")
+        place("contribute", "--yes", "rows.csv")
     analyst.run("restart")  # as an operator may at any time
     until(lambda: '"released"' in analyst("collaboration", "list", "--json"), "the round is released")
     for place in (lead, other):

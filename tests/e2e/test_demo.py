@@ -113,7 +113,7 @@ def own_table(path: Path) -> Path:
     outcome = np.where(risk + rng.normal(0, 0.5, count) > 0, "ill", "well")
 
     def with_gaps(values: list[str]) -> list[str]:
-        gone = rng.random(count) < 0.05
+        gone = rng.random(count) < 0.1
         return ["" if missing else value for value, missing in zip(values, gone, strict=True)]
 
     table = {

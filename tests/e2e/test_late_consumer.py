@@ -59,7 +59,7 @@ def test_it_predicts_by_command_with_no_other_party_online(
     made: Consortium, released: dict[str, Any], table: str, tmp_path: Path
 ) -> None:
     late = made.institution(LATE)
-    sent = late.odc("contribute", table)
+    sent = late.odc("contribute", "--yes", table)
     assert sent["payload_bytes"] == 4 * 4 * 4
     late.odc("receive", "--wait", str(WAIT_S))
     fresh, out = tmp_path / "fresh.csv", tmp_path / "predictions.csv"
@@ -87,7 +87,7 @@ def test_an_analyst_that_is_killed_before_it_has_aligned_it_goes_on_afterwards(
     computing = psutil.Process(made.analyst.server.pid).children(recursive=True)  # type: ignore[union-attr]  # it runs
     for process in computing:
         process.suspend()
-    later.odc("contribute", table)
+    later.odc("contribute", "--yes", table)
     made.analyst.kill()
     for process in computing:
         process.kill()

@@ -57,7 +57,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     directory, tables = tmp_path_factory.mktemp("nri"), breast_cancer()
     parts = list(tables.by_hospital.values())
     dealt = [pa.concat_tables(parts[index :: len(NAMES)]) for index in range(len(NAMES))]
-    schema = draft_schema(tables.dictionary, tables.label, tables.exclude).content
+    schema = draft_schema(parts[0], tables.label, tables.exclude).content
     common: dict[str, Any] = {"table_schema": schema, "latent_dim": 15, "model": {"kind": "mlp"}}
     with consortium(directory, *NAMES) as made:
         files = {name: directory / f"{name}.csv" for name in NAMES}
@@ -76,7 +76,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         for name in NAMES:
             made.contribute(name, ids["plain"], files[name])
             if name == BY_COMMAND:
-                made.institution(name).odc("contribute", str(files[name]), "-c", ids["nri"])
+                made.institution(name).odc("contribute", "--yes", str(files[name]), "-c", ids["nri"])
             else:
                 made.contribute(name, ids["nri"], files[name])
             found.after_contribute[name] = {path.name for path in found.directory(name).iterdir()}

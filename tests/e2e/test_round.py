@@ -131,8 +131,10 @@ def test_every_institution_says_by_command_what_it_has_gained(made: Consortium, 
         pyarrow.csv.write_csv(rows(seed, count), tmp_path / f"{name}.csv")
     pyarrow.csv.write_csv(rows(7, 300), tmp_path / "new.csv")
     sent = {
-        name: made.institution(name).odc("contribute", str(tmp_path / f"{name}.csv"), "-c", found)
-        for name in counts
+        name: made.institution(name).odc(
+            "contribute", "--yes", str(tmp_path / f"{name}.csv"), "-c", found, *more
+        )
+        for name, more in {"lead-hospital": (), "hospital-b": (), "consumer": ("--consumer",)}.items()
     }
     assert sent["lead-hospital"]["payload_bytes"] == (300 + 4) * 4 * 4 + 300
     made.wait_for(found, "released")
@@ -170,7 +172,7 @@ def test_a_round_with_noise_dropped_and_permuted_rows_says_so_and_predicts(
     prepared = hospital.odc("prepare", str(table), "-c", found, *options, "--threshold", "0.05")
     assert 0 < prepared["rows"] < prepared["table_rows"] == 400
     assert prepared["threshold"]["rows_below"] == 0
-    receipt = hospital.odc("contribute", str(table), "-c", found, *options)
+    receipt = hospital.odc("contribute", "--yes", str(table), "-c", found, *options)
     assert receipt["payload_bytes"] == prepared["payload_bytes"]
     for seed, name in ((0, "lead-hospital"), (2, "consumer")):
         made.contribute(name, found, flat(seed, 400))
@@ -190,3 +192,10 @@ def test_a_round_with_noise_dropped_and_permuted_rows_says_so_and_predicts(
         session.round(found).receive()
         right = np.array(session.round(found).predict(fresh).labels) == fresh.column("label").to_numpy()
         assert right.mean() > 0.8
+
+
+def test_the_analyst_keeps_to_the_protocol_over_real_tls(made: Consortium) -> None:
+    found = made.anchored(latent_dim=4)
+    checks = made.institution("hospital-b").odc("conformance", "-c", found)["checks"]
+    assert [one for one in checks if one["outcome"] == "failed"] == []
+    assert [one["what"] for one in checks if one["outcome"] == "skipped"] == ["the revocation list"]

@@ -135,7 +135,7 @@ def test_each_institution_reads_the_cohort_from_the_total(played: Played) -> Non
     (_, collaboration_id) = chosen = ("--collaboration", json.loads(created)["collaboration_id"])
     made.run_all(NAMES, "terms", "accept", *chosen)
     lead.odc("anchor", "create", *chosen)
-    made.run_all(NAMES, "contribute", "rows.csv", *chosen)
+    made.run_all(NAMES, "contribute", "--yes", "rows.csv", *chosen)
     made.wait_for(collaboration_id, "released")
     made.run_all(NAMES, "receive", *chosen)
     first, *others = made.run_all(NAMES, "cohort", *chosen)

@@ -17,7 +17,16 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-PACKAGES = ("protocol", "metering", "runtime", "analyst_server", "user_client", "odc_demo")
+PACKAGES = (
+    "protocol",
+    "metering",
+    "runtime",
+    "pages",
+    "analyst_server",
+    "user_client",
+    "orthonormal_data_collaboration",
+    "odc_demo",
+)
 DIST_INFO = "orthonormal_data_collaboration-{version}.dist-info"
 
 

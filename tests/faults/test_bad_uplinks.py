@@ -20,6 +20,7 @@ from protocol.errors import (
 )
 from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK
+from protocol.row_bounds import RowTooLongError
 from protocol.terms import Terms
 from runtime.terminal import exit_code
 from tests.harness import crafted
@@ -85,6 +86,18 @@ def test_a_number_that_is_none_is_refused_with_its_row(
         crafted.send(b, terms, given)
     assert (exit_code(caught.value), caught.value.hint) == (4, NotFiniteError.hint)
     assert b.round(running).status()["state"] == "collecting"
+    assert "hospital-b: odc contribute" in b.round(running).status()["waiting_for"]
+
+
+@pytest.mark.parametrize("value", [1e4, 3e38])
+def test_a_row_that_no_table_encodes_is_refused_with_its_row(
+    made: Consortium, b: Session, terms: Terms, running: str, value: float
+) -> None:
+    given = crafted.arrays(terms)
+    given["rep"][3, 1] = value
+    with pytest.raises(RowTooLongError, match="rep of hospital-b: row 3") as caught:
+        crafted.send(b, terms, given)
+    assert (exit_code(caught.value), caught.value.hint) == (4, RowTooLongError.hint)
     assert "hospital-b: odc contribute" in b.round(running).status()["waiting_for"]
 
 

@@ -43,7 +43,7 @@ def test_an_uplink_that_the_disk_has_changed_is_sent_again_and_the_round_ends_we
 ) -> None:
     found, table = made.anchored(), tmp_path / "rows.csv"
     write_csv(rows(1, 40), table)
-    receipt = made.institution("hospital-b").odc("contribute", str(table), "-c", found)
+    receipt = made.institution("hospital-b").odc("contribute", "--yes", str(table), "-c", found)
     spoil(uplink_of(made, found), damage)
     with pytest.raises(CommandError) as caught:
         made.analyst.run("verify")
@@ -55,7 +55,7 @@ def test_an_uplink_that_the_disk_has_changed_is_sent_again_and_the_round_ends_we
     with refused(made, RoundFailedError, exit_code=6, says="hospital-b must run `odc contribute` again"):
         made.lead.round(found).receive()
     assert made.lead.round(found).status()["waiting_for"] == ["hospital-b: odc contribute"]
-    assert made.institution("hospital-b").odc("contribute", str(table), "-c", found) == receipt
+    assert made.institution("hospital-b").odc("contribute", "--yes", str(table), "-c", found) == receipt
     made.receive_all(found)
     assert "0 damaged" in made.analyst.run("verify")
     assert "Traceback" not in made.log()[before:]

@@ -75,7 +75,7 @@ def test_a_full_disk_at_the_analyst_is_told_and_the_uplink_goes_on_when_there_is
     as_the_server_sees_it = Path(f"/proc/{made.analyst.server.pid}/root{blobs}")  # type: ignore[union-attr]  # it runs
     (as_the_server_sees_it / "something-else").write_bytes(bytes(77 * 2**20))
     with pytest.raises(CommandError) as caught:
-        made.institution("hospital-b").odc("contribute", "-c", found)
+        made.institution("hospital-b").odc("contribute", "--yes", "-c", found)
     assert caught.value.exit_code == 8
     assert "odc: error: the analyst's disk is full" in caught.value.stderr
     assert f"odc: hint: {DiskFullError.hint}" in caught.value.stderr
@@ -95,7 +95,7 @@ def test_an_uplink_that_finds_no_space_is_refused_before_it_begins(made: Consort
     made.sessions["hospital-b"].round(found).prepare(rows(3, 1000, features=20))
     serve_on(made, f"mount -t tmpfs -o size=3m none '{blobs}'")
     with pytest.raises(CommandError) as caught:
-        made.institution("hospital-b").odc("contribute", "-c", found)
+        made.institution("hospital-b").odc("contribute", "--yes", "-c", found)
     assert caught.value.exit_code == 8
     assert "this uplink has 0.1 MB, and the analyst's disk has 3.1 MB left" in caught.value.stderr
     assert made.state(found) == "anchored"

@@ -164,7 +164,7 @@ def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, larg
     found = made.anchored(**LARGE)
     with line(made.analyst.port, up_bytes_per_s=8 * MIB) as slow:
         made.go_through("hospital-b", slow.port)
-        process = made.institution("hospital-b").start("contribute", str(large), "-c", found)
+        process = made.institution("hospital-b").start("contribute", "--yes", str(large), "-c", found)
         try:
             wait_until(lambda: arrived_bytes(made, found) >= 2 * MIB, "the upload")
         finally:
@@ -175,7 +175,7 @@ def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, larg
     made.go_through("hospital-b", made.analyst.port)
     before = arrived_bytes(made, found)
     assert before >= 2 * MIB
-    done = made.institution("hospital-b").odc("contribute", str(large), "-c", found)
+    done = made.institution("hospital-b").odc("contribute", "--yes", str(large), "-c", found)
     assert done["payload_bytes"] > 6 * MIB
     assert basis.read_bytes() == first
     sent = [row for row in made.records()["uplinks"] if row["collaboration_id"] == found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,10 +33,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
         yield found
 
 
-def test_the_command_will_not_prepare_before_the_terms_are_signed(made: Consortium) -> None:
+def test_the_command_will_not_prepare_before_the_terms_are_signed(made: Consortium, tmp_path: Path) -> None:
     found = made.publish()
+    other = tmp_path / "not-of-the-terms.csv"
+    other.write_text("a,b\n1,2\n")
     with pytest.raises(CommandError) as caught:
-        made.institution("hospital-b").odc("contribute", "no-table-is-read.csv", "-c", found)
+        made.institution("hospital-b").odc("contribute", "--yes", str(other), "-c", found)
     assert caught.value.exit_code == 6
     assert "odc: hint: run `odc terms accept` first" in caught.value.stderr
     assert made.state(found) == "enrolling"

@@ -31,7 +31,7 @@ TABLES: dict[str, tuple[bytes, str]] = {
         HEADER + b"40,never\n4711-Jane-Doe,4711-Jane-Doe,ill,x\n",
         "line 3 has 2 fields, the header has 3",
     ),
-    "not text": (HEADER + b"40,\xff4711-Jane-Doe\xfe,ill\n", "its text is not UTF-8"),
+    "not text": (HEADER + b"40,\xff4711-Jane-Doe\x81,ill\n", "its text is neither UTF-8 nor Windows-1252"),
     "no header": (b"", "not a table"),
     "not Parquet": (b"4711-Jane-Doe", "not a table"),
 }
@@ -56,7 +56,7 @@ def told(made: Consortium, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for number, (name, (content, _)) in enumerate(TABLES.items()):
         path = directory / f"table-{number}.{'parquet' if name == 'not Parquet' else 'csv'}"
         path.write_bytes(content)
-        words = ("--verbose", "contribute", str(path))
+        words = ("--verbose", "contribute", "--yes", str(path))
         with pytest.raises(CommandError) as caught:
             hospital.odc(*words)
         errors[name] = caught.value

@@ -155,7 +155,7 @@ class Consortium:
         run = run or self.run_all
         run(self.names, "terms", "accept")
         run(self.names[:1], "anchor", "create")
-        run(self.names, "contribute", table)
+        run(self.names, "contribute", "--yes", table)
         self.wait_for(collaboration_id, "released")
         run(self.names, "receive")
         run(self.names, "predict", table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from functools import partial
@@ -27,6 +28,11 @@ class Result:
         return json.loads(self.out)
 
 
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 class Odc:
     """The command, with the clock and the line of a consortium."""
 
@@ -43,6 +49,12 @@ class Odc:
         self.passphrase = consortium.directory / "passphrase"
         self.passphrase.write_text(PASSPHRASE + "\n")
         monkeypatch.setenv("ODC_PASSPHRASE_FILE", str(self.passphrase))
+
+    def at_terminal(self, *arguments: str | Path, typed: str = "", home: str = "hospital-a") -> Result:
+        """Run the command where a person sits, who types these lines."""
+        with self._monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", _Terminal(typed + "\n"))
+            return self(*arguments, home=home)
 
     def __call__(self, *arguments: str | Path, home: str = "hospital-a") -> Result:
         self._monkeypatch.setenv("ODC_HOME", str(self.consortium.directory / home))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import httpx
 
@@ -40,6 +41,16 @@ def problem(status: int, body: dict[str, Any], **headers: str) -> httpx.Response
     found = httpx.Response(status, json=body, headers=headers)
     found.headers["content-type"] = "application/problem+json"
     return found
+
+
+NO_SUCH_NAME: Final = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+def caused_by(cause: OSError) -> httpx.ConnectError:
+    """What httpx raises where the operating system has said this."""
+    error = httpx.ConnectError(str(cause))
+    error.__cause__ = cause
+    return error
 
 
 class InTurn:

@@ -6,9 +6,16 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
+from protocol.alignment_terms import (
+    LEAST_SQUARES_METHODS,
+    AlignmentMethod,
+    AlignmentTarget,
+    AlignmentTerms,
+    AutoAlignmentTerms,
+)
 from protocol.codec import Message
 from protocol.envelope import Signed
-from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage
+from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage, SeenLedger
 from protocol.messages import (
     DTYPE_BYTES,
     Acceptance,
@@ -49,18 +56,8 @@ from protocol.table_schema import (
     RanksColumn,
     Schema,
 )
-from protocol.terms import (
-    ANCHORS,
-    LEAST_SQUARES_METHODS,
-    AlignmentMethod,
-    AlignmentTarget,
-    AlignmentTerms,
-    AnchorKind,
-    AnchorTerms,
-    AutoAlignmentTerms,
-    ExposureTerms,
-    Terms,
-)
+from protocol.terms import ANCHORS, AnchorKind, AnchorTerms, ExposureTerms, Terms
+from tests.harness.said import seen_ledgers
 
 identifiers = st.text("0123456789abcdef", min_size=32, max_size=32)
 party_names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
@@ -73,7 +70,7 @@ chains = st.lists(blobs, max_size=4).map(tuple)
 times = st.integers(0, 253_402_300_799)
 counts = st.integers(0, 2**53 - 1)
 chunk_sizes = st.integers(1, 64).map(lambda units: units * 65536)
-suites = st.sampled_from(["mlkem768-x25519", "x25519"])
+suites = st.sampled_from(get_args(Acceptance.model_fields["sealing_suite"].annotation))
 numbers = st.floats(-1e100, 1e100)
 ledger_entries = st.builds(
     LedgerEntry,
@@ -427,6 +424,7 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
     ),
     LedgerEntry: ledger_entries,
     LedgerHead: st.builds(LedgerHead, collaboration_id=identifiers, length=counts, digest=digests, at=times),
+    SeenLedger: seen_ledgers(identifiers, party_names, counts, digests, times),
     LedgerPage: st.builds(LedgerPage, entries=st.lists(ledger_entries, max_size=5).map(tuple), head=blobs),
     ForgettingStatement: st.builds(
         ForgettingStatement,
@@ -445,6 +443,4 @@ messages: dict[type[Message], st.SearchStrategy[Message]] = {
     ),
 }
 """One strategy for each kind of message that is sent by itself."""
-
-any_message = st.one_of(list(messages.values()))
-"""A valid message of any kind."""
+any_message = st.one_of(list(messages.values()))  # a valid one of any kind

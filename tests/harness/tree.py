@@ -10,9 +10,12 @@ PACKAGES: Final = (
     "protocol",
     "metering",
     "runtime",
+    "pages",
     "analyst_server",
     "user_client",
+    "orthonormal_data_collaboration",
     "odc_demo",
     "benchmarks",
+    "manual",
     "tests",
 )

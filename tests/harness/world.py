@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,17 +16,20 @@ from numpy.typing import NDArray
 from analyst_server.services import prepare
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
-from analyst_server.store import Blobs, Collaboration, DirectoryBlobs, Leases, Records
+from analyst_server.store import Blobs, Collaboration, DirectoryBlobs, Enrolled, Leases, Records
+from protocol.alignment_terms import AlignmentTerms
 from protocol.arrays import chunks_of, frame, little_endian, quantise, raw_bytes, specify
 from protocol.codec import Message, digest
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment, sign
 from protocol.identity import Identity
+from protocol.ledger import SeenLedger
 from protocol.limits import MIN_CHUNK_BYTES
-from protocol.messages import Acceptance, MemberScore, Role, SealedAnchor, UplinkManifest
+from protocol.messages import Acceptance, MemberScore, Role, SealedAnchor, SeenHead, UplinkManifest
 from protocol.model_terms import LogisticTerms
+from protocol.row_bounds import longest_row
 from protocol.table_schema import Label, NumericColumn, Schema
-from protocol.terms import AlignmentTerms, AnchorTerms, Terms
+from protocol.terms import AnchorTerms, Terms
 from tests.harness.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-a"
@@ -133,7 +137,10 @@ def make_uplink(
     """Return an uplink of separable rows; ``arrays`` replaces some of its arrays, ``changed`` fields."""
     rng = np.random.default_rng(seed)
     labels = np.arange(rows) % terms.table_schema.label_column.outputs
-    rep, rep_scale = in_type(rng.standard_normal((rows, terms.latent_dim)) + 2 * labels[:, None], terms)
+    projected = rng.standard_normal((rows, terms.latent_dim)) + 2 * labels[:, None]
+    # as long as encoded rows can be
+    projected *= longest_row(terms.table_schema) / np.linalg.norm(projected, axis=1).max(initial=1)
+    rep, rep_scale = in_type(projected, terms)
     basis = np.linalg.qr(rng.standard_normal((terms.anchor.rows, terms.latent_dim)))[0]
     anchor_rep, anchor_rep_scale = in_type(basis, terms)
     scales = {"rep_scale": rep_scale, "anchor_rep_scale": anchor_rep_scale}
@@ -212,6 +219,21 @@ class World:
         """Forget everything that is not on the disk."""
         self.ingest = Ingest(self.analyst)
 
+    def enrol(self, *parties: str) -> None:
+        """Let parties have asked for a certificate, as `odc join` does."""
+        with self.records.begin(write=True) as unit:
+            for number, party in enumerate(parties):
+                unit.add(
+                    Enrolled(
+                        invitation_id=f"{number:032x}",
+                        role="institution",
+                        party=party,
+                        request=b"request",
+                        certificate=None,
+                        created_at=self.clock(),
+                    )
+                )
+
     def publish(self, terms: Terms | None = None) -> Terms:
         self.terms = terms or self.terms
         prepare.create(self.analyst, self.terms)
@@ -238,14 +260,16 @@ class World:
             "terms_digest": digest(self.terms),
             "shown_digest": plain_words_digest(self.terms),
             "party": party,
-            "sealing_suite": SealingKey.suite,
+            "sealing_suite": self.terms.sealing_suites[0],
             "sealing_key": b"key",
         }
         return signed(party, Acceptance(**{**values, **changed}))
 
     def accept(self, *parties: str) -> None:
+        """Accept with a key of its own each time, so that no acceptance is an earlier one."""
         for party in parties:
-            prepare.accept(self.analyst, identity(party), self.id, self.acceptance(party))
+            body = self.acceptance(party, sealing_key=secrets.token_bytes(8))
+            prepare.accept(self.analyst, identity(party), self.id, body)
 
     def score(self, party: str, *, by: str | None = None, **changed: Any) -> bytes:
         values = {
@@ -261,13 +285,25 @@ class World:
         }
         return signed(by or party, MemberScore(**{**values, **changed}))
 
+    def seen_ledger(self, party: str, *, by: str | None = None, length: int = 1, **changed: Any) -> bytes:
+        """What a party says of the first entries of the ledger."""
+        with self.records.begin() as unit:
+            last = unit.ledger(self.id, start=length - 1, limit=1)
+        values = {
+            "collaboration_id": self.id,
+            "party": party,
+            "seen": SeenHead(length=length, digest=last[0].digest if last else bytes(32)),
+            "at": self.clock(),
+        }
+        return signed(by or party, SeenLedger(**{**values, **changed}))
+
     def sealed_anchor(self, party: str, *, by: str = LEAD, seed: bytes = SEED, **changed: Any) -> bytes:
         values = {
             "collaboration_id": self.id,
             "terms_digest": digest(self.terms),
             "recipient": party,
             "commitment": seed_commitment(seed),
-            "sealing_suite": SealingKey.suite,
+            "sealing_suite": self.terms.sealing_suites[0],
             "ciphertext": b"sealed",
         }
         return signed(by, SealedAnchor(**{**values, **changed}))

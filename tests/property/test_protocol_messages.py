@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from protocol.codec import Message, decode, digest, encode
-from protocol.errors import ProtocolError
+from protocol.errors import MalformedMessageError, ProtocolError
 from protocol.ledger import LedgerPage, pack_pages, unpack_pages
 from tests.harness.strategies import any_message, messages
+from tests.vectors.packing import pack
 
 KINDS = sorted(messages, key=lambda kind: kind.__name__)
 
@@ -52,6 +54,45 @@ def test_the_strategies_know_every_kind_of_message() -> None:
 @given(any_message)
 def test_a_message_comes_back_from_its_bytes(message: Message) -> None:
     assert decode(type(message), encode(message)) == message
+
+
+plain_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+optional_fields = st.dictionaries(
+    st.from_regex(r"opt_[a-z0-9][a-z0-9._@-]{0,20}", fullmatch=True), plain_values, min_size=1, max_size=4
+)
+
+
+@given(any_message, optional_fields)
+def test_an_unknown_optional_field_is_kept_by_open_messages_alone(
+    message: Message, unknown: dict[str, Any]
+) -> None:
+    kind, data = type(message), pack({**msgpack.unpackb(encode(message)), **unknown})
+    if kind.model_config["extra"] != "allow":
+        with pytest.raises(MalformedMessageError):
+            decode(kind, data)
+        return
+    kept = decode(kind, data)
+    assert encode(kept) == data
+    assert digest(kept) == hashlib.sha256(data).digest()
+    assert repr(kept) == repr(message)
+
+
+@given(any_message, st.text(max_size=20), plain_values)
+def test_an_unknown_critical_field_is_refused_by_every_message(
+    message: Message, name: str, value: Any
+) -> None:
+    assume(not name.startswith("opt_") and name not in type(message).model_fields)
+    with pytest.raises(MalformedMessageError, match="extra inputs are not permitted"):
+        decode(type(message), pack({**msgpack.unpackb(encode(message)), name: value}))
 
 
 @given(st.lists(st.binary(max_size=40) | messages[LedgerPage].map(encode), max_size=3), st.binary(max_size=8))

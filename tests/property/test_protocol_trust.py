@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.codec import decode, encode
-from protocol.envelope import HYBRID, SealingKey, Signed, seal, sign, verify
+from protocol.envelope import SealingKey, Signed, seal, sign, verify
 from protocol.errors import (
     CertificateRefusedError,
     MalformedMessageError,
@@ -19,7 +20,7 @@ from protocol.errors import (
     TrustError,
 )
 from protocol.identity import Identity, load_certificate, load_der_certificate
-from protocol.messages import Receipt
+from protocol.messages import Receipt, SealingSuite
 from tests.harness import certificates as fakes
 
 # a spoilt serial number can come out negative, which the parser still reads, with a warning
@@ -111,10 +112,11 @@ def test_any_text_is_a_name_that_comes_back_or_is_refused(text: str) -> None:
         assert Identity.from_urn(text).urn == text
 
 
-@given(edits)
-def test_a_spoilt_ciphertext_never_opens(changes: list[tuple[int, int]]) -> None:
-    key = SealingKey.generate()
-    ciphertext = seal(b"seed", HYBRID, key.public_bytes(), b"info")
+@pytest.mark.parametrize("suite", get_args(SealingSuite))
+@given(changes=edits)
+def test_a_spoilt_ciphertext_never_opens(suite: SealingSuite, changes: list[tuple[int, int]]) -> None:
+    key = SealingKey.generate(suite)
+    ciphertext = seal(b"seed", suite, key.public_bytes(), b"info")
     spoilt = spoil(ciphertext, changes)
     if spoilt != ciphertext:
         with pytest.raises(SealBrokenError):
@@ -122,8 +124,10 @@ def test_a_spoilt_ciphertext_never_opens(changes: list[tuple[int, int]]) -> None
 
 
 @given(
-    st.sampled_from([HYBRID, "x25519", "none"]),
-    st.binary(max_size=64) | st.binary(min_size=1216, max_size=1216),
+    st.sampled_from([*get_args(SealingSuite), "none"]),
+    st.binary(max_size=66)
+    | st.binary(min_size=1216, max_size=1216)
+    | st.binary(min_size=1665, max_size=1665),
 )
 def test_any_bytes_are_a_sealing_key_or_malformed(suite: str, public_key: bytes) -> None:
     with suppress(MalformedMessageError):

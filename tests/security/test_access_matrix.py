@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -146,7 +147,9 @@ def issued() -> bytes:
     return fakes.shared_member("institution", "hospital-new").certificate.public_bytes(Encoding.PEM)
 
 
+@cache
 def revocations() -> bytes:
+    """One list: another with its number would be refused."""
     gone = fakes.shared_member("institution", REVOKED).certificate
     return fakes.revoke(fakes.shared_root(), gone, number=2)
 
@@ -204,6 +207,8 @@ def plain(operation: Operation) -> Ask:
             collaboration_id=scene.world.id,
             upload_id=scene.upload_id,
             invitation_id=INVITATION_ID,
+            party=HOSPITAL,
+            slug="not-found",
             token_id=token_id(token_digest(scene.tokens["revoked token"])),
         )
         return scene.request(operation.method, path)
@@ -217,10 +222,16 @@ REQUESTS: Final[dict[Operation, Ask]] = {
     operations.ISSUE_CERTIFICATE: lambda s, _: s.request(
         "PUT", f"/v1/enrolments/{INVITATION_ID}/certificate", issued()
     ),
+    operations.REJECT_CERTIFICATE_REQUEST: lambda s, _: s.request(
+        "PUT", f"/v1/enrolments/{INVITATION_ID}/rejection", b'{"reason": "no"}', "application/json"
+    ),
     operations.REQUEST_RENEWAL: lambda s, who: s.request("POST", "/v1/renewals", renewal(who)),
     operations.PUBLISH_REVOCATIONS: lambda s, _: s.request("PUT", "/v1/revocations", revocations()),
     operations.ACCEPT_TERMS: lambda s, who: s.of_round(
         "PUT", "/acceptance", s.world.acceptance(who or HOSPITAL)
+    ),
+    operations.REJECT_TERMS: lambda s, _: s.request(
+        "PUT", f"/v1/collaborations/{s.world.id}/rejection", b'{"reason": "no"}', "application/json"
     ),
     operations.PUBLISH_ANCHOR: lambda s, who: s.of_round(
         "PUT", "/anchors", pack_list([s.world.sealed_anchor(HOSPITAL, by=who or LEAD)])
@@ -228,6 +239,9 @@ REQUESTS: Final[dict[Operation, Ask]] = {
     operations.PUBLISH_ANCHOR_MATRIX: lambda s, _: s.of_round("PUT", "/matrix"),
     operations.BEGIN_UPLINK: begin,
     operations.APPEND: at_the_end,
+    operations.SEND_SEEN_LEDGER: lambda s, who: s.of_round(
+        "PUT", "/seen", s.world.seen_ledger(who or HOSPITAL)
+    ),
     operations.SEND_SCORE: lambda s, who: s.of_round("PUT", "/score", s.world.score(who or HOSPITAL)),
     operations.CREATE_TOKEN: make_token,
     operations.PUBLISH_TERMS: lambda s, _: s.of_round("PUT", "", json.dumps(DRAFT).encode()),

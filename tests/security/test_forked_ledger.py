@@ -14,6 +14,7 @@ from protocol.errors import LedgerError
 from protocol.ledger import LedgerEntry, entry_digest
 from protocol.states import Event
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
+from user_client.custody.round_directory import LEDGER_FILE
 
 
 @pytest.fixture
@@ -35,6 +36,12 @@ def rewrite(made: Consortium, event: Event, party: str | None, **fields: object)
             row.previous = previous
             values = {name: getattr(row, name) for name in LedgerEntry.model_fields}
             row.digest = previous = entry_digest(LedgerEntry(**values))
+
+
+def forget_ledgers(made: Consortium) -> None:
+    """Leave members with nothing but the messages they have: what these pin is found without it."""
+    for session in made.sessions:
+        session.round(made.id).directory.remove(LEDGER_FILE)
 
 
 def test_two_ledgers_hold_by_themselves_and_not_beside_each_other(made: Consortium) -> None:
@@ -74,6 +81,7 @@ def test_what_all_were_sent_is_one_entry_for_all(
     """Another model, anchor or terms for one member contradict the ledger the others see."""
     made.until_released()
     made.hospital_round.receive()
+    forget_ledgers(made)
     rewrite(made, event, party, subject=bytes(32))
     with pytest.raises(LedgerError, match=says):
         made.hospital_round.fetch_ledger()
@@ -81,6 +89,7 @@ def test_what_all_were_sent_is_one_entry_for_all(
 
 def test_a_step_before_an_uplink_cannot_be_changed_after_its_receipt(made: Consortium) -> None:
     made.until_contributed()
+    forget_ledgers(made)
     rewrite(made, Event.ACCEPT_TERMS, LEAD, at=1)
     for session in made.sessions:
         with pytest.raises(LedgerError, match="is not the one our receipt names"):

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-PACKAGES = ("protocol", "metering", "runtime", "analyst_server", "user_client")
+PACKAGES = (
+    "protocol",
+    "metering",
+    "runtime",
+    "pages",
+    "analyst_server",
+    "user_client",
+    "orthonormal_data_collaboration",
+)
 
 
 @pytest.fixture
@@ -53,6 +61,7 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "analyst_server/compute/sequence.py": "import sqlalchemy",
         "user_client/secret/expansion.py": "import httpx",
         "user_client/transport/upload.py": "import user_client.sdk.anchor",
+        "user_client/onnx_model/child.py": "import user_client.custody.home",
         "user_client/sdk/predictor.py": "import fastapi",
         "protocol/states.py": "import scipy",
         "metering/explanation.py": "import odc_demo.scores",
@@ -62,6 +71,8 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
         "metering/server.py": "import httpx",
         "analyst_server/services/meter.py": "import metering.client_traffic",
         "user_client/transport/connection.py": "import metering.private_parts",
+        "orthonormal_data_collaboration/members.py": "import httpx",
+        "pages/guard.py": "import protocol.tokens",
     }
     for path, line in planted.items():
         file = copy / path
@@ -74,19 +85,22 @@ def test_every_wall_that_is_climbed_is_named(copy: Path) -> None:
     broken = {line.split(" BROKEN")[0] for line in said.splitlines() if " BROKEN" in line}
     assert broken >= {
         "protocol stands alone",
+        "a simulation has no network, no records and no commands",
+        "what pages are made of knows neither side and no web framework",
         "the product stands without its demo, its benchmarks and its tests",
         "the analyst cannot build an anchor or a basis, an institution cannot reach the analyst",
         "alignment is arrays only",
         "training is arrays only",
         "what computes a round sees blobs, but no records, keys or network",
         "secrets are arrays only",
+        "what evaluates the analyst's model knows no secret and nobody to tell",
         "use cases know neither HTTP nor SQL",
         "metering knows the protocol alone",
         "the client's meter stands on httpx, without the server's",
         "the server's meter stands on uvicorn, without the client's",
         "the analyst does without the client's meter",
         "an institution does without the server's meter",
-        "only the local service knows a web framework",
+        "only the local service and the pages know a web framework",
         "inside the server imports point down",
         "inside the client imports point down",
     }

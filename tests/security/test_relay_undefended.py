@@ -45,6 +45,12 @@ def believing(self: Session, kind: type[M], data: bytes) -> Verified[M]:
     return Verified(message, Identity(membership.consortium_id, role, name), sha256(payload).digest())  # type: ignore[arg-type]  # a role
 
 
+def believe_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what refuses a message of now, and one that was kept."""
+    for defence in ("verify", "verify_kept"):
+        monkeypatch.setattr(Session, defence, believing)
+
+
 def relays_seed(found: str) -> tuple[bytes, Matrix64]:
     """A seed of the relay's own, and the anchor that follows from it."""
     seed = bytes(range(32))
@@ -66,7 +72,7 @@ def test_without_signatures_the_relay_reads_the_anchor(
         member = the(unit.member(found, "hospital-b"))
         honest = content(Acceptance, member.acceptance)
         member.acceptance = forger(made)(honest.model_copy(update={"sealing_key": relay_key.public_bytes()}))
-    monkeypatch.setattr(Session, "verify", believing)
+    believe_all(monkeypatch)
     made.lead.round(found).create_anchor()
     with tampering(made) as unit:
         sealed = content(SealedAnchor, the(unit.member(found, "hospital-b")).sealed_anchor)
@@ -94,7 +100,7 @@ def test_the_relay_undoes_a_projection_only_if_signatures_are_not_looked_at(
         member.sealed_anchor = signed_by_the_analyst(made)(honest.model_copy(update=changes))
     b, table = made.sessions["hospital-b"], rows(1, 30)
     if defence == "off":
-        monkeypatch.setattr(Session, "verify", believing)
+        believe_all(monkeypatch)
         b.round(found).prepare(table)
     else:
         with pytest.raises(NotPermittedError):
@@ -131,7 +137,7 @@ def test_an_old_anchor_is_used_again_only_if_the_round_is_not_looked_at(
         monkeypatch.setattr("user_client.sdk.anchor.digest", lambda _terms: signed.terms_digest)
         monkeypatch.setattr(
             Session,
-            "verify",
+            "verify_kept",
             lambda self, kind, data: replaced(believing(self, kind, data), collaboration_id=found),
         )
         info = anchor_info(earlier, signed.terms_digest, "hospital-b")

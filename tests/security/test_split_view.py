@@ -16,6 +16,7 @@ from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
 from protocol.errors import (
     CertificateRefusedError,
     DigestMismatchError,
+    LedgerError,
     NotPermittedError,
     OdcError,
     SealBrokenError,
@@ -257,6 +258,45 @@ def test_a_model_that_is_not_the_signed_one_is_refused(made: Consortium, finishe
     c.round(finished).receive()
 
 
+@pytest.fixture
+def swapped(made: Consortium) -> tuple[str, Path]:
+    """A released round in which hospital-b gets another model, signed by the analyst for it alone."""
+    found = made.anchored()
+    made.contribute_all(found)
+    made.wait_for_judgement(found)
+    elsewhere = made.anchored()
+    for seed, name in enumerate(made.names):
+        made.contribute(name, elsewhere, rows(50 + seed, 30))
+    made.wait_for_judgement(elsewhere)
+    with tampering(made) as unit:
+        row, other = the(unit.downlink(found, "hospital-b")), the(unit.downlink(elsewhere, "hospital-b"))
+        honest, wrong = content(DownlinkManifest, row.manifest), content(DownlinkManifest, other.manifest)
+        arrays = honest.arrays[0], wrong.arrays[1]
+        row.manifest = signed_by_the_analyst(made)(honest.model_copy(update={"arrays": arrays}))
+    blobs = made.analyst.data_dir / "blobs"
+    for path in (blobs / elsewhere / "results").iterdir():
+        (blobs / found / "results" / path.name).write_bytes(path.read_bytes())
+    return found, made.sessions["hospital-b"].home.collaboration(found)
+
+
+def test_another_model_for_one_member_is_refused_when_it_comes(
+    made: Consortium, swapped: tuple[str, Path]
+) -> None:
+    """Signature, digests and shapes hold: only the ledger, which is of the model of the others, tells."""
+    found, directory = swapped
+    b = made.sessions["hospital-b"].round(found)
+    with pytest.raises(LedgerError, match="'release' is not of the model we were sent") as caught:
+        b.receive()
+    assert exit_code(caught.value) == 5
+    assert str(directory / "ledger.refused.odc") in caught.value.hint
+    refused = content(DownlinkManifest, (directory / "downlink.refused.odc").read_bytes())
+    assert refused.party == "hospital-b"
+    assert not {path.name for path in directory.iterdir()} & {DOWNLINK_FILE, CHANGE_FILE, MODEL_FILE}
+    with pytest.raises(OdcError, match="earlier one: odc receive"):
+        b.predict(rows(9, 4))
+    made.lead.round(found).receive()  # who is told the truth goes on
+
+
 def test_the_analyst_cannot_choose_which_file_the_lead_forgets(
     made: Consortium, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -265,7 +305,7 @@ def test_the_analyst_cannot_choose_which_file_the_lead_forgets(
         assert sdk.join(newcomer, sdk.invite(made.lead, "hospital-d")) is None
         answer = made.lead.connection.ask_json(LIST_CERTIFICATE_REQUESTS)
         lying = {"enrolments": [{**row, "invitation_id": "../../membership"} for row in answer["enrolments"]]}
-        monkeypatch.setattr(made.lead.connection, "ask_json", lambda _operation: lying)
+        monkeypatch.setattr(made.lead.connection, "ask_json", lambda *_, **__: lying)
         (approved,) = sdk.approve_pending(made.lead, PASSPHRASE)
         assert approved.identity.name == "hospital-d"
         assert made.lead.is_joined()

@@ -15,9 +15,9 @@ import user_client.errors  # noqa: F401  # so that all_errors() knows the client
 from analyst_server import cli as analyst_cli
 from analyst_server.api import problems
 from analyst_server.settings import Settings
+from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from protocol.operations import OPERATIONS, Operation
 from protocol.problems import all_errors
-from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from runtime.terminal import exit_code
 from tests.harness.tree import PACKAGES, REPOSITORY
 from user_client.cli import main as client_cli

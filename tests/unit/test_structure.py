@@ -13,7 +13,7 @@ from tests.harness.tree import PACKAGES, REPOSITORY
 TESTS = REPOSITORY / "tests"
 MAX_LINES = 450
 """A longer file has a second subject, which deserves a file and a name of its own."""
-SHARED = ("tests.harness", "tests.vectors", "tests.faults.campaign")
+SHARED = ("tests.harness", "tests.vectors", "tests.faults.campaign", "tests.fuzz")
 """What a file of tests may import from the tests."""
 
 

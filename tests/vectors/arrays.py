@@ -148,6 +148,7 @@ def scaled_matrices() -> Iterator[Case]:
         ("its anchor representation", [[0.75, 0.6], [-0.4, 0.2], [0.0, 1.0]]),
         ("one number", [[-3.0]]),
         ("a column of zeros", [[0.0, 1e-3], [0.0, -7e-4]]),
+        ("a number next to a tie, which the rounding of the scale decides", [[0.818], [0.4154409449]]),
         ("columns of very different size", [[1e-20, 1e20], [3e-21, -9e19]]),
     ]:
         values, scale = scaled(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.vectors.examples import LEVELS, RANGE, RANKS, TERMS, TERMS_2, changed
+from tests.vectors.examples import LEVELS, NUMERIC, RANGE, RANKS, TERMS, TERMS_2, changed
 
 DATES: dict[str, Any] = {
     **RANKS,
@@ -37,6 +37,12 @@ LEVEL_TERMS: dict[str, Any] = {
     "latent_dim": 4,
     "anchor": {"kind": "haar", "rows": 4},
 }
+CODED_RANGE: dict[str, Any] = {**RANGE, "missing": ["1", "-9"]}
+CODED_LEVELS: dict[str, Any] = {**LEVELS, "missing": ["9", "north"]}
+CODED_TERMS: dict[str, Any] = {
+    **TERMS_2,
+    "table_schema": {**TERMS_2["table_schema"], "columns": [RANKS, CODED_RANGE, CODED_LEVELS]},
+}
 
 
 def broken_columns() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -56,5 +62,12 @@ def broken_columns() -> Iterator[tuple[str, dict[str, Any]]]:
         ("terms of schema 1 with levels in an order",
             {**TERMS, "table_schema": {**TERMS["table_schema"], "columns": [ORDINAL]},
              "latent_dim": 1, "anchor": {"kind": "haar", "rows": 1}}),
+        ("a column without texts for an empty field",
+            changed(CODED_TERMS, *second, "missing", to=[])),
+        ("texts for an empty field that are nil", changed(TERMS_2, *second, to={**RANGE, "missing": None})),
+        ("a text for an empty field that is too long",
+            changed(CODED_TERMS, *second, "missing", to=["9" * 201])),
+        ("a column of schema 1 with texts of its own for an empty field",
+            changed(TERMS, *first, to={**NUMERIC, "missing": ["-9"]})),
         ("levels that are dates", changed(TERMS_2, *third, to={**LEVELS, "dates": "iso"})),
     ]  # fmt: skip

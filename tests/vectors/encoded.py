@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.vectors.columns import DATES, DURATION, ORDINAL, OTHERS
+from tests.vectors.columns import CODED_LEVELS, CODED_RANGE, DATES, DURATION, ORDINAL, OTHERS
 from tests.vectors.examples import (
     CATEGORICAL,
     LEVELS,
@@ -29,6 +29,8 @@ def encoded_columns() -> Iterator[Case]:
         ("centred levels", LEVELS, ["north", "south", "", "NA"]),
         ("levels: any other text is one of them", OTHERS, ["north", "south", "west", " East ", "", "NA"]),
         ("ordinal levels", ORDINAL, ["low", "mid", " high", "", "NA"]),
+        ("a range with texts of its own for an empty field", CODED_RANGE, ["1", " -9 ", "NA", "4", "0.5"]),
+        ("levels with texts of their own for an empty field", CODED_LEVELS, ["9", "north", "NA", "south"]),
         ("levels: a text that is a level is never empty", {**LEVELS, "levels": ["NA", "south"]}, ["NA", ""]),
     ]:
         features = [_features(column, field.strip()) for field in fields]
@@ -75,6 +77,14 @@ def _dates() -> Iterator[Case]:
         "since": [*(begin for _, begin, _ in pairs), "2020-01-01", "NA"],
         "features": found,
     }
+    yield {
+        "name": "a duration, empty if one of the two dates is one of its own texts for an empty field",
+        "column": {**DURATION, "missing": ["1900-01-01"]},
+        "missing": MISSING,
+        "fields": ["1900-01-01", "2020-01-01", "2020-03-01"],
+        "since": ["2020-01-01", "1900-01-01", "2020-02-28"],
+        "features": [[0.0], [0.0], _features(DURATION, "2.0")],
+    }
 
 
 def _features(column: dict[str, Any], field: str) -> list[float]:
@@ -86,7 +96,8 @@ def _features(column: dict[str, Any], field: str) -> list[float]:
         return [(min(max(x, low), high) - low) / (high - low) * 2 - 1]
     if kind == "categorical":
         return [float(level == field) for level in column["levels"]]
-    is_empty = field in MISSING and field not in column.get("levels", ())
+    missing = [*MISSING, *column.get("missing", ())]
+    is_empty = field in missing and field not in column.get("levels", ())
     width = len(column["levels"]) if kind == "levels" else 1
     features = [0.0] * width if is_empty else _value_features(column, field)
     share = column["missing_share"]

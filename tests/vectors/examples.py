@@ -181,6 +181,7 @@ LATE_TERMS = {
     "parties": [*TERMS["parties"], "hospital-c"],
     "late_consumers": ["hospital-c"],
 }
+RETAINED_TERMS = {**TERMS_2, "retention_days": 90}
 TERMS_DIGEST = hashlib.sha256(pack(TERMS)).digest()
 SHOWN = """\
 Terms in plain words, version 2
@@ -347,11 +348,11 @@ TOKEN = "odct_" + base64.urlsafe_b64encode(bytes(range(32))).decode().rstrip("="
 UPLINK_DIGEST = hashlib.sha256(pack(UPLINK)).digest()
 
 
-def chained(steps: Sequence[tuple[str, str | None, str, bytes | None]]) -> tuple[list[Any], list[bytes]]:
+def chained(steps: Sequence[tuple[Any, ...]], first: int = 0) -> tuple[list[Any], list[bytes]]:
     """Return the ledger of some steps, and its head after each of them, none at all included."""
     entries: list[Any] = []
     heads = [hashlib.sha256(b"odc/v1/ledger\0" + COLLABORATION.encode()).digest()]
-    for index, (event, party, state, subject) in enumerate(steps):
+    for index, (event, party, state, subject) in enumerate(steps, first):
         entries.append(
             {
                 "index": index,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from numpy.typing import NDArray
 
 from tests.vectors.examples import COLLABORATION, COMMITMENT, SEED, TERMS_DIGEST, TOKEN, Case, chunked
@@ -50,6 +50,7 @@ def keys() -> dict[str, list[Case]]:
                 ("odc/v1/anchor/uniform", 32),
                 ("odc/v1/anchor/gaussian", 32),
                 ("odc/v1/anchor/public", 32),
+                ("odc/v1/anchor/public/aes-256-gcm", 32),
                 ("odc/v1/test", 80),
             ]
         ],
@@ -64,6 +65,18 @@ def keys() -> dict[str, list[Case]]:
             for sent in ([], chain)
         ],
         "api_token": [{"token": TOKEN, "digest": token_digest, "token_id": token_digest[:32]}],
+        "signed_bytes": [
+            {
+                "kind": "odc/v1/receipt",
+                "payload": ticket.hex(),
+                "algorithm": algorithm,
+                "signed": b"".join(part.encode() + b"\0" for part in parts).hex() + ticket.hex(),
+            }
+            for algorithm, parts in (
+                (None, ["odc/v1/receipt"]),
+                ("ml-dsa-65@example.org", ["odc/v1/signed", "ml-dsa-65@example.org", "odc/v1/receipt"]),
+            )
+        ],
         "seed_commitment": [{"seed": SEED.hex(), "commitment": COMMITMENT.hex()}],
         "sealed_matrix": [*sealed_matrices()],
         "anchor_info": [
@@ -79,9 +92,15 @@ def keys() -> dict[str, list[Case]]:
 
 def sealed_matrices() -> Iterator[Case]:
     """Matrices of public anchors; the second is four bytes longer than a chunk."""
-    key = ChaCha20Poly1305(hkdf(SEED, "odc/v1/anchor/public"))
+    usual = ChaCha20Poly1305(hkdf(SEED, "odc/v1/anchor/public"))
+    chosen = AESGCM(hkdf(SEED, "odc/v1/anchor/public/aes-256-gcm"))
     small, large = struct.pack("<6f", -1, 0, 1, 0.5, 0.25, -0.125), struct.pack("<f", 0.5)
-    for value, times in ((small, 1), (large, 2**18 + 1)):
+    for value, times, key, suite in (
+        (small, 1, usual, {}),
+        (large, 2**18 + 1, usual, {}),
+        (large, 2**18 + 1, chosen, {"suite": "mlkem1024-p384"}),
+        (small, 1, chosen, {"suite": "p256"}),
+    ):
         chunks = [*chunked(value * times, 2**20)]
         sealed = b"".join(
             key.encrypt(struct.pack(">3xQ?", number, number == len(chunks) - 1), chunk, None)
@@ -89,6 +108,7 @@ def sealed_matrices() -> Iterator[Case]:
         )
         label = b"odc/v1/anchor-matrix-commitment\0"
         yield {
+            **suite,
             "seed": SEED.hex(),
             "matrix_parts": [[value.hex(), times]],
             "sealed_start": sealed[:64].hex(),

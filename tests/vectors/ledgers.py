@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any
 
 from tests.vectors.examples import COLLABORATION, HEADS, LEDGER, STEPS, Case, chained, changed
 from tests.vectors.packing import pack
+from tests.vectors.rounds import after_the_seal
 
 
 def ledgers() -> Iterator[Case]:
@@ -32,4 +35,38 @@ def ledgers() -> Iterator[Case]:
         }
         if verdict == "valid":
             case["heads"] = [head.hex() for head in HEADS[: len(entries) + 1]]
+            case["roots"] = [_root(entries[:size]).hex() for size in range(len(entries) + 1)]
         yield case
+    yield {
+        "name": "entries that are numbered from 1",
+        "collaboration_id": COLLABORATION,
+        "entries": [pack(entry).hex() for entry in chained(STEPS, first=1)[0]],
+        "verdict": "ledger-broken",
+    }
+    for name, steps, verdict in after_the_seal():
+        entries, heads = chained(steps)
+        found = {
+            "name": name,
+            "collaboration_id": COLLABORATION,
+            "entries": [pack(entry).hex() for entry in entries],
+            "verdict": verdict,
+        }
+        roots = [_root(entries[:size]).hex() for size in range(len(entries) + 1)]
+        right = {"heads": [head.hex() for head in heads], "roots": roots}
+        yield {**found, **right} if verdict == "valid" else found
+
+
+def _root(entries: Sequence[dict[str, Any]]) -> bytes:
+    """Return the Merkle root of entries, by a stack of whole trees."""
+    stack: list[tuple[int, bytes]] = []
+    for entry in entries:
+        height, found = 0, sha256(b"\x00" + pack(entry)).digest()
+        while stack and stack[-1][0] == height:
+            height, found = height + 1, sha256(b"\x01" + stack.pop()[1] + found).digest()
+        stack.append((height, found))
+    if not stack:
+        return sha256(b"").digest()
+    _, found = stack.pop()
+    while stack:
+        found = sha256(b"\x01" + stack.pop()[1] + found).digest()
+    return found

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from tests.vectors import edges, pinned, suites, unknown
 from tests.vectors import sums as messages_of_sums
 from tests.vectors.examples import (
     ACCEPTANCE,
@@ -111,7 +112,7 @@ def valid_messages() -> Iterator[Case]:
         ("evidence index", "EvidenceIndex", EVIDENCE),
         ("evidence index of a whole round", "EvidenceIndex", {**EVIDENCE, "absent": []}),
         ("signed, as a message alone", "Signed", SIGNED),
-        *messages_of_sums.valid(),
+        *messages_of_sums.valid(), *pinned.valid(), *suites.valid(), *unknown.valid(), *edges.valid(),
     ]:  # fmt: skip
         packed = pack(value)
         yield {
@@ -125,10 +126,8 @@ def valid_messages() -> Iterator[Case]:
 
 
 def broken_messages() -> Iterator[Case]:
-    yield from _broken_bytes()
-    yield from _broken_values()
-    yield from _broken_schema_2()
-    yield from _too_much()
+    yield from (*_broken_bytes(), *_broken_values(), *_broken_schema_2(), *_too_much())
+    yield from (_refused(*case) for case in edges.refused())
 
 
 def _refused(name: str, kind: str, data: bytes, verdict: str = "malformed-message") -> Case:
@@ -406,7 +405,7 @@ def _broken_values() -> Iterator[Case]:
         ("a public anchor of more than 256 MiB", "Terms",
             {**TERMS, "anchor": {"kind": "public", "rows": 2**28 // 12 + 1}}),
         ("an unknown downlink", "Terms", {**TERMS, "downlink": "model"}),
-        *messages_of_sums.broken(),
+        *messages_of_sums.broken(), *pinned.broken(), *suites.broken(),
         ("a forgetting statement of nothing", "ForgettingStatement", {**FORGETTING, "erased": []}),
         ("an evidence index of nothing", "EvidenceIndex", {**EVIDENCE, "files": []}),
         ("files of evidence in another order", "EvidenceIndex",
@@ -438,7 +437,8 @@ def _too_much() -> Iterator[Case]:
     before, after = pack({**ENROLMENT, "csr": b"CSR"}).split(b"\xc4\x03CSR")
     yield case("a certificate request over its limit", "Enrolment", malformed,
                (before + b"\xc6" + (65537).to_bytes(4, "big"), 1), (b"\0", 65537), (after, 1))  # fmt: skip
-    yield case("nested 2000 deep", "Receipt", malformed, (b"\x91", 2000), (b"\xc0", 1))
+    for depth in (2000, 100_000):
+        yield case(f"nested {depth} deep", "Receipt", malformed, (b"\x91", depth), (b"\xc0", 1))
     yield case("more bytes than a message may have", "Receipt", over, (b"\x00", 4 * 2**20 + 1))
     rows = b"\xdc" + (65535).to_bytes(2, "big")
     yield case("more maps than a message may have", "Receipt", over, (b"\x93", 1),

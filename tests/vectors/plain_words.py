@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.vectors import suites
+from tests.vectors.absent import ABSENT_TERMS, absent_text
 from tests.vectors.alignments import ALIGNED_TERMS
-from tests.vectors.columns import DATE_TERMS, LEVEL_TERMS
+from tests.vectors.columns import CODED_TERMS, DATE_TERMS, LEVEL_TERMS
 from tests.vectors.examples import (
     AUTO_TERMS,
+    KNN_TERMS,
     LATE_TERMS,
     NUMBER_TERMS,
     NUMERIC,
     PRIVATE_TERMS,
+    RETAINED_TERMS,
     SHOWN,
     SURVIVAL_TERMS,
     SVM,
@@ -23,7 +27,9 @@ from tests.vectors.examples import (
     shown_digest,
 )
 from tests.vectors.packing import pack
+from tests.vectors.pinned import PINNED_LINE, PINNED_TERMS
 from tests.vectors.sums import BY_CLASS_TERMS, COHORT_TERMS, NOISE_TERMS, RANDOM_TERMS, SUMS_TERMS
+from tests.vectors.terms import CORRECTED_TERMS
 
 ROW_REVEALING_WARNING = (
     "Warning: row-revealing model: a model of the kind svm contains training rows. From it every other"
@@ -134,6 +140,10 @@ LEVEL_TERMS_TEXT = (
     " text counts as south; an empty field counts as the middle, and one more feature says whether the field"
     " is empty, less the share 0.1\n"
 )
+_RANGE_LINE = next(line for line in TERMS_2_TEXT.splitlines() if line.startswith("- range:"))
+CODED_TERMS_TEXT = TERMS_2_TEXT.replace(
+    _RANGE_LINE, f"{_RANGE_LINE}; texts that also stand for an empty field: 1, -9"
+).replace("less the share 0.1\n", "less the share 0.1; texts that also stand for an empty field: 9, north\n")
 CLASS_WEIGHTS = (
     "Class weights: a model of the kind logistic is trained so that every class counts the same, however few"
     " rows it has. Its probabilities are those of rows with equally many of every class: for a rare class"
@@ -150,6 +160,15 @@ LATE_CONSUMERS = (
     " and a change-of-basis matrix of its own; nobody is asked again. Until the end, the analyst keeps what"
     " all institutions have sent. Like every member, a late consumer knows the anchor: together with the"
     " analyst it knows the secret basis of every institution."
+)
+REPLACED_LINE = (
+    "These terms replace those of the collaboration 00112233445566778899aabbccddeeff,"
+    " which has ended with that."
+)
+HOW_LONG = (
+    "How long: 90 days after the model is released, or without a release after the last institution has sent,"
+    " the analyst ends the round and erases what it was sent and what it sends back. Its records of the round"
+    " stay, and no institution can check that the rest is erased."
 )
 EXPOSURE = (
     "Before it sends, this institution attacks its own rows. It does not send if more than 0.01 of its rows"
@@ -269,6 +288,12 @@ def warned(text: str, warning: str) -> str:
     return text.replace("\n\nColumns:", f"\n{warning}\nColumns:")
 
 
+_REVEALS = next(line for line in REVEALED.splitlines() if line.startswith("Warning: row-revealing"))
+NEIGHBOURS = TERMS_2_TEXT.replace("(averaged)", "(knn)").replace(
+    "\nWarning: shared", f"\n{_REVEALS.replace('svm', 'knn')}\nWarning: shared", 1
+)
+
+
 def shown_texts() -> Iterator[Case]:
     """Terms, and what their reader is shown and signs the digest of."""
     awkward = {**NUMERIC, "low": -1e-7, "high": 1.5e22, "impute": None, "out_of_range": "refuse"}
@@ -279,6 +304,7 @@ def shown_texts() -> Iterator[Case]:
     for name, terms, text in [
         ("a default model", TERMS, SHOWN),
         ("a row-revealing model", {**TERMS, "model": SVM}, REVEALED),
+        ("nearest neighbours, which are rows", KNN_TERMS, NEIGHBOURS),
         ("a choice among models, one of them row-revealing", AUTO_TERMS, CHOSEN),
         (
             "a choice among alignments",
@@ -330,6 +356,7 @@ def shown_texts() -> Iterator[Case]:
         ("sums with noise", NOISE_TERMS, of_sums(WITH_NOISE)),
         ("sums by class", BY_CLASS_TERMS, of_sums(BY_CLASS)),
         ("levels in an order, and one for all other texts", LEVEL_TERMS, LEVEL_TERMS_TEXT),
+        ("texts for an empty field in some columns", CODED_TERMS, CODED_TERMS_TEXT),
         (
             "survival",
             SURVIVAL_TERMS,
@@ -372,12 +399,36 @@ def shown_texts() -> Iterator[Case]:
             ),
         ),
         (
+            "how long",
+            RETAINED_TERMS,
+            TERMS_2_TEXT.replace("\n\nWarning: shared", f"\n{HOW_LONG}\n\nWarning: shared"),
+        ),
+        (
             "a late consumer",
             LATE_TERMS,
             TERMS_2_TEXT.replace(
                 "hospital-a, hospital-b. Lead institution: hospital-a.",
                 f"hospital-a, hospital-b, hospital-c. Lead institution: hospital-a.\n{LATE_CONSUMERS}",
             ),
+        ),
+        ("absent columns", ABSENT_TERMS, absent_text(TERMS_2_TEXT)),
+        (
+            "terms that replace others",
+            CORRECTED_TERMS,
+            TERMS_2_TEXT.replace("\nThe model", f"\n{REPLACED_LINE}\nThe model", 1),
+        ),
+        (
+            "the analyst's key",
+            PINNED_TERMS,
+            TERMS_2_TEXT.replace("\nThe model", f"\n{PINNED_LINE}, and no other.\nThe model", 1),
+        ),
+        *(
+            (
+                f"the suite {suite}",
+                suites.terms_of(suite),
+                TERMS_2_TEXT.replace("\nThe model", f"\n{suites.line_of(suite)}\nThe model", 1),
+            )
+            for suite in suites.CHOSEN
         ),
     ]:  # fmt: skip
         yield {"name": name, "terms": pack(terms).hex(), "text": text, "digest": shown_digest(text).hex()}

@@ -10,9 +10,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from tests.vectors import suites
 from tests.vectors.examples import ACCEPTANCE, CONSORTIUM, RECEIPT, SEED, Case
 from tests.vectors.keys import keys
 from tests.vectors.packing import pack
+from tests.vectors.unknown import signed_otherwise
 
 
 def signed_messages() -> dict[str, Any]:
@@ -126,7 +128,8 @@ def signed_messages() -> dict[str, Any]:
         "messages": [
             {"name": name, "kind": kind, "verdict": verdict, "hex": data.hex()}
             for name, kind, data, verdict in rows
-        ],
+        ]
+        + [*signed_otherwise(good)],
         "certificates": [
             {
                 "name": name,
@@ -147,7 +150,8 @@ def signed_messages() -> dict[str, Any]:
 
 def sealed_secrets() -> list[Case]:
     """Ciphertexts with the private keys that open them, or do not."""
-    from protocol.envelope import HYBRID, SealingKey, seal
+    from protocol.envelope import SealingKey, seal
+    from protocol.sealing import HYBRID
 
     info = bytes.fromhex(keys()["anchor_info"][0]["info"])
     out: list[Case] = []
@@ -190,4 +194,4 @@ def sealed_secrets() -> list[Case]:
     classic = x25519.X25519PrivateKey.generate()
     raw = classic.public_key().public_bytes_raw()
     add("x25519", "x25519", classic.private_bytes_raw(), raw, seal(SEED, "x25519", raw, info), opens=True)
-    return out
+    return [*out, *suites.sealed_secrets(info)]

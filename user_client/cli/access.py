@@ -10,10 +10,10 @@ import typer
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from protocol.errors import InputError
-from protocol.identity import key_fingerprint
+from protocol.identity import key_fingerprint, public_key
 from protocol.invitation import Invitation
 from runtime.files import read_bytes, read_text
-from runtime.terminal import token_lifetime_s, token_lines
+from runtime.terminal import day, token_lifetime_s, token_lines
 from user_client import sdk
 from user_client.cli.options import (
     AsJson,
@@ -26,7 +26,7 @@ from user_client.cli.options import (
 )
 from user_client.custody import protection
 from user_client.errors import NotJoinedError, NotPreparedError, PassphraseError, PassphraseNeededError
-from user_client.sdk import OwnCertificate
+from user_client.sdk import KnownCertificate, OwnCertificate, analyst_key
 
 token = typer.Typer(no_args_is_help=True, help="API tokens, with which our other systems read our rounds.")
 
@@ -179,6 +179,52 @@ def revocations(
     show(as_json, value, lambda: f"{count} certificates of this consortium are revoked")
 
 
+def trust_analyst(
+    context: typer.Context,
+    fingerprint: Annotated[
+        str | None, typer.Argument(help="of the analyst's new key; without it, show the one that is believed")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Believe an analyst with another key than before, after its operator and the lead have confirmed it."""
+    with open_session(context) as session:
+        if fingerprint is not None:
+            analyst_key.believe(session.home, fingerprint)
+        found = analyst_key.believed(session.home)
+    said = analyst_key.in_words(found) if found else "none yet: the first that signs something for us"
+    show(as_json, {"analyst_key": found}, lambda: f"the analyst's key: {said}")
+
+
+def certificates(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the certificates of this consortium that the analyst knows of; look for your own name."""
+    with open_session(context) as session:
+        rows = [_certificate(one) for one in sdk.list_certificates(session)]
+    show(as_json, {"certificates": rows}, lambda: "\n".join(map(_certificate_line, rows)))
+
+
+def _certificate(one: KnownCertificate) -> dict[str, Any]:
+    certificate = one.member.certificate
+    return {
+        "party": one.member.identity.name,
+        "role": one.member.identity.role,
+        "state": one.member.state,
+        "until": int(certificate.not_valid_after_utc.timestamp()),
+        "key_fingerprint": key_fingerprint(public_key(certificate)),
+        "expected": one.is_expected,
+    }
+
+
+def _certificate_line(row: dict[str, Any]) -> str:
+    line = (
+        f"{row['party']:<24} {row['role']:<12} {row['state']:<8} until {day(row['until'])}"
+        f"  key {row['key_fingerprint']}"
+    )
+    if row["expected"] is not False:
+        return line
+    whose = "the analyst's that we believe" if row["role"] == "analyst" else "ours"
+    return f"{line}\n  this key is not {whose}: ask the lead institution why it was certified"
+
+
 @token.command(name="create")
 def create_token(
     context: typer.Context,
@@ -254,5 +300,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     protect,
     renew,
     revocations,
+    trust_analyst,
+    certificates,
 )
 """The commands of this module that stand directly behind `odc`."""

@@ -20,6 +20,7 @@ from user_client.cli.options import (
     Force,
     open_session,
     refuse_to_overwrite,
+    round_of,
     show,
     write_output,
     write_private,
@@ -53,7 +54,7 @@ def forget(
 ) -> None:
     """Erase the secret basis and what leads to it, and sign a statement of that."""
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json)
         if check:
             examined = chosen.examine()
         else:
@@ -147,7 +148,7 @@ def fetch(
     if out is not None:
         refuse_to_overwrite(out, force=force)
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json)
         data, checked = chosen.fetch_ledger()
     if out is not None:
         write_output(out, data)
@@ -166,7 +167,7 @@ def verify(
 ) -> None:
     """Check a ledger against everything we have signed and received. Works offline."""
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json)
         checked = chosen.verify_ledger(read_bytes(file) if file else chosen.stored_ledger())
     value = _ledger_json(chosen.id, checked)
     show(as_json, value, lambda: _ledger_text(value, checked))
@@ -180,6 +181,9 @@ def _ledger_json(collaboration_id: str, checked: CheckedLedger) -> dict[str, Any
         "head": checked.head.hex(),
         "signed_at": checked.signed_at,
         "checked": list(checked.checked),
+        "members": list(checked.members),
+        "trained_on": None if checked.trained_on is None else list(checked.trained_on),
+        "receivers": list(checked.receivers),
     }
 
 
@@ -194,6 +198,21 @@ def _ledger_text(value: dict[str, Any], checked: CheckedLedger) -> str:
         f"the ledger passed verification: {value['entries']} entries,"
         f" signed by the analyst at {second(value['signed_at'])}",
         f"compared with our files: {ours}",
+        *(
+            [f"the model was trained on the uplinks of: {', '.join(value['trained_on'])}"]
+            if value["trained_on"]
+            else []
+        ),
+        *(
+            [f"the same as these had seen when they sent: {', '.join(value['members'])}"]
+            if value["members"]
+            else []
+        ),
+        *(
+            [f"and as these had seen with their downlinks: {', '.join(value['receivers'])}"]
+            if value["receivers"]
+            else []
+        ),
         f"head: {value['head']}",
         "other members must see the same head after as many entries, or they were shown another ledger",
     ]
@@ -237,7 +256,7 @@ def evidence(
         raise InputError("name the archive to write: --out FILE.zip")
     refuse_to_overwrite(out, force=force)
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json)
         made = chosen.evidence()
     write_private(out, made.archive)
     value = {

@@ -9,7 +9,7 @@ from typing import Final
 import typer
 
 from runtime.terminal import printable
-from user_client.cli.options import AsJson, CollaborationOption, busy, open_session, show
+from user_client.cli.options import AsJson, CollaborationOption, busy, open_session, round_of, show
 from user_client.sdk import Cohort, Component
 
 _PAIRS_SHOWN: Final = 10
@@ -26,7 +26,7 @@ def cohort(
     machine.
     """
     with open_session(context) as session, busy(as_json, "turning the total back"):
-        found = session.round(collaboration).cohort()
+        found = round_of(session, collaboration, as_json=as_json).cohort()
     show(as_json, found.to_json(), lambda: "\n".join(_lines(found)))
 
 

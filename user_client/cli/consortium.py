@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from protocol.errors import InputError, InvitationError
+from protocol.errors import InputError
 from protocol.identity import fingerprint
 from protocol.messages import Role
 from runtime.files import read_bytes, read_text, write_whole
@@ -19,7 +19,7 @@ from user_client import sdk
 from user_client.cli.options import AsJson, PassphraseFile, can_ask, open_session, options_of, show
 from user_client.custody.protection import protect as protect_directory
 from user_client.sdk import Approval, Approved, Member, NameMapping, Revoked, Session, Waiting
-from user_client.sdk.approval import AnalystUnreachable, ApprovalEvent, RequestRefused
+from user_client.sdk.approval import AnalystUnreachable, ApprovalEvent, RequestRefused, unsignable
 from user_client.sdk.consortium import ANALYST
 from user_client.transport import ATTEMPTS
 
@@ -255,7 +255,20 @@ def approve(
         lambda: "\n".join(f"approved {row['party']} as {row['role']}" for row in rows) or "no requests wait",
     )
     if approval.refused and not watch:
-        raise InvitationError("; ".join(approval.refused))
+        raise unsignable(approval.refused)
+
+
+@app.command()
+def reject(
+    context: typer.Context,
+    party: Annotated[str, typer.Argument(help="the party whose request is rejected")],
+    reason: Annotated[str, typer.Option(help="why; the party reads it, and the analyst can")],
+    as_json: AsJson = False,
+) -> None:
+    """Reject a party's request for a certificate; an invitation that it answers is withdrawn."""
+    with open_session(context) as session:
+        count = sdk.reject(session, party, reason)
+    show(as_json, {"party": party, "rejected": count}, lambda: f"rejected what {party} has asked for")
 
 
 def _report(session: Session, event: ApprovalEvent) -> None:

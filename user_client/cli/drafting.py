@@ -11,18 +11,23 @@ from typing import Annotated, Any, Literal
 import typer
 
 from protocol.errors import InputError
+from protocol.sealing import HYBRID
 from runtime.files import write_whole
-from user_client.cli.desk import information_in_words, signal_in_words
-from user_client.cli.options import AsJson, Force, refuse_to_overwrite, show
+from user_client.cli.options import AsJson, Force, options_of, refuse_to_overwrite, show
+from user_client.cli.table_options import TABLE, reads_table
+from user_client.custody.home import Home
 from user_client.sdk import (
     DITHER,
     DraftedEvent,
     DraftedTerms,
+    analyst_key,
     draft_terms,
     draft_terms_from_dictionary,
     naming_sums,
     with_sums,
 )
+from user_client.tables import Source
+from user_client.words import information_in_words, signal_in_words
 
 LatentDim = Annotated[
     int | None,
@@ -80,6 +85,13 @@ Classes = Annotated[
 Missing = Annotated[
     list[str] | None, typer.Option(help="text that stands for an empty field, e.g. -999; repeat for more")
 ]
+MissingIn = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=TEXT",
+        help="text that stands for an empty field in one column alone, e.g. smoker=9; repeat for more",
+    ),
+]
 OutOfRange = Annotated[str, typer.Option(hidden=True)]
 """An option of 0.1.0: ``clip`` is what a draft does now."""
 Nri = Annotated[
@@ -136,6 +148,22 @@ Times = Annotated[
     list[float] | None,
     typer.Option(help="survival: a time to predict for; repeat for more [the quartiles of the events]"),
 ]
+Retention = Annotated[
+    int | None,
+    typer.Option(
+        metavar="DAYS",
+        help="the analyst erases what it was sent so many days after the release, or without one after the"
+        " last uplink",
+    ),
+]
+SealingSuiteOption = Annotated[
+    str,
+    typer.Option(
+        "--sealing-suite",
+        help="what the anchor is sealed with: mlkem768-x25519, or of parts that FIPS approves mlkem1024-p384,"
+        " or p256, which is not safe from quantum computers",
+    ),
+]
 UplinkKind = Annotated[
     Literal["rows", "sums"],
     typer.Option(help="what institutions send: projected rows, or masked sums over all their rows"),
@@ -153,8 +181,12 @@ CohortOption = Annotated[
 ]
 
 
+@reads_table
 def draft(
-    table: Annotated[Path | None, typer.Argument(help="CSV (also .gz) or Parquet")] = None,
+    context: typer.Context,
+    table: Annotated[
+        Source | None, typer.Argument(help="CSV, Parquet, Excel or Feather file", **TABLE)
+    ] = None,
     *,
     label: Annotated[str, typer.Option(help="column to predict")],
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
@@ -170,6 +202,7 @@ def draft(
     other: Others = None,
     class_: Classes = None,
     missing: Missing = None,
+    missing_in: MissingIn = None,
     exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
     nri: Nri = False,
     model: ModelKind = None,
@@ -177,6 +210,8 @@ def draft(
     class_weight: ClassWeightOption = None,
     model_epsilon: ModelEpsilon = None,
     late_consumer: LateConsumers = None,
+    retention_days: Retention = None,
+    sealing_suite: SealingSuiteOption = HYBRID,
     uplink: UplinkKind = "rows",
     random_features: RandomFeatures = 0,
     cohort: CohortOption = False,
@@ -197,7 +232,9 @@ def draft(
     drafted = _draft(
         table,
         dictionary,
-        _of_a_table(_of_columns(category, date, duration, ordinal, other), encoding, class_, label_range),
+        _of_a_table(
+            _of_columns(category, date, duration, ordinal, other, missing_in), encoding, class_, label_range
+        ),
         label=label,
         parties=party,
         title=title,
@@ -209,11 +246,14 @@ def draft(
         model=model,
         alignment=alignment,
         model_epsilon=None if uplink == "sums" else model_epsilon,
+        retention_days=retention_days,
+        sealing_suite=sealing_suite,
         task=task,
         event=_event(event, seen, time or ()),
     )
     of_sums = {"random_features": random_features, "cohort": cohort}
     drafted = _with_sums(drafted, table, uplink, latent_dim, of_sums, model_epsilon)
+    drafted = drafted.signed_by(analyst_key.believed(Home(options_of(context).home)))
     write_whole(out, drafted.to_toml().encode())
     show(as_json, _drafted_as_json(out, drafted), lambda: _drafted_text(out, drafted))
 
@@ -229,10 +269,20 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _of_columns(
-    category: Categories, date: Dates, duration: Durations, ordinal: Ordinals, other: Others
+    category: Categories,
+    date: Dates,
+    duration: Durations,
+    ordinal: Ordinals,
+    other: Others,
+    missing_in: MissingIn,
 ) -> dict[str, Any]:
     """Return what was said of some columns of a table, as `draft_terms` takes it."""
+    codes: dict[str, list[str]] = {}
+    for given in missing_in or ():
+        for name, text in _by_column("--missing-in", [given]).items():
+            codes.setdefault(name, []).append(text)
     return {
+        "missing_in": codes,
         "categories": category,
         "dates": _by_column("--date", date),
         "durations": _by_column("--duration", duration),
@@ -261,7 +311,7 @@ def _drafted_as_json(out: Path, drafted: DraftedTerms) -> dict[str, Any]:
 
 
 def _draft(
-    table: Path | None, dictionary: Path | None, of_a_table: dict[str, Any], **options: Any
+    table: Source | None, dictionary: Path | None, of_a_table: dict[str, Any], **options: Any
 ) -> DraftedTerms:
     """Draft from a table or from a dictionary; raises `InputError` if an option does not go with it."""
     if (table is None) == (dictionary is None):
@@ -270,15 +320,15 @@ def _draft(
         return draft_terms(table, **of_a_table, **options)
     if of_a_table:
         raise InputError(
-            "--encoding, --category, --date, --duration, --ordinal, --other, --class and --label-range go"
-            " with a table; a dictionary says such things itself"
+            "--encoding, --category, --date, --duration, --ordinal, --other, --missing-in, --class and"
+            " --label-range go with a table; a dictionary says such things itself"
         )
     return draft_terms_from_dictionary(dictionary, **options)
 
 
 def _with_sums(
     drafted: DraftedTerms,
-    table: Path | None,
+    table: Source | None,
     uplink: str,
     latent_dim: int | None,
     of_sums: dict[str, Any],
@@ -338,6 +388,7 @@ def _drafted_text(out: Path, drafted: DraftedTerms) -> str:
     lines += [f"look at {remark}" for remark in drafted.remarks]
     lines += [
         "check the file line by line: every member will see the classes, levels, quantiles and shares in it",
+        f"then: odc terms check TABLE --terms {out}",
         "next: send the file to the analyst, who runs `odc-analyst collaboration create`",
     ]
     return "\n".join(lines)

@@ -8,21 +8,22 @@ from typing import Annotated, Any, Final
 import typer
 
 from metering.explanation import RoundExplanation, in_words
-from protocol.operations import MemberReport
+from protocol.answers import MemberReport
 from runtime.terminal import calibration_in_words, figures_in_words, score_in_words, training_in_words
 from user_client.class_scores import bins_in_words, class_scores_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
-    TableArgument,
     busy,
-    local_fit_in_words,
     open_session,
+    round_of,
     show,
 )
+from user_client.cli.table_options import TableArgument, reads_table
 from user_client.sdk import Evaluation
+from user_client.words import local_fit_in_words
 
-_JUDGED: Final = ("judgement", "hold_out_scores", "choice", "alignment_choice", "of_rows")
+_JUDGED: Final = ("judgement", "hold_out_scores", "choice", "alignment_choice", "of_rows", "far_rows")
 """The results that are shown in words of their own."""
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
@@ -38,6 +39,7 @@ _VERDICTS: Final = {
 }
 
 
+@reads_table
 def evaluate(
     context: typer.Context,
     table: TableArgument,
@@ -53,7 +55,7 @@ def evaluate(
     Of the table that was prepared these are the rows that were kept back, of another table all.
     """
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json)
         with busy(as_json, "predicting with both models"):
             found = chosen.evaluate(table, send=send)
     value = {"collaboration_id": chosen.id, **found.to_json()}
@@ -68,7 +70,7 @@ def report(
 ) -> None:
     """Show what the analyst reports of the collaboration, and what we have found ourselves."""
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json)
         with busy(as_json, "waiting for the judgement of the model"):
             found = chosen.report(wait_s=wait)
         own = chosen.evaluation
@@ -78,13 +80,11 @@ def report(
 
 
 def _evaluation_lines(found: Evaluation) -> Iterator[str]:
-    yield f"{score_in_words(found.score)}{' kept back' if found.kept_back else ' of another table'}"
+    drawn = "" if found.rows == found.of_rows else f" drawn from {found.of_rows:,}"
+    yield f"{score_in_words(found.score)}{drawn}{' kept back' if found.kept_back else ' of another table'}"
     yield _VERDICTS[found.verdict]
     if not found.kept_back:
-        yield (
-            "these are all rows of a table that was not prepared here: if some of them were sent, both scores"
-            " are too good"
-        )
+        yield ("no row of this table was kept back here: if some of them were sent, both scores are too good")
     for name, scores in (("together", found.together_in_classes), ("alone", found.alone_in_classes)):
         if scores is not None:
             yield f"{name}: {class_scores_in_words(scores)}"
@@ -107,6 +107,8 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
     ]
     if found["failure"]:
         lines.append(f"failed: {found['failure']}")
+    if found.get("excluded"):
+        lines.append(f"excluded by the analyst's operator: {', '.join(found['excluded'])}")
     if found["results"]:
         lines.append("the analyst has measured:")
         lines += [f"  {line}" for line in _judgement_lines(found["results"].get("judgement") or {})]

@@ -3,26 +3,72 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from protocol import __version__
-from user_client.cli import access, audit, cohort, consortium, desk, evaluation, model, round_commands, terms
-from user_client.cli.options import Options, PassphraseFile, set_up_logging
+from user_client.cli import (
+    access,
+    audit,
+    browser,
+    checkpoints,
+    cohort,
+    consortium,
+    desk,
+    evaluation,
+    model,
+    round_commands,
+    terms,
+    walk,
+)
+from user_client.cli.options import Options, PassphraseFile, open_session, set_up_logging
+
+
+class _OptionsAnywhere(TyperGroup):
+    """Takes the options of every command behind a command as well."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # its own Context is private
+        return super().parse_args(ctx, options_first(args))
+
 
 app = typer.Typer(
-    no_args_is_help=True,
+    cls=_OptionsAnywhere,
+    invoke_without_command=True,
     help="An institution in an ODC consortium.",
     pretty_exceptions_enable=False,
-    add_completion=False,
+    rich_markup_mode=None,  # brackets in a help text are no markup
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(consortium.app, name="consortium")
 app.add_typer(terms.app, name="terms")
 app.add_typer(round_commands.anchor, name="anchor")
 app.add_typer(audit.ledger, name="ledger")
 app.add_typer(access.token, name="token")
+
+
+def options_first(words: list[str]) -> list[str]:
+    """Return a command line with ``--verbose`` and ``--home`` before the command."""
+    first, rest, left = [], [], iter(words)
+    for word in left:
+        if word == "--":
+            rest += [word, *left]
+        elif word == "--verbose" or word.startswith("--home="):
+            first.append(word)
+        elif word == "--home":
+            first += [word, *islice(left, 1)]
+        else:
+            rest.append(word)
+    return first + rest
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
 
 
 @app.callback()
@@ -33,11 +79,19 @@ def options(
     ] = None,
     passphrase_file: PassphraseFile = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="log what happens meanwhile")] = False,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="print the version", is_eager=True, callback=_print_version),
+    ] = False,
 ) -> None:
-    """Options of every command."""
+    """Without a command: where we are, and what comes next."""
     set_up_logging(verbose)
     chosen = home or Path(os.environ.get("ODC_HOME") or Path.home() / ".odc")
     context.obj = Options(chosen, passphrase_file)
+    if context.invoked_subcommand is None:
+        with open_session(context) as session:
+            typer.echo(walk.where(session))
+        typer.echo("odc --help lists all commands", err=True)
 
 
 @app.command()
@@ -46,6 +100,9 @@ def version() -> None:
     typer.echo(f"odc {__version__}")
 
 
-for module in (access, desk, round_commands, evaluation, model, cohort, audit):
+app.command(name="round")(walk.round_)
+for command in checkpoints.COMMANDS:
+    audit.ledger.command()(command)
+for module in (access, desk, walk, round_commands, evaluation, model, cohort, audit, browser):
     for command in module.COMMANDS:
         app.command()(command)

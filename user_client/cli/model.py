@@ -14,18 +14,19 @@ from user_client.cli.options import (
     AsJson,
     CollaborationOption,
     Force,
-    TableArgument,
     busy,
     open_session,
     refuse_to_overwrite,
+    round_of,
     show,
     write_output,
     write_private,
 )
+from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import MissingExtraError
 from user_client.sdk import Coefficients, Explanation
 from user_client.sdk.explanation import Background
-from user_client.tables import OUTPUT, table_writer
+from user_client.tables import OUTPUT, Source, table_writer
 
 _COLUMNS_SHOWN: Final = 20
 
@@ -47,7 +48,7 @@ def export(
     for path in (out, card):
         refuse_to_overwrite(path, force=force)
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json)
         with busy(as_json, "putting the file together"):
             found = chosen.export()
     write_private(out, found.onnx_file)
@@ -63,10 +64,12 @@ def export(
     )
 
 
+@reads_table
 def coefficients(
     context: typer.Context,
     table: Annotated[
-        Path | None, typer.Argument(help="CSV (also .gz) or Parquet; not needed under sums")
+        Source | None,
+        typer.Argument(help="CSV, Parquet, Excel or Feather file; not needed under sums", **TABLE),
     ] = None,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
@@ -77,7 +80,7 @@ def coefficients(
     they come from the total, if the terms give it to us.
     """
     with open_session(context) as session, busy(as_json, "reading the coefficients off the model"):
-        found = session.round(collaboration).coefficients(table)
+        found = round_of(session, collaboration, as_json=as_json).coefficients(table)
     show(as_json, found.to_json(), lambda: "\n".join(_coefficient_lines(found)))
 
 
@@ -96,6 +99,7 @@ def _coefficient_lines(found: Coefficients) -> Iterator[str]:
     yield from found.notes
 
 
+@reads_table
 def explain(
     context: typer.Context,
     table: TableArgument,
@@ -125,7 +129,7 @@ def explain(
             refuse_to_overwrite(path, force=force, option=option)
     draw = _plotter() if plot else None  # before the work
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json)
         with busy(as_json, "asking the model about every column"):
             found = chosen.explain(table, background=cast("Background", background))
         title = chosen.terms.title
@@ -193,7 +197,7 @@ def serve(
         raise MissingExtraError("the local service", "serve") from None
     listening = service.Listening(host, port, tls_certificate, tls_key, client_ca)
     with open_session(context) as session:
-        predictor = session.round(collaboration).predictor()
+        predictor = round_of(session, collaboration, as_json=False).predictor()
         if token_file is None and client_ca is None:
             token_file = session.home.path / "serve.token"
     token = service.read_or_create_token(token_file) if token_file else None

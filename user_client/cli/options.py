@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +15,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
+from protocol.answers import Status
 from protocol.errors import InputError
+from protocol.texts import visible
 from runtime.files import read_text, write_whole
-from runtime.terminal import shown
+from runtime.logs import Lines, set_up
+from runtime.terminal import printable, shown
 from user_client.errors import PassphraseNeededError
-from user_client.sdk import LocalFit, Session, renew_in_time
+from user_client.sdk import Round, Session, renew_in_time
 from user_client.transport import ATTEMPTS
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
@@ -82,23 +85,31 @@ def open_session(context: typer.Context, *, attempts: int = ATTEMPTS) -> Iterato
             renew_in_time(session)
 
 
+def round_of(
+    session: Session,
+    collaboration: str | None,
+    *,
+    as_json: bool,
+    running: bool = False,
+    accepted: bool = False,
+    listed: Sequence[Status] = (),
+) -> Round:
+    """Return the collaboration that is meant, and tell people which one that is: see `Session.round`."""
+    chosen = session.round(collaboration, running=running, accepted=accepted, listed=listed)
+    if not as_json:
+        typer.echo(printable(chosen.name), err=True)
+    return chosen
+
+
 def show(as_json: bool, value: Mapping[str, object], people: Callable[[], str]) -> None:
     """Print JSON for machines or a text for people."""
-    typer.echo(shown(value, as_json=as_json, people=lambda _: people()))
-
-
-def local_fit_in_words(fit: LocalFit) -> str:
-    """Return how the model of our own rows alone was fitted, for people."""
-    words = f"model of the kind {fit.kind}, fitted on {fit.rows:,} of our own rows"
-    if fit.kind != fit.terms_kind:
-        words += f" (the terms have one of the kind {fit.terms_kind}, which is not fitted here)"
-    return words
+    typer.echo(shown(value, as_json=as_json, people=lambda _: visible(people())))
 
 
 def set_up_logging(verbose: bool) -> None:
     """Log warnings to the terminal, or all that happens."""
     form = "%(asctime)s %(name)s: %(message)s" if verbose else "odc: %(message)s"
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=form)
+    set_up(Lines(form), logging.INFO if verbose else logging.WARNING)
     logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
@@ -110,11 +121,17 @@ def upload_progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda _done, _all: None
         return
     columns = ("sending", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("uplink", total=None, visible=False)
-        yield lambda done, total: bar.update(
-            task, completed=done, total=total, visible=total > PROGRESS_AFTER_BYTES
-        )
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task("uplink", total=None, visible=False)
+
+    def show_progress(done: int, total: int) -> None:
+        bar.start()  # not before: what is sent may be asked about first
+        bar.update(task, completed=done, total=total, visible=total > PROGRESS_AFTER_BYTES)
+
+    try:
+        yield show_progress
+    finally:
+        bar.stop()
 
 
 @contextmanager
@@ -130,11 +147,14 @@ def busy(as_json: bool, words: str) -> Iterator[None]:
 
 CollaborationOption = Annotated[
     str | None,
-    typer.Option("--collaboration", "-c", help="id of the collaboration; needed if there are several"),
+    typer.Option(
+        "--collaboration",
+        "-c",
+        help="id of the collaboration, or its first 4 digits or more",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite the file if it exists")]
-TableArgument = Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet")]
 PassphraseFile = Annotated[
     Path | None,
     typer.Option(

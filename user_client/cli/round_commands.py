@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
@@ -15,24 +14,26 @@ import typer
 from metering.client_traffic import total
 from metering.explanation import RoundBytes, RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
+from protocol.answers import Status
 from protocol.errors import InputError
-from protocol.operations import Status
-from user_client.cli.desk import prepared_in_words
+from protocol.suspicions import LIKELY_CAUSE
+from protocol.texts import visible
+from user_client.cli.desk import agree_to_send, prepared_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
     Force,
-    TableArgument,
     busy,
     open_session,
     refuse_to_overwrite,
+    round_of,
     show,
     upload_progress,
     write_private,
 )
-from user_client.sdk import AttackLevel, Prepared, PrivacyOptions
-from user_client.sdk.consumer import next_step
-from user_client.tables import OUTPUT, read_parts, table_writer
+from user_client.cli.table_options import TABLE, TableArgument, reads_table, with_parameters
+from user_client.sdk import AttackLevel, Prepared, PrivacyOptions, next_step
+from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
 
@@ -57,36 +58,30 @@ def _takes_privacy_options(command: Callable[..., None]) -> Callable[..., None]:
         options = PrivacyOptions(**{name: given.pop(name) for name in names})
         command(**given, options=options)
 
-    own = [
-        parameter
-        for parameter in inspect.signature(command, eval_str=True).parameters.values()
-        if parameter.name != "options"
-    ]
     added = [
-        inspect.Parameter(
+        (
             field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=Annotated[
+            field.default,
+            Annotated[
                 bool if field.default is False else float | None,
                 typer.Option(f"--{field.name.replace('_', '-')}", help=_HELP[field.name]),
             ],
         )
         for field in fields(PrivacyOptions)
     ]
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + added
-    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return with_options
+    return with_parameters(with_options, command, added, without="options")
 
 
 @anchor.command(name="create")
+@reads_table
 def create(
     context: typer.Context,
     table: Annotated[
-        Path | None,
+        Source | None,
         typer.Option(
-            "--table", help="for a public anchor: CSV (also .gz) or Parquet with the feature columns"
+            "--table",
+            help="for a public anchor: CSV, Parquet, Excel or Feather file with the feature columns",
+            **TABLE,
         ),
     ] = None,
     collaboration: CollaborationOption = None,
@@ -94,7 +89,7 @@ def create(
 ) -> None:
     """Create the anchor and seal it for each member; the analyst relays it and cannot read it."""
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json, running=True, accepted=True)
         with busy(as_json, "sealing the anchor"):
             members = chosen.create_anchor(table)
     value = {"collaboration_id": chosen.id, "sealed_for": members}
@@ -105,13 +100,14 @@ def create(
 def share(context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False) -> None:
     """Seal the anchor for late consumers that have accepted the terms since."""
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json, running=True, accepted=True)
         names = chosen.share_anchor()
     value = {"collaboration_id": chosen.id, "sealed_for": names}
     show(as_json, value, lambda: f"anchor sealed for {', '.join(names) or 'nobody: no late consumer is new'}")
 
 
 @_takes_privacy_options
+@reads_table
 def prepare(
     context: typer.Context,
     table: TableArgument,
@@ -146,7 +142,7 @@ def prepare(
         raise InputError("--thorough and --no-attacks contradict each other: leave one of them out")
     level: AttackLevel = "thorough" if thorough else "quick" if attacks else "none"
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json, running=True, accepted=True)
         with busy(as_json, "attacking our own rows"):
             prepared = chosen.prepare(table, options, threshold=threshold, attacks=level)
         refused = chosen.policy_violations()
@@ -157,11 +153,15 @@ def prepare(
 
 
 @_takes_privacy_options
+@reads_table
 def contribute(
     context: typer.Context,
     options: PrivacyOptions,
     table: Annotated[
-        Path | None, typer.Argument(help="CSV (also .gz) or Parquet; not needed to send what is prepared")
+        Source | None,
+        typer.Argument(
+            help="CSV, Parquet, Excel or Feather file; not needed to send what is prepared", **TABLE
+        ),
     ] = None,
     accept_signal_loss: Annotated[
         bool,
@@ -170,21 +170,32 @@ def contribute(
             help="send even if the leading axes hold less of our own score than the terms ask for",
         ),
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="send without asking; needed where there is no terminal")
+    ] = False,
+    consumer: Annotated[
+        bool,
+        typer.Option("--consumer", help="the table has no rows on purpose: receive the model, send no row"),
+    ] = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send our one uplink. Run it again after an interruption: it continues where it stopped."""
+    """Send our one uplink, after a question. Run it again after an interruption: it continues."""
     if table is None and options != PrivacyOptions():
         raise InputError(
             "privacy options need the table: the prepared uplink keeps the options it was prepared with"
         )
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json, running=True, accepted=True)
         if table is not None:
             _refuse_to_drop_options(chosen.prepared, options)
             chosen.prepare(table, options)
         with upload_progress(as_json) as progress:
-            receipt = chosen.contribute(accept_signal_loss=accept_signal_loss, progress=progress)
+            receipt = chosen.contribute(
+                accept_signal_loss=accept_signal_loss,
+                progress=progress,
+                confirm=partial(agree_to_send, chosen, yes=yes, consumer=consumer),
+            )
     value = {
         "collaboration_id": chosen.id,
         "payload_bytes": receipt.payload_bytes,
@@ -211,6 +222,8 @@ class StatusShown(TypedDict):
     collaborations: list[Status]
     traffic_bytes: dict[str, dict[str, int]]
     """Bytes ``sent`` and ``received`` by kind of request."""
+    next: dict[str, str]
+    """What we do next, by the id of the collaboration."""
     wire: dict[str, RoundBytes]
     """Where the bytes went, by the id of the collaboration."""
 
@@ -233,6 +246,10 @@ def status(
         "analyst": membership.analyst_url,
         "collaborations": rows,
         "traffic_bytes": traffic,
+        "next": {
+            row["collaboration_id"]: next_step(row, session.round(row["collaboration_id"]).directory).words
+            for row in rows
+        },
         "wire": {key: as_json_object(found) for key, found in explained.items() if found},
     }
     show(as_json, value, lambda: _status_text(value, explained))
@@ -246,7 +263,7 @@ def receive(
 ) -> None:
     """Fetch our one downlink: change of basis and model, or predictions to train our own model on."""
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json, running=True, accepted=True)
         with busy(as_json, "waiting for the downlink, and training on it"):
             manifest = chosen.receive(wait_s=wait)
         found = chosen.own_model() if manifest.has_anchor_predictions else None
@@ -273,6 +290,7 @@ def receive(
     )
 
 
+@reads_table
 def predict(
     context: typer.Context,
     table: TableArgument,
@@ -303,14 +321,14 @@ def predict(
 
     The table is read part by part, so it may be larger than the memory.
     """
-    if out.exists() and table.exists() and out.samefile(table):
+    if table.is_at(out):
         raise InputError(f"{out} is the table itself: name another file with --out")
     if out == OUTPUT and as_json:
         raise InputError("--json and --out - both want the output of the program: leave one of them out")
     refuse_to_overwrite(out, force=force)
     thresholds = dict(map(_threshold, threshold or ()))
     with open_session(context) as session:
-        predictor = session.round(collaboration).predictor()
+        predictor = round_of(session, collaboration, as_json=as_json).predictor()
     predictor.check(thresholds=thresholds, coverage=interval)
     parts = predictor.predict_parts(
         read_parts(table), keep=keep or (), thresholds=thresholds, coverage=interval
@@ -319,7 +337,8 @@ def predict(
     empty = next(parts)
     with table_writer(out, empty.schema) as write:
         for part in parts:
-            write(part)
+            # the analyst has named the classes
+            write(part if is_parquet(out) else without_formulas(part, "prediction"))
             rows += part.num_rows
     if out != OUTPUT:
         value = {"rows": rows, "predictions": str(out)}
@@ -343,11 +362,11 @@ def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | Non
         lines.append(f"{row['collaboration_id']}  {row['state']}  {row['title']}")
         if row["failure"]:
             lines.append(f"  failed: {row['failure']}")
+        excluded = [member["party"] for member in row["members"] if member.get("excluded")]
+        lines += [f"  excluded by the analyst's operator: {party}" for party in excluded]
+        lines += _suspicions(row)
         lines += [f"  waiting for {item}" for item in row["waiting_for"]]
-        if step := next_step(row):
-            lines.append(f"  next: {step}")
-        elif row["state"] == "released":
-            lines.append("  next: odc receive, then odc predict TABLE and odc evaluate TABLE")
+        lines.append(f"  next: {value['next'][row['collaboration_id']]}")
         found = explained[row["collaboration_id"]]
         if found is not None:
             lines.append(f"  bytes on the wire, both ways, counted by the {found.counter}:")
@@ -357,6 +376,19 @@ def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | Non
     for kind, sums in sorted(value["traffic_bytes"].items()):
         lines.append(f"  {kind:<9} {sums['sent']:>12,} bytes sent {sums['received']:>12,} received")
     return "\n".join(lines)
+
+
+def _suspicions(row: Status) -> list[str]:
+    """Return whom the analyst suspects, of what, and what follows, in lines."""
+    lines = []
+    for member in row["members"]:
+        if suspected := member.get("suspected"):
+            cause = LIKELY_CAUSE.get(suspected["assumption"], "the analyst names a cause that we do not know")
+            lines.append(f"  suspected by the analyst: {member['party']}: {cause}")
+            lines.append(f"    its anchor representation {visible(suspected['evidence'])}")
+            if member.get("left_out"):
+                lines.append("    the model is trained without its rows")
+    return lines
 
 
 def _refuse_to_drop_options(prepared: Prepared | None, options: PrivacyOptions) -> None:
@@ -369,9 +401,9 @@ def _refuse_to_drop_options(prepared: Prepared | None, options: PrivacyOptions) 
         raise error
 
 
-def _picture_shape(picture: Path | None, shape: str | None, table: Path) -> tuple[int, int]:
+def _picture_shape(picture: Path | None, shape: str | None, table: Source) -> tuple[int, int]:
     """Return height and width of a row as a picture; raises `InputError`."""
-    if picture is not None and picture.exists() and table.exists() and picture.samefile(table):
+    if picture is not None and table.is_at(picture):
         raise InputError(f"{picture} is the table itself: name another file with --picture")
     if (picture is None) != (shape is None):
         raise InputError("--picture FILE and --shape HEIGHTxWIDTH must be given together")

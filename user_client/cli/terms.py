@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
@@ -11,12 +12,23 @@ from protocol.codec import digest
 from protocol.consent import plain_words_digest
 from protocol.model_terms import revealing_in_words
 from protocol.terms import Terms
-from user_client.cli.desk import information_in_words, signal_in_words
+from runtime.drafts import terms_of_draft
+from user_client.cli.desk import does_not_fit
 from user_client.cli.drafting import draft
-from user_client.cli.options import AsJson, CollaborationOption, TableArgument, open_session, show
-from user_client.errors import TableError
-from user_client.sdk import CheckedTable, check_table, plain_words
+from user_client.cli.options import AsJson, CollaborationOption, open_session, round_of, show
+from user_client.cli.table_options import TableArgument, reads_table
+from user_client.sdk import CheckedTable, check_table, differences, never_invited, plain_words, reject_terms
+from user_client.words import (
+    differences_in_words,
+    information_in_words,
+    isolated_in_words,
+    misfits_in_words,
+    on_screen,
+    signal_in_words,
+)
 
+_NO_ID: Final = 32 * "0"
+"""A draft has no ids yet."""
 app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
 app.command()(draft)
 
@@ -25,54 +37,91 @@ app.command()(draft)
 def show_(context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False) -> None:
     """Explain in plain words what leaves, what comes back and to whom."""
     with open_session(context) as session:
-        terms = session.round(collaboration).fetch_terms()
+        terms = round_of(session, collaboration, as_json=as_json, running=True).fetch_terms()
+        differs = differences(session, terms)
     show(
         as_json,
         {
             **terms.model_dump(mode="json"),
             "plain_words": plain_words(terms),
+            "differences": differs,
             "shown_digest": plain_words_digest(terms).hex(),
             "terms_digest": digest(terms).hex(),
         },
         lambda: (
-            f"{plain_words(terms)}\nTerms:     {digest(terms).hex()}\n"
+            f"{differences_in_words(terms, differs)}{on_screen(terms)}\nTerms:     {digest(terms).hex()}\n"
             f"This text: {plain_words_digest(terms).hex()}"
         ),
     )
 
 
 @app.command()
+@reads_table
 def check(
     context: typer.Context,
     table: TableArgument,
+    draft_file: Annotated[
+        Path | None,
+        typer.Option("--terms", help="a draft (TOML or JSON) that is not published yet"),
+    ] = None,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check our table against the terms, signed or not: what does not fit; is latent_dim large enough."""
+    """Check our table against terms, drafted, published or signed: what does not fit, what would leave."""
     with open_session(context) as session:
-        terms = session.round(collaboration).fetch_terms(keep=False)
-        found = check_table(terms, table, session.home.path)
+        strangers: list[str] = []
+        if draft_file is None:
+            terms = round_of(session, collaboration, as_json=as_json, running=True).fetch_terms(keep=False)
+        else:
+            terms = terms_of_draft(draft_file, consortium_id=_NO_ID, collaboration_id=_NO_ID)
+            strangers = never_invited(session, terms.parties)
+        scratch = session.home.path if session.is_joined() else None
+        party = session.membership.party if session.is_joined() else None
+        found = check_table(terms, table, scratch, party=party)
     value = {
         "rows": found.rows,
-        "features": terms.table_schema.width,
-        "misfits": [{"code": error.code, "detail": error.detail} for error in found.misfits],
+        "features": found.features,
+        "misfits": [misfit.to_json() for misfit in found.misfits],
         "signal": asdict(found.signal) if found.signal else None,
         "information": asdict(found.information) if found.information else None,
+        "isolated": asdict(found.isolated) if found.isolated else None,
+        "columns": [column.to_json() for column in found.profile],
+        "never_invited": strangers,
     }
-    show(as_json, value, lambda: _check_text(terms, found))
+    show(as_json, value, lambda: "\n".join([*_strange(strangers), _check_text(terms, found)]))
     if found.misfits:
-        raise TableError(f"{len(found.misfits)} of {len(terms.table_schema.columns) + 1} columns do not fit")
+        raise does_not_fit(found.misfits)
+
+
+def _strange(parties: list[str]) -> list[str]:
+    return [
+        f"{party} has neither a certificate nor an invitation, and the round would wait for it: correct the"
+        f" name, or run `odc consortium invite {party}`"
+        for party in parties
+    ]
+
+
+def _profile_lines(found: CheckedTable) -> list[str]:
+    """Return a table of what the terms find in each column: counts, and no value."""
+    width = max([len(column.name) for column in found.profile] + [6])
+    lines = [f"  {'column':<{width}} {'empty':>9} {'imputed':>9} {'clipped':>9} {'distinct':>9}"]
+    for column in found.profile:
+        counts = (column.empty, column.imputed, column.clipped, column.distinct)
+        lines.append(f"  {column.name:<{width}} " + " ".join(f"{count:>9,}" for count in counts))
+    return lines
 
 
 def _check_text(terms: Terms, found: CheckedTable) -> str:
     if found.misfits:
-        return "\n".join(error.detail for error in found.misfits)
-    lines = [f"the table fits: {found.rows:,} rows of {terms.table_schema.width:,} encoded features"]
+        return misfits_in_words(found.misfits)
+    lines = [f"the table fits: {found.rows:,} rows of {found.features:,} encoded features"]
     if found.rows and terms.sums is None:  # of sums nothing is projected away
         lines.append(signal_in_words(found.signal, terms.least_signal))
     if found.information:
         lines.append(information_in_words(found.information))
-    return "\n".join(lines)
+    if found.isolated:
+        lines.append(isolated_in_words(found.isolated))
+    return "\n".join([*lines, *_profile_lines(found)])
 
 
 @app.command()
@@ -90,9 +139,10 @@ def accept(
 ) -> None:
     """Sign the terms together with the exact text that `odc terms show` prints."""
     with open_session(context) as session:
-        chosen = session.round(collaboration)
+        chosen = round_of(session, collaboration, as_json=as_json, running=True)
         if not chosen.terms_were_shown:
-            typer.echo(plain_words(chosen.fetch_terms()), err=True)
+            found = chosen.fetch_terms()
+            typer.echo(differences_in_words(found, differences(session, found)) + on_screen(found), err=True)
         terms = chosen.accept(accept_row_revealing_model=accept_row_revealing_model)
         party = session.membership.party
     value = {
@@ -103,6 +153,24 @@ def accept(
         "accept_row_revealing_model": accept_row_revealing_model,
     }
     show(as_json, value, lambda: _accepted_text(party, terms))
+
+
+@app.command()
+def reject(
+    context: typer.Context,
+    reason: Annotated[str, typer.Option(help="why; all members and the analyst's operator read it")],
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why we do not sign the terms. Signing them later is still possible."""
+    with open_session(context) as session:
+        chosen = round_of(session, collaboration, as_json=as_json, running=True)
+        reject_terms(session, chosen.id, reason)
+    show(
+        as_json,
+        {"collaboration_id": chosen.id, "rejected": reason},
+        lambda: "rejected; the analyst's operator publishes other terms, or cancels\nnext: odc wait",
+    )
 
 
 def _accepted_text(party: str, terms: Terms) -> str:

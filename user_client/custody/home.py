@@ -12,6 +12,7 @@
     renewal.odc                                             while our certificate is renewed
     collaborations/ID/                                      one round (`round_directory`)
     analyst.json                                            wire versions of the analyst, for a day
+    analyst.keys                                            digests of the analyst's keys, the present last
     traffic.jsonl                                           bytes on the wire, by kind: counts only
     policy.toml                                             what attacks on our own rows may find at most
     storage.locked                                          if a passphrase protects this directory
@@ -44,7 +45,7 @@ from cryptography.hazmat.primitives.serialization import (
 from protocol.errors import CertificateRefusedError, InputError, UnreadableFileError
 from protocol.identity import Identity, TrustRoot, load_certificate, same_key
 from protocol.messages import Role
-from runtime.files import locked, write_whole
+from runtime.files import locked, one_at_a_time, write_whole
 from user_client.custody.vault import Vault, is_sealed
 from user_client.errors import BusyError, NotJoinedError, PassphraseNeededError
 
@@ -179,6 +180,19 @@ class Home:
     @property
     def analyst_path(self) -> Path:
         return self.path / "analyst.json"
+
+    @property
+    def analyst_keys_path(self) -> Path:
+        return self.path / "analyst.keys"
+
+    def analyst_keys(self) -> list[str]:
+        """Return the digests of the analyst's keys that were believed here, the present one last."""
+        return self.analyst_keys_path.read_text().split() if self.analyst_keys_path.exists() else []
+
+    def believe_analyst(self, key: str) -> None:
+        """Believe the analyst's key with this digest from now on, and no other."""
+        keys = [*(known for known in self.analyst_keys() if known != key), key]
+        write_whole(self.analyst_keys_path, "".join(f"{known}\n" for known in keys).encode())
 
     @property
     def traffic_path(self) -> Path:
@@ -321,6 +335,12 @@ class Home:
 
     def membership(self) -> Membership:
         """Return who we are; raises `NotJoinedError`."""
+        if self.invitation_path.exists() and not (self.path / "membership.json").exists():
+            error = NotJoinedError("we have asked to join, and the lead institution has not approved yet")
+            error.hint = (
+                "the lead runs `odc consortium approve`; then run `odc join` again, or `odc join --wait 600`"
+            )
+            raise error
         try:
             stored = Membership(**json.loads(self._read("membership.json")))
             is_known = stored.role in get_args(Role)
@@ -338,8 +358,24 @@ class Home:
         write_whole(self.certificate_path, certificate.public_bytes(Encoding.PEM))
         write_whole(self.path / "membership.json", json.dumps(asdict(membership), indent=2).encode())
 
+    def adopt_revocations(self, der: bytes) -> TrustRoot:
+        """Store a revocation list, if it may take the place of the one we have, and return the root with it.
+
+        Raises `CertificateRefusedError`.
+        """
+        with self.changing_revocations() as root:
+            root.adopt(der)
+            self.write_revocations(der)
+        return root
+
+    @contextmanager
+    def changing_revocations(self) -> Iterator[TrustRoot]:
+        """Lend the root with the revocation list we have; no other process changes the list meanwhile."""
+        with one_at_a_time(self.path / ".revocations.lock"):
+            yield self.root()
+
     def write_revocations(self, der: bytes) -> None:
-        """Store a revocation list in PEM, which the TLS library reads."""
+        """Store a revocation list in PEM, which the TLS library reads; for `changing_revocations` alone."""
         crl = x509.load_der_x509_crl(der)
         write_whole(self.revocations_path, crl.public_bytes(Encoding.PEM))
 

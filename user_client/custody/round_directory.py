@@ -48,6 +48,7 @@ MODEL_FILE: Final = "model.onnx"
 TOTAL_FILE: Final = "total.bin"
 LEDGER_FILE: Final = "ledger.odc"
 REFUSED_FILE: Final = "ledger.refused.odc"
+REFUSED_DOWNLINK_FILE: Final = "downlink.refused.odc"
 OWN_MODEL_FILE: Final = "own_model.npz"
 HOLD_OUT_FILE: Final = "hold_out.json"
 LOCAL_MODEL_FILE: Final = "local_model.npz"
@@ -88,6 +89,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     RECEIPT_FILE: "the analyst's receipt",
     LEDGER_FILE: "the longest ledger that passed verification",
     REFUSED_FILE: "the last ledger that failed verification",
+    REFUSED_DOWNLINK_FILE: "the last downlink that contradicted the ledger, without its arrays",
     DOWNLINK_FILE: "sizes and digests of what came back, signed by the analyst",
     UNTOLD_FILE: "names the downlink to the analyst, until it knows that all of it is here",
     CHANGE_FILE: "the change of basis G_i",

@@ -12,8 +12,10 @@ False
 from protocol.consent import plain_words
 from protocol.own_pki import NameMapping
 from user_client.privacy.information import Information
+from user_client.privacy.isolation import Isolated
 from user_client.sdk.agreement import DITHER
-from user_client.sdk.approval import Approval, Approved, approve_pending, approve_request
+from user_client.sdk.approval import Approval, Approved, approve_pending, approve_request, reject
+from user_client.sdk.certificate_list import KnownCertificate, list_certificates
 from user_client.sdk.certificate_requests import Waiting, check_request
 from user_client.sdk.cohort import Cohort, Component, Figure
 from user_client.sdk.consortium import (
@@ -24,10 +26,13 @@ from user_client.sdk.consortium import (
     invite,
     invite_all,
     members,
+    never_invited,
     renew_own,
     revoke,
 )
+from user_client.sdk.consumer import check_consumer
 from user_client.sdk.contrasts import Coefficient, Coefficients, Fit
+from user_client.sdk.corrections import differences
 from user_client.sdk.desk import Attack, AttackLevel
 from user_client.sdk.drafting import DraftedTerms, draft_terms, draft_terms_from_dictionary
 from user_client.sdk.drafting_sums import naming_sums, with_sums
@@ -48,6 +53,7 @@ from user_client.sdk.membership import (
     update_revocations,
 )
 from user_client.sdk.model_card import Exported
+from user_client.sdk.next_step import NextStep, next_step, wait_for_change, wait_for_terms
 from user_client.sdk.own_certificate import (
     OwnCertificate,
     read_authority,
@@ -61,7 +67,7 @@ from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.releases import Release, list_releases
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
-from user_client.sdk.terms import CheckedTable, check_table
+from user_client.sdk.terms import CheckedTable, check_table, reject_terms
 from user_client.secret.signal import Signal
 from user_client.tables.draft_label import DraftedEvent
 
@@ -88,10 +94,13 @@ __all__ = [
     "Figure",
     "Fit",
     "Information",
+    "Isolated",
+    "KnownCertificate",
     "LocalFit",
     "Member",
     "NameMapping",
     "NewToken",
+    "NextStep",
     "OwnCertificate",
     "Policy",
     "Predictions",
@@ -106,29 +115,38 @@ __all__ = [
     "Waiting",
     "approve_pending",
     "approve_request",
+    "check_consumer",
     "check_request",
     "check_table",
     "create_consortium",
     "create_token",
+    "differences",
     "draft_terms",
     "draft_terms_from_dictionary",
     "invitations",
     "invite",
     "invite_all",
     "join",
+    "list_certificates",
     "list_releases",
     "list_tokens",
     "members",
     "naming_sums",
+    "never_invited",
+    "next_step",
     "plain_words",
     "read_authority",
     "read_own_certificate",
     "read_own_key",
+    "reject",
+    "reject_terms",
     "renew",
     "renew_in_time",
     "renew_own",
     "revoke",
     "revoke_token",
     "update_revocations",
+    "wait_for_change",
+    "wait_for_terms",
     "with_sums",
 ]

@@ -8,12 +8,14 @@ from typing import Any, Final, Literal, Required, TypedDict, get_args
 
 from pydantic import ValidationError
 
+from protocol.alignment_terms import AlignmentMethod
 from protocol.codec import explain
 from protocol.errors import InputError
-from protocol.limits import MAX_DITHER
+from protocol.limits import MAX_DITHER, MAX_RETENTION_DAYS
 from protocol.model_terms import ModelPrivacyTerms, models_for, models_with_weights
+from protocol.sealing import HYBRID
 from protocol.table_schema import Schema, Task
-from protocol.terms import WELL_PREDICTED_ROWS, AlignmentMethod
+from protocol.terms import WELL_PREDICTED_ROWS, ChosenSuite
 from user_client.tables.draft import DraftedSchema
 
 LEAST_SIGNAL: Final = 0.6
@@ -44,6 +46,8 @@ class AgreementOptions(TypedDict, total=False):
     class_weight: str
     model_epsilon: float | None
     late_consumers: Sequence[str]
+    retention_days: int | None
+    sealing_suite: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,10 @@ class Agreement:
         delta of `MODEL_DELTA`.
     late_consumers : sequence of str
         Those of the parties that send no rows, and come after the release.
+    retention_days : int, optional
+        How long the analyst may keep what it was sent: `Terms.retention_days`.
+    sealing_suite : {"mlkem768-x25519", "mlkem1024-p384", "p256"}
+        What the anchor is sealed with; the first is the usual one, which terms do not name.
     """
 
     parties: Sequence[str]
@@ -88,10 +96,13 @@ class Agreement:
     class_weight: str = "none"
     model_epsilon: float | None = None
     late_consumers: Sequence[str] = ()
+    retention_days: int | None = None
+    sealing_suite: str = HYBRID
 
     def __post_init__(self) -> None:
         check_choice("rep_dtype", self.rep_dtype, DraftedType)
         check_choice("task", self.task, Task)
+        check_choice("sealing_suite", self.sealing_suite, ChosenSuite, HYBRID)
         if not 0 <= self.dither <= MAX_DITHER:
             raise InputError(f"dither must be between 0 and {MAX_DITHER}, got {self.dither:g}")
         if self.model is not None:
@@ -105,6 +116,10 @@ class Agreement:
         if self.alignment == "auto" and self.model_epsilon is not None:
             raise InputError("alignment auto reads labels without privacy: name a method with model_epsilon")
         self._check_class_weight()
+        if self.retention_days is not None and not 1 <= self.retention_days <= MAX_RETENTION_DAYS:
+            raise InputError(
+                f"retention_days must be between 1 and {MAX_RETENTION_DAYS}, got {self.retention_days}"
+            )
         for name in self.late_consumers:
             if name not in self.parties[1:]:
                 raise InputError("a late consumer must be one of the parties, and not the lead")
@@ -139,6 +154,8 @@ class Agreement:
             "least_signal": LEAST_SIGNAL,
             "hold_out": HOLD_OUT,
             "returns_scores": True,
+            **({} if self.retention_days is None else {"retention_days": self.retention_days}),
+            **({} if self.sealing_suite == HYBRID else {"sealing_suite": self.sealing_suite}),
             **(_nri_terms(features) if self.nri else {"anchor": {"kind": "haar", "rows": features}}),
             "alignment": {"method": self.alignment},
             **self._model_terms(),
@@ -157,10 +174,10 @@ class Agreement:
         return {"model": {"kind": "logistic"}, "model_privacy": privacy.model_dump(exclude_unset=True)}
 
 
-def check_choice(name: str, value: str, allowed: Any) -> None:
-    """Raise `InputError` unless a value is one of a `Literal`."""
-    if value not in get_args(allowed):
-        raise InputError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value}")
+def check_choice(name: str, value: str, allowed: Any, *others: str) -> None:
+    """Raise `InputError` unless a value is one of a `Literal`, or of the others."""
+    if value not in (choices := (*others, *get_args(allowed))):
+        raise InputError(f"{name} must be one of {', '.join(choices)}, got {value}")
 
 
 def _nri_terms(features: int) -> dict[str, Any]:

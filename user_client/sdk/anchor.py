@@ -7,14 +7,13 @@ relays both and can read neither.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
-from urllib.parse import urlencode
 
 import numpy as np
 
 from protocol.anchor_matrix import matrix_commitment, open_matrix, seal_matrix, sealed_matrix_bytes
-from protocol.codec import digest, pack_lists, unpack_list, unpack_lists
+from protocol.codec import digest, pack_lists, unpack_lists
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, decode_stored, seal, seed_commitment
 from protocol.errors import (
@@ -47,6 +46,8 @@ from user_client.custody.round_directory import (
     RoundDirectory,
 )
 from user_client.errors import NotPreparedError
+from user_client.sdk.ledger_check import follow_ledger
+from user_client.sdk.seen_heads import check_acceptances, fetch_list
 from user_client.sdk.session import Session, require_role
 from user_client.sdk.terms import accepted_terms
 from user_client.secret.expansion import Matrix64, expand_anchor
@@ -63,10 +64,10 @@ def create_anchor(session: Session, directory: RoundDirectory, table: Any) -> in
         raise NotPermittedError(f"only {terms.lead} creates the anchor")
     with directory.exclusive():
         if not directory.holds(SEALED_COPIES_FILE):
-            matrix = _public_matrix(terms, table)
-            acceptances = _fetch_acceptances(session, terms)
+            matrix = public_matrix(terms, table)
+            acceptances = _fetch_acceptances(session, directory, terms)
             seed = secrets.token_bytes(SEED_BYTES)
-            sealed = b"".join(seal_matrix(seed, matrix))
+            sealed = b"".join(seal_matrix(seed, matrix, terms.sealing_suites[0]))
             if sealed:
                 directory.write(MATRIX_FILE, sealed)
             commitment = _commitment(terms, seed, sealed, _mask_keys(terms, acceptances))
@@ -92,7 +93,7 @@ def share_anchor(session: Session, directory: RoundDirectory) -> list[str]:
             raise error
         copies = unpack_lists(directory.read(SEALED_COPIES_FILE))
         sealed_for = {decode_stored(SealedAnchor, copy).recipient for copy in copies}
-        acceptances = _fetch_acceptances(session, terms)
+        acceptances = _fetch_acceptances(session, directory, terms)
         new = {party: acceptance for party, acceptance in acceptances.items() if party not in sealed_for}
         if new:
             own = _own_copy(session, directory, terms)
@@ -104,7 +105,7 @@ def share_anchor(session: Session, directory: RoundDirectory) -> list[str]:
 
 def _publish(session: Session, terms: Terms, copies: Sequence[bytes]) -> None:
     """Send the sealed copies, in as few lists as hold them; the analyst publishes them with the last."""
-    for packed in pack_lists(copies):
+    for packed in pack_lists([session.signed_now(SealedAnchor, copy) for copy in copies]):
         session.connection.ask(PUBLISH_ANCHOR, packed, collaboration_id=terms.collaboration_id)
 
 
@@ -150,10 +151,11 @@ def _commitment(terms: Terms, seed: bytes, sealed: bytes, mask_keys: Sequence[by
     return matrix_commitment(seed, sealed) if terms.anchor_matrix_bytes else seed_commitment(seed)
 
 
-def _public_matrix(terms: Terms, table: Any) -> bytes:
+def public_matrix(terms: Terms, table: Any, sample: Callable[[range, int], list[int]] | None = None) -> bytes:
     """Return the matrix of a public anchor as it is sent: float32, little-endian, by rows. Else nothing.
 
-    The rows are taken at random and in random order, so that whoever has the table does not know the anchor.
+    The rows are taken at random and in random order, so that whoever has the table does not know the anchor;
+    only a simulation names another way to draw them.
     """
     if not terms.anchor.traits.travels_as_matrix:
         if table is not None:
@@ -166,26 +168,17 @@ def _public_matrix(terms: Terms, table: Any) -> bytes:
     rows = encode_rows(table_from(table), terms.table_schema)
     if len(rows) < terms.anchor.rows:
         raise InputError(f"the table of the anchor needs {terms.anchor.rows} rows, it has {len(rows)}")
-    chosen = secrets.SystemRandom().sample(range(len(rows)), terms.anchor.rows)
+    chosen = (sample or secrets.SystemRandom().sample)(range(len(rows)), terms.anchor.rows)
     return rows[chosen].astype("<f4").tobytes()
 
 
-def _fetch_acceptances(session: Session, terms: Terms) -> dict[str, Acceptance]:
-    """Fetch the acceptance of each party, as many pages as it takes."""
-    bodies: list[bytes] = []
-    last = ""
-    while len(bodies) < len(terms.parties):
-        answer = session.connection.ask(
-            LIST_ACCEPTANCES,
-            query=urlencode({"after": last}) if last else "",
-            collaboration_id=terms.collaboration_id,
-        )
-        page = unpack_list(answer.content)
-        if not page or page[-1] in bodies:  # an earlier version always answers with the first page
-            break
-        bodies += page
-        last = decode_stored(Acceptance, page[-1]).party
-    return verified_acceptances(session, terms, bodies)
+def _fetch_acceptances(session: Session, directory: RoundDirectory, terms: Terms) -> dict[str, Acceptance]:
+    """Fetch the acceptance of each party, and compare the ledgers that they have seen with ours."""
+    bodies = fetch_list(session, terms, LIST_ACCEPTANCES, Acceptance)
+    found = verified_acceptances(session, terms, bodies)
+    if terms.analyst_key is not None:
+        check_acceptances(bodies, follow_ledger(session, directory).entries)
+    return found
 
 
 def verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]) -> dict[str, Acceptance]:
@@ -195,12 +188,14 @@ def verified_acceptances(session: Session, terms: Terms, bodies: Sequence[bytes]
     """
     found: dict[str, Acceptance] = {}
     for body in bodies:
-        verified = session.verify(Acceptance, body)
+        verified = session.verify_kept(Acceptance, body)
         acceptance = verified.message
         if verified.author.role == "analyst" or verified.author.name != acceptance.party:
             raise NotPermittedError(f"the acceptance of {acceptance.party} was signed by somebody else")
         if (acceptance.terms_digest, acceptance.shown_digest) != (digest(terms), plain_words_digest(terms)):
             raise TermsMismatchError(f"the acceptance of {acceptance.party}")
+        if acceptance.sealing_suite not in terms.sealing_suites:
+            raise TermsMismatchError(f"the sealing key of {acceptance.party}")
         if terms.is_row_revealing and not acceptance.accept_row_revealing_model:
             raise ConsentMissingError(f"{acceptance.party} has not consented to a row-revealing model")
         if (acceptance.mask_key is None) != (terms.sums is None):
@@ -274,7 +269,7 @@ def _own_copy(session: Session, directory: RoundDirectory, terms: Terms) -> Seal
 def _fetch_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> None:
     """Fetch our copy of the anchor and check whom it is from and for."""
     data = session.connection.ask(FETCH_ANCHOR, collaboration_id=terms.collaboration_id).content
-    verified = session.verify(SealedAnchor, data)
+    verified = session.verify_kept(SealedAnchor, data)
     require_role(verified.author, "lead", "the anchor")
     anchor = verified.message
     if verified.author.name != terms.lead or anchor.recipient != session.membership.party:
@@ -285,7 +280,10 @@ def _fetch_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> 
 
 
 def _opened_seed(directory: RoundDirectory, terms: Terms, anchor: SealedAnchor) -> bytes:
-    key = SealingKey.from_bytes(directory.read_secret(SEALING_KEY_FILE))
+    suite = directory.load(Acceptance).sealing_suite
+    if anchor.sealing_suite != suite:
+        raise SealBrokenError(f"the anchor was sealed with {anchor.sealing_suite}, our key is for {suite}")
+    key = SealingKey.from_bytes(directory.read_secret(SEALING_KEY_FILE), suite)
     info = anchor_info(terms.collaboration_id, anchor.terms_digest, anchor.recipient)
     seed = key.open(anchor.ciphertext, info)
     if len(seed) != SEED_BYTES or (anchor.form == "matrix") != bool(terms.anchor_matrix_bytes):
@@ -301,7 +299,7 @@ def _expanded(
     if _commitment(terms, seed, sealed, anchor.mask_keys) != anchor.commitment:
         raise SealBrokenError("the anchor is not the one the lead committed to")
     if is_matrix:
-        return _as_anchor(terms, open_matrix(seed, sealed))
+        return as_anchor(terms, open_matrix(seed, sealed, terms.sealing_suites[0]))
     stream = KeyStream(seed, f"odc/v1/anchor/{terms.anchor.kind}")
     return expand_anchor(
         terms.anchor.kind, stream.read, rows=terms.anchor.rows, features=terms.table_schema.width
@@ -325,7 +323,7 @@ def _sealed_matrix(session: Session, directory: RoundDirectory, terms: Terms) ->
     return matrix
 
 
-def _as_anchor(terms: Terms, data: bytes) -> Matrix64:
+def as_anchor(terms: Terms, data: bytes) -> Matrix64:
     matrix = np.frombuffer(data, dtype="<f4").astype(np.float64)
     if not np.isfinite(matrix).all():
         raise SealBrokenError("the lead's anchor has entries that are not finite numbers")

@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from protocol.errors import InvitationError, MalformedMessageError, OdcError
-from protocol.identity import Identity
-from protocol.operations import ISSUE_CERTIFICATE, LIST_CERTIFICATE_REQUESTS
+from protocol.errors import InputError, InvitationError, MalformedMessageError, OdcError
+from protocol.identity import Identity, key_digest
+from protocol.invitation import Rejection
+from protocol.limits import MAX_PENDING_ENROLMENTS
+from protocol.operations import (
+    ISSUE_CERTIFICATE,
+    LIST_CERTIFICATE_REQUESTS,
+    REJECT_CERTIFICATE_REQUEST,
+)
 from user_client.custody.authority import Authority
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.sdk.certificate_requests import Waiting, check, check_request
-from user_client.sdk.consortium import invitation_path, invitations, record, unlock_root
+from user_client.sdk.consortium import (
+    invitation_path,
+    invitations,
+    record,
+    require_leading,
+    unlock_root,
+)
 from user_client.sdk.session import Session
 
 FIRST_PAUSE_S: Final = 0.1
@@ -172,12 +185,32 @@ def waiting_requests(session: Session) -> tuple[list[Waiting], list[str]]:
     """Return the requests at the analyst that may be signed, and why others may not."""
     waiting: list[Waiting] = []
     refused: list[str] = []
-    for body, since in _pending_requests(session):
+    for row in _pending_requests(session):
         try:
-            waiting.append(check(session, body, since=since))
+            waiting.append(check(session, row.body, since=row.since))
         except OdcError as error:
             refused.append(error.detail)
     return waiting, refused
+
+
+def reject(session: Session, party: str, reason: str) -> int:
+    """Reject what a party asks for, with a reason that it reads; return the number of requests.
+
+    The invitation that a request answers is withdrawn.
+
+    Raises `InputError` if the reason is no line of text, or no request of the party waits.
+    """
+    require_leading(session)
+    body = Rejection.body_of(reason)
+    ids = [row.request_id for row in _pending_requests(session) if row.party == party]
+    if not ids:
+        raise InputError(f"no request of {party} waits")
+    for invitation in invitations(session):  # the analyst's word withdraws no other party's
+        if invitation.party == party and invitation.invitation_id in ids:
+            invitation_path(session.home, invitation.invitation_id).unlink()
+    for request_id in ids:
+        session.connection.ask(REJECT_CERTIFICATE_REQUEST, body, invitation_id=request_id)
+    return len(ids)
 
 
 def approve_waiting(session: Session, waiting: Sequence[Waiting], root: Authority) -> list[Approved]:
@@ -207,16 +240,45 @@ def approve_pending(session: Session, passphrase: str) -> list[Approved]:
     waiting, refused = waiting_requests(session)
     approved = approve_waiting(session, waiting, unlock_root(session, passphrase)) if waiting else []
     if refused:
-        raise InvitationError("; ".join(refused))
+        raise unsignable(refused)
     return approved
 
 
-def _pending_requests(session: Session) -> list[tuple[bytes, int]]:
-    try:
-        rows = session.connection.ask_json(LIST_CERTIFICATE_REQUESTS)["enrolments"]
-        return [(base64.b64decode(row["request"]), int(row["requested_at"])) for row in rows]
-    except (KeyError, TypeError, ValueError):
-        raise MalformedMessageError("enrolments", "are not a list of requests") from None
+def unsignable(refused: Sequence[str]) -> InvitationError:
+    """Return the error that tells why requests cannot be signed, and what to do with them."""
+    error = InvitationError("; ".join(refused))
+    error.hint = "`odc consortium reject PARTY --reason TEXT` answers a request that you will not sign"
+    return error
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A request as the analyst lists it."""
+
+    request_id: str
+    party: str
+    since: int
+    body: bytes
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> _Pending:
+        body = base64.b64decode(row["request"])
+        return cls(str(row["invitation_id"]), str(row["party"]), int(row["requested_at"]), body)
+
+
+def _pending_requests(session: Session) -> Iterator[_Pending]:
+    """Yield the requests at the analyst, page by page; an analyst of an earlier version has one page."""
+    query = ""
+    for _ in range(MAX_PENDING_ENROLMENTS):
+        answer = session.connection.ask_json(LIST_CERTIFICATE_REQUESTS, query=query)
+        try:
+            rows = [_Pending.of(row) for row in answer["enrolments"]]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise MalformedMessageError("enrolments", "are not a list of requests") from None
+        yield from rows
+        if not rows or not isinstance(answer.get("next"), str):
+            return
+        query = urlencode({"after": answer["next"]})
 
 
 def approve_checked(session: Session, waiting: Waiting, root: Authority) -> Approved:
@@ -241,5 +303,7 @@ def _issue(session: Session, waiting: Sequence[Waiting], root: Authority) -> lis
     for one in waiting:
         certificate = one.earlier or root.issue(one.key, one.identity, hosts=one.hosts, now=now)
         record(session.home, certificate)
+        if one.identity.role == "analyst":  # the lead has compared its key
+            session.home.believe_analyst(key_digest(one.key))
         approved.append(Approved(one.request_id, one.identity, certificate))
     return approved

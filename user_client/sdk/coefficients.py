@@ -13,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.answers import MemberReport
 from protocol.errors import InputError
 from protocol.messages import DownlinkManifest
 from protocol.model_terms import CoxTerms, LogisticTerms, RidgeTerms, weighted_kinds
-from protocol.operations import MemberReport
+from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.cohort_statistics import least_squares
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
@@ -26,10 +27,11 @@ from user_client.linear_inference import (
     information_of_numbers,
     information_of_survival,
 )
+from user_client.onnx_model.process import Model
 from user_client.sdk.cohort import moments_of_all
 from user_client.sdk.contrasts import Coefficients, Fit, changes_in, coefficient, scale_of, unit_of
-from user_client.sdk.predictor import Model, map_to_model
-from user_client.sdk.terms import accepted_terms
+from user_client.sdk.predictor import map_to_model
+from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.tables import encode_labels, encode_rows, table_from
 
 ROWS_PER_WEIGHT: Final = 10
@@ -53,15 +55,15 @@ def coefficients(
     _refuse_what_is_not_linear(terms)
     if terms.sums is None and data is None:
         raise InputError("name a TABLE with rows of ours: how sure a coefficient is comes from them")
-    schema = terms.table_schema
+    schema = own_schema(directory)
     to_model, model = map_to_model(directory, manifest), Model(directory.read(MODEL_FILE))
     weights = _weights(model, terms, to_model.shape[1])
     changes = list(changes_in(schema))
     contrasts = np.array([row for *_, row in changes]) @ to_model
-    notes = list(_notes(terms))
+    notes = list(_notes(terms, schema.width))
     errors, why_none = np.full(len(changes), np.nan), _why_no_interval_of_sums(terms)
     if terms.sums is None:
-        errors, why_none = _errors(terms, model, contrasts, weights, to_model, data, asked_report())
+        errors, why_none = _errors(terms, schema, model, contrasts, weights, to_model, data, asked_report())
     if why_none is not None:
         notes.insert(0, f"no intervals: {why_none}")
     values = contrasts @ weights * unit_of(schema)
@@ -97,6 +99,7 @@ def _of_all_rows(directory: RoundDirectory, terms: Terms) -> Coefficients:
 
 def _errors(
     terms: Terms,
+    schema: Schema,
     model: Model,
     contrasts: Matrix64,
     weights: Matrix64,
@@ -105,7 +108,6 @@ def _errors(
     report: MemberReport | None,
 ) -> tuple[Matrix64, str | None]:
     """Return the standard error of each contrast from rows of ours; NaN and the reason if there is none."""
-    schema = terms.table_schema
     rows = encode_rows(table_from(data), schema) @ to_model
     rows_in_all = (report["results"] or {}).get("rows") if report else None
     why_none = _why_no_interval(terms, len(rows), rows_in_all)
@@ -209,9 +211,8 @@ def _notes_on_all_rows(untold: Sequence[str]) -> Iterator[str]:
     yield CAUSES_NOTHING
 
 
-def _notes(terms: Terms) -> Iterator[str]:
-    """Yield what an interval does not cover."""
-    width = terms.table_schema.width
+def _notes(terms: Terms, width: int) -> Iterator[str]:
+    """Yield what an interval does not cover; ``width`` is that of our own rows."""
     if terms.sums is not None:
         yield "the model has a penalty, which draws coefficients towards zero"
         yield CAUSES_NOTHING

@@ -260,16 +260,18 @@ def members(session: Session) -> list[Member]:
     """Return every certificate this root has issued, sorted by name and age."""
     home, now = session.home, session.clock()
     root = home.root()
-    revoked = root.revocations.revoked_at if root.revocations else {}
     found: list[Member] = []
     for path in (home.consortium_path / "issued").glob("*.pem"):
         certificate = load_certificate(path.read_bytes())
-        ends = certificate.not_valid_after_utc.timestamp()
-        state: MemberState = "ended" if ends <= now else "valid"
-        if certificate.serial_number in revoked:
-            state = "revoked"
-        found.append(Member(certified_name(certificate), certificate, state))
+        found.append(Member(certified_name(certificate), certificate, state_of(certificate, root, now)))
     return sorted(found, key=lambda one: (one.identity.name, one.certificate.not_valid_before_utc))
+
+
+def state_of(certificate: x509.Certificate, root: TrustRoot, now: int) -> MemberState:
+    """Return whether a certificate of this root is valid, has ended, or is on the list that ``root`` has."""
+    if root.revocations is not None and certificate.serial_number in root.revocations.revoked_at:
+        return "revoked"
+    return "ended" if certificate.not_valid_after_utc.timestamp() <= now else "valid"
 
 
 def invitations(session: Session) -> list[Invitation]:
@@ -277,6 +279,20 @@ def invitations(session: Session) -> list[Invitation]:
     require_leading(session)
     paths = sorted(session.home.consortium_path.glob("invitations/*.json"))
     return [Invitation.from_json(session.home.read_secret(path).decode()) for path in paths]
+
+
+def never_invited(session: Session, parties: Sequence[str]) -> list[str]:
+    """Return those of the parties who have neither a certificate nor an invitation of this lead.
+
+    Nobody but the lead can tell, and its invitations are not read in a protected directory: nothing is
+    returned there.
+    """
+    home = session.home
+    if not home.root_key_path.exists() or home.is_protected():
+        return []
+    known = {member.identity.name for member in members(session)}
+    known |= {each.party for each in invitations(session)}
+    return [party for party in parties if party not in known]
 
 
 def revoke(session: Session, party: str, passphrase: str) -> Revoked:
@@ -308,12 +324,13 @@ def revoke(session: Session, party: str, passphrase: str) -> Revoked:
         invitation_path(home, invitation.invitation_id).unlink()
     if not serials:
         return Revoked(0, len(unused))
-    held = home.root().revocations
-    known = held.revoked_at if held else {}
-    if not serials.keys() <= known.keys():
-        number = held.number + 1 if held else 1
-        der = unlock_root(session, passphrase).revoke({**serials, **known}, number=number, now=now)
-        home.write_revocations(der)
+    with home.changing_revocations() as root:
+        held = root.revocations
+        known = held.revoked_at if held else {}
+        if not serials.keys() <= known.keys():
+            number = held.number + 1 if held else 1
+            der = unlock_root(session, passphrase).revoke({**serials, **known}, number=number, now=now)
+            home.write_revocations(der)
     try:
         body = revocations_der(home.revocations_path.read_bytes())
         session.connection.ask(PUBLISH_REVOCATIONS, body)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from protocol.operations import MemberStatus, Status
+from typing import TYPE_CHECKING
+
+from protocol.answers import MemberStatus, Status
+from protocol.errors import InputError
 from protocol.states import State
+from protocol.terms import Terms
+from user_client.errors import ConfirmationNeededError
+
+if TYPE_CHECKING:
+    from user_client.sdk.prepared import Prepared
 
 
 def our_entry(status: Status) -> MemberStatus | None:
@@ -42,3 +50,25 @@ def next_step(status: Status) -> str | None:
     if ours["uplink"] != "received":
         return "odc contribute TABLE, which sends none of its rows, then odc receive --wait 600"
     return "odc receive --wait 600" if ours["downlink"] == "none" else None
+
+
+def check_consumer(terms: Terms, party: str, prepared: Prepared, *, is_meant: bool) -> None:
+    """Check that whoever sends no row of a table means to.
+
+    Raises
+    ------
+    ConfirmationNeededError
+        If no row would leave of a party that the terms expect rows of, and that is not meant.
+    InputError
+        If it is meant, and the table has rows.
+    """
+    if party in terms.late_consumers:
+        return
+    if not prepared.table_rows and not is_meant:
+        error = ConfirmationNeededError(
+            "the table has no rows: we would receive the model without contributing, and that is for good"
+        )
+        error.hint = "nothing was sent; if that is what you want, run the command again with --consumer"
+        raise error
+    if is_meant and prepared.table_rows:
+        raise InputError(f"--consumer sends no row, and the table has {prepared.table_rows:,}: omit one")

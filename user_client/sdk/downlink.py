@@ -16,10 +16,12 @@ from typing import Final
 
 import numpy as np
 
+from protocol.answers import Status
 from protocol.arrays import ArrayDigest, Layout, StreamReader
 from protocol.codec import digest
 from protocol.errors import (
     DigestMismatchError,
+    LedgerError,
     LimitExceededError,
     MalformedMessageError,
     NotPermittedError,
@@ -29,8 +31,8 @@ from protocol.errors import (
 )
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_MODEL_BYTES
 from protocol.messages import DownlinkManifest, ForgettingStatement, UplinkManifest
-from protocol.operations import FETCH_DOWNLINK, Status
-from protocol.states import State
+from protocol.operations import FETCH_DOWNLINK
+from protocol.states import Event, State
 from protocol.sums import TOTAL, sent_numbers
 from protocol.terms import Terms
 from runtime.terminal import day
@@ -38,6 +40,7 @@ from user_client.custody.round_directory import (
     CHANGE_FILE,
     MODEL_FILE,
     OWN_MODEL_FILE,
+    REFUSED_DOWNLINK_FILE,
     TOTAL_FILE,
     UNTOLD_FILE,
     RoundDirectory,
@@ -46,10 +49,10 @@ from user_client.errors import NotPreparedError
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.consumer import is_being_aligned
 from user_client.sdk.forgetting import forget_if_required
+from user_client.sdk.ledger_check import follow_to_receive, tell_ledger
 from user_client.sdk.receipt import was_received
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
-from user_client.sdk.watching import wait_for
 from user_client.secret.own_model import OwnModel, train_own_model
 from user_client.transport import Download
 
@@ -62,7 +65,7 @@ UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNI
 def receive(
     session: Session, directory: RoundDirectory, *, wait_s: float, pause: Callable[[float], None]
 ) -> DownlinkManifest:
-    """Fetch the downlink, verify it against what we sent, and store it."""
+    """Fetch the downlink, verify it against what we sent and the ledger, and store it."""
     if not directory.holds(DownlinkManifest):
         check_basis(directory)
         if wait_s > 0:
@@ -86,7 +89,7 @@ def _wait_for_release(
     def is_released(status: Status) -> bool:
         return status.get("state") not in UNDER_WAY and not is_being_aligned(status)
 
-    wait_for(session.connection, collaboration_id, is_released, wait_s=wait_s, pause=pause)
+    session.watch(collaboration_id).until(is_released, wait_s=wait_s, pause=pause)
 
 
 def _fetch(session: Session, directory: RoundDirectory) -> None:
@@ -95,9 +98,10 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
     download = Download(session.connection, FETCH_DOWNLINK, collaboration_id=terms.collaboration_id)
     with closing(iter(download)) as pieces:
         data, rest = _read_manifest(pieces)
-        manifest = session.verify_from_analyst(DownlinkManifest, data).message
+        manifest = session.verify_from_analyst(DownlinkManifest, data, terms).message
         _check(manifest, terms, uplink)  # before memory is taken for its arrays
         arrays = _read_arrays(manifest, chain([rest], pieces))
+    _check_ledger(session, directory, manifest, data)
     if terms.returns_anchor_predictions:
         _train_own_model(session, directory, manifest, arrays[0])
     else:
@@ -114,8 +118,28 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
     forget_if_required(session, directory)
 
 
+def _check_ledger(
+    session: Session, directory: RoundDirectory, manifest: DownlinkManifest, signed: bytes
+) -> None:
+    """Raise `LedgerError` unless the ledger is of this downlink, and of its model for all members.
+
+    What the analyst has signed is then kept: with the ledger it proves that it told two things.
+    """
+    try:
+        checked = follow_to_receive(session, directory, manifest)
+    except LedgerError:
+        directory.write(REFUSED_DOWNLINK_FILE, signed)
+        raise
+    left_out = {entry.party for entry in checked.entries if entry.event is Event.LEAVE_OUT}
+    if manifest.party in left_out.difference(checked.trained_on or ()):
+        log.warning(
+            "the model was trained without our rows, because our anchor representation does not fit"
+            " the others': what it predicts for us may be worthless; `odc status` says why"
+        )
+
+
 def _acknowledge(session: Session, directory: RoundDirectory) -> None:
-    """Tell the analyst that the downlink is here, unless it knows.
+    """Tell the analyst that the downlink is here, unless it knows; and the others which ledger we have seen.
 
     It is here all the same if that fails, and the next `receive` tries again.
     """
@@ -123,6 +147,7 @@ def _acknowledge(session: Session, directory: RoundDirectory) -> None:
         return
     tag = directory.read(UNTOLD_FILE).decode(errors="replace")
     try:
+        tell_ledger(session, directory)
         Download(
             session.connection, FETCH_DOWNLINK, tag=tag, collaboration_id=directory.collaboration_id
         ).acknowledge()

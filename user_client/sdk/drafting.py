@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Self, Unpack, cast
 
 import pyarrow as pa
 import tomli_w
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.table_schema import DateFormat, LevelsColumn, Schema
+from protocol.texts import why_not_new
 from user_client.privacy.information import Information
 from user_client.sdk.agreement import LEAST_SIGNAL, Agreement, AgreementOptions, check_choice
 from user_client.sdk.privacy import bits_of, score_targets
@@ -47,6 +48,10 @@ class DraftedTerms:
     remarks: list[str]
     """What a person should look at, one sentence each."""
 
+    def signed_by(self, analyst_key: str | None) -> Self:
+        """Return the same, naming the only key that the analyst may sign with, if it is known."""
+        return replace(self, content={**self.content, "analyst_key": analyst_key}) if analyst_key else self
+
     def to_toml(self) -> str:
         """Return the file for people to edit."""
         return tomli_w.dumps(self.content)
@@ -66,6 +71,7 @@ def draft_terms(
     others: Sequence[str] = (),
     classes: Sequence[str] = (),
     missing: Sequence[str] = (),
+    missing_in: Mapping[str, Sequence[str]] | None = None,
     label_range: tuple[float, float] | None = None,
     event: DraftedEvent | None = None,
     **agreed: Unpack[AgreementOptions],
@@ -96,6 +102,8 @@ def draft_terms(
         Classes of the label that only other institutions have.
     missing : sequence of str
         Further texts that stand for an empty field, for example -999.
+    missing_in : mapping of str to sequence of str, optional
+        Texts that stand for an empty field in one column alone.
     label_range : tuple of float, optional
         Between which its numbers lie at every institution: see `tables.draft.draft_schema`.
     event : DraftedEvent, optional
@@ -126,6 +134,7 @@ def draft_terms(
         others=others,
         classes=classes,
         missing=missing,
+        missing_in=missing_in,
         task=agreement.task,
         label_range=label_range,
         event=event,
@@ -214,9 +223,12 @@ def _check_dimension(latent_dim: int | None, features: int) -> None:
 def _valid(content: dict[str, Any]) -> Schema:
     """Return a drafted schema; raises `InputError` where a given range, time or name is none."""
     try:
-        return Schema.model_validate(content, strict=False)
+        schema = Schema.model_validate(content, strict=False)
     except ValidationError as error:
         raise InputError(f"these columns make no schema: {explain(error)}") from None
+    if reason := next(why_not_new({"table_schema": content}), None):
+        raise InputError(f"such terms cannot be published: {reason}")
+    return schema
 
 
 def _check_task(

@@ -8,15 +8,17 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from protocol.answers import Score
 from protocol.codec import digest
 from protocol.errors import ConsentMissingError
 from protocol.messages import MemberScore
-from protocol.operations import SEND_SCORE, Score
+from protocol.operations import SEND_SCORE
 from protocol.terms import Terms
 from user_client.class_scores import ClassScores, class_scores
 from user_client.custody.round_directory import ERRORS_FILE, EVALUATION_FILE, RoundDirectory
 from user_client.custody.scratch import Scratch
 from user_client.errors import NothingKeptBackError
+from user_client.rows import sample_of
 from user_client.scores import Metric, can_be_scored, compare
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
 from user_client.sdk.predictor import Predictor
@@ -24,6 +26,8 @@ from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 from user_client.tables import encode_table
 
+MOST_SCORED: Final = 300_000
+"""Of more rows, about so many are scored: so many give a ROC-AUC to a thousandth or so."""
 _IN_CLASSES: Final = ("together_in_classes", "alone_in_classes")
 Verdict = Literal["gain", "loss", "unclear", "no comparison"]
 
@@ -34,10 +38,11 @@ class Evaluation:
 
     Attributes
     ----------
-    rows : int
-        How many rows the scores are of.
+    rows, of_rows : int
+        How many rows the scores are of, and of how many these were drawn at random: all, if there are no more
+        than `MOST_SCORED`.
     kept_back : bool
-        Whether these are the rows that `prepare` has kept back; if not, all rows of another table.
+        Whether these are rows that `prepare` has kept back; if not, rows of another table.
     metric : {"roc_auc", "accuracy", "r2", "c_index"}
         ROC-AUC, the mean of one class against the rest; accuracy if all rows are of one class. R squared for
         numbers, and the concordance index for survival.
@@ -56,6 +61,7 @@ class Evaluation:
     """
 
     rows: int
+    of_rows: int
     kept_back: bool
     metric: Metric
     together: float
@@ -94,6 +100,7 @@ class Evaluation:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Evaluation:
         """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
+        value = {"of_rows": value["rows"], **value}  # earlier versions have scored all rows
         content = {name: value[name] for name in cls.__dataclass_fields__ if name not in _IN_CLASSES}
         fit = content["local_fit"]
         in_classes = {  # earlier versions have not stored them
@@ -120,13 +127,18 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
 
 def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: int) -> Evaluation:
     terms = predictor.terms
-    table = encode_table(data, terms.table_schema, Scratch(directory.path).keep)
+    table = encode_table(data, predictor.schema, Scratch(directory.path).keep)
     kept, model = stored_hold_out(directory), local_model(directory)
     is_ours = kept is not None and kept.table == table.digest
     scored, labels = table.rows, table.labels
     if kept is not None and is_ours:
         held_back = ~kept.leaves(len(scored))
         scored, labels = scored.where(held_back), labels[held_back]
+    of_rows = len(scored)
+    if of_rows > MOST_SCORED:
+        drawn = np.zeros(of_rows, np.bool_)
+        drawn[sample_of(of_rows, MOST_SCORED, np.random.default_rng(0))] = True
+        scored, labels = scored.where(drawn), labels[drawn]
     if not len(scored):
         what = "of this table, no row was kept back" if is_ours else "this table has no rows"
         raise NothingKeptBackError(what)
@@ -141,6 +153,7 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
     of_classes = terms.task == "classes"
     return Evaluation(
         rows=len(scored),
+        of_rows=of_rows,
         kept_back=is_ours,
         **vars(compare(labels, together, alone, terms.task)),
         local_fit=described(terms, model),

@@ -30,6 +30,7 @@ from user_client.custody.round_directory import (
     MANIFEST_FILE,
     PREPARED_FILE,
     RECEIPT_FILE,
+    REFUSED_DOWNLINK_FILE,
     REFUSED_FILE,
     STATEMENT_FILE,
     TERMS_FILE,
@@ -50,7 +51,7 @@ STEPS: Final[Mapping[str, tuple[str, str]]] = {
     MANIFEST_FILE: ("sizes and digests of what is sent, and what was done to the rows", "odc prepare TABLE"),
     DESK_FILE: ("what we measured before anything was sent, for the whole table", "odc prepare TABLE"),
     RECEIPT_FILE: ("the analyst's receipt", "odc contribute"),
-    LEDGER_FILE: ("every step that the analyst has signed, as fetched last", "odc ledger fetch"),
+    LEDGER_FILE: ("every step that the analyst has signed, as fetched last", "odc contribute"),
     DOWNLINK_FILE: ("sizes and digests of what came back, signed by the analyst", "odc receive"),
     STATEMENT_FILE: ("our statement of what was erased", "odc forget"),
 }
@@ -60,6 +61,7 @@ OTHERS: Final[Mapping[str, str]] = {
     ROOT_FILE: "the consortium's root certificate; all others stand in what they signed",
     REVOCATIONS_FILE: "the newest list of revoked certificates that we know",
     REFUSED_FILE: "a ledger that failed our check",
+    REFUSED_DOWNLINK_FILE: "a downlink that contradicted the ledger, without its arrays",
     CONTENTS_FILE: "this list",
 }
 COPIED: Final = (
@@ -69,6 +71,7 @@ COPIED: Final = (
     RECEIPT_FILE,
     LEDGER_FILE,
     REFUSED_FILE,
+    REFUSED_DOWNLINK_FILE,
     DOWNLINK_FILE,
     STATEMENT_FILE,
 )
@@ -117,6 +120,7 @@ WITHHELD: Final[Mapping[str, str]] = {
     "arrays": "they stand in the manifest",
     "sums_noise": "how many rows were clipped is counted without noise, and the rest follows from the terms",
     "would_pass": "about terms that do not exist",
+    "isolated": "figures of one column, which it names",
 }
 """Fields of ``prepared.json`` that never leave, and why."""
 

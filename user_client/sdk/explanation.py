@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.errors import InputError
 from protocol.table_schema import NumberLabel, Schema, SurvivalLabel
+from protocol.terms import Terms
 from user_client.attributions import permutation_importance, shapley_values
 from user_client.custody.round_directory import RoundDirectory
 from user_client.scores import Metric, can_be_scored, compare
@@ -117,11 +118,11 @@ def explain(
 ) -> Explanation:
     """Explain the answers for a table; `Round.explain` has the parameters."""
     predictor = Predictor(directory)
-    schema, table = predictor.terms.table_schema, table_from(data)
+    schema, table = predictor.schema, table_from(data)
     rows = encode_rows(table, schema)
     if not len(rows):
         raise InputError("this table has no rows to explain")
-    reference = rows if background == "own" else open_anchor(session, directory)[0]
+    reference = rows if background == "own" else _own_anchor(session, directory, predictor.terms)
     chosen, groups = _evenly_spaced(len(rows), MOST_ROWS), _groups(schema)
     values, errors = shapley_values(
         lambda some: _shown(predictor, some),
@@ -150,11 +151,17 @@ def explain(
     return Explanation(tuple(columns), outcomes, metric, score, background, chosen + 1, values, names)
 
 
+def _own_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> Matrix64:
+    """Return the anchor's rows with the features that we have."""
+    anchor, _ = open_anchor(session, directory)
+    return np.asarray(anchor[:, terms.features_of(session.membership.party)])
+
+
 def _importance(
     predictor: Predictor, table: pa.Table, rows: Matrix64, groups: list[slice]
 ) -> tuple[Metric | None, float | None, Matrix64 | None]:
     """Return the metric, the score, and how far it falls by column, (d, repeats); Nones without labels."""
-    schema, task = predictor.terms.table_schema, predictor.terms.task
+    schema, task = predictor.schema, predictor.terms.task
     if not set(schema.label_column.columns) <= set(table.column_names):
         return None, None, None
     chosen = _evenly_spaced(len(rows), MOST_SCORED)

@@ -7,7 +7,6 @@ representation as we can. It must stay inside the institution, and says so in it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -18,10 +17,9 @@ from numpy.typing import NDArray
 from onnx import TensorProto, compose, helper
 
 from protocol import __version__
+from protocol.answers import MemberReport
 from protocol.codec import digest
-from protocol.errors import MalformedMessageError
 from protocol.messages import DownlinkManifest
-from protocol.operations import MemberReport
 from protocol.table_schema import (
     CategoricalColumn,
     ColumnOfLevels,
@@ -56,18 +54,20 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
     The ``report`` of the analyst says what was chosen, where the terms leave that open.
     """
     terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
-    schema = terms.table_schema
+    predictor = Predictor(directory)  # first: it refuses what is no model of a round
+    schema = predictor.schema
     graph = Graph(list(inputs_of(schema)))
     features = encode_columns(graph, schema)
     if manifest.has_anchor_predictions:
         model, found = None, _own_model(graph, features, own_model(directory))
     else:
-        model = _read(directory.read(MODEL_FILE), f"{graph.prefix}h_")
+        # within the profile of docs/protocol.md, as the predictor has found: no graphs, no other files
+        model = compose.add_prefix(onnx.load_from_string(directory.read(MODEL_FILE)), f"{graph.prefix}h_")
         aligned = _to_model(graph, features, directory, manifest)
         found = _append(graph, model, aligned) + schema.label_column.model_output
     outputs = _answers(graph, features, found, schema)
-    file = _file(graph, outputs, model, _metadata(terms, manifest, report)).SerializeToString()
-    largest = _difference(directory, schema, file)
+    file = _file(graph, outputs, model, _metadata(terms, schema, manifest, report)).SerializeToString()
+    largest = _difference(predictor, schema, file)
     if not largest <= TOLERANCE:
         raise ExportDiffersError(largest)
     return file, largest
@@ -86,49 +86,10 @@ def _to_model(graph: Graph, features: str, directory: RoundDirectory, manifest: 
     return map_rows(graph, features, drawn.turn)
 
 
-def _read(onnx_file: bytes, prefix: str) -> onnx.ModelProto:
-    """Return the analyst's model; raises `MalformedMessageError` if it needs other files or is too old."""
-    try:
-        model = onnx.load_from_string(onnx_file)
-    except Exception as error:  # noqa: BLE001  # protobuf raises classes of its own
-        raise MalformedMessageError("model", f"cannot be read ({type(error).__name__})") from None
-    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in _tensors(model)):
-        raise MalformedMessageError("model", "takes numbers from another file")
-    if model.functions or model.graph.sparse_initializer or any(map(_has_graph, model.graph.node)):
-        raise MalformedMessageError("model", "has parts that an exported file cannot take over")
-    opset = _opset(model)
-    if opset < OLDEST_OPSET:
-        raise MalformedMessageError("model", f"is of ONNX opset {opset}, older than {OLDEST_OPSET}")
-    return compose.add_prefix(model, prefix)
-
-
-def _has_graph(node: onnx.NodeProto) -> bool:
-    """Return whether a node holds graphs of its own, whose names could mean something else among ours."""
-    return any(each.HasField("g") or each.graphs for each in node.attribute)
-
-
-def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
-    """Yield every tensor of a model, wherever it stands: in graphs, in attributes of nodes, in functions."""
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        for each in value if field.is_repeated else [value]:
-            if isinstance(each, onnx.TensorProto):
-                yield each
-            else:
-                yield from _tensors(each)
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return next((each.version for each in model.opset_import if each.domain == ""), OLDEST_OPSET)
-
-
 def _append(graph: Graph, model: onnx.ModelProto, aligned: str) -> str:
     """Add the nodes of the model, fed with a matrix of aligned rows; return what its names begin with."""
     given = {each.name for each in model.graph.initializer}
-    fed, *others = (each for each in model.graph.input if each.name not in given)
-    if others:
-        raise MalformedMessageError("model", "has more than one input")
+    (fed,) = (each for each in model.graph.input if each.name not in given)
     graph.nodes.append(helper.make_node("Identity", [aligned], [fed.name]))
     graph.nodes += model.graph.node
     graph.constants += model.graph.initializer
@@ -211,7 +172,9 @@ def _file(
     return made
 
 
-def _metadata(terms: Terms, manifest: DownlinkManifest, report: MemberReport | None) -> dict[str, str]:
+def _metadata(
+    terms: Terms, schema: Schema, manifest: DownlinkManifest, report: MemberReport | None
+) -> dict[str, str]:
     return {
         "warning": warning_of(terms),
         "title": terms.title,
@@ -221,7 +184,7 @@ def _metadata(terms: Terms, manifest: DownlinkManifest, report: MemberReport | N
         "predicts": terms.table_schema.label_column.name,
         "model": model_told(terms, report),
         "alignment": alignment_told(terms, report),
-        "inputs": json.dumps(inputs_of(terms.table_schema)),
+        "inputs": json.dumps(inputs_of(schema)),
     }
 
 
@@ -238,11 +201,11 @@ def feeds(table: pa.Table, schema: Schema) -> dict[str, NDArray[Any]]:
     return found
 
 
-def _difference(directory: RoundDirectory, schema: Schema, file: bytes) -> float:
+def _difference(predictor: Predictor, schema: Schema, file: bytes) -> float:
     """Return the largest difference between the file and `predict` on made-up rows."""
     table = _made_up(schema, np.random.default_rng(0))
     rows, label = encode_rows(table, schema, dates_as_days=True), schema.label_column
-    expected = Predictor(directory).outputs(rows)
+    expected = predictor.outputs(rows)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors alone
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])

@@ -91,8 +91,9 @@ def examine(session: Session, directory: RoundDirectory) -> Examined:
     """
     terms = accepted_terms(directory)
     uplink = directory.find(UplinkManifest)
+    basis_shape = len(terms.features_of(session.membership.party)), terms.latent_dim
     files = tuple(
-        file if file.role else _recognised(directory.path / file.name, file, terms, uplink)
+        file if file.role else _recognised(directory.path / file.name, file, basis_shape, uplink)
         for file in directory.files()
     )
     leading = {**BASIS_FILES, **(ANCHOR_FILES if _anchor_is_superfluous(terms, directory) else {})}
@@ -172,13 +173,15 @@ def _verified_statement(
     return statement, is_ours
 
 
-def _recognised(path: Path, file: RoundFile, terms: Terms, uplink: UplinkManifest | None) -> RoundFile:
+def _recognised(
+    path: Path, file: RoundFile, basis_shape: tuple[int, int], uplink: UplinkManifest | None
+) -> RoundFile:
     """Return an unknown file with a role if it is a copy of something that was erased."""
     if uplink is not None and file.size_bytes == Layout(uplink.arrays, uplink.chunk_bytes).payload_bytes:
         with path.open("rb") as content:
             if is_uplink(content, uplink):
                 return RoundFile(file.name, file.size_bytes, "copy: the uplink under another name")
-    if _npy_shape(path) == (terms.table_schema.width, terms.latent_dim):
+    if _npy_shape(path) == basis_shape:
         return RoundFile(file.name, file.size_bytes, "copy: a matrix of the shape of the secret basis")
     return file
 

@@ -21,6 +21,7 @@ from protocol.errors import (
     InvitationError,
     MalformedMessageError,
     NotFoundError,
+    NotPermittedError,
     OdcError,
 )
 from protocol.identity import (
@@ -85,6 +86,8 @@ def join(
         it does not require; or if the state directory has another key than ``own`` already.
     CertificateRefusedError
         If what comes back is not a certificate for our key and name under the invitation's root.
+    NotPermittedError
+        If the lead has rejected the request; the text has its reason.
     """
     home = session.home
     if session.is_joined():
@@ -138,7 +141,11 @@ def _ask_for_certificate(
         body = encode(request)
         write_whole(_request_path(home), body)
         answer = connection.ask_json(REQUEST_CERTIFICATE, body)
-        return _poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
+        try:
+            return _poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
+        except NotPermittedError as error:
+            error.hint = "ask the lead institution for a new invitation: `odc consortium invite PARTY`"
+            raise
 
 
 def _request_path(home: Home) -> Path:
@@ -182,15 +189,20 @@ def _poll_certificate(
     wait_s: float,
     pause: Callable[[float], None],
 ) -> bytes | None:
-    """Return the certificate (PEM), asking again for ``wait_s`` seconds while the answer has none."""
+    """Return the certificate (PEM), asking again for ``wait_s`` seconds while the answer has none.
+
+    Raises `NotPermittedError` if the lead has rejected the request.
+    """
     waited = 0.0
     while not isinstance(answer.get("certificate"), str):
+        if answer.get("state") == "rejected":
+            raise NotPermittedError(f"the lead institution has rejected our request: {answer.get('reason')}")
         if waited >= wait_s:
             return None
         pause(POLL_S)
         waited += POLL_S
         answer = connection.ask_json(CERTIFICATE_REQUEST_STATUS, invitation_id=request_id)
-    return str(answer["certificate"]).encode()
+    return str(answer["certificate"]).encode(errors="replace")
 
 
 def _check_issued(
@@ -232,11 +244,13 @@ def renew(
     own: OwnCertificate | None = None,
     wait_s: float = 0,
     pause: Callable[[float], None] = time.sleep,
+    forget_rejected: bool = True,
 ) -> x509.Certificate | None:
     """Ask for a new certificate for our name and key, and fetch it once the lead has approved.
 
-    Calling again continues the same request. A member that joined with a certificate of its own PKI has to
-    give the one that is valid now, so that the lead can check that its PKI still certifies the key.
+    Calling again continues the same request; one that was rejected is made anew, with ``forget_rejected``.
+    A member that joined with a certificate of its own PKI has to give the one that is valid now, so that the
+    lead can check that its PKI still certifies the key.
 
     Returns
     -------
@@ -249,6 +263,8 @@ def renew(
         If what comes back is not a certificate for our key and name, or ours has ended already.
     InputError
         If the certificate of our own PKI is missing, or not the one the lead expects.
+    NotPermittedError
+        If the lead has rejected the request; the text has its reason.
     """
     home = session.home
     if session.certificate_ends_in_s() <= 0:
@@ -261,7 +277,13 @@ def renew(
         write_whole(home.renewal_path, session.sign(_renewal(session, own.chain if own else ())))
     body, renewal_id = home.renewal_path.read_bytes(), _stored_renewal(home).renewal_id
     answer = session.connection.ask_json(REQUEST_RENEWAL, body)
-    pem = _poll_certificate(session.connection, answer, renewal_id, wait_s, pause)
+    try:
+        pem = _poll_certificate(session.connection, answer, renewal_id, wait_s, pause)
+    except NotPermittedError as error:
+        error.hint = "ask the lead institution; `odc renew` then makes a new request"
+        if forget_rejected:
+            home.renewal_path.unlink()
+        raise
     if pem is None:
         return None
     certificate = load_certificate(pem)
@@ -283,7 +305,7 @@ def renew_in_time(session: Session) -> None:
         log.warning("our certificate ends in %d days: run `odc renew --cert CHAIN.pem`", days)
         return
     try:
-        renewed = renew(session)
+        renewed = renew(session, forget_rejected=False)  # only a person asks again
     except OdcError as error:
         log.warning("our certificate ends in %d days and could not be renewed: %s", days, error.detail)
         return
@@ -321,7 +343,7 @@ def update_revocations(session: Session, file: bytes | None = None) -> int:
     """Use the newest revocation list: the analyst's, or one that came as a file (DER or PEM).
 
     Returns the number of revoked certificates. Raises `CertificateRefusedError` if the root has not signed
-    the list, or if it is older than the one in the state directory.
+    the list, if it is older than the one in the state directory, or another with its number.
     """
     if file is not None:
         der = revocations_der(file)
@@ -330,10 +352,7 @@ def update_revocations(session: Session, file: bytes | None = None) -> int:
             der = session.connection.ask(FETCH_REVOCATIONS).content
         except NotFoundError:
             der = b""
-    root = session.home.root()
-    if der:
-        root.adopt(der)
-        session.home.write_revocations(der)
+    root = session.home.adopt_revocations(der) if der else session.home.root()
     return len(root.revocations.revoked_at) if root.revocations else 0
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from protocol import __version__
+from protocol.alignment_terms import alignment_in_words
+from protocol.answers import MemberReport
 from protocol.codec import digest
 from protocol.consent import warnings_of
 from protocol.messages import DownlinkManifest
 from protocol.model_terms import model_in_words
-from protocol.operations import MemberReport
 from protocol.table_schema import (
     Column,
     ColumnOfLevels,
@@ -20,12 +21,13 @@ from protocol.table_schema import (
     Schema,
     SurvivalLabel,
 )
-from protocol.terms import Terms, alignment_in_words
+from protocol.terms import Terms
 from runtime.terminal import figures_in_words, plain, score_in_words, second
 from user_client.class_scores import class_scores_in_words
 from user_client.custody.round_directory import RoundDirectory
+from user_client.errors import MissingExtraError
 from user_client.sdk.evaluation import Evaluation
-from user_client.sdk.terms import accepted_terms
+from user_client.sdk.terms import accepted_terms, own_schema
 
 _OF_ROWS: Final = (
     "This file contains the secret map F_i G_i of one institution. It must stay inside that institution:"
@@ -62,6 +64,23 @@ class Exported:
         return f"<Exported of {len(self.onnx_file)} bytes>"
 
 
+def exported(
+    directory: RoundDirectory,
+    evaluation: Evaluation | None,
+    ask_report: Callable[[], MemberReport | None],
+    *,
+    now: int,
+) -> Exported:
+    """Return the model as a file, with its card; raises `MissingExtraError` without the extra ``export``."""
+    try:
+        from user_client.sdk import export
+    except ModuleNotFoundError:
+        raise MissingExtraError("the export", "export") from None
+    report = ask_report()
+    onnx_file, largest = export.export(directory, report)
+    return Exported(onnx_file, card(directory, evaluation, report, now), largest)
+
+
 def warning_of(terms: Terms) -> str:
     """Return what whoever has the file has to know."""
     return _OF_ROWS if terms.sums is None else _OF_SUMS
@@ -85,7 +104,7 @@ def card(
 ) -> str:
     """Return the card as Markdown."""
     terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
-    inputs = inputs_of(terms.table_schema)
+    inputs = inputs_of(own_schema(directory))
     lines = [
         f"# {terms.title}",
         *(["", terms.purpose] if terms.purpose else []),

@@ -1,14 +1,20 @@
-"""The arrays of an uplink of rows, in the number types of the terms, written to a file block by block."""
+"""An uplink of rows: from an encoded table to the arrays that leave, and what that risks.
+
+The arrays are in the number types of the terms, and are written to a file block by block. `odc prepare`
+writes them to the state directory; a simulation keeps them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metering.formulas import FORMULA_BITS
+from metering.formulas import uplink as uplink_formula
 from protocol.arrays import (
     dequantise,
     digest_in_chunks,
@@ -17,14 +23,34 @@ from protocol.arrays import (
     quantise,
     quantise_by,
     raw_bytes,
+    require_short,
     scale_of,
 )
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import LABELS, ArraySpec, Dtype
+from protocol.row_bounds import RowBounds
+from protocol.table_schema import Schema
 from protocol.terms import Terms
+from user_client.custody.scratch import Scratch
+from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.rows import Matrix64, Rows
-from user_client.sdk.prepared import PreparedArray
-from user_client.sdk.privacy import Treated
+from user_client.sdk.desk import AttackLevel, Exposed, attack
+from user_client.sdk.hold_out import HoldOut, described, fit_alone
+from user_client.sdk.prepared import Prepared, PreparedArray
+from user_client.sdk.privacy import (
+    SECRET,
+    Draws,
+    PrivacyOptions,
+    Sample,
+    Treated,
+    bits_of,
+    dithered,
+    isolated_by,
+    non_readily_identifiable,
+    treat,
+)
+from user_client.secret.local_model import LocalModel
+from user_client.tables import EncodedTable
 
 REP: Final = "rep"
 AnyArray = NDArray[Any]
@@ -65,11 +91,15 @@ class Payload:
         scaled = values if self.rep_scale is None else dequantise(values, self.rep_scale)
         return scaled.astype(np.float64)
 
-    def write(self, file: BinaryIO) -> Iterator[ArraySpec]:
-        """Write every array, and yield its line of the manifest."""
-        yield _written(file, REP, self.rep_dtype, self.rep.shape, map(self._rounded, self.rep.blocks()))
+    def write(self, file: BinaryIO, bounds: RowBounds) -> Iterator[ArraySpec]:
+        """Write every array, and yield its line of the manifest.
+
+        Raises `RowTooLongError` for a row that the analyst would refuse.
+        """
+        blocks = map(self._rounded, self.rep.blocks())
+        yield _written(file, REP, self.rep_dtype, self.rep.shape, blocks, bounds)
         for name, array, dtype in self.others:
-            yield _written(file, name, dtype, array.shape, [array])
+            yield _written(file, name, dtype, array.shape, [array], bounds)
 
     def _rounded(self, block: Matrix64) -> AnyArray:
         values = block if self.rep_scale is None else quantise_by(self.rep_scale, block)
@@ -97,15 +127,187 @@ def payload_of(terms: Terms, treated: Treated, anchor_rep: Matrix64) -> Payload:
 
 
 def _written(
-    file: BinaryIO, name: str, dtype: Dtype, shape: tuple[int, ...], blocks: Iterable[AnyArray]
+    file: BinaryIO,
+    name: str,
+    dtype: Dtype,
+    shape: tuple[int, ...],
+    blocks: Iterable[AnyArray],
+    bounds: RowBounds,
 ) -> ArraySpec:
     """Write one array and return its line of the manifest."""
+    largest = bounds.largest.get(name)
 
     def pieces() -> Iterator[memoryview]:
+        first = 0
         for block in blocks:
+            if largest is not None and len(block):
+                require_short(block.reshape(len(block), -1), largest, bounds.party, name, first)
+                first += len(block)
             data = raw_bytes(block)
             file.write(data)
             yield data
 
     digest = digest_in_chunks(pieces(), DEFAULT_CHUNK_BYTES)
     return ArraySpec(name=name, dtype=dtype, shape=shape, digest=digest)
+
+
+@dataclass(frozen=True, repr=False)
+class Made:
+    """An uplink before it is written. All of it is secret.
+
+    Attributes
+    ----------
+    applied : PrivacyOptions
+        What was done to the rows: what was asked for, and what the terms ask for.
+    leaves : (n,) ndarray of bool
+        Which rows of the table leave.
+    alone : LocalModel, optional
+        A model of the rows that leave, without noise; None if they cannot be learnt from.
+    exposed : Exposed, optional
+        The uplink as its attackers see it; None if no row leaves.
+    """
+
+    treated: Treated
+    payload: Payload
+    applied: PrivacyOptions
+    leaves: NDArray[np.bool_]
+    alone: LocalModel | None
+    prepared: Prepared
+    exposed: Exposed | None
+
+
+def make_uplink(
+    terms: Terms,
+    table: EncodedTable,
+    kept: HoldOut,
+    anchor: Matrix64,
+    options: PrivacyOptions,
+    scratch: Scratch,
+    *,
+    party: str,
+    threshold: float | None = None,
+    level: AttackLevel = "none",
+    source: str = "",
+    is_late: bool = False,
+    fits_alone: bool = True,
+    draws: Draws = SECRET,
+) -> Made:
+    """Treat the rows that are not kept back, project them and the anchor, and measure what that risks.
+
+    Parameters
+    ----------
+    terms : Terms
+        Of rows.
+    anchor : (a, m) ndarray of float64
+    options : PrivacyOptions
+        As they were asked for.
+    party : str
+        Whose rows these are. The table and the basis have the features that the terms say it has; on the
+        others its basis is zero, so that the anchor's columns of these are left out.
+    threshold : float, optional
+        As for `reduction.threshold_risk`.
+    level : {"none", "quick", "thorough"}
+        How long our own rows are attacked.
+    source : str
+        Digest of the table file, which is noted.
+    is_late : bool
+        Whether no row leaves, because the round is over.
+    fits_alone : bool
+        Whether a model of these rows alone is fitted, to compare with.
+    draws : Draws
+        Where everything secret comes from.
+
+    Raises
+    ------
+    InputError
+        If an option is below what the terms ask for, or no row is left.
+    """
+    leaves, schema = kept.leaves(len(table.rows)), terms.schema_of(party)
+    applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
+    applied = dithered(applied, terms.dither)
+    treated = treat(
+        table.rows.where(leaves), table.labels[leaves], terms.latent_dim, applied, scratch, table.task, draws
+    )
+    may_fit = fits_alone and table.task == terms.task
+    alone = fit_alone(terms, treated.original, treated.labels) if may_fit else None
+    treated = treated.without_rows() if is_late else treated
+    payload = payload_of(terms, treated, anchor[:, terms.features_of(party)] @ treated.secret_basis)
+    sample = treated.sample()
+    prepared = replace(
+        _summary(terms, schema, payload, treated, sample, options, applied, threshold, source),
+        table_rows=len(table.rows),
+        held_out_rows=len(kept.rows),
+        alone=described(terms, alone),
+    )
+    exposed = None
+    if len(treated.rows):
+        exposed = _exposed(schema, table, treated, payload.decoded(sample.rep), sample, applied)
+        prepared = replace(prepared, attacks=attack(exposed, level))
+    leaves[leaves] = treated.leaves  # some may have been left out, and of a late consumer no row leaves
+    return Made(treated, payload, applied, leaves, alone, prepared, exposed)
+
+
+def _summary(
+    terms: Terms,
+    schema: Schema,
+    payload: Payload,
+    treated: Treated,
+    sample: Sample,
+    asked: PrivacyOptions,
+    applied: PrivacyOptions,
+    threshold: float | None,
+    source: str,
+) -> Prepared:
+    """Measure the rows that leave, exactly as they leave, and describe the uplink; none of it is sent."""
+    rows, basis = treated.rows, treated.secret_basis
+    noisy = applied.sigma is not None or applied.dither is not None
+    formula = uplink_formula(
+        rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
+    )
+    return Prepared(
+        rows=len(rows),
+        table_rows=len(rows),
+        features=schema.width,
+        latent_dim=terms.latent_dim,
+        payload_bytes=sum(array.payload_bytes for array in payload.arrays),
+        formula_bytes=formula.total_bytes,
+        arrays=payload.arrays,
+        hidden_share=reduction_risk(rows, basis),
+        collusion_error=reduction_risk(treated.original, basis, rep=treated.rep) if noisy else None,
+        threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
+        signal=treated.signal,
+        information=bits_of(
+            schema,
+            sample.original,
+            sample.projected,
+            number_type=terms.rep_dtype,
+            dither=applied.dither or 0,
+        ),
+        isolated=isolated_by(schema, sample.original),
+        least_signal=terms.least_signal,
+        singular_values=treated.singular_values.tolist(),
+        noise_sigma=applied.sigma,
+        privacy=applied.record(),
+        options=asked,
+        source=source,
+    )
+
+
+def _exposed(
+    schema: Schema,
+    table: EncodedTable,
+    treated: Treated,
+    rep: NDArray[np.float64],
+    sample: Sample,
+    options: PrivacyOptions,
+) -> Exposed:
+    """Return the uplink as its attackers see it, with the rows in it; of a large one, a part."""
+    return Exposed(
+        table.some,
+        schema,
+        sample.original,
+        rep,
+        treated.secret_basis,
+        sample.labels,
+        dither=options.dither or 0,
+    )

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from protocol.errors import InputError, MalformedMessageError, ShapeMismatchError
+from protocol.errors import InputError, ShapeMismatchError
 from protocol.messages import DownlinkManifest
 from protocol.table_schema import Label, NumberLabel, SurvivalLabel
 from runtime.terminal import plain
 from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, MODEL_FILE, RoundDirectory
 from user_client.errors import FieldError, NotPreparedError
+from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
 from user_client.sdk.sums import stored_feature_map
-from user_client.sdk.terms import accepted_terms
+from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.sdk.uplink import stored_basis
 from user_client.tables import decode_numbers, encode_rows, table_from, text_of
-
-_ERRORS_ALONE: Final = 3
-"""What onnxruntime logs: it warns of parts of a model that are there and not used."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +72,15 @@ class Predictor:
     Attributes
     ----------
     terms : Terms
+    schema : Schema
+        How our table becomes a matrix: that of the terms, without columns that these say we lack.
     """
 
     def __init__(self, directory: RoundDirectory) -> None:
         manifest = directory.load(DownlinkManifest)
         self.terms = accepted_terms(directory)
-        self._label = self.terms.table_schema.label_column
+        self.schema = own_schema(directory)
+        self._label = self.schema.label_column
         self._errors = directory.read(ERRORS_FILE) if directory.holds(ERRORS_FILE) else b""
         self._answer: Callable[[NDArray[np.float64]], NDArray[np.floating]]
         if manifest.has_anchor_predictions:
@@ -121,7 +120,7 @@ class Predictor:
         """
         label = self._label
         self.check(thresholds=thresholds, coverage=coverage)
-        found = self.outputs(encode_rows(table_from(data), self.terms.table_schema))
+        found = self.outputs(encode_rows(table_from(data), self.schema))
         if isinstance(label, NumberLabel):
             values = decode_numbers(found[:, 0], label)
             interval = None if coverage is None else self._interval(values, coverage, label)
@@ -222,39 +221,6 @@ def _chosen(probabilities: NDArray[np.float32], thresholds: Sequence[float | Non
     open_to_all = np.isinf(known) if np.isinf(known).any() else np.ones(len(known), np.bool_)
     allowed = np.where(reached.any(axis=1, keepdims=True), reached, open_to_all)
     return np.asarray(np.where(allowed, probabilities, -1).argmax(axis=1))
-
-
-class Model:
-    """A model of the analyst, open to be run.
-
-    The file may name other files to read numbers from, which on this machine would be our secrets, so it is
-    opened with an empty directory to look in. Raises `MalformedMessageError` if it cannot be run.
-    """
-
-    def __init__(self, onnx_file: bytes) -> None:
-        import onnxruntime  # here, because no other command needs it
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = _ERRORS_ALONE
-        with _runnable(), tempfile.TemporaryDirectory(prefix="odc-") as empty:
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
-            self._session = onnxruntime.InferenceSession(
-                onnx_file, options, providers=["CPUExecutionProvider"]
-            )
-
-    def run(self, aligned_rep: NDArray[np.float32], output: str = Label.model_output) -> NDArray[np.float32]:
-        """Return one output for aligned rows, (n, l)."""
-        with _runnable():
-            (found,) = self._session.run([output], {self._session.get_inputs()[0].name: aligned_rep})
-        return np.asarray(found)
-
-
-@contextmanager
-def _runnable() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001  # onnxruntime raises many classes, and quotes the file in them
-        raise MalformedMessageError("model", f"cannot be run ({type(error).__name__})") from None
 
 
 def map_of_rows(

@@ -20,6 +20,7 @@ from user_client.custody.round_directory import (
     RoundDirectory,
 )
 from user_client.privacy.information import Information
+from user_client.privacy.isolation import Isolated
 from user_client.privacy.reduction import ReductionRisk, ThresholdRisk
 from user_client.sdk.desk import Attack
 from user_client.sdk.hold_out import HoldOut, LocalFit, store_hold_out, store_local_model
@@ -96,6 +97,8 @@ class Prepared:
     uplink: Literal["rows", "sums"] = "rows"
     """What leaves. Of sums, nothing is measured on the rows, because none leaves."""
     sums_noise: NoiseOfSums | None = None
+    isolated: Isolated | None = None
+    """The column that carries the variance of the rows, which the analyst can read off; None if none does."""
 
     def to_json(self) -> dict[str, Any]:
         """Return this as `odc prepare` stores and prints it."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from protocol.table_schema import Schema, Task
 from user_client.custody.keystream import KeyStream
 from user_client.custody.scratch import Scratch
 from user_client.privacy.information import Information, information
+from user_client.privacy.isolation import Isolated, isolated
 from user_client.privacy.noise import add_dither, add_noise, add_shaped, clip_rows, dither_shape
 from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
@@ -220,9 +222,40 @@ def bits_of(
     return information(rows, widths, projected, number_type=number_type, dither=dither)
 
 
+def isolated_by(schema: Schema, rows: Matrix64) -> Isolated | None:
+    """Return the column that carries the variance of encoded rows, if one does."""
+    names, widths = zip(*((column.name, column.width) for column in schema.columns), strict=True)
+    return isolated(rows, names, widths)
+
+
 def score_targets(labels: Labels, task: Task) -> NDArray[Any]:
     """Return what a party's own score is to tell: the labels, or the residuals of survival."""
     return residuals(labels) if task == "survival" else labels
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Where `treat` draws from: an institution takes `SECRET`, and only a simulation anything else.
+
+    Attributes
+    ----------
+    stream : callable
+        Returns a source of bytes for a purpose.
+    basis : callable
+        Draws F_i, with the arguments of `draw_basis`.
+    """
+
+    stream: Callable[[str], ByteSource]
+    basis: Callable[..., Matrix64] = draw_basis
+
+
+def _secret(purpose: str) -> ByteSource:
+    """Return a key stream whose seed is not stored."""
+    return KeyStream.fresh(f"odc/v1/{purpose}").read
+
+
+SECRET: Final = Draws(_secret)
+"""Nobody can repeat what is drawn."""
 
 
 def treat(
@@ -232,6 +265,7 @@ def treat(
     options: PrivacyOptions,
     scratch: Scratch,
     task: Task = "classes",
+    draws: Draws = SECRET,
 ) -> Treated:
     """Do to the rows what the options say, draw the secret basis and project.
 
@@ -246,18 +280,18 @@ def treat(
     """
     leaves, order = np.ones(len(rows), np.bool_), None
     if options.permute_rows and len(rows):
-        order = permutation(_secret("row-order"), len(rows))
+        order = permutation(draws.stream("row-order"), len(rows))
         rows, labels = _in_order(rows, order, scratch), labels[order]
     noisy = rows
     if options.sigma is not None:
-        source = _secret("row-noise")
+        source = draws.stream("row-noise")
         noisy = scratch.keep((with_noise(block, options, source) for block in rows.blocks()), rows.shape[1])
     seen = noisy
     if options.perturb_basis is not None:
-        strength, source = options.perturb_basis, _secret("basis-noise")
+        strength, source = options.perturb_basis, draws.stream("basis-noise")
         seen = scratch.keep((perturbed(block, strength, source) for block in noisy.blocks()), rows.shape[1])
     singular_values, axes, score = axes_and_score(seen, labels, task)
-    basis = draw_basis(seen, score, latent_dim, _secret("secret-basis"), axes=axes)
+    basis = draws.basis(seen, score, latent_dim, draws.stream("secret-basis"), axes=axes)
     signal = score.along(axes[:, :latent_dim]) if score else None
     if options.drop_below is not None and len(rows):
         enough = np.concatenate(
@@ -273,7 +307,7 @@ def treat(
         leaves[slice(None) if order is None else order] = enough
     return Treated(
         rows=noisy,
-        rep=_projected(noisy, basis, options, scratch),
+        rep=_projected(noisy, basis, options, scratch, draws),
         labels=labels,
         secret_basis=basis,
         axes=axes,
@@ -307,12 +341,12 @@ def axes_and_score(rows: Rows, labels: Labels, task: Task) -> tuple[Matrix64, Ma
     return singular_values, axes, score_from(moments, targets, rows.take(numbers), numbers)
 
 
-def _projected(rows: Rows, basis: Matrix64, options: PrivacyOptions, scratch: Scratch) -> Rows:
+def _projected(rows: Rows, basis: Matrix64, options: PrivacyOptions, scratch: Scratch, draws: Draws) -> Rows:
     """Return the rows projected, with the dither that the options ask for."""
     if options.dither is None or not len(rows):
         return scratch.keep((block @ basis for block in rows.blocks()), basis.shape[1])
     moments = basis.T @ Moments.of(rows, None).gram @ basis / len(rows)
-    shape, normal = dither_shape(moments, options.dither), partial(gaussian, _secret("dither"))
+    shape, normal = dither_shape(moments, options.dither), partial(gaussian, draws.stream("dither"))
     return scratch.keep((add_shaped(block @ basis, shape, normal) for block in rows.blocks()), basis.shape[1])
 
 
@@ -389,8 +423,3 @@ def picture(
 def _one_of_each_class_first(labels: Labels) -> NDArray[np.int64]:
     _, first = np.unique(labels, return_index=True)
     return np.concatenate([first, np.setdiff1d(np.arange(len(labels)), first)])
-
-
-def _secret(purpose: str) -> ByteSource:
-    """Return a key stream whose seed is not stored."""
-    return KeyStream.fresh(f"odc/v1/{purpose}").read

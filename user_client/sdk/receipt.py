@@ -6,8 +6,10 @@ from protocol.codec import digest
 from protocol.errors import NotFoundError, NotPermittedError
 from protocol.messages import Receipt, UplinkManifest
 from protocol.operations import COLLABORATION_STATUS, FETCH_RECEIPT
+from protocol.terms import Terms
 from user_client.custody import kept_uplinks
 from user_client.custody.round_directory import RoundDirectory
+from user_client.sdk.answers import status_in
 from user_client.sdk.session import Session
 
 
@@ -31,9 +33,11 @@ def was_received(session: Session, directory: RoundDirectory) -> bool:
 
 def is_asked_for_again(session: Session, directory: RoundDirectory) -> bool:
     """Return whether the analyst awaits the bytes that our receipt is for, because its copy is damaged."""
-    status = session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=directory.collaboration_id)
-    ours = [each for each in status.get("members", ()) if each["party"] == session.membership.party]
-    return any(each["uplink"] == "receiving" for each in ours)
+    answer = session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=directory.collaboration_id)
+    ours = [
+        each for each in status_in(answer).get("members", ()) if each["party"] == session.membership.party
+    ]
+    return any(each.get("uplink") == "receiving" for each in ours)
 
 
 def store_receipt(session: Session, directory: RoundDirectory, data: bytes) -> None:
@@ -41,7 +45,7 @@ def store_receipt(session: Session, directory: RoundDirectory, data: bytes) -> N
 
     Raises `NotPermittedError` if it is for none that we have prepared, and what `verify` raises.
     """
-    receipt = session.verify_from_analyst(Receipt, data).message
+    receipt = session.verify_from_analyst(Receipt, data, directory.find(Terms)).message
     kept = kept_uplinks.find(directory, receipt.uplink_digest)
     check_receipt(receipt, kept or directory.load(UplinkManifest))
     kept_uplinks.pick(directory, receipt.uplink_digest)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
-from protocol.operations import COLLABORATION_REPORT, MemberReport, Status
+from protocol.answers import MemberReport, Status
+from protocol.operations import COLLABORATION_REPORT
 from runtime.waiting import look_until
+from user_client.sdk.answers import report_in
 from user_client.sdk.downlink import UNDER_WAY
 from user_client.sdk.session import Session
-from user_client.sdk.watching import wait_for
 
 
 def fetch_report(
@@ -17,12 +17,12 @@ def fetch_report(
 ) -> MemberReport:
     """Return the report once the model is judged, or as it is after ``wait_s`` seconds."""
     if wait_s > 0:
-        status = wait_for(session.connection, collaboration_id, _is_judged, wait_s=wait_s, pause=pause)
+        status = session.watch(collaboration_id).until(_is_judged, wait_s=wait_s, pause=pause)
         wait_s = 0 if "judging" in status else wait_s  # an earlier version says it in its report alone
 
     def look() -> MemberReport:
         answer = session.connection.ask_json(COLLABORATION_REPORT, collaboration_id=collaboration_id)
-        return cast("MemberReport", answer)
+        return report_in(answer)
 
     return look_until(_is_settled, look, wait_s=wait_s, pause=pause)
 

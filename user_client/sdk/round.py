@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from metering.explanation import RoundExplanation
+from protocol.answers import MemberReport, Status
 from protocol.errors import OdcError
 from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt
-from protocol.operations import COLLABORATION_STATUS, MemberReport, Status
+from protocol.operations import COLLABORATION_STATUS
 from protocol.terms import Terms
 from user_client.custody.round_directory import RoundDirectory
-from user_client.errors import MissingExtraError, NotPreparedError
 from user_client.sdk import (
     anchor,
     coefficients,
@@ -23,14 +23,14 @@ from user_client.sdk import (
     evidence,
     explanation,
     forgetting,
-    hold_out,
     ledger_check,
     own_bytes,
-    privacy,
+    pictures,
     report,
     terms,
     uplink,
 )
+from user_client.sdk.answers import status_in
 from user_client.sdk.cohort import Cohort
 from user_client.sdk.contrasts import Coefficients
 from user_client.sdk.desk import AttackLevel
@@ -39,12 +39,12 @@ from user_client.sdk.evidence import Evidence
 from user_client.sdk.explanation import Background, Explanation
 from user_client.sdk.forgetting import Examined
 from user_client.sdk.ledger_check import CheckedLedger
-from user_client.sdk.model_card import Exported, card
+from user_client.sdk.model_card import Exported, exported
 from user_client.sdk.policy import policy_under
 from user_client.sdk.predictor import Predictions, Predictor
 from user_client.sdk.prepared import Prepared, prepared_before
 from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
-from user_client.sdk.session import Session
+from user_client.sdk.session import Session, named
 from user_client.secret.own_model import OwnModel
 from user_client.transport.upload import Progress
 
@@ -53,12 +53,12 @@ class Round:
     """Our side of one collaboration. `Session.round` makes it.
 
     Each step can be repeated: it then continues or shows what was done, and does nothing a second time. One
-    that needs the analyst raises `ConnectionFailedError`, or the error of the problem if the analyst refuses.
+    that needs the analyst raises `ConnectionFailedError`, or the error of the problem if the analyst refuses,
+    and one that writes raises `BusyError` while another process works on this round.
 
     Attributes
     ----------
     id : str
-        The id of the collaboration.
     directory : RoundDirectory
         What this institution has stored of the round.
     """
@@ -71,10 +71,21 @@ class Round:
     def __repr__(self) -> str:
         return f"<Round {self.id}>"
 
+    @property
+    def name(self) -> str:
+        """Title and first digits of the id, as far as they are known here."""
+        title = self.directory.load(Terms).title if self.terms_were_shown else self._session.title_of(self.id)
+        return named(title, self.id)
+
+    @property
+    def party(self) -> str:
+        """The name of this institution."""
+        return self._session.membership.party
+
     def status(self) -> Status:
         """Return the state of the collaboration and whom it waits for, as the analyst reports it."""
         answer = self._session.connection.ask_json(COLLABORATION_STATUS, collaboration_id=self.id)
-        return cast("Status", answer)
+        return status_in(answer)
 
     def fetch_terms(self, *, keep: bool = True) -> Terms:
         """Fetch and verify the terms the analyst published.
@@ -184,8 +195,6 @@ class Round:
             If the options leave no row.
         DifferentUplinkError
             If an uplink from another table, or with other options, was accepted already.
-        BusyError
-            If another process works on this round.
         """
         return uplink.prepare(
             self._session, self.directory, data, options, threshold=threshold, level=attacks
@@ -201,7 +210,7 @@ class Round:
         policy, prepared = policy_under(self.terms, self.directory.home), self.prepared
         if policy is None or prepared is None:
             return []
-        return list(policy.violations(self.terms.table_schema, prepared))
+        return list(policy.violations(self.terms.schema_of(self.party), prepared))
 
     def draw_picture(self, data: Any, shape: tuple[int, int], *, count: int = PICTURE_ROWS) -> bytes:
         """Return a PNG of a few rows of the prepared table: original, projected, rebuilt under collusion.
@@ -215,16 +224,14 @@ class Round:
         NotPreparedError
             If nothing is prepared, or the secret basis was erased.
         """
-        schema, prepared = self.terms.table_schema, self.prepared
-        basis = uplink.stored_basis(self.directory)
-        if prepared is None or basis is None:
-            raise NotPreparedError("a picture needs a prepared table and its secret basis; one is missing")
-        kept = hold_out.kept_back(self.directory)
-        options = privacy.dithered(prepared.options, self.terms.dither)
-        return privacy.picture(data, schema, shape, basis, options, count=count, kept_back=kept)
+        return pictures.draw_picture(self.directory, data, shape, count)
 
     def contribute(
-        self, *, accept_signal_loss: bool = False, progress: Progress = lambda _done, _all: None
+        self,
+        *,
+        accept_signal_loss: bool = False,
+        progress: Progress = lambda _done, _all: None,
+        confirm: Callable[[Prepared], None] = lambda _prepared: None,
     ) -> Receipt:
         """Send what was prepared, and return the analyst's receipt.
 
@@ -235,6 +242,9 @@ class Round:
         ----------
         accept_signal_loss : bool
             Send even if the leading axes hold less of our own score than the terms ask for.
+        confirm : callable
+            Sees what is going to be sent before any of it leaves, and raises an error to keep it here. It is
+            not called when an interrupted upload continues.
 
         Raises
         ------
@@ -244,11 +254,13 @@ class Round:
             If our policy does not allow it.
         NotPreparedError
             If nothing is prepared, or it was changed since.
-        BusyError
-            If another process works on this round.
         """
         return uplink.contribute(
-            self._session, self.directory, progress, accept_signal_loss=accept_signal_loss
+            self._session,
+            self.directory,
+            progress,
+            accept_signal_loss=accept_signal_loss,
+            confirm=confirm,
         )
 
     def receive(self, *, wait_s: float = 0, pause: Callable[[float], None] = time.sleep) -> DownlinkManifest:
@@ -346,14 +358,7 @@ class Round:
             If the file does not say what `predict` says.
         """
         self.directory.load(DownlinkManifest)  # before the libraries are loaded
-        try:
-            from user_client.sdk import export
-        except ModuleNotFoundError:
-            raise MissingExtraError("the export", "export") from None
-        report = self._report_if_reachable()
-        onnx_file, largest = export.export(self.directory, report)
-        text = card(self.directory, self.evaluation, report, self._session.clock())
-        return Exported(onnx_file, text, largest)
+        return exported(self.directory, self.evaluation, self._report_if_reachable, now=self._session.clock())
 
     def coefficients(self, data: Any = None) -> Coefficients:
         """Return the coefficients of a linear model by original column, with 95 % intervals.
@@ -395,8 +400,6 @@ class Round:
             It says what would be lost.
         NotPreparedError
             If there is nothing to forget.
-        BusyError
-            If another process works on this round.
         """
         return forgetting.forget(self._session, self.directory, confirmed=confirmed)
 
@@ -439,8 +442,6 @@ class Round:
             If the terms were never fetched.
         UnreadableFileError
             If our files do not belong together.
-        BusyError
-            If another process works on this round.
         """
         return evidence.make_evidence(self._session, self.directory)
 

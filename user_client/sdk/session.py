@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self
 
-from protocol.codec import M, Message
-from protocol.envelope import Verified, sign, verify
-from protocol.errors import MalformedMessageError, NotPermittedError, UnsupportedVersionError
-from protocol.identity import Identity
-from protocol.operations import LIST_COLLABORATIONS, Status
+from protocol.answers import Status
+from protocol.codec import M, Message, decode
+from protocol.envelope import Signed, Verified, decode_stored, sign, verify
+from protocol.errors import (
+    CertificateRefusedError,
+    NotFoundError,
+    NotPermittedError,
+    UnsupportedVersionError,
+)
+from protocol.identity import Identity, load_der_certificate
+from protocol.operations import LIST_COLLABORATIONS
+from protocol.states import State
+from protocol.terms import Terms
 from protocol.version import negotiate
 from runtime.files import write_whole
 from user_client.custody.home import Home, Membership
-from user_client.custody.round_directory import TERMS_FILE
+from user_client.custody.round_directory import ACCEPTANCE_FILE, TERMS_FILE
 from user_client.errors import ChoiceNeededError, NotPreparedError
+from user_client.sdk import analyst_key
+from user_client.sdk.answers import statuses_in
+from user_client.sdk.watching import StatusWatch
 from user_client.transport import ATTEMPTS, AnalystConnection, Traffic
 
 if TYPE_CHECKING:
     from user_client.sdk.round import Round
 
+CLOCKS_APART_S: Final = 300
+"""How far the clocks of two machines may be apart."""
 REMEMBERED_S: Final = 24 * 3600
 """For so long the wire versions of the analyst are not asked for again."""
+SHORT_ID: Final = 8
+"""Digits of an id that people are shown."""
+_PREFIX: Final = re.compile("[0-9a-f]{4,31}")
+_ENDED: Final = (State.CANCELLED, State.CLOSED)
 
 
 def unix_now() -> int:
@@ -59,6 +77,8 @@ class Session:
         self.clock = clock
         self._attempts = attempts
         self._connection: AnalystConnection | None = None
+        self._listed: list[Status] = []
+        self._watches: dict[str, StatusWatch] = {}
 
     def __repr__(self) -> str:
         return f"<Session in {self.home.path}>"
@@ -119,56 +139,139 @@ class Session:
         """Return a message signed with our key."""
         return sign(message, self.home.key(), self.home.certificate())
 
+    def signed_now(self, kind: type[Message], data: bytes) -> bytes:
+        """Return a message that we have signed, signed anew if our certificate of then has ended."""
+        if self.clock() <= _end_of_certificate(data):
+            return data
+        return self.sign(decode_stored(kind, data))
+
     def verify(self, kind: type[M], data: bytes) -> Verified[M]:
         """Verify a message that a member of our consortium has signed, with a certificate valid now."""
         return verify(kind, data, self.home.root(), at=self.clock())
 
-    def verify_from_analyst(self, kind: type[M], data: bytes) -> Verified[M]:
-        """Verify a signed message that only the analyst may have made."""
-        verified = self.verify(kind, data)
+    def verify_kept(self, kind: type[M], data: bytes) -> Verified[M]:
+        """Verify what was signed earlier and kept: its author's certificate may have ended since.
+
+        docs/protocol.md, "When a signature is judged".
+        """
+        return verify(kind, data, self.home.root(), at=min(self.clock(), _end_of_certificate(data)))
+
+    def verify_from_analyst(
+        self, kind: type[M], data: bytes, terms: Terms | None = None, *, is_new: bool = False
+    ) -> Verified[M]:
+        """Verify a signed message that only the analyst may have made, with the key that we know.
+
+        ``terms`` are those of the round that the message belongs to, once we have them. What ``is_new`` was
+        signed for this answer, so that its certificate must be valid now.
+        """
+        verified = (self.verify if is_new else self.verify_kept)(kind, data)
         require_role(verified.author, "analyst", kind.__name__)
+        analyst_key.check_now(self.home, terms, data, kind.__name__)
         return verified
+
+    def watch(self, collaboration_id: str) -> StatusWatch:
+        """Return the watch over a collaboration, the same one for as long as this session lasts."""
+        if collaboration_id not in self._watches:
+            self._watches[collaboration_id] = StatusWatch(self.connection, collaboration_id)
+        return self._watches[collaboration_id]
 
     def collaborations(self) -> list[Status]:
         """Return the status of every collaboration we are a member of, as the analyst reports it."""
         rows = self.connection.ask_json(LIST_COLLABORATIONS).get("collaborations")
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise MalformedMessageError("answer", "lists no collaborations; is this an ODC analyst?")
-        return cast("list[Status]", rows)
+        self._listed = statuses_in(rows)
+        return self._listed
 
-    def round(self, collaboration_id: str | None = None) -> Round:
-        """Return our side of a collaboration: the one with this id, or the only one there is.
+    def round(
+        self,
+        collaboration_id: str | None = None,
+        *,
+        running: bool = False,
+        accepted: bool = False,
+        listed: Sequence[Status] = (),
+    ) -> Round:
+        """Return our side of a collaboration: the one with this id, or the only one that can be meant.
+
+        Parameters
+        ----------
+        collaboration_id : str, optional
+            Its first four digits are enough, as long as no other begins with them.
+        running : bool
+            Unless an id is given, ask the analyst, and leave out what was closed or cancelled.
+        accepted : bool
+            Unless an id is given, prefer the collaborations whose terms we have signed.
+        listed : sequence of Status
+            What `collaborations` has returned just now, so that the analyst is not asked again.
 
         Raises
         ------
         ChoiceNeededError
-            If no id is given and there are several.
+            If no id is given and there are several, or several begin with it.
         NotPreparedError
             If no id is given and there is none.
         """
         from user_client.sdk.round import Round  # here, because a round is made of a session
 
-        return Round(self, collaboration_id if collaboration_id is not None else self._only_collaboration())
+        if collaboration_id is None:
+            return Round(self, self._only_collaboration(running=running, accepted=accepted, listed=listed))
+        return Round(self, self._with_prefix(collaboration_id))
 
-    def _only_collaboration(self) -> str:
+    def title_of(self, collaboration_id: str) -> str:
+        """Return the title of a collaboration that the analyst has listed in this session, else nothing."""
+        return next((row["title"] for row in self._listed if row["collaboration_id"] == collaboration_id), "")
+
+    def _with_prefix(self, given: str) -> str:
+        if not _PREFIX.fullmatch(given):
+            return given  # refused where its directory is named
+        known = self.home.collaborations_with(TERMS_FILE)
+        found = [each for each in known if each.startswith(given)]
+        if not found:
+            listed = (row["collaboration_id"] for row in self.collaborations())
+            found = [each for each in listed if each.startswith(given)]
+        if not found:
+            raise NotFoundError(f"no collaboration of ours has an id that begins with {given}")
+        return self._one_of(found)
+
+    def _only_collaboration(self, *, running: bool, accepted: bool, listed: Sequence[Status]) -> str:
         """Return the id of the only collaboration that can be meant.
 
-        Collaborations whose terms are in the state directory come first, so that most commands do not
+        Collaborations that are in the state directory come first, so that what needs no running one does not
         have to ask the analyst.
         """
-        known = self.home.collaborations_with(TERMS_FILE)
-        rows = [] if len(known) == 1 else self.collaborations()
-        if not known:
+        known = self.home.collaborations_with(ACCEPTANCE_FILE if accepted else TERMS_FILE)
+        rows = [] if len(known) == 1 and not running else listed or self.collaborations()
+        alive = [row["collaboration_id"] for row in rows if row["state"] not in _ENDED]
+        if running:
+            known = (accepted and [each for each in known if each in alive]) or alive
+        elif not known:
             known = [row["collaboration_id"] for row in rows]
-        if len(known) > 1:  # a collaboration that was given up is not meant
-            known = [row["collaboration_id"] for row in rows if row["state"] not in ("cancelled", "closed")]
+        if len(known) > 1 and not running:  # a collaboration that was given up is not meant
+            known = alive
         if not known:
-            error = NotPreparedError("no collaboration names this institution yet")
-            error.hint = "wait until the analyst has published the terms: `odc status`"
-            raise error
-        if len(known) > 1:
-            raise ChoiceNeededError(f"collaborations: {', '.join(known)}")
-        return known[0]
+            raise _none_can_be_meant(rows)
+        return self._one_of(known)
+
+    def _one_of(self, found: Sequence[str]) -> str:
+        if len(found) > 1:
+            names = [named(self.title_of(each), each) for each in found]
+            raise ChoiceNeededError(f"collaborations: {', '.join(names)}")
+        return found[0]
+
+
+def named(title: str, collaboration_id: str) -> str:
+    """Return how people are told which collaboration is meant."""
+    return f"{title} ({collaboration_id[:SHORT_ID]})" if title else collaboration_id[:SHORT_ID]
+
+
+def _none_can_be_meant(rows: Sequence[Status]) -> NotPreparedError:
+    if rows:
+        last = rows[-1]
+        name = named(last["title"], last["collaboration_id"])
+        error = NotPreparedError(f"no collaboration is running: {name} is {last['state']}")
+        error.hint = "wait until the analyst has published new terms, or name one with --collaboration ID"
+        return error
+    error = NotPreparedError("no collaboration names this institution yet")
+    error.hint = "wait until the analyst has published the terms: `odc status`"
+    return error
 
 
 def require_role(author: Identity, role: str, what: str) -> None:
@@ -202,3 +305,14 @@ def _remembered_versions(url: str, path: Path, now: int) -> Sequence[int] | None
         return [int(version) for version in found["wire_versions"]] if is_fresh else None
     except (OSError, ValueError, KeyError, TypeError):  # missing, damaged, or written by another version
         return None
+
+
+def require_signed_by(data: bytes, entered_at: int) -> None:
+    """Raise unless the certificate of a verified message had not ended when the ledger has an entry of it."""
+    if entered_at - CLOCKS_APART_S > _end_of_certificate(data):
+        raise CertificateRefusedError("the certificate had ended before the ledger says that it signed")
+
+
+def _end_of_certificate(data: bytes) -> int:
+    certificate = load_der_certificate(decode(Signed, data).certificate)
+    return int(certificate.not_valid_after_utc.timestamp())

@@ -39,7 +39,7 @@ from user_client.sdk.prepared import NoiseOfSums, Prepared, PreparedArray, store
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.releases import SeenRows
 from user_client.sdk.session import Session
-from user_client.secret.expansion import Matrix64
+from user_client.secret.expansion import ByteSource, Matrix64
 from user_client.secret.feature_map import FeatureMap
 from user_client.secret.private_sums import private_sums
 from user_client.secret.sums import add_masks, extended_sums, sums_by_class
@@ -83,9 +83,9 @@ def prepare_sums(
     kept = keep_back(directory, table.digest, table.labels, share, terms.task)
     leaves = kept.leaves(len(table.rows))
     leaving, their_labels = table.rows.where(leaves), table.labels[leaves]
-    _check_rows(sums, len(leaving))
+    check_rows(sums, len(leaving))
     if is_by_class(terms):
-        _check_classes(terms, sums, their_labels)
+        check_classes(terms, sums, their_labels)
     seed, anchor = open_seed(session, directory)
     features = feature_map(terms, seed)
     found, noise = summed(terms, leaving, their_labels, features)
@@ -115,9 +115,16 @@ def prepare_sums(
 
 
 def summed(
-    terms: Terms, rows: Rows | Matrix64, labels: NDArray[Any], features: FeatureMap
+    terms: Terms,
+    rows: Rows | Matrix64,
+    labels: NDArray[Any],
+    features: FeatureMap,
+    source: ByteSource | None = None,
 ) -> tuple[NDArray[np.uint64], NoiseOfSums | None]:
-    """Return the sums over the rows as they are before the masks, and what noise is in them."""
+    """Return the sums over the rows as they are before the masks, and what noise is in them.
+
+    The noise comes from a key stream that nobody can repeat; only a simulation names another source.
+    """
     sums, label, parties = terms.sums, terms.table_schema.label_column, len(terms.parties)
     if sums is None:
         raise ValueError("these terms ask for rows")
@@ -136,7 +143,7 @@ def summed(
         clip=sums.noise.clip,
         bits=bits_of(sums.max_rows * parties),
         deviation=share,
-        source=KeyStream.fresh("odc/v1/sums/noise").read,
+        source=source or KeyStream.fresh("odc/v1/sums/noise").read,
     )
     return found.numbers.view(np.uint64), NoiseOfSums(share, found.clipped_rows)
 
@@ -190,7 +197,8 @@ def stored_feature_map(directory: RoundDirectory) -> FeatureMap:
     return FeatureMap.from_bytes(directory.read_secret(FEATURES_FILE))
 
 
-def _check_rows(sums: SumsTerms, rows: int) -> None:
+def check_rows(sums: SumsTerms, rows: int) -> None:
+    """Raise `InputError` if these are too few or too many rows for these terms."""
     if rows < sums.min_rows:
         raise InputError(
             f"these terms ask for {sums.min_rows} rows or more, because a sum over few tells much about each;"
@@ -200,7 +208,8 @@ def _check_rows(sums: SumsTerms, rows: int) -> None:
         raise InputError(f"these terms have room for {sums.max_rows} rows of one institution, not for {rows}")
 
 
-def _check_classes(terms: Terms, sums: SumsTerms, labels: NDArray[Any]) -> None:
+def check_classes(terms: Terms, sums: SumsTerms, labels: NDArray[Any]) -> None:
+    """Raise `InputError` if too few rows of a class would be summed by themselves."""
     label = terms.table_schema.label_column
     names = label.classes if isinstance(label, Label) else ()
     for name, count in zip(names, np.bincount(labels, minlength=len(names)), strict=True):

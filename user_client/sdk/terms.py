@@ -13,8 +13,10 @@ from protocol.codec import decode, digest
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, Signed
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
+from protocol.invitation import Rejection
 from protocol.messages import Acceptance
-from protocol.operations import ACCEPT_TERMS, FETCH_TERMS
+from protocol.operations import ACCEPT_TERMS, FETCH_TERMS, REJECT_TERMS
+from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.custody.masks import MaskKey
 from user_client.custody.round_directory import (
@@ -26,11 +28,14 @@ from user_client.custody.round_directory import (
 from user_client.custody.scratch import Scratch
 from user_client.errors import TableError
 from user_client.privacy.information import Information
+from user_client.privacy.isolation import Isolated
+from user_client.sdk import analyst_key
+from user_client.sdk.ledger_check import follow_ledger
 from user_client.sdk.policy import Policy
-from user_client.sdk.privacy import axes_and_score, bits_of, measured
-from user_client.sdk.session import Session
+from user_client.sdk.privacy import axes_and_score, bits_of, isolated_by, measured
+from user_client.sdk.session import Session, require_role
 from user_client.secret.signal import Signal
-from user_client.tables import all_misfits, encode_table
+from user_client.tables import ColumnProfile, Misfit, encode_table, find_misfits, profile
 
 log = logging.getLogger(__name__)
 
@@ -41,22 +46,31 @@ class CheckedTable:
 
     Attributes
     ----------
-    misfits : list of TableError
-        The first error of each column that does not fit.
+    misfits : list of Misfit
+        Everything that does not fit, with how many rows have it.
     signal : Signal, optional
         How much of the table's own score lies along its leading axes; None if the table does not fit or
         cannot tell.
     information : Information, optional
         How many bits a row holds, and how many of them can leave; None if the table does not fit.
+    isolated : Isolated, optional
+        The column that carries the variance under these terms; None if none does.
     """
 
     rows: int
-    misfits: list[TableError]
+    features: int
+    """Encoded features of a row of this table."""
+    misfits: list[Misfit]
     signal: Signal | None
     information: Information | None
+    profile: list[ColumnProfile]
+    """What the terms find in each column; empty if the table does not fit."""
+    isolated: Isolated | None = None
 
 
-def check_table(terms: Terms, data: Any, scratch: Path | None = None) -> CheckedTable:
+def check_table(
+    terms: Terms, data: Any, scratch: Path | None = None, *, party: str | None = None
+) -> CheckedTable:
     """Check a table against terms, signed or not.
 
     Parameters
@@ -65,28 +79,35 @@ def check_table(terms: Terms, data: Any, scratch: Path | None = None) -> Checked
     scratch : path, optional
         A directory for what is too large for memory; it gets no name there and is encrypted. Unless it is
         given, that of the system for temporary files.
+    party : str, optional
+        Whose table it is: columns that the terms say it lacks are not read.
     """
-    schema = terms.table_schema
+    schema = terms.table_schema if party is None else terms.schema_of(party)
+    kept = Scratch(scratch or Path(tempfile.gettempdir())).keep
     try:
-        table = encode_table(data, schema, Scratch(scratch or Path(tempfile.gettempdir())).keep)
+        table = encode_table(data, schema, kept)
     except TableError:
-        found, rows = all_misfits(data, schema)
-        return CheckedTable(rows, found, None, None)
+        found, rows = find_misfits(data, schema)
+        return CheckedTable(rows, schema.width, found, None, None, [])
+    found_in = profile(data, schema)
     if not len(table.rows) or terms.sums is not None:  # of sums nothing is projected
-        return CheckedTable(len(table.rows), [], None, None)
+        return CheckedTable(len(table.rows), schema.width, [], None, None, found_in)
     _, all_axes, score = axes_and_score(table.rows, table.labels, terms.task)
     axes = all_axes[:, : terms.latent_dim]
     some = table.rows.take(measured(table.rows))
     bits = bits_of(schema, some, some @ axes, number_type=terms.rep_dtype, dither=terms.dither)
-    return CheckedTable(len(table.rows), [], score.along(axes) if score else None, bits)
+    signal = score.along(axes) if score else None
+    return CheckedTable(len(table.rows), schema.width, [], signal, bits, found_in, isolated_by(schema, some))
 
 
 def fetch_terms(session: Session, directory: RoundDirectory, *, keep: bool) -> Terms:
     """Fetch and verify the terms; keep them for signing if they are shown to a person now."""
     collaboration_id = directory.collaboration_id
     data = session.connection.ask(FETCH_TERMS, collaboration_id=collaboration_id).content
-    verified = session.verify_from_analyst(Terms, data)
+    verified = session.verify_kept(Terms, data)
+    require_role(verified.author, "analyst", "Terms")
     terms, membership = verified.message, session.membership
+    analyst_key.check_now(session.home, terms, data, "Terms")
     if terms.collaboration_id != collaboration_id or terms.consortium_id != membership.consortium_id:
         raise NotPermittedError("the terms are for another collaboration")
     if membership.party not in terms.parties:
@@ -119,28 +140,44 @@ def accepted_terms(directory: RoundDirectory) -> Terms:
     return directory.load(Terms)
 
 
+def own_schema(directory: RoundDirectory) -> Schema:
+    """Return how our own table becomes a matrix under the terms we have signed: without what we lack."""
+    return accepted_terms(directory).schema_of(directory.load(Acceptance).party)
+
+
 def accept_terms(session: Session, directory: RoundDirectory, *, accept_row_revealing_model: bool) -> Terms:
     """Sign the terms that were shown here, with a new key for the anchor to be sealed to, and send that."""
     if not directory.holds(Terms):
         fetch_terms(session, directory, keep=True)
     terms = directory.load(Terms)
     if (policy := Policy.of(directory.home)) is not None:
-        policy.check_schema(terms.table_schema)
+        policy.check_schema(terms.schema_of(session.membership.party))
     if terms.is_row_revealing and not accept_row_revealing_model:
         raise ConsentMissingError("these terms let members map rows of other members back")
     with directory.exclusive():
         if not directory.holds(Acceptance):
             _sign(session, directory, terms, accept_row_revealing_model=accept_row_revealing_model)
     _, signed = directory.load_signed(Acceptance)
+    signed = session.signed_now(Acceptance, signed)
     session.connection.ask(ACCEPT_TERMS, signed, collaboration_id=directory.collaboration_id)
     return terms
+
+
+def reject_terms(session: Session, collaboration_id: str, reason: str) -> None:
+    """Tell the analyst, and by it all members, why we do not sign the terms. We may sign them later.
+
+    Raises `InputError` if the reason is no line of text, and `OutOfOrderError` once we have signed.
+    """
+    body = Rejection.body_of(reason)
+    session.connection.ask(REJECT_TERMS, body, collaboration_id=collaboration_id)
 
 
 def _sign(
     session: Session, directory: RoundDirectory, terms: Terms, *, accept_row_revealing_model: bool
 ) -> None:
-    sealing_key = SealingKey.generate()
+    sealing_key = SealingKey.generate(terms.sealing_suites[0])
     mask_key = MaskKey.generate() if terms.sums is not None else None
+    seen = follow_ledger(session, directory).seen if terms.analyst_key is not None else None
     acceptance = Acceptance(
         collaboration_id=terms.collaboration_id,
         terms_digest=digest(terms),
@@ -150,6 +187,7 @@ def _sign(
         sealing_key=sealing_key.public_bytes(),
         accept_row_revealing_model=accept_row_revealing_model,
         mask_key=mask_key.public_bytes() if mask_key else None,
+        seen=seen,
     )
     directory.write_secret(SEALING_KEY_FILE, sealing_key.private_bytes())
     if mask_key:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metering.formulas import FORMULA_BITS
-from metering.formulas import uplink as uplink_formula
 from protocol.codec import digest
 from protocol.errors import DifferentUplinkError, InputError
 from protocol.messages import Receipt, UplinkManifest
+from protocol.row_bounds import RowBounds
 from protocol.terms import Terms
 from user_client.custody import kept_uplinks
 from user_client.custody.round_directory import (
@@ -29,33 +27,21 @@ from user_client.custody.round_directory import (
 )
 from user_client.custody.scratch import Scratch
 from user_client.errors import NotPreparedError, PolicyError, SignalLossError
-from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.sdk.anchor import open_anchor
-from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, attack, level_of
+from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
-from user_client.sdk.hold_out import (
-    described,
-    fit_alone,
-    keep_back,
-)
-from user_client.sdk.payload import Payload, payload_of
+from user_client.sdk.hold_out import keep_back
+from user_client.sdk.ledger_check import follow_ledger, is_entered
+from user_client.sdk.payload import make_uplink
 from user_client.sdk.policy import DITHERS, Policy, policy_under
 from user_client.sdk.prepared import Prepared, prepared_before, store_prepared
-from user_client.sdk.privacy import (
-    PrivacyOptions,
-    Sample,
-    Treated,
-    bits_of,
-    dithered,
-    non_readily_identifiable,
-    treat,
-)
+from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.receipt import is_asked_for_again, store_receipt, was_received
 from user_client.sdk.releases import SeenRows
 from user_client.sdk.session import Session
 from user_client.sdk.sums import prepare_sums
-from user_client.sdk.terms import accepted_terms
-from user_client.tables import EncodedTable, encode_table
+from user_client.sdk.terms import accepted_terms, own_schema
+from user_client.tables import digest_of, encode_table
 from user_client.transport.upload import Progress, send_uplink
 
 AnyArray = NDArray[Any]
@@ -74,7 +60,7 @@ def prepare(
     if threshold is not None and not 0 < threshold <= 1:
         raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold:g}")
     with directory.exclusive():
-        terms, source = accepted_terms(directory), _source_digest(data)
+        terms, source = accepted_terms(directory), digest_of(data)
         policy = policy_under(terms, directory.home)
         if level == "none" and policy and policy.needs_attacks:
             level = "quick"
@@ -113,70 +99,47 @@ def _prepare_anew(
 ) -> Prepared:
     if terms.sums is not None:
         return prepare_sums(session, directory, terms, data, options, source=source)
-    is_late = session.membership.party in terms.late_consumers
+    party = session.membership.party
+    is_late = party in terms.late_consumers
     scratch = Scratch(directory.path)
     seen = SeenRows(directory.home, scratch, apart_from=directory.collaboration_id)
-    table = encode_table(data, terms.table_schema, scratch.keep, needs_labels=not is_late, watch=seen.add)
+    schema = terms.schema_of(party)
+    table = encode_table(data, schema, scratch.keep, needs_labels=not is_late, watch=seen.add)
     anchor, commitment = open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
     kept = keep_back(directory, table.digest, table.labels, share, table.task)
-    leaves = kept.leaves(len(table.rows))
-    applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
-    applied = dithered(applied, terms.dither)
-    treated = treat(
-        table.rows.where(leaves), table.labels[leaves], terms.latent_dim, applied, scratch, table.task
+    made = make_uplink(
+        terms,
+        table,
+        kept,
+        anchor,
+        options,
+        scratch,
+        threshold=threshold,
+        party=party,
+        level=level,
+        source=source,
+        is_late=is_late,
     )
-    alone = fit_alone(terms, treated.original, treated.labels) if table.task == terms.task else None
-    treated = treated.without_rows() if is_late else treated
-    payload = payload_of(terms, treated, anchor @ treated.secret_basis)
-    sample = treated.sample()
-    prepared = replace(
-        _summary(terms, payload, treated, sample, options, applied, threshold, source),
-        table_rows=len(table.rows),
-        held_out_rows=len(kept.rows),
-        alone=described(terms, alone),
-        overlaps=tuple(seen.overlaps()),
-    )
-    if len(treated.rows):
-        exposed = _exposed(terms, table, treated, payload.decoded(sample.rep), sample, applied)
-        prepared = replace(prepared, attacks=attack(exposed, level))
-        prepared = replace(prepared, would_pass=_would_pass(policy, exposed, prepared))
+    prepared = replace(made.prepared, overlaps=tuple(seen.overlaps()))
+    if made.exposed is not None:
+        prepared = replace(prepared, would_pass=_would_pass(policy, made.exposed, prepared))
     kept_uplinks.keep(directory)
     directory.remove(PREPARED_FILE, MANIFEST_FILE)  # until they are back, the other files count as unfinished
+    bounds = RowBounds.of(terms, party, made.applied.record())
     with directory.writing(PAYLOAD_FILE) as file:
-        specs = tuple(payload.write(file))
-    directory.write_secret(BASIS_FILE, _npy(treated.secret_basis))
+        specs = tuple(made.payload.write(file, bounds))
+    directory.write_secret(BASIS_FILE, _npy(made.treated.secret_basis))
     manifest = UplinkManifest(
         collaboration_id=directory.collaboration_id,
         terms_digest=digest(terms),
-        party=session.membership.party,
+        party=party,
         anchor_commitment=commitment,
         arrays=specs,
-        privacy=applied.record(),
+        privacy=made.applied.record(),
     )
-    leaves[leaves] = treated.leaves  # some may have been left out, and of a late consumer no row leaves
-    store_prepared(session, directory, prepared, manifest, kept, alone, seen, leaves)
+    store_prepared(session, directory, prepared, manifest, kept, made.alone, seen, made.leaves)
     return prepared
-
-
-def _exposed(
-    terms: Terms,
-    table: EncodedTable,
-    treated: Treated,
-    rep: NDArray[np.float64],
-    sample: Sample,
-    options: PrivacyOptions,
-) -> Exposed:
-    """Return the uplink as its attackers see it, with the rows in it; of a large one, a part."""
-    return Exposed(
-        table.some,
-        terms.table_schema,
-        sample.original,
-        rep,
-        treated.secret_basis,
-        sample.labels,
-        dither=options.dither or 0,
-    )
 
 
 def _would_pass(policy: Policy | None, exposed: Exposed, prepared: Prepared) -> str | None:
@@ -187,54 +150,15 @@ def _would_pass(policy: Policy | None, exposed: Exposed, prepared: Prepared) -> 
     return policy.terms_that_pass(exposed, prepared, dithers)
 
 
-def _summary(
-    terms: Terms,
-    payload: Payload,
-    treated: Treated,
-    sample: Sample,
-    asked: PrivacyOptions,
-    applied: PrivacyOptions,
-    threshold: float | None,
-    source: str,
-) -> Prepared:
-    """Measure the rows that leave, exactly as they leave, and describe the uplink; none of it is sent."""
-    rows, basis = treated.rows, treated.secret_basis
-    noisy = applied.sigma is not None or applied.dither is not None
-    formula = uplink_formula(
-        rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
-    )
-    return Prepared(
-        rows=len(rows),
-        table_rows=len(rows),
-        features=terms.table_schema.width,
-        latent_dim=terms.latent_dim,
-        payload_bytes=sum(array.payload_bytes for array in payload.arrays),
-        formula_bytes=formula.total_bytes,
-        arrays=payload.arrays,
-        hidden_share=reduction_risk(rows, basis),
-        collusion_error=reduction_risk(treated.original, basis, rep=treated.rep) if noisy else None,
-        threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
-        signal=treated.signal,
-        information=bits_of(
-            terms.table_schema,
-            sample.original,
-            sample.projected,
-            number_type=terms.rep_dtype,
-            dither=applied.dither or 0,
-        ),
-        least_signal=terms.least_signal,
-        singular_values=treated.singular_values.tolist(),
-        noise_sigma=applied.sigma,
-        privacy=applied.record(),
-        options=asked,
-        source=source,
-    )
-
-
 def contribute(
-    session: Session, directory: RoundDirectory, progress: Progress, *, accept_signal_loss: bool
+    session: Session,
+    directory: RoundDirectory,
+    progress: Progress,
+    *,
+    accept_signal_loss: bool,
+    confirm: Callable[[Prepared], None],
 ) -> Receipt:
-    """Send what was prepared, and store the analyst's receipt."""
+    """Send what was prepared, and store the analyst's receipt; check the ledger before and after."""
     with directory.exclusive():
         manifest, signed = directory.load_signed(UplinkManifest)
         had_receipt = directory.holds(Receipt)
@@ -246,9 +170,15 @@ def contribute(
                 error = NotPreparedError("the prepared uplink is incomplete or was changed")
                 error.hint = "run `odc prepare TABLE` again"
                 raise error
+            if not directory.holds(BEGUN_FILE) and (prepared := prepared_before(directory)) is not None:
+                confirm(prepared)
+            manifest, signed = _naming_head(session, directory, manifest, signed)
             directory.write(BEGUN_FILE, b"")
+            signed = session.signed_now(UplinkManifest, signed)
             store_receipt(session, directory, _sent(session, directory, signed, manifest, progress))
         try:
+            if not is_entered(directory):
+                follow_ledger(session, directory)
             if had_receipt and is_asked_for_again(session, directory):
                 _send_again(session, directory, manifest, progress)
         finally:  # what must not stay is erased even if the analyst cannot be asked
@@ -258,6 +188,18 @@ def contribute(
                 directory.remove(MASK_KEY_FILE)
             forget_if_required(session, directory)
         return directory.load(Receipt)
+
+
+def _naming_head(
+    session: Session, directory: RoundDirectory, manifest: UplinkManifest, signed: bytes
+) -> tuple[UplinkManifest, bytes]:
+    """Check the ledger before anything leaves; name it in the manifest, unless that has begun to leave."""
+    seen = follow_ledger(session, directory).seen
+    if accepted_terms(directory).analyst_key is None or directory.holds(BEGUN_FILE):
+        return manifest, signed
+    directory.write(UplinkManifest, session.sign(manifest.model_copy(update={"seen": seen})))
+    directory.mark_checked(MANIFEST_FILE, PAYLOAD_FILE)  # its arrays are the same
+    return directory.load_signed(UplinkManifest)
 
 
 def _sent(
@@ -302,6 +244,7 @@ def _send_again(
             "tell the analyst's operator: a backup of the analyst's disk can help, or a new collaboration"
         )
         raise error
+    follow_ledger(session, directory)  # who asks for the bytes again must be who has the receipt's key
     # signed anew: our certificate of then may have ended, and the manifest is the same
     _sent(session, directory, session.sign(manifest), manifest, progress)
 
@@ -342,7 +285,7 @@ def _check_policy(directory: RoundDirectory) -> None:
         return
     if prepared is None:  # what was found is lost, or stored by another version
         raise _unread("a policy needs what `odc prepare` has found, and that cannot be read")
-    if found := list(policy.violations(accepted_terms(directory).table_schema, prepared)):
+    if found := list(policy.violations(own_schema(directory), prepared)):
         raise PolicyError(found, prepared.would_pass)
 
 
@@ -378,17 +321,6 @@ def _measures(earlier: Prepared, threshold: float | None, *, level: AttackLevel)
     if threshold is None:
         return True
     return earlier.threshold is not None and earlier.threshold.threshold == threshold
-
-
-def _source_digest(data: Any) -> str:
-    """Return the digest of the table file; empty for a table in memory, which never counts as the same."""
-    if not isinstance(data, str | Path):
-        return ""
-    path = Path(data)
-    if not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _npy(matrix: AnyArray) -> bytes:

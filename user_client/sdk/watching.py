@@ -11,13 +11,15 @@ import logging
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Final
 
+from protocol.answers import Status
 from protocol.errors import StorageBusyError
-from protocol.operations import COLLABORATION_STATUS, ONLY_OWN, Status
+from protocol.operations import COLLABORATION_STATUS, ONLY_OWN, UNTIL_RELEASED
 from runtime.waiting import Look, watch_until
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.transport import AnalystConnection, Answer, json_object
+from user_client.sdk.answers import status_in
+from user_client.transport import AnalystConnection, Answer, json_object, version_of
 
 log = logging.getLogger(__name__)
 
@@ -25,44 +27,60 @@ LONGEST_HOLD_S: Final = 25.0
 """Proxies cut requests that are silent for 30 to 60 seconds."""
 SHORTEST_HOLD_S: Final = 2.0
 """Where a line does not last for so long, asking again and again costs no more."""
+_FRESH_S: Final = 1.0
+"""What was seen so recently need not be asked for again."""
 MOST_REFUSALS: Final = 3
 """An analyst that goes down holds no answer, and does so again after its restart; others never do."""
 
 
-def wait_for(
-    connection: AnalystConnection,
-    collaboration_id: str,
-    is_enough: Callable[[Status], bool],
-    *,
-    wait_s: float,
-    pause: Callable[[float], None],
-    clock: Callable[[], float] = time.monotonic,
-) -> Status:
-    """Return our status of a collaboration once it is enough, or as it is after ``wait_s`` seconds."""
-    watch = _StatusWatch(connection, collaboration_id, clock)
-    return watch_until(is_enough, watch.look, wait_s=wait_s, pause=pause)
+class StatusWatch:
+    """Our status of one collaboration: what was seen of it is not sent again."""
 
-
-class _StatusWatch:
     def __init__(
-        self, connection: AnalystConnection, collaboration_id: str, clock: Callable[[], float]
+        self,
+        connection: AnalystConnection,
+        collaboration_id: str,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection, self._clock = connection, clock
-        self._path = f"{COLLABORATION_STATUS.url(collaboration_id=collaboration_id)}?{ONLY_OWN}"
+        self._path = (
+            f"{COLLABORATION_STATUS.url(collaboration_id=collaboration_id)}?{ONLY_OWN}&{UNTIL_RELEASED}"
+        )
         self._tag: str | None = None
         self._seen: Status | None = None
+        self._seen_at = 0.0
         self._hold_s = LONGEST_HOLD_S
         self._refusals = 0
 
-    def look(self, most_s: float) -> Look[Status]:
+    def now(self) -> Status:
+        """Return our status as it is now."""
+        return self._look(0).seen
+
+    def until(
+        self,
+        is_enough: Callable[[Status], bool],
+        *,
+        wait_s: float,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> Status:
+        """Return our status once it is enough, or as it is after ``wait_s`` seconds."""
+        seen = self._seen
+        is_known = seen is not None and (not is_enough(seen) or self._clock() - self._seen_at < _FRESH_S)
+        first = self._as_seen(seen) if seen is not None and is_known else self._look(0)
+        return watch_until(is_enough, self._look, first=first, wait_s=wait_s, pause=pause)
+
+    def _look(self, most_s: float) -> Look[Status]:
         """Return our status: at once, or if it is held once there is news or ``most_s`` seconds are over."""
         hold_s = int(min(most_s, self._hold_s))
         if hold_s >= 1 and self._tag is not None and self._seen is not None:
             return self._held(self._seen, self._tag, hold_s)
         headers = {} if self._tag is None else {"if-none-match": self._tag}
         answer = self._connection.request("GET", self._path, headers=headers)
+        return self._as_seen(self._note(answer))
+
+    def _as_seen(self, seen: Status) -> Look[Status]:
         can_hold = self._hold_s >= SHORTEST_HOLD_S and self._refusals < MOST_REFUSALS
-        return Look(self._note(answer), will_hold=can_hold and self._tag is not None)
+        return Look(seen, will_hold=can_hold and self._tag is not None)
 
     def _held(self, seen: Status, tag: str, hold_s: int) -> Look[Status]:
         """Ask for news; return what was seen before if there is none, or if the line breaks."""
@@ -84,7 +102,8 @@ class _StatusWatch:
         return Look(self._note(answer), will_hold=True, held_s=self._clock() - began)
 
     def _note(self, answer: Answer) -> Status:
+        self._seen_at = self._clock()
         if answer.status != HTTPStatus.NOT_MODIFIED or self._seen is None:
-            self._seen = cast("Status", json_object(answer))
-            self._tag = answer.headers.get("etag")
+            self._seen = status_in(json_object(answer))
+            self._tag = version_of(answer.headers)
         return self._seen

@@ -9,9 +9,8 @@ import secrets
 import time
 from typing import Any, Final
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.security import HTTPBearer
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -23,15 +22,17 @@ from protocol.errors import OdcError
 from user_client.errors import TableError
 from user_client.sdk import Predictor
 from user_client.service.content import ModelAnswer, PredictionAnswer, PredictionRequest, answers
+from user_client.service.description import ABOUT, PROBLEM, TEXT, refusals, security, with_schemes
 
-PROBLEM: Final = "application/problem+json"
 MAX_BODY_BYTES: Final = 16 * 2**20
-_BEARER: Final = HTTPBearer(auto_error=False)
 HEALTH: Final = "/healthz"
 MODEL: Final = "/v1/model"
 PREDICTIONS: Final = "/v1/predictions"
 METRICS: Final = "/metrics"
-PATHS: Final = (HEALTH, MODEL, PREDICTIONS, METRICS)
+DESCRIPTION: Final = "/openapi.json"
+PATHS: Final = (HEALTH, MODEL, PREDICTIONS, METRICS, DESCRIPTION)
+OPEN: Final = (HEALTH, DESCRIPTION)
+"""They say nothing of the model, and need no token."""
 
 
 class Metrics:
@@ -73,7 +74,7 @@ class Gate:
             self._metrics.seconds.observe(time.perf_counter() - began)
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
-        if self._token is None or scope["path"] == HEALTH:
+        if self._token is None or scope["path"] in OPEN:
             return None
         given = dict(scope["headers"]).get(b"authorization", b"")
         if secrets.compare_digest(given, b"Bearer " + self._token.encode()):
@@ -105,7 +106,14 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def create_app(predictor: Predictor, token: str | None) -> FastAPI:
+class _Service(FastAPI):
+    """An application that says how its callers prove who they are."""
+
+    def openapi(self) -> dict[str, Any]:
+        return with_schemes(super().openapi(), self.state.security)
+
+
+def create_app(predictor: Predictor, token: str | None, *, by_certificate: bool = False) -> FastAPI:
     """Return the application.
 
     Parameters
@@ -114,29 +122,47 @@ def create_app(predictor: Predictor, token: str | None) -> FastAPI:
     token : str, optional
         What every request but that for the health has to carry; without it, whoever reaches the service may
         ask, which is meant for connections with a client certificate.
+    by_certificate : bool
+        Whether TLS asks for one; only for the description.
     """
-    app = FastAPI(title="ODC predictions", version=__version__, docs_url=None, redoc_url=None)
-    metrics, checked = Metrics(), [Depends(_BEARER)] if token else []  # `Gate` checks; this describes it
+    app = _Service(
+        title="ODC predictions",
+        description=ABOUT,
+        version=__version__,
+        openapi_url=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    metrics, needed = Metrics(), security(by_certificate=by_certificate, by_token=token is not None)
+    app.state.security = needed
+    refused = (401,) if token is not None else ()  # `Gate` checks; this describes it
+    checked: dict[str, Any] = {"openapi_extra": {"security": needed}}
 
-    @app.get(HEALTH)
+    @app.get(HEALTH, openapi_extra={"security": security(by_certificate=by_certificate, by_token=False)})
     def health() -> dict[str, str]:
         """Answer that the service runs and its model is loaded."""
         return {"status": "ok"}
 
-    @app.get(MODEL, dependencies=checked, response_model_exclude_none=True)
+    @app.get(MODEL, responses=refusals(*refused), response_model_exclude_none=True, **checked)
     def model() -> ModelAnswer:
         """Return what is predicted, and the columns it is predicted from."""
-        return ModelAnswer.of(predictor.terms)
+        return ModelAnswer.of(predictor.terms, predictor.schema)
 
-    @app.post(PREDICTIONS, dependencies=checked, response_model_exclude_none=True)
+    @app.post(
+        PREDICTIONS,
+        responses=refusals(400, *refused, 413, 422),
+        response_model_exclude_none=True,
+        **checked,
+    )
     def predict(asked: PredictionRequest) -> PredictionAnswer:
         """Predict for one row or many."""
-        table = asked.table(predictor.terms.table_schema)
+        table = asked.table(predictor.schema)
         found = predictor.predict(table, thresholds=asked.thresholds, coverage=asked.interval)
         metrics.rows.inc(len(found.labels))
         return answers(found)
 
-    @app.get(METRICS, dependencies=checked, include_in_schema=False)
+    @app.get(METRICS, responses={**refusals(*refused), **TEXT}, response_class=Response, **checked)
     def counted() -> Response:
         """Return the counters for Prometheus."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)

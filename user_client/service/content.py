@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,7 +38,7 @@ class PredictionRequest(BaseModel):
         for number, row in enumerate(self.rows, start=1):
             for name in names:
                 if name not in row:
-                    raise FieldError(name, number, "the column is missing in this row")
+                    raise FieldError(name, np.array([number]), "the column is missing in this row")
         columns = {name: [_as_text(row[name]) for row in self.rows] for name in names}
         return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
@@ -74,7 +75,7 @@ class ModelAnswer(BaseModel):
     """What each column holds: ``number``, ``text``, or ``date written as`` and how."""
 
     @classmethod
-    def of(cls, terms: Terms) -> ModelAnswer:
+    def of(cls, terms: Terms, schema: Schema) -> ModelAnswer:
         label = terms.table_schema.label_column
         times = list(label.times) if isinstance(label, SurvivalLabel) else None
         classes = getattr(label, "classes", None)
@@ -86,7 +87,7 @@ class ModelAnswer(BaseModel):
             label=label.name,
             classes=list(classes) if classes else None,
             times=times,
-            inputs=inputs(terms.table_schema),
+            inputs=inputs(schema),
         )
 
 

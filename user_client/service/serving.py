@@ -63,7 +63,7 @@ class Listening:
 def serve(predictor: Predictor, listening: Listening, token: str | None) -> None:
     """Serve until interrupted; raises `InputError` if the certificate cannot be used."""
     config = uvicorn.Config(
-        create_app(predictor, token),
+        create_app(predictor, token, by_certificate=listening.client_ca is not None),
         host=listening.host,
         port=listening.port,
         lifespan="off",

@@ -1,5 +1,6 @@
 """From CSV and Parquet files to matrices, by the schema in the signed terms."""
 
+from user_client.tables.dialect import PLAIN, Dialect, parse_dialect
 from user_client.tables.draft import draft_schema
 from user_client.tables.encode import (
     GROUPS,
@@ -10,20 +11,33 @@ from user_client.tables.encode import (
     text_of,
     with_labels,
 )
-from user_client.tables.encoded import EncodedTable, all_misfits, encode_table
-from user_client.tables.read import read_parts, read_table, table_from
-from user_client.tables.write import OUTPUT, table_writer
+from user_client.tables.encoded import EncodedTable, encode_table
+from user_client.tables.files import is_parquet
+from user_client.tables.misfits import Misfit, find_misfits
+from user_client.tables.profile import ColumnProfile, profile
+from user_client.tables.read import digest_of, read_parts, read_table, table_from
+from user_client.tables.source import Source
+from user_client.tables.write import OUTPUT, table_writer, without_formulas
 
 __all__ = [
     "GROUPS",
     "OUTPUT",
+    "PLAIN",
+    "ColumnProfile",
+    "Dialect",
     "EncodedTable",
-    "all_misfits",
+    "Misfit",
+    "Source",
     "decode_numbers",
+    "digest_of",
     "draft_schema",
     "encode_labels",
     "encode_rows",
     "encode_table",
+    "find_misfits",
+    "is_parquet",
+    "parse_dialect",
+    "profile",
     "read_parts",
     "read_table",
     "strata",
@@ -31,4 +45,5 @@ __all__ = [
     "table_writer",
     "text_of",
     "with_labels",
+    "without_formulas",
 ]

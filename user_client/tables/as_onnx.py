@@ -101,7 +101,7 @@ class Graph:
 
 def encode_columns(graph: Graph, schema: Schema) -> str:
     """Add the inputs and the features of a schema; return the name of the matrix (rows, m)."""
-    features = [_column(graph, column, schema.missing) for column in schema.columns]
+    features = [_column(graph, column, schema.missing_in(column)) for column in schema.columns]
     return graph.node("Concat", *features, axis=1)
 
 

@@ -22,9 +22,9 @@ from user_client.tables.fields import (
     Matrix64,
     as_text,
     column_of,
-    first_row,
     is_empty,
     readable,
+    rows_of,
 )
 
 Counts = NDArray[np.int64]
@@ -75,7 +75,7 @@ def _read(table: pa.Table, name: str, dates: DateFormat, missing: Sequence[str])
         counts, is_date, empty = _microseconds(column_of(table, name), dates, missing)
     unreadable = ~empty & ~is_date
     if unreadable.any():
-        raise NotADateError(name, first_row(unreadable), dates)
+        raise NotADateError(name, rows_of(unreadable), dates)
     return counts, empty
 
 

@@ -26,7 +26,7 @@ from user_client.tables.draft import MISSING_TEXTS, DraftedSchema
 from user_client.tables.draft_column import levels_block, ordinal_block
 from user_client.tables.draft_label import DraftedEvent
 
-_LISTS: Final = frozenset({"percentiles", "levels", "shares"})
+_LISTS: Final = frozenset({"percentiles", "levels", "shares", "missing"})
 """Fields that are lists, which a CSV file separates by bars."""
 
 
@@ -35,11 +35,14 @@ class _Entry(Message):
     label: str = ""
     """Words for people; they are not used."""
     missing_share: float | None = None
+    missing: tuple[FieldText, ...] = ()
+    """Texts that stand for an empty field in this column, beside those of all columns."""
 
     @property
     def empty(self) -> dict[str, Any]:
+        """Return the fields of the column that say what becomes of an empty field."""
         share = {} if self.missing_share is None else {"missing_share": self.missing_share}
-        return {"empty": "centre", **share}
+        return {"empty": "centre", **share, **({"missing": list(self.missing)} if self.missing else {})}
 
 
 class _Spread(_Entry):

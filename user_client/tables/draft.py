@@ -24,7 +24,7 @@ from user_client.tables.draft_label import (
     number_label,
     survival_label,
 )
-from user_client.tables.fields import Matrix64
+from user_client.tables.fields import Matrix64, column_of
 from user_client.tables.remarks import remarks_on, remarks_on_dates
 
 MISSING_TEXTS: Final = ("", "?", "NA", "N/A", "NaN", "nan", "null", "None")
@@ -53,6 +53,7 @@ def draft_schema(
     others: Collection[str] = (),
     classes: Collection[str] = (),
     missing: Sequence[str] = (),
+    missing_in: Mapping[str, Sequence[str]] | None = None,
     task: Task = "classes",
     label_range: tuple[float, float] | None = None,
     event: DraftedEvent | None = None,
@@ -84,6 +85,8 @@ def draft_schema(
         Classes of the label that only other institutions have.
     missing : sequence of str
         Further texts that stand for an empty field.
+    missing_in : mapping of str to sequence of str, optional
+        Texts that stand for an empty field in one column alone.
     task : {"classes", "number", "survival"}
         What the label is.
     label_range : tuple of float, optional
@@ -97,9 +100,14 @@ def draft_schema(
     TableError, InputError
         If the label column is missing, or a column cannot be used.
     """
-    dates, durations, ordinals = dates or {}, durations or {}, ordinals or {}
+    dates, durations, ordinals, missing_in = dates or {}, durations or {}, ordinals or {}, missing_in or {}
+    for name in table.column_names:
+        column_of(table, name)  # refuses one that is there twice
     of_label = (label, event.column) if event else (label,)
-    _check_named(table, [*of_label, *exclude, *categories, *dates, *ordinals, *others], durations)
+    _check_named(
+        table, [*of_label, *exclude, *categories, *dates, *ordinals, *others, *missing_in], durations
+    )
+    _check_missing_in(missing_in, of_label, encoding)
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
     if event is not None:
         drafted = survival_label(table, label, texts, event)
@@ -109,7 +117,9 @@ def draft_schema(
         drafted = classes_label(table, label, texts, classes)
     names = [name for name in table.column_names if name not in (*of_label, *exclude)]
     quantiles = QUANTILES if len(names) <= WIDE else FEW_QUANTILES
-    drafting = ColumnDrafting(encoding, quantiles, texts, categories, dates, durations, ordinals, others)
+    drafting = ColumnDrafting(
+        encoding, quantiles, texts, missing_in, categories, dates, durations, ordinals, others
+    )
     columns = {name: drafting.column(table, name) for name in names}
     remarks = [*drafted.remarks, *_remarks(table, columns, drafted)]
     content = [column.content for column in columns.values() if column is not None]
@@ -128,6 +138,19 @@ def _check_named(table: pa.Table, names: Iterable[str], durations: Mapping[str, 
     for name, since in durations.items():
         if name == since:
             raise InputError(f"column '{name}' cannot be a duration since itself")
+
+
+def _check_missing_in(
+    missing_in: Mapping[str, Sequence[str]], of_label: Iterable[str], encoding: str
+) -> None:
+    """Raise `InputError` if the terms cannot say what a person says of the empty fields of one column."""
+    if missing_in and encoding == "plain":
+        raise InputError("columns of the encoding plain have no texts of their own for an empty field")
+    for name in missing_in.keys() & set(of_label):
+        raise InputError(
+            f"column '{name}' belongs to the label, which has no texts of its own for an empty field:"
+            " --missing names one for all columns"
+        )
 
 
 def _remarks(

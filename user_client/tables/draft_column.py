@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from protocol.errors import InputError
 from protocol.table_schema import DateFormat
 from user_client.tables.dates import DATE_FORMATS, are_dates, dates_in, is_temporal, read_days
+from user_client.tables.dirty import refuse_nearly_numbers
 from user_client.tables.fields import Mask, Matrix64, as_numbers, as_text
 from user_client.tables.figures import (
     MAX_DRAFT_LEVELS,
@@ -67,6 +68,8 @@ class ColumnDrafting:
         Of each column of ranks.
     missing : tuple of str
         Texts that stand for an empty field.
+    missing_in : mapping of str to sequence of str
+        Further ones of some columns.
     categories : collection of str
         Columns of numbers that are names of categories.
     dates : mapping of str to DateFormat
@@ -82,6 +85,7 @@ class ColumnDrafting:
     encoding: Encoding
     quantiles: int
     missing: tuple[str, ...]
+    missing_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
     categories: Collection[str] = ()
     dates: Mapping[str, DateFormat] = field(default_factory=dict)
     durations: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +100,9 @@ class ColumnDrafting:
         InputError
             If the column cannot be used.
         """
+        if codes := self.missing_in.get(name):
+            own = replace(self, missing=(*self.missing, *codes), missing_in={}).column(table, name)
+            return own and replace(own, content={**own.content, "missing": list(codes)})
         values = table.column(name)
         if name in self.ordinals:
             return DraftedColumn(self._ordinal(name, values))
@@ -112,6 +119,8 @@ class ColumnDrafting:
             return replace(drafted, remarks=(remark,))
         if len(levels) == 1 and name not in self.others:
             return None
+        if not self._takes_texts(name):
+            refuse_nearly_numbers(name, values, levels, self.missing)
         return self._categories(name, values, levels)
 
     def _takes_texts(self, name: str) -> bool:

@@ -5,7 +5,7 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +33,6 @@ from user_client.errors import (
     LabelOutsideError,
     NegativeTimeError,
     OutOfRangeError,
-    TableError,
 )
 from user_client.tables.dates import read_days
 from user_client.tables.fields import (
@@ -41,12 +40,12 @@ from user_client.tables.fields import (
     Matrix64,
     as_text,
     column_of,
-    first_row,
     is_empty,
     read_levels,
     read_numbers,
     readable,
     refuse_empty,
+    rows_of,
 )
 
 
@@ -77,7 +76,7 @@ def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False)
         if dates_as_days and isinstance(column, RanksColumn | RangeColumn) and column.dates:
             _encode_column(table, column.model_copy(update={"dates": None, "since": None}), (), part)
         else:
-            _encode_column(table, column, schema.missing, part)
+            _encode_column(table, column, schema.missing_in(column), part)
         start += column.width
     return encoded
 
@@ -126,7 +125,7 @@ def _encode_numeric(numbers: Matrix64, empty: Mask, column: NumericColumn, out: 
     if len(numbers) and (numbers.min() < column.low or numbers.max() > column.high):
         if column.out_of_range == "refuse":
             outside = (numbers < column.low) | (numbers > column.high)
-            raise OutOfRangeError(column.name, first_row(outside), column.low, column.high)
+            raise OutOfRangeError(column.name, rows_of(outside), column.low, column.high)
         numbers = numbers.clip(column.low, column.high)
     out[:, 0] = 2 * ((numbers - column.low) / (column.high - column.low)) - 1
 
@@ -201,14 +200,14 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
         return _survival(table, schema, label, numbers).astype(label.wire_dtype)
     outside = (numbers < label.low) | (numbers > label.high)
     if outside.any():
-        raise LabelOutsideError(label.name, first_row(outside), label.low, label.high)
+        raise LabelOutsideError(label.name, rows_of(outside), label.low, label.high)
     return (2 * ((numbers - label.low) / (label.high - label.low)) - 1).astype(label.wire_dtype)
 
 
 def _survival(table: pa.Table, schema: Schema, label: SurvivalLabel, times: Matrix64) -> Matrix64:
     """Return the times of survival, negative without the event."""
     if (times < 0).any():
-        raise NegativeTimeError(label.name, first_row(times < 0))
+        raise NegativeTimeError(label.name, rows_of(times < 0))
     values = column_of(table, label.event)
     with readable(label.event):
         seen, empty = read_levels(values, label.event, (label.censored, label.seen), schema.missing)
@@ -242,26 +241,6 @@ def with_labels(table: pa.Table, schema: Schema) -> pa.Table:
     for name in schema.label_column.columns:
         table = table.filter(pa.chunked_array([pa.array(~is_empty(text_of(table, name), schema.missing))]))
     return table
-
-
-def misfits(table: pa.Table, schema: Schema, *, apart_from: Collection[str] = ()) -> dict[str, TableError]:
-    """Return the first error of each column that cannot be encoded, by its name, that of the label last.
-
-    Columns whose names are in ``apart_from`` are not looked at.
-    """
-    found: dict[str, TableError] = {}
-    for column in schema.columns:
-        if column.name not in apart_from:
-            try:
-                _encode_column(table, column, schema.missing, np.empty((table.num_rows, column.width)))
-            except TableError as error:
-                found[column.name] = error
-    if schema.label_column.name not in apart_from:
-        try:
-            encode_labels(table, schema)
-        except TableError as error:
-            found[schema.label_column.name] = error
-    return found
 
 
 def text_of(table: pa.Table, name: str) -> pa.ChunkedArray:

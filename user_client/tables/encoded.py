@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.table_schema import Schema, Task
-from user_client.errors import FieldError, TableError
+from user_client.errors import FieldError
 from user_client.rows import Rows
-from user_client.tables.encode import encode_labels, encode_rows, misfits
+from user_client.tables.encode import encode_labels, encode_rows
 from user_client.tables.fields import Matrix64
 from user_client.tables.read import parts_of
 
@@ -160,6 +160,7 @@ def encode_table(
             yield part.rows
 
     rows = keep(blocks(), schema.width)
+    pa.default_memory_pool().release_unused()  # what follows needs memory as well
     found = np.concatenate(labels)
     digest.update(found.data)
     task = schema.label_column.task if has_labels else "classes"
@@ -194,18 +195,3 @@ class _Some:
             return part, numbers
         # joined, so that what is left out does not stay in memory
         return part.filter(pa.array(chosen)).combine_chunks(), numbers[chosen]
-
-
-def all_misfits(data: Any, schema: Schema) -> tuple[list[TableError], int]:
-    """Return the first error of each column of a table that cannot be encoded, and how many rows it has.
-
-    The label column's is the last one.
-    """
-    found: dict[str, TableError] = {}
-    rows_before = 0
-    for part in parts_of(data):
-        for name, error in misfits(part, schema, apart_from=found).items():
-            found[name] = error.in_whole_table(rows_before) if isinstance(error, FieldError) else error
-        rows_before += part.num_rows
-    names = [*(column.name for column in schema.columns), schema.label_column.name]
-    return [found[name] for name in names if name in found], rows_before

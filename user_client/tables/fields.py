@@ -6,8 +6,10 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +26,20 @@ from user_client.errors import (
 
 Matrix64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+_WHOLE: Final = re.compile(r"^(-?[0-9]+)\.0+$")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""The grammar of a number (docs/protocol.md, "Texts and numbers of a table"). What Arrow casts is part of it,
+but for infinities and NaN."""
 
 
 def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return every value as text without surrounding spaces; nulls stay nulls."""
+    """Return every value as text without surrounding white space; nulls and NaN are nulls."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    return pc.utf8_trim_whitespace(values.cast(pa.string()))
+    text = values.cast(pa.string())
+    if pa.types.is_floating(values.type):
+        text = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.string()), text)
+    return pc.utf8_trim_whitespace(text)
 
 
 def read_numbers(values: pa.ChunkedArray, name: str, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
@@ -38,7 +47,7 @@ def read_numbers(values: pa.ChunkedArray, name: str, missing: Sequence[str]) -> 
     numbers, empty = as_numbers(values, missing)
     unreadable = ~empty & ~np.isfinite(numbers)
     if unreadable.any():
-        raise NotANumberError(name, first_row(unreadable))
+        raise NotANumberError(name, rows_of(unreadable))
     return numbers, empty
 
 
@@ -61,17 +70,36 @@ def read_levels(
     if empty.any():
         unknown = empty & ~is_empty(text, missing)
         if unknown.any() and other is None:
-            raise UnknownLevelError(name, first_row(unknown), len(levels))
+            numbers[unknown] = _whole_numbers_among(text.filter(pa.array(unknown)), levels)
+            empty, unknown = empty & ~unknown, numbers < 0
+            unknown &= ~empty
+        if unknown.any() and other is None:
+            raise UnknownLevelError(name, rows_of(unknown), levels)
         if other is not None:
             numbers[unknown] = levels.index(other)
             empty &= ~unknown
     return numbers, empty
 
 
+def _whole_numbers_among(text: pa.ChunkedArray, levels: Sequence[str]) -> NDArray[np.int64]:
+    """Return the index of the level that each text is as a whole number, such as 1 for 1.0; -1 for none.
+
+    Other programs write whole numbers so where a field of the column is empty.
+    """
+    plain = [_plain(level) for level in levels]
+    found = {each: plain.index(_plain(each)) for each in pc.unique(text).to_pylist() if _plain(each) in plain}
+    return np.array([found.get(each, -1) for each in text.to_pylist()], dtype=np.int64)
+
+
+def _plain(text: str) -> str:
+    """Return a whole number without a decimal point, and any other text as it is."""
+    return _WHOLE.sub(r"\1", text)
+
+
 def refuse_empty(name: str, empty: Mask) -> None:
     """Raise `EmptyFieldError` if a field is empty."""
     if empty.any():
-        raise EmptyFieldError(name, first_row(empty))
+        raise EmptyFieldError(name, rows_of(empty))
 
 
 def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
@@ -110,11 +138,9 @@ def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
 
 
 def number_of(text: str | None) -> float:
-    """Return a text as a number, NaN if it is none. Unlike `float`, this refuses 1_000."""
-    try:
-        return float(text) if text is not None and "_" not in text else math.nan
-    except ValueError:
-        return math.nan
+    """Return a text as a number, NaN if it is none, as what `float` reads besides is: 1_000, inf, digits of
+    other scripts."""
+    return float(text) if text is not None and _NUMBER.fullmatch(text) else math.nan
 
 
 def is_empty(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:
@@ -123,9 +149,9 @@ def is_empty(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:
     return np.asarray(pc.or_(pc.is_null(text), listed).to_numpy(), dtype=np.bool_)
 
 
-def first_row(mask: Mask) -> int:
-    """Return the number of the first row of a mask, counted from 1."""
-    return int(mask.argmax()) + 1
+def rows_of(mask: Mask) -> NDArray[np.int64]:
+    """Return the numbers of the rows of a mask, counted from 1."""
+    return np.flatnonzero(mask) + 1
 
 
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -134,7 +160,9 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     if not found:
         raise MissingColumnError(name)
     if len(found) > 1:
-        raise TableError(f"column '{name}' is in the table more than once")
+        error = TableError(f"column '{name}' is in the table more than once")
+        error.hint = "rename one of them in the first line of the file, or leave one out of the export"
+        raise error
     return table.column(found[0])
 
 

@@ -1,8 +1,11 @@
-"""Read tables from CSV files (also compressed), Parquet files, or anything that offers Arrow data."""
+"""Read tables from files of the kinds in docs/tables.md, or from anything that offers Arrow data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -10,151 +13,219 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.csv
 
-from protocol.errors import UnreadableFileError
+from protocol.errors import InputError, UnreadableFileError
+from user_client.tables.database import query_parts
+from user_client.tables.dialect import PLAIN, SEPARATORS, AmbiguousNumberError, Dialect, with_points
+from user_client.tables.excel import excel_parts
+from user_client.tables.files import (
+    head_of,
+    is_arrow,
+    is_csv,
+    is_excel,
+    is_parquet,
+    readable_file,
+    refuse_other_kinds,
+    rows_of_a_part,
+    unreadable,
+)
+from user_client.tables.source import Source
 
 _HEADER_BYTES: Final = 2**16
 """Bytes at the beginning of a file in which its separator and its names are looked for."""
-_OTHER_SEPARATORS: Final = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
 _PART_BYTES: Final = 2**20
 """Bytes of text that become one part of a CSV file."""
-_PART_FIELDS: Final = 2**20
-"""Fields of one part of a Parquet file, or of a table in memory."""
-_FEWEST_ROWS, _MOST_ROWS = 2**8, 2**16
-"""Of such a part, however many columns there are."""
+_TOLD_SEPARATOR: Final = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")
+"""The first line of some files that Excel is to open."""
+_ARROW_FILE: Final = b"ARROW1"
 _COLUMN_BYTES: Final = 2**16
 """Bytes of each column of a Parquet file that are read at a time."""
 
 
-def read_table(path: Path) -> pa.Table:
+def read_table(where: str | Path | Source) -> pa.Table:
     """Return the table in a file.
 
     Columns of a CSV file stay text, so that the schema alone decides what they mean. Raises
     `UnreadableFileError`, whose message never quotes the file.
     """
-    with _readable(path):
-        if is_parquet(path):
+    source = _source(where)
+    if source.is_database:
+        return pa.concat_tables(read_parts(source))
+    with readable_file(source.path):
+        if is_parquet(source.path):
             from pyarrow import parquet  # imported late, because most tables are CSV
 
-            table: pa.Table = parquet.read_table(path)
+            table: pa.Table = parquet.read_table(source.path)
             return table
-        return _read_csv(path)
+        if is_csv(source.path):
+            return _read_csv(source.path, source.dialect)
+    return pa.concat_tables(read_parts(source))
 
 
-def read_parts(path: Path) -> Iterator[pa.Table]:
+def read_parts(where: str | Path | Source) -> Iterator[pa.Table]:
     """Yield the table in a file part by part; the first part has the columns and no row.
 
     The memory this takes does not grow with the file. Raises `UnreadableFileError`, as `read_table` does,
     when it comes to what cannot be read.
     """
-    with _readable(path):
-        if is_parquet(path):
-            from pyarrow import parquet
-
-            # a group of rows may be the whole file, so it is not read ahead
-            with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_COLUMN_BYTES) as file:
-                columns = file.schema_arrow
-                yield columns.empty_table()
-                for batch in file.iter_batches(_rows_of_a_part(len(columns))):
-                    yield pa.Table.from_batches([batch])
+    source = _source(where)
+    if source.is_database:
+        if source.query is None:
+            raise InputError(f"{source.place} is a database: say with --query what to ask it")
+        yield from query_parts(str(source.place), source.query)
+        return
+    with readable_file(source.path):
+        if is_parquet(source.path):
+            yield from _parts_of_parquet(source.path)
+        elif is_arrow(source.path):
+            yield from _parts_of_arrow(source.path)
+        elif is_excel(source.path):
+            yield from excel_parts(source.path, source.sheet)
         else:
-            yield from _parts_of_csv(path)
+            yield from _parts_of_csv(source.path, source.dialect)
+
+
+def _parts_of_parquet(path: Path) -> Iterator[pa.Table]:
+    from pyarrow import parquet
+
+    # a group of rows may be the whole file, so it is not read ahead
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_COLUMN_BYTES) as file:
+        columns = file.schema_arrow
+        yield columns.empty_table()
+        for batch in file.iter_batches(rows_of_a_part(len(columns))):
+            yield pa.Table.from_batches([batch])
+
+
+def _parts_of_arrow(path: Path) -> Iterator[pa.Table]:
+    """Yield a file of Arrow (also Feather), or a stream of it, part by part."""
+    with pa.OSFile(str(path)) as file:
+        is_file = file.read(len(_ARROW_FILE)) == _ARROW_FILE
+        file.seek(0)
+        if is_file:
+            reader = pa.ipc.open_file(file)
+            batches = map(reader.get_batch, range(reader.num_record_batches))
+        else:
+            batches = reader = pa.ipc.open_stream(file)
+        yield reader.schema.empty_table()
+        at_once = rows_of_a_part(len(reader.schema))
+        for batch in batches:
+            for start in range(0, batch.num_rows, at_once):
+                yield pa.Table.from_batches([batch.slice(start, at_once)])
 
 
 def parts_of(data: Any) -> Iterator[pa.Table]:
     """Yield a table part by part, as `read_parts` does; `table_from` has the kinds of tables."""
-    if isinstance(data, str | Path):
-        yield from read_parts(Path(data))
+    if isinstance(data, str | Path | Source):
+        yield from read_parts(data)
         return
     table = table_from(data)
     yield table.slice(0, 0)
-    at_once = _rows_of_a_part(table.num_columns)
+    at_once = rows_of_a_part(table.num_columns)
     for start in range(0, table.num_rows, at_once):
         yield table.slice(start, at_once)
 
 
-def _rows_of_a_part(columns: int) -> int:
-    return min(max(_PART_FIELDS // max(columns, 1), _FEWEST_ROWS), _MOST_ROWS)
+def digest_of(data: Any) -> str:
+    """Return the digest of a table that can be read again; empty for one in memory, which is never the same.
+
+    The result of a query is read to its end for it.
+    """
+    if not isinstance(data, str | Path | Source):
+        return ""
+    source = _source(data)
+    if not source.is_database:
+        return source.file_digest()
+    found = hashlib.sha256()
+    for part in read_parts(source):
+        rows = io.BytesIO()
+        pyarrow.csv.write_csv(part, rows)
+        found.update(rows.getbuffer())
+    return found.hexdigest()
 
 
-def is_parquet(path: Path) -> bool:
-    """Return whether a file is a Parquet file by its name; every other one is CSV."""
-    return path.suffix.lower() in (".parquet", ".pq")
+def _source(where: str | Path | Source) -> Source:
+    return where if isinstance(where, Source) else Source(where)
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Turn whatever fails in reading a file into an `UnreadableFileError`."""
-    if not path.exists():
-        raise UnreadableFileError(path, "no such file")
-    if not path.is_file():  # a pipe too, because a CSV file is opened more than once
-        raise UnreadableFileError(path, "not a regular file")
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Arrow's message quotes the offending line, which may be a patient's record
-        raise UnreadableFileError(path, f"not a table ({type(error).__name__})") from None
-
-
-def _read_csv(path: Path) -> pa.Table:
+def _read_csv(path: Path, dialect: Dialect) -> pa.Table:
     refused: list[pyarrow.csv.InvalidRow] = []
-    with _readable_as_csv(path, refused):
+    with _readable_as_csv(path, dialect, refused):
         try:
-            with _opened(path) as file:
-                table: pa.Table = pyarrow.csv.read_csv(file, *_options(path, refused, use_threads=True))
-                return table
+            with _opened(path, dialect) as file:
+                table = pyarrow.csv.read_csv(file, *_options(path, dialect, refused, use_threads=True))
+                return with_points(table, dialect)
         except pa.ArrowInvalid:
             if refused:  # only a single thread reports the number of the line
-                list(_batches(path, refused))
+                list(_batches(path, dialect, refused))
             raise
 
 
-def _parts_of_csv(path: Path) -> Iterator[pa.Table]:
+def _parts_of_csv(path: Path, dialect: Dialect) -> Iterator[pa.Table]:
     refused: list[pyarrow.csv.InvalidRow] = []
-    with _readable_as_csv(path, refused):
-        yield from _batches(path, refused)
+    with _readable_as_csv(path, dialect, refused):
+        yield from _batches(path, dialect, refused)
 
 
-def _batches(path: Path, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[pa.Table]:
-    with _opened(path) as file:
-        reader = pyarrow.csv.open_csv(file, *_options(path, refused, use_threads=False))
+def _batches(path: Path, dialect: Dialect, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[pa.Table]:
+    rows_before = 0
+    with _opened(path, dialect) as file:
+        reader = pyarrow.csv.open_csv(file, *_options(path, dialect, refused, use_threads=False))
         yield reader.schema.empty_table()
         for batch in reader:
-            yield pa.Table.from_batches([batch])
+            try:
+                yield with_points(pa.Table.from_batches([batch]), dialect)
+            except AmbiguousNumberError as error:
+                raise AmbiguousNumberError(
+                    error.column, rows_before + error.row, str(error), error.hint
+                ) from None
+            rows_before += batch.num_rows
 
 
 @contextmanager
-def _readable_as_csv(path: Path, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[None]:
+def _readable_as_csv(path: Path, dialect: Dialect, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[None]:
     """Say what is wrong with a CSV file, and what to do about it."""
-    with _opened(path) as file:
-        header = file.read(_HEADER_BYTES).split(b"\n")[0]
-    separators = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
-    if b"," not in header and separators:
-        reason = f"its columns are separated by {separators[0]}"
-        raise _unreadable(path, reason, "save it with commas between columns and with decimal points")
+    refuse_other_kinds(path, dialect.encoding or "utf-8")
+    if dialect == PLAIN:
+        _refuse_other_separator(path)
     try:
         yield
+    except AmbiguousNumberError as error:
+        reason = f"column '{error.column}', row {error.row}: {error}"
+        raise unreadable(path, reason, error.hint) from None
+    except UnicodeDecodeError:
+        raise _wrongly_encoded(path, dialect) from None
     except pa.ArrowInvalid as error:
         if "invalid UTF8" in str(error):
-            hint = "convert it to UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
-            raise _unreadable(path, "its text is not UTF-8", hint) from None
+            raise _wrongly_encoded(path, dialect) from None
         if not refused:
             raise
     if refused:
         row = refused[-1]
         reason = f"line {row.number} has {row.actual_columns} fields, the header has {row.expected_columns}"
-        raise _unreadable(
-            path, reason, "correct the line; a field that contains a comma needs quotes around it"
-        )
+        separator = _word(dialect.separator)
+        hint = f"correct the line; a field that contains {separator} needs quotes around it"
+        raise unreadable(path, reason, hint)
 
 
-def _unreadable(path: Path, reason: str, hint: str) -> UnreadableFileError:
-    error = UnreadableFileError(path, reason)
-    error.hint = hint
-    return error
+def _refuse_other_separator(path: Path) -> None:
+    header = head_of(path, _HEADER_BYTES).split(b"\n")[0]
+    others = [word for word, separator in SEPARATORS.items() if separator.encode() in header]
+    if others and "commas" not in others:
+        hint = f"say how it is written with --csv {others[0]}, in Python with Source(path, Dialect(...))"
+        raise unreadable(path, f"its columns are separated by {others[0]}", hint)
+
+
+def _wrongly_encoded(path: Path, dialect: Dialect) -> UnreadableFileError:
+    encoding = "UTF-8" if dialect.encoding in (None, "utf-8") else str(dialect.encoding)
+    hint = "say its encoding, such as --csv windows-1252, or convert it with iconv"
+    return unreadable(path, f"its text is not {encoding}", hint)
+
+
+def _word(separator: str | None) -> str:
+    return next(word for word, each in SEPARATORS.items() if each == separator)
 
 
 def _options(
-    path: Path, refused: list[pyarrow.csv.InvalidRow], *, use_threads: bool
+    path: Path, dialect: Dialect, refused: list[pyarrow.csv.InvalidRow], *, use_threads: bool
 ) -> tuple[pyarrow.csv.ReadOptions, pyarrow.csv.ParseOptions, pyarrow.csv.ConvertOptions]:
     """Return the options that keep every column text, and note the lines that are refused."""
 
@@ -162,41 +233,57 @@ def _options(
         refused.append(row)
         return "error"
 
-    reading = pyarrow.csv.ReadOptions(use_threads=use_threads, block_size=_PART_BYTES)
-    parsing = pyarrow.csv.ParseOptions(invalid_row_handler=refuse)
-    types = dict.fromkeys(_names(path), pa.string())
-    return reading, parsing, pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    names, lines_before = _names(path, dialect)
+    reading = pyarrow.csv.ReadOptions(use_threads=use_threads, block_size=_PART_BYTES, skip_rows=lines_before)
+    types = dict.fromkeys(names, pa.string())
+    converting = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    return reading, _parsing(dialect, refuse), converting
 
 
-def _names(path: Path) -> list[str]:
-    """Return the names in the header.
+def _parsing(dialect: Dialect, handler: Callable[[pyarrow.csv.InvalidRow], str]) -> pyarrow.csv.ParseOptions:
+    return pyarrow.csv.ParseOptions(
+        delimiter=dialect.separator or ",", newlines_in_values=True, invalid_row_handler=handler
+    )
+
+
+def _names(path: Path, dialect: Dialect) -> tuple[list[str], int]:
+    """Return the names in the header, and how many lines stand before it.
 
     Arrow guesses the type of every column from the first block, which for many columns takes as long as to
     read the whole of it. So the block has two lines, unless they are no rows: a field may have several.
     """
-    with _opened(path) as file:
+    with _opened(path, dialect) as file:
         head = file.read(_HEADER_BYTES)
-    two_lines = head.find(b"\n", head.find(b"\n") + 1) + 1
+    lines_before = 1 if _TOLD_SEPARATOR.match(head) else 0
+    end = 0
+    for _ in range(lines_before + 2):
+        end = head.find(b"\n", end) + 1 or len(head)
     with suppress(pa.ArrowInvalid):
-        return _names_before(path, two_lines or _HEADER_BYTES)
-    return _names_before(path, _PART_BYTES)
+        return _names_before(path, dialect, lines_before, end or _HEADER_BYTES), lines_before
+    return _names_before(path, dialect, lines_before, _PART_BYTES), lines_before
 
 
-def _names_before(path: Path, block_bytes: int) -> list[str]:
-    reading = pyarrow.csv.ReadOptions(use_threads=False, block_size=block_bytes)
-    parsing = pyarrow.csv.ParseOptions(invalid_row_handler=lambda _: "skip")  # the next reading refuses it
-    with _opened(path) as file:
+def _names_before(path: Path, dialect: Dialect, lines_before: int, block_bytes: int) -> list[str]:
+    reading = pyarrow.csv.ReadOptions(use_threads=False, block_size=block_bytes, skip_rows=lines_before)
+    parsing = _parsing(dialect, lambda _: "skip")  # the next reading refuses it
+    with _opened(path, dialect) as file:
         names: list[str] = pyarrow.csv.open_csv(file, reading, parsing).schema.names
         return names
 
 
-def _opened(path: Path) -> pa.NativeFile:
-    return pa.input_stream(str(path), compression="detect")
+def _opened(path: Path, dialect: Dialect) -> pa.NativeFile:
+    """Return a file as UTF-8, unpacked if it is compressed."""
+    file = pa.input_stream(str(path), compression="detect")
+    return (
+        file
+        if dialect.encoding in (None, "utf-8")
+        else pa.transcoding_input_stream(file, dialect.encoding, "utf8")
+    )
 
 
 def table_from(data: Any) -> pa.Table:
-    """Return the table at a path, or the Arrow table or data frame (pandas, polars) in memory as a table."""
-    if isinstance(data, str | Path):
-        return read_table(Path(data))
+    """Return the table at a path or `Source`, or the Arrow table or data frame (pandas, polars) in memory."""
+    if isinstance(data, str | Path | Source):
+        return read_table(data)
     table: pa.Table = data if isinstance(data, pa.Table) else pa.table(data)
     return table

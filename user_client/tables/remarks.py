@@ -124,7 +124,8 @@ def _remarks_on_numbers(name: str, known: Matrix64) -> Iterator[str]:
         count = int(counts[distinct == code][0])
         yield (
             f"{name}: {code:g} stands in {count} rows, far from all other numbers; if it means that"
-            f" the number is not known, draft again with --missing {code:g}"
+            f" the number is not known, draft again with --missing-in {name}={code:g},"
+            f" or with --missing {code:g} if it means so in every column"
         )
         known = known[known != code]
     is_whole = bool(np.all(distinct == np.round(distinct)))

@@ -76,13 +76,13 @@ def _has_empty(table: pa.Table, column: Column, schema: Schema) -> bool:
     if not isinstance(column, NumericColumn | CategoricalColumn) and column.missing_share is not None:
         return True
     if isinstance(column, RanksColumn | RangeColumn) and column.dates:
-        return bool(numbers_of(table, column, schema.missing)[1].any())
-    return bool(is_empty(as_text(table.column(column.name)), schema.missing).any())
+        return bool(numbers_of(table, column, schema.missing_in(column))[1].any())
+    return bool(is_empty(as_text(table.column(column.name)), schema.missing_in(column)).any())
 
 
 def _possible_numbers(table: pa.Table, column: ColumnOfNumbers, schema: Schema) -> Matrix64 | None:
     """Return the numbers in the column's range that are recorded as precisely as those of the table."""
-    numbers, empty = numbers_of(table, column, schema.missing)
+    numbers, empty = numbers_of(table, column, schema.missing_in(column))
     known = np.unique(numbers[~empty])
     low, high = _ends(column)
     if not len(known):

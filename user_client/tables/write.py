@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from protocol.errors import InputError
-from user_client.tables.read import is_parquet
+from protocol.texts import is_formula
+from user_client.tables.files import is_parquet
 
 OUTPUT: Final = Path("-")
 """Stands for the output of the program."""
@@ -23,7 +24,8 @@ OUTPUT: Final = Path("-")
 def table_writer(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """Yield a function that writes one part after another; ``-`` is the output of the program.
 
-    The file has its name only once it is whole. Raises `InputError` if it cannot be written.
+    The file has its name only once it is whole, and only its owner can read it: it tells of single persons.
+    Raises `InputError` if it cannot be written.
     """
     if path == OUTPUT:
         with pyarrow.csv.CSVWriter(sys.stdout.buffer, schema) as writer:
@@ -31,13 +33,26 @@ def table_writer(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table],
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("wb") as file, _writer(path, file, schema) as writer:
+        with open(temporary, "wb", opener=_for_us_alone) as file, _writer(path, file, schema) as writer:
             yield writer.write_table
         temporary.replace(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def without_formulas(part: pa.Table, name: str) -> pa.Table:
+    """Return a table with an apostrophe before each text of a column that a spreadsheet would compute."""
+    at = part.column_names.index(name)
+    if not pa.types.is_string(part.schema.field(at).type):
+        return part
+    texts = [f"'{text}" if is_formula(text) else text for text in part.column(at).to_pylist()]
+    return part.set_column(at, name, pa.array(texts, pa.string()))
 
 
 def _writer(path: Path, file: IO[bytes], schema: pa.Schema) -> Any:

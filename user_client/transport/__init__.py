@@ -7,7 +7,17 @@ from user_client.transport.connection import (
     Answer,
     LongAnswer,
     json_object,
+    version_of,
 )
 from user_client.transport.download import Download
 
-__all__ = ["ATTEMPTS", "AnalystConnection", "Answer", "Download", "LongAnswer", "Traffic", "json_object"]
+__all__ = [
+    "ATTEMPTS",
+    "AnalystConnection",
+    "Answer",
+    "Download",
+    "LongAnswer",
+    "Traffic",
+    "json_object",
+    "version_of",
+]

@@ -31,8 +31,10 @@ from protocol.errors import (
 from protocol.limits import MAX_ANSWER_BYTES
 from protocol.operations import DISCOVER, HEALTH, Operation
 from protocol.problems import from_problem
+from protocol.tracing import HEADER, new_trace, traceparent
 from protocol.version import negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
+from user_client.transport.failures import translate
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,9 @@ _MAX_RETRY_AFTER_S: Final = 60
 """The longest wait that an analyst may ask for between two attempts."""
 _MOST_TURNED_AWAY_S: Final = 600.0
 """How long an analyst that answers may go on asking us to come back later."""
+
+_MOST_VERSIONS: Final = 100
+"""Wire versions that an analyst may name, and the number of the last."""
 
 Identity = tuple[Path, Path]
 """Paths of a certificate and of its key."""
@@ -137,6 +142,8 @@ class AnalystConnection:
         self._pause = pause
         self._attempts = attempts
         self._turned_away_s = 0.0
+        self._was_answered = False
+        self._trace = new_trace()
         self._transport = transport or metered(self._url, traffic)
         self._client = httpx.Client(
             base_url=self._url,
@@ -160,7 +167,9 @@ class AnalystConnection:
         """Return what the analyst says of itself; raises `UnsupportedVersionError`."""
         found = self.ask_json(DISCOVER)
         versions = found.get("wire_versions")
-        if not isinstance(versions, list) or not all(isinstance(item, int) for item in versions):
+        if not (
+            isinstance(versions, list) and len(versions) <= _MOST_VERSIONS and all(map(_is_version, versions))
+        ):
             raise MalformedMessageError("discovery", "names no wire versions; is this an ODC analyst?")
         negotiate(versions, peer="the analyst")
         return found
@@ -249,7 +258,12 @@ class AnalystConnection:
         return _PAUSES_S[: self._attempts - 1]
 
     def wait(self, error: OdcError, pause_s: float) -> None:
-        """Wait before the next attempt: as long as the analyst asked for with the error, if it did."""
+        """Wait before the next attempt: as long as the analyst asked for with the error, if it did.
+
+        Raises the error itself if waiting does not mend it, and nothing was answered before.
+        """
+        if not self._was_answered and isinstance(error, ConnectionFailedError) and not error.may_pass:
+            raise error
         asked_s = error.context.get("retry_after_s")
         if isinstance(asked_s, int) and 0 <= asked_s <= _MAX_RETRY_AFTER_S:
             pause_s = max(pause_s, _spread(asked_s))
@@ -267,12 +281,19 @@ class AnalystConnection:
         """Send a request once; a problem document in the answer is raised as its error."""
         with (
             self._translated(),
-            self._client.stream(method, path, content=content, headers=headers) as response,
+            self._client.stream(method, path, content=content, headers=self._traced(headers)) as response,
         ):
             answer = _read_bounded(response)
+        log.info("%s %s: %d, trace %s", method, path, answer.status, self._trace)
+        self._was_answered = True
         raise_for_problem(answer, method)
         self._turned_away_s = 0.0
         return answer
+
+    def _traced(self, headers: Mapping[str, str] | None) -> dict[str, str]:
+        """Return headers with the id of a trace if our log has it too: it is 70 bytes in each request."""
+        told = {HEADER: traceparent(self._trace)} if log.isEnabledFor(logging.INFO) else {}
+        return {**(headers or {}), **told}
 
     def _is_answered_without_certificate(self) -> bool:
         """Return whether the analyst talks to somebody who shows no certificate.
@@ -297,7 +318,7 @@ class AnalystConnection:
         """Yield a long answer while it comes; `Download` fetches one through several connections."""
         path = operation.url(**ids)
         # arrays do not compress, and what is not unpacked cannot grow
-        sent = {**(headers or {}), "accept-encoding": "identity"}
+        sent = self._traced({**(headers or {}), "accept-encoding": "identity"})
         with (
             self._translated(),
             self._client.stream("GET", path, headers=sent) as response,
@@ -312,9 +333,13 @@ class AnalystConnection:
         try:
             yield
         except httpx.TransportError as error:
-            raise _translate(error, self._url) from error
+            raise translate(error, self._url) from error
         except httpx.RequestError as error:
             raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
+
+
+def _is_version(item: object) -> bool:
+    return isinstance(item, int) and 0 <= item < _MOST_VERSIONS
 
 
 def _spread(pause_s: float) -> float:
@@ -335,20 +360,10 @@ def _read_bounded(response: httpx.Response) -> Answer:
     return Answer(response.status_code, response.headers, bytes(body))
 
 
-def _translate(error: httpx.TransportError, url: str) -> ConnectionFailedError:
-    text = str(error)
-    if "certificate revoked" in text:
-        return TlsFailedError(f"the lead institution has revoked the certificate of {url}")
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        return TlsFailedError(f"{url} did not show a certificate of this consortium")
-    if "ALERT" in text.upper() and ("CERTIFICATE" in text.upper() or "UNKNOWN_CA" in text.upper()):
-        return TlsFailedError(f"{url} refused this institution's certificate")
-    if "EOF" in text:  # cut off in the handshake: a server that goes down, or a balancer without one
-        return ConnectionFailedError(f"no answer from {url} (cut off)")
-    if "SSL" in text or "TLS" in text.upper():
-        return TlsFailedError(f"TLS with {url} failed: {type(error).__name__}")
-    reason = "timed out" if isinstance(error, httpx.TimeoutException) else type(error).__name__
-    return ConnectionFailedError(f"no answer from {url} ({reason})")
+def version_of(headers: Mapping[str, str]) -> str | None:
+    """Return the version that an answer names (ETag); None for none, or for one that cannot be sent back."""
+    tag = headers.get("etag")
+    return tag if tag is not None and tag.isascii() and tag.isprintable() else None
 
 
 def json_object(answer: Answer) -> dict[str, Any]:
@@ -366,7 +381,7 @@ def raise_for_problem(answer: Answer, method: str) -> None:
     """Raise the error that the answer to a request carries, if it carries one."""
     if 200 <= answer.status < 300 or answer.status == HTTPStatus.NOT_MODIFIED:
         return
-    if answer.headers.get("content-type", "").startswith("application/problem+json"):
+    if answer.headers.get("content-type", "").lower().startswith("application/problem+json"):
         try:
             problem = answer.json()
         except (ValueError, RecursionError):  # cut short, or the answer to a HEAD, which has no body

@@ -11,7 +11,7 @@ from protocol.busy import TooManyRequestsError
 from protocol.errors import MalformedMessageError, StorageBusyError
 from protocol.operations import Operation
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.transport.connection import AnalystConnection, LongAnswer
+from user_client.transport.connection import AnalystConnection, LongAnswer, version_of
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Download:
 
         An analyst that sends everything again names no version, or never did: every array has its digest.
         """
-        tag = answer.headers.get("etag")
+        tag = version_of(answer.headers)
         if self._received and tag != self._tag:
             raise MalformedMessageError("downlink", "it changed while it was being fetched; fetch it again")
         self._tag = tag

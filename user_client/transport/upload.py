@@ -19,7 +19,7 @@ from protocol.errors import (
 )
 from protocol.messages import UplinkManifest
 from protocol.operations import APPEND, BEGIN_UPLINK, UPLOAD_OFFSET
-from protocol.version import UPLOAD_MEDIA_TYPE
+from protocol.version import UPLOAD_MEDIA_TYPE, WHOLE_DIGEST_FIELD
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.connection import AnalystConnection, Answer
 
@@ -127,7 +127,9 @@ def _append(
         "content-length": str(layout.stream_bytes - offset),
         "upload-offset": str(offset),
         "upload-complete": "?1",
-        "repr-digest": f"sha-256=:{whole}:",
+        "incremental": "?1",  # whatever holds the body back until its end loses all of it with the line
+        WHOLE_DIGEST_FIELD: f"sha-256=:{whole}:",
+        "repr-digest": f"sha-256=:{whole}:",  # for analysts that do not know the field above
     }
     body = stream_from(payload, layout, offset, progress)
     answer = connection.request_once(

@@ -23,7 +23,7 @@ request() {
 serve() {
   say odc-analyst install /drop/analyst-certificate.pem
   if [ "$(odc-analyst collaboration list --json)" = "[]" ]; then
-    say odc-analyst collaboration create /drop/terms.toml
+    say odc-analyst collaboration create /drop/terms.toml --before-they-join
   fi
   echo "\$ odc-analyst serve" >&2
   exec odc-analyst serve

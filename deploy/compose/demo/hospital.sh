@@ -65,7 +65,7 @@ draft() {
   while IFS= read -r word; do
     set -- "$@" "$word"
   done </desk/draft-options
-  say odc terms draft /desk/dictionary.csv "$@" --out /desk/terms.toml --force
+  say odc terms draft /desk/rows.csv "$@" --out /desk/terms.toml --force
   cp /desk/terms.toml /drops/analyst/terms.toml.part
   mv /drops/analyst/terms.toml.part /drops/analyst/terms.toml
 }
@@ -87,7 +87,13 @@ round() {
   patiently odc terms accept
   [ "$1" = member ] || anchor
   patiently odc prepare /desk/rows.csv
-  patiently odc contribute --accept-signal-loss  # a demo has nobody to ask; `odc prepare` has said what is lost
+  # a demo has nobody to ask; `odc prepare` has said what leaves, and what is lost
+  rows=$(wc -l </desk/rows.csv)
+  if [ "$rows" -gt 1 ]; then
+    patiently odc contribute --yes --accept-signal-loss
+  else
+    patiently odc contribute --yes --consumer
+  fi
   patiently odc receive
   say odc predict /desk/hold-out.csv --out "$ODC_HOME/predictions.csv" --force
   evaluate

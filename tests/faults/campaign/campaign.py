@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
@@ -43,6 +44,7 @@ class Outcome:
     fault: Fault
     reached: bool = False
     finished: bool = False
+    took_s: float = 0.0
     acknowledged_lost: list[str] = field(default_factory=list)
     acknowledged_doubled: list[str] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
@@ -53,6 +55,11 @@ class Outcome:
     restarts: int = 0
     resumed: int = 0
     refusals: list[str] = field(default_factory=list)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the fault has happened, or the round came to nothing."""
+        return self.reached or bool(self.stuck)
 
     @property
     def is_well(self) -> bool:
@@ -130,6 +137,7 @@ class Campaign:
 
     def run(self, point: Point, fault: Fault) -> Outcome:
         """Play the round with one fault, and judge it."""
+        begun = time.monotonic()
         for _ in range(ATTEMPTS):
             outcome = Outcome(str(point), fault)
             try:
@@ -138,8 +146,9 @@ class Campaign:
                 outcome.stuck.append(str(error))
             except Exception:  # noqa: BLE001  # a round that cannot even be judged counts as stuck
                 outcome.stuck.append(traceback.format_exc())
-            if outcome.reached or outcome.stuck:
+            if outcome.is_judged:
                 break
+        outcome.took_s = round(time.monotonic() - begun, 3)
         return outcome
 
     def _run(self, point: Point, fault: Fault, outcome: Outcome) -> None:
@@ -204,26 +213,3 @@ def drawn(points: list[Point], seed: int) -> list[tuple[Point, Fault]]:
     rng = random.Random(seed)
     kinds = sorted({(point.place, fault) for point, fault in runs(points)})
     return [rng.choice([run for run in runs(points) if (run[0].place, run[1]) == kind]) for kind in kinds]
-
-
-def summary(points: list[Point], outcomes: list[Outcome]) -> dict[str, Any]:
-    """Return the numbers of a campaign, in all and by fault."""
-
-    def counted(some: list[Outcome]) -> dict[str, int]:
-        reached = [one for one in some if one.reached or one.stuck]
-        return {
-            "rounds_begun": len(reached),
-            "rounds_finished": sum(one.finished for one in reached),
-            **{name: sum(len(getattr(one, name)) for one in reached) for name in ZEROS},
-            "typed_again": sum(one.typed_again for one in reached),
-            "resumed": sum(one.resumed for one in reached),
-            "not_reached": len(some) - len(reached),
-        }
-
-    by_fault = {fault: counted([one for one in outcomes if one.fault == fault]) for fault in FAULTS}
-    return {
-        "points": len(points),
-        "points_by_place": dict(Counter(point.place for point in points)),
-        **counted(outcomes),
-        "by_fault": {fault: found for fault, found in by_fault.items() if found["rounds_begun"]},
-    }

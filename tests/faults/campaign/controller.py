@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tests.faults.campaign.disk import Disk
+from tests.faults.campaign.disk import Disk, Durable
 from tests.faults.campaign.points import Fault, Place, Point, label
 
 _ERRNO: Final[dict[Fault, int]] = {"eio": errno.EIO, "enospc": errno.ENOSPC}
@@ -44,10 +44,10 @@ class Controller:
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
 
-    def begin(self, machines: dict[str, Path]) -> None:
-        """Take everything that lies on the machines now as durable; count nothing yet."""
+    def begin(self, machines: dict[str, Path], durable: dict[str, Durable]) -> None:
+        """Begin with what was durable on the machines: all, where nothing is said. Count nothing yet."""
         with self._lock:
-            self.disks = {name: Disk(path) for name, path in machines.items()}
+            self.disks = {name: Disk(path, durable.get(name)) for name, path in machines.items()}
             self.cut_machine, self.fired, self.calls = "", None, []
             self._counts.clear()
             self._processes = {name: set() for name in machines}

@@ -7,6 +7,9 @@ import shutil
 from itertools import count
 from pathlib import Path
 
+Durable = dict[Path, bytes | None]
+"""Contents by path below the root, None for a folder, which stands before what is in it."""
+
 
 class Disk:
     """The files below a directory as they are durable: contents by fsync, names by fsync of their folder.
@@ -14,9 +17,11 @@ class Disk:
     Every file and folder has a number of its own for ever, since the system gives inodes again.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, durable: Durable | None = None) -> None:
         self.root = root
         self._take_all_as_durable()
+        if durable is not None:
+            self._take_as_durable(durable)
 
     def _take_all_as_durable(self) -> None:
         self._numbers = count()
@@ -26,6 +31,22 @@ class Disk:
         self._is_folder: set[int] = set()
         for path in [self.root, *self.root.rglob("*")]:
             self._keep(path)
+
+    def _take_as_durable(self, durable: Durable) -> None:
+        """Take as durable what was so elsewhere, and of what lies here nothing else."""
+        numbers = {path.relative_to(self.root): self._number(path) for path in self.root.rglob("*")}
+        self._names = {number: {} for number in self._is_folder}
+        self._contents = {}
+        for path, content in durable.items():  # a folder stands before what is in it
+            number = numbers[path] if path in numbers else next(self._numbers)
+            numbers[path] = number
+            if content is None:
+                self._is_folder.add(number)
+                self._names.setdefault(number, {})
+            else:
+                self._contents[number] = content
+            above = numbers[path.parent] if path.parent.name else self._number(self.root)
+            self._names[above][path.name] = number
 
     def note(self, kind: str, path: Path) -> None:
         """Take note of a call that has succeeded."""
@@ -54,10 +75,10 @@ class Disk:
         else:
             self._contents[number] = path.read_bytes()
 
-    def cut(self) -> None:
-        """Throw away everything that was not made durable."""
+    def durable(self) -> Durable:
+        """Return what a power cut leaves now."""
         top = self._number(self.root)
-        files: dict[Path, bytes | None] = {}
+        files: Durable = {}
 
         def walk(number: int, path: Path) -> None:
             for name, inner in self._names.get(number, {}).items():
@@ -65,8 +86,12 @@ class Disk:
                 if inner in self._is_folder:
                     walk(inner, path / name)
 
-        walk(top, self.root)
-        self._rebuild(files)
+        walk(top, Path())
+        return files
+
+    def cut(self) -> None:
+        """Throw away everything that was not made durable."""
+        self._rebuild({self.root / path: content for path, content in self.durable().items()})
 
     def tear(self, rng: random.Random) -> None:
         """Keep every name, and of each file what a disk may have got to by itself."""

@@ -20,6 +20,7 @@ from typing import Any, Final
 from odc_demo.actors import clean_environment
 from odc_demo.tables import write_csv
 from tests.faults.campaign.controller import Controller
+from tests.faults.campaign.disk import Durable
 from tests.harness.consortium import consortium, rows
 from tests.harness.tree import REPOSITORY
 
@@ -163,10 +164,13 @@ class World:
         one_thread = {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
         self.zygote = Zygote({**clean_environment(), **one_thread, **watched})
         self._number = 0
+        self._durable: dict[str, dict[str, Durable]] = {}
+        """By stage and machine; of the first stage nothing, since what founding has left is durable."""
 
     def keep(self, stage: str) -> None:
         """Keep the machines as they are, for `restore`."""
         shutil.copytree(self.machines, self.kept / stage)
+        self._durable[stage] = {name: disk.durable() for name, disk in self.controller.disks.items()}
 
     def restore(self, stage: str) -> None:
         """Put the machines into the state that was kept; nothing runs on them."""
@@ -174,7 +178,7 @@ class World:
         shutil.copytree(self.kept / stage, self.machines)
         for path in self.printed.iterdir():
             path.unlink()
-        self.controller.begin(self.paths)
+        self.controller.begin(self.paths, self._durable[stage])
 
     def _start(self, program: str, place: str, words: tuple[str, ...]) -> Running:
         self._number += 1

@@ -6,7 +6,9 @@ code once it has ended.
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib
 import json
 import os
 import selectors
@@ -17,10 +19,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+import sqlalchemy.dialects.sqlite
+import sqlalchemy.orm
+import typer.main
+import uvicorn  # noqa: F401  # is only to be loaded, as two of those below
+
+import analyst_server.cli
+import analyst_server.serving
+import user_client.cli.main
+import user_client.sdk
+from analyst_server.__main__ import main as odc_analyst
+from analyst_server.compute.sequence import load_libraries
+from protocol.codec import Message
 from tests.faults.campaign.children import end_at_once, start_compute_children_by_fork
+from user_client.__main__ import main as odc
 
 _STARTED_AGAIN: Final = "jemalloc_bg_thd"
 """A thread of pyarrow's allocator, which starts it again in a forked process."""
+
+_LOADED_LATE: Final = (
+    "anyio._backends._asyncio",
+    "encodings.idna",
+    "fastapi.telemetry._runtime",
+    "multiprocessing.popen_spawn_posix",
+    "pyarrow.pandas_compat",
+    "typer._adapters",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.asyncio",
+)
+"""What the programs' libraries load when they come to it."""
 
 
 def serve() -> None:
@@ -61,19 +88,25 @@ def serve() -> None:
 
 
 def _load() -> None:
-    import sqlalchemy.dialects.sqlite  # noqa: F401  # all of them are only to be loaded
-    import uvicorn  # noqa: F401
-
-    import analyst_server.cli
-    import analyst_server.serving  # noqa: F401
-    import user_client.cli.main
-    import user_client.sdk  # noqa: F401
-    from analyst_server.compute.sequence import load_libraries
-
     load_libraries()
+    _prepare()
     names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     if others := [name for name in names[1:] if name != _STARTED_AGAIN]:
         raise RuntimeError(f"a library has started threads, which a fork would lose: {others}")
+
+
+def _prepare() -> None:
+    """Load and build what each process would at its first use; that takes longer than the use."""
+    for name in _LOADED_LATE:
+        importlib.import_module(name)
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    for application in (user_client.cli.main.app, analyst_server.cli.app):
+        typer.main.get_command(application)
+    sqlalchemy.orm.configure_mappers()
+    kinds: list[type[Message]] = [Message]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        kind.model_rebuild()
 
 
 def _say(value: dict[str, Any]) -> None:
@@ -108,20 +141,14 @@ def _run(asked: dict[str, Any]) -> None:
     sys.argv = [asked["program"], *asked["words"]]
     if "serve" in sys.argv and start_compute_children_by_fork():
         return
-    if asked["program"] == "odc":
-        from user_client.__main__ import main as odc
-
-        _end_with(odc)
-    from analyst_server.__main__ import main
-
-    main()
+    if "serve" in sys.argv:
+        odc_analyst()
+    else:
+        _end_with(odc if asked["program"] == "odc" else odc_analyst)
 
 
 def _end_with(main: Callable[[], None]) -> NoReturn:
-    """Run a program and end this process at once.
-
-    Not for the analyst's programs: SQLite closes a database then, which writes.
-    """
+    """Run a program and end this process at once, with its databases closed: SQLite writes then."""
     code: Any = 0
     try:
         main()
@@ -130,6 +157,7 @@ def _end_with(main: Callable[[], None]) -> NoReturn:
     except BaseException:  # noqa: BLE001  # what the interpreter would do
         traceback.print_exc()
         code = 1
+    gc.collect()
     sys.stdout.flush()
     sys.stderr.flush()
     end_at_once(code if isinstance(code, int) else int(code is not None))

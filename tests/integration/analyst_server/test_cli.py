@@ -12,7 +12,7 @@ import tomli_w
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from analyst_server import __main__, cli, serving
+from analyst_server import __main__, cli, cli_tokens, serving
 from analyst_server.services import api_tokens, downlinks, rounds
 from analyst_server.services.stored import blob_key
 from protocol import __version__
@@ -27,7 +27,7 @@ from runtime.terminal import exit_code
 from tests.harness.certificates import NOW
 from tests.harness.computing import OWNER, claim, finish
 from tests.harness.enrolments import invitation
-from tests.harness.world import DRAFT, HOSPITAL, LEAD, World, identity, make_uplink
+from tests.harness.world import DRAFT, HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
 Run = Callable[..., Any]
 
@@ -49,7 +49,8 @@ def leaves() -> set[tuple[str, ...]]:
 @pytest.fixture
 def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command of the analyst whose stores are those of ``world``."""
-    monkeypatch.setattr(cli, "open_analyst", lambda _settings: world.analyst)
+    for module in (cli, cli_tokens):
+        monkeypatch.setattr(module, "open_analyst", lambda _settings: world.analyst)
     runner = CliRunner()
 
     def call(*arguments: Any) -> Any:
@@ -74,6 +75,19 @@ def test_the_promised_commands_are_there() -> None:
     assert promised | {("serve",), ("join",), ("install",)} <= set(commands())
 
 
+def test_a_party_is_excluded_and_the_round_is_resumed(run: Run, world: World) -> None:
+    world.until_sealed(make_terms(parties=(LEAD, HOSPITAL, "hospital-b")))
+    claim(world)
+    finish(world, hold=True)
+    told = run("collaboration", "exclude", world.id[:6], HOSPITAL)
+    assert told.exit_code == 0
+    assert f"{HOSPITAL} is excluded; next: odc-analyst collaboration resume {world.id}" in told.output
+    assert "excluded, terms signed" in run("collaboration", "show", world.id).output
+    assert run("collaboration", "resume", world.id).exit_code == 0
+    shown = json.loads(run("collaboration", "exclude", world.id, HOSPITAL, "--json").output)
+    assert [member["excluded"] for member in shown["members"]] == [True, False, False]
+
+
 def test_the_version_is_that_of_the_package() -> None:
     assert CliRunner().invoke(cli.app, ["version"]).output == f"odc-analyst {__version__}\n"
 
@@ -81,6 +95,7 @@ def test_the_version_is_that_of_the_package() -> None:
 @pytest.mark.parametrize("kind", ["toml", "json"])
 def test_a_collaboration_is_created_from_a_file(run: Run, world: World, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"terms.{kind}"
+    world.enrol(HOSPITAL)
     dump = {"toml": tomli_w.dumps, "json": json.dumps}[kind]
     draft = {name: value for name, value in json.loads(json.dumps(DRAFT)).items() if value is not None}
     for column in draft["table_schema"]["columns"]:
@@ -125,6 +140,12 @@ def test_one_collaboration_is_shown_with_whom_it_waits_for(run: Run, world: Worl
     assert f"waiting for {HOSPITAL}: odc contribute" in shown
 
 
+def test_the_first_digits_of_an_id_are_enough(run: Run, world: World) -> None:
+    world.until_anchored()
+    assert run("collaboration", "show", world.id[:8]).output.startswith("Readmission: ")
+    assert run("collaboration", "show", "0000").exception.code == "not-found"
+
+
 def test_a_failed_collaboration_is_shown_with_its_reason(run: Run, world: World) -> None:
     world.until_sealed()
     claim(world)
@@ -145,7 +166,8 @@ def test_a_held_round_is_released_by_a_word(run: Run, world: World) -> None:
     world.until_sealed()
     claim(world)
     finish(world, hold=True)
-    assert run("collaboration", "release", world.id).output == "released\n"
+    said = run("collaboration", "release", world.id).output
+    assert said == f"Readmission ({world.id[:8]}): released\n"
     assert world.state == "released"
 
 
@@ -341,6 +363,15 @@ def test_a_token_that_cannot_be_is_refused(run: Run, words: tuple[str, ...]) -> 
     assert isinstance(run("token", "create", *words).exception, InputError)
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"), [("json", "[1]"), ("json", "[" * 100_000), ("toml", "a = " + "[" * 9_000)]
+)
+def test_a_file_that_holds_no_terms_is_refused(run: Run, tmp_path: Path, kind: str, text: str) -> None:
+    path = tmp_path / f"terms.{kind}"
+    path.write_text(text)
+    assert isinstance(run("collaboration", "create", str(path)).exception, UnreadableFileError)
+
+
 def test_the_operator_checks_what_is_stored(run: Run, world: World) -> None:
     world.until_sealed()
     assert run("verify").output == f"read 6 arrays, {2 * (240 + 32 + 30)} bytes: 0 damaged\n"
@@ -352,3 +383,15 @@ def test_the_operator_checks_what_is_stored(run: Run, world: World) -> None:
     assert exit_code(result.exception) == 3
     assert {one["name"] for one in json.loads(result.output)["damaged"]} == {"rep", "anchor_rep", "labels"}
     assert f"uplink of {HOSPITAL}: labels, in blobs/{key}" in run("verify").output
+
+
+def test_what_may_be_kept_no_longer_is_shown_and_erased(run: Run, world: World) -> None:
+    assert "no terms limit" in run("purge").output
+    world.terms = make_terms(retention_days=1)
+    world.until_sealed()
+    assert "sealed, kept: its terms say until" in run("purge", "--dry-run").output
+    world.clock.forward(86_400)
+    assert json.loads(run("purge", "--dry-run", "--json").output)[0]["ended"] is False
+    assert world.state == "sealed"
+    assert "cancelled, erased" in run("purge").output
+    assert world.state == "cancelled"

@@ -10,6 +10,7 @@ import ast
 import asyncio
 import inspect
 import platform
+import random
 import socket
 import ssl
 import threading
@@ -93,6 +94,10 @@ class Noted(WatchedProtocol):
     """Keeps the notes of every connection."""
 
     made: ClassVar[list[Notes]] = []
+    came: ClassVar[list[bytes]] = []
+    """The pieces of bodies, as the application is handed them."""
+    pause_s: ClassVar[float] = 0
+    """How long the application does something else after each piece."""
 
     def watch(self, transport: asyncio.Transport, lifespan_state: Mapping[str, Any]) -> Sequence[Watcher]:
         assert isinstance(lifespan_state, Mapping), moved("HttpToolsProtocol.app_state")
@@ -105,8 +110,12 @@ class Noted(WatchedProtocol):
 
 async def answering(scope: Any, receive: Any, send: Any) -> None:
     assert scope["extensions"]["test"] == "TLSv1.3", moved("HttpToolsProtocol.app")
-    while (await receive()).get("more_body"):
-        pass
+    is_more = True
+    while is_more:
+        message = await receive()
+        is_more = message.get("more_body", False)
+        Noted.came.append(message.get("body", b""))
+        await asyncio.sleep(Noted.pause_s)
     assert b"x-trailer" not in dict(scope["headers"]), moved("HttpToolsProtocol.on_header")
     headers = [(b"content-length", str(len(ANSWER)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -221,6 +230,26 @@ def test_a_request_is_told_step_by_step_and_byte_by_byte(served: Served) -> None
     assert (notes.down, notes.down_body) == (sent_bytes, len(ANSWER)), moved(
         "HttpToolsProtocol.transport.write"
     )
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.02])
+def test_a_large_body_arrives_as_it_was_sent(
+    served: Served, monkeypatch: pytest.MonkeyPatch, pause_s: float
+) -> None:
+    """Also to an application that is slower than the line, for which pieces are held and joined."""
+    body = random.Random(3).randbytes(1_500_000)
+    with served.connected() as (line, notes):
+        rest_of_answers(line, 1)
+        Noted.came.clear()
+        monkeypatch.setattr(Noted, "pause_s", pause_s)
+        line.sendall(b"POST /large HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body))
+        for start in range(0, len(body), 50_000):
+            line.sendall(body[start : start + 50_000])
+        assert line.recv(1) == b"H"
+        rest_of_answers(line, 1)
+    assert b"".join(Noted.came) == body, moved("HttpToolsProtocol.on_body or RequestResponseCycle.body")
+    assert {type(piece) for piece in Noted.came} == {bytes}
+    assert notes.up_body == 10 + len(body)
 
 
 def test_a_request_before_the_last_was_answered_is_told_as_one_of_several(served: Served) -> None:

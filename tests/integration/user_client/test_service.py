@@ -149,10 +149,30 @@ def test_the_metrics_count_requests_and_rows(service: httpx.Client) -> None:
     assert SECRET not in found
 
 
-def test_the_description_names_every_path_and_the_token(service: httpx.Client) -> None:
-    found = service.get("/openapi.json").json()
-    assert set(found["paths"]) == {"/healthz", "/v1/model", "/v1/predictions"}
-    assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+def test_anybody_may_read_the_description_which_names_every_path_and_the_token(predictor: Predictor) -> None:
+    found = asking(predictor).get("/openapi.json").json()
+    assert set(found["paths"]) == {"/healthz", "/v1/model", "/v1/predictions", "/metrics"}
+    assert found["components"]["securitySchemes"]["apiToken"]["scheme"] == "bearer"
+    assert found["paths"]["/v1/model"]["get"]["security"] == [{"apiToken": []}]
+    assert found["paths"]["/healthz"]["get"]["security"] == []
+
+
+@pytest.mark.parametrize(
+    ("token", "by_certificate", "needed"),
+    [
+        (None, True, [{"clientCertificate": []}]),
+        (TOKEN, True, [{"clientCertificate": [], "apiToken": []}]),
+        (None, False, []),
+    ],
+)
+def test_the_description_says_what_callers_have_to_show(
+    predictor: Predictor, token: str | None, by_certificate: bool, needed: list[dict[str, list[str]]]
+) -> None:
+    found = create_app(predictor, token, by_certificate=by_certificate).openapi()
+    assert found["paths"]["/v1/predictions"]["post"]["security"] == needed
+    schemes = found["components"]["securitySchemes"]
+    assert sorted(schemes) == sorted(name for one in needed for name in one)
+    assert all(schemes[name]["type"] == "mutualTLS" for name in schemes if name == "clientCertificate")
 
 
 @pytest.mark.parametrize(

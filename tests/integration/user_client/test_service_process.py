@@ -92,7 +92,7 @@ def test_the_service_answers_with_its_token_and_ends_when_asked(released: Consor
         found = answer(service.url, authorization=f"Bearer {token}")
         assert found.json()["predictions"][0]["prediction"] in ("no", "yes")
     assert service.process.returncode in (0, -signal.SIGTERM)
-    assert service.said.startswith(f"predicting at {service.url}/v1/predictions; send the token in ")
+    assert f"\npredicting at {service.url}/v1/predictions; send the token in " in service.said
     assert token not in service.said
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -13,6 +14,15 @@ def test_everything_lies_in_the_data_directory_unless_told_otherwise(tmp_path: P
     assert settings.database == f"sqlite:///{tmp_path / 'odc.sqlite'}"
     assert settings.identity_dir == tmp_path / "identity"
     assert settings.blob_dir == tmp_path / "blobs"
+
+
+@pytest.mark.parametrize("given", [{}, {"data_dir": Path("analyst-data")}])
+def test_a_data_directory_stays_the_same_for_processes_that_work_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, Any]
+) -> None:
+    monkeypatch.delenv("ODC_ANALYST_DATA_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert Settings(**given).blob_dir == tmp_path / "analyst-data" / "blobs"
 
 
 def test_a_database_elsewhere_is_taken() -> None:
@@ -28,10 +38,17 @@ def test_the_environment_sets_every_knob(monkeypatch: pytest.MonkeyPatch, name: 
     assert getattr(Settings(), name.lower()) != Settings.model_fields[name.lower()].default
 
 
+def test_compute_processes_share_the_memory_of_the_machine_unless_told_otherwise() -> None:
+    one, four = Settings(), Settings(compute_processes=4)
+    assert one.compute_memory_bytes // 4 == four.compute_memory_bytes > 0
+    assert Settings(compute_processes=4, compute_memory_mb=512).compute_memory_bytes == 2**29
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("port", 65536),
+        ("compute_memory_mb", -1),
         ("lease_s", 1),
         ("max_uplink_bytes", 0),
         ("compute_processes", 0),

@@ -20,8 +20,8 @@ def tables(sites: int) -> DemoTables:
         f"hospital-site-{index}": pa.table({"x": [index] * 3, "ill": ["no", "yes", "no"]})
         for index in range(sites)
     }
-    whole = pa.concat_tables(parts.values())
-    return DemoTables("t.csv", "ill", parts, whole, whole, ("site",))
+    hold_out = pa.concat_tables(parts.values())
+    return DemoTables("t.csv", "ill", parts, hold_out, ("site",), ("--class", "dead"))
 
 
 def test_the_largest_site_is_the_first_hospital() -> None:
@@ -41,7 +41,7 @@ def test_more_sites_than_hospitals_are_refused() -> None:
 def test_the_lead_gets_the_words_to_draft_the_terms_with(tmp_path: Path) -> None:
     deal(tables(3), HOSPITALS, tmp_path)
     words = (tmp_path / "hospital-a" / "draft-options").read_text().splitlines()
-    assert words == ["--label", "ill", "--title", "Demo: t.csv", "--exclude", "site"]
+    assert words == ["--label", "ill", "--title", "Demo: t.csv", "--class", "dead", "--exclude", "site"]
     assert not (tmp_path / "hospital-b" / "draft-options").exists()
 
 

@@ -7,21 +7,19 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from protocol.codec import decode, encode
-from protocol.consent import plain_words
-from protocol.errors import MalformedMessageError
-from protocol.model_terms import AutoTerms, LogisticTerms, ModelPrivacyTerms
-from protocol.terms import (
-    ANCHORS,
+from protocol.alignment_terms import (
     DEFAULT_METHODS,
     LEAST_SQUARES_METHODS,
     AlignmentMethod,
     AlignmentTerms,
-    AnchorTerms,
     AutoAlignmentTerms,
-    Terms,
     alignment_in_words,
 )
+from protocol.codec import decode, encode
+from protocol.consent import plain_words
+from protocol.errors import MalformedMessageError
+from protocol.model_terms import AutoTerms, LogisticTerms, ModelPrivacyTerms
+from protocol.terms import ANCHORS, AnchorTerms, Terms
 from tests.harness.problems import TERMS
 from tests.harness.world import make_terms
 

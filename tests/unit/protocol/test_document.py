@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,37 +16,8 @@ from protocol.operations import OPERATIONS, Caller
 from protocol.problems import all_errors
 from protocol.states import TRANSITIONS, State
 from protocol.terms import ANCHORS
+from tests.harness.document import blocks, kinds, section, text
 from tests.vectors import generate, keys
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
-
-
-@cache
-def text() -> str:
-    return DOCUMENT.read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text(), flags=re.MULTILINE | re.DOTALL)
-
-
-def section(heading: str) -> str:
-    """What stands below a heading, up to the next of any level."""
-    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", text(), flags=re.MULTILINE | re.DOTALL)
-    assert found, f"docs/protocol.md has no section {heading!r}"
-    return found[1]
-
-
-def kinds() -> list[type[Message]]:
-    """Return every kind of message; an underscore begins the name of what some have in common."""
-    found = list(Message.__subclasses__())
-    for kind in found:
-        found += kind.__subclasses__()
-    return [
-        kind
-        for kind in found
-        if kind.__module__.startswith("protocol.") and not kind.__name__.startswith("_")
-    ]
 
 
 def picture() -> str:
@@ -74,6 +44,13 @@ def test_every_example_in_bytes_stands_in_the_vectors() -> None:
     ]
     for example in examples:
         assert any(example in each for each in stored), example[:40]
+
+
+def test_no_example_in_bytes_stands_for_two_things() -> None:
+    examples = [re.sub(r"\s", "", block) for block in blocks("hex")]
+    assert len(set(examples)) == len(examples)
+    (predictions,) = re.findall(r"With anchor predictions:\n\n```hex\n(.*?)```", text(), re.DOTALL)
+    assert b"anchor_predictions" in bytes.fromhex(predictions)
 
 
 def test_every_line_in_plain_words_stands_in_the_vectors() -> None:
@@ -108,7 +85,7 @@ def test_the_table_of_errors_is_the_classes_with_their_statuses() -> None:
     expected = [
         (cls.code, cls.__name__, cls.title, str(problems.STATUS[cls]), cls.hint)
         for cls in all_errors()
-        if cls.__module__ in ("protocol.errors", "protocol.busy")
+        if cls.__module__.startswith("protocol.")
     ]
     assert sorted(rows) == sorted(expected)
 
@@ -166,3 +143,18 @@ def test_links_into_the_document_lead_somewhere() -> None:
     anchors = {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
     for target in re.findall(r"\]\(#([^)]+)\)", text()):
         assert target in anchors
+
+
+def test_every_file_of_vectors_has_a_row_of_its_own() -> None:
+    folder = Path(generate.__file__).parent
+    rows = re.findall(r"^\| `(\w+\.json)` \|", (folder / "README.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(path.name for path in folder.glob("*.json"))
+
+
+def test_every_field_of_the_vectors_is_explained() -> None:
+    folder = Path(generate.__file__).parent
+    explained = (folder / "README.md").read_text()
+    for name in ("bases", "checks", "http", "numbers", "received", "sums", "trust"):
+        content = json.loads((folder / f"{name}.json").read_text())
+        keys = set(content if isinstance(content, dict) else content[0]) - {"name", "verdict"}
+        assert keys <= set(re.findall(r"`(\w+)`", explained)), name

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from protocol.codec import decode, encode
 from protocol.envelope import (
-    HYBRID,
     SealingKey,
     Signed,
     anchor_info,
@@ -30,6 +29,7 @@ from protocol.errors import (
 )
 from protocol.identity import Identity
 from protocol.messages import InvitationTicket, Receipt
+from protocol.sealing import HYBRID
 from tests.harness import certificates as fakes
 
 RECEIPT = Receipt(

@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-from protocol import busy, errors
+from protocol import busy, errors, version
 from protocol.busy import TooManyRequestsError
 from protocol.errors import OdcError, OffsetMismatchError
 from protocol.problems import all_errors, from_problem
+from protocol.version import UnknownAlgorithmError
 
 EXAMPLES: list[OdcError] = [
     OdcError("something"),
     errors.ProtocolError("something"),
     errors.MalformedMessageError("Receipt", "is not msgpack"),
     errors.UnsupportedVersionError([1], [2], "this program"),
+    UnknownAlgorithmError("Receipt", "ed25519", ["ecdsa-p256-sha256"]),
     errors.LimitExceededError("rows", 10, 11),
     errors.LimitExceededError("rows", 10),
     errors.ShapeMismatchError("representation", ("rows", 2), (3, 4)),
@@ -56,7 +58,9 @@ EXAMPLES: list[OdcError] = [
 
 
 def ours() -> list[type[OdcError]]:
-    return [cls for cls in all_errors() if cls.__module__ in (errors.__name__, busy.__name__)]
+    return [
+        cls for cls in all_errors() if cls.__module__ in (errors.__name__, busy.__name__, version.__name__)
+    ]
 
 
 def test_every_error_has_an_example_here() -> None:

@@ -196,6 +196,18 @@ def test_a_revoked_certificate_is_refused_and_others_are_not() -> None:
     assert root.identify(other, at=fakes.NOW).name == "other"
 
 
+def test_another_list_with_the_same_number_brings_no_certificate_back() -> None:
+    root, lost = fakes.shared_root().trust_root, fakes.shared_member().certificate
+    held = fakes.revoke(fakes.shared_root(), lost, number=2)
+    root.adopt(held)
+    with pytest.raises(CertificateRefusedError, match="another revocation list with the number 2") as caught:
+        root.adopt(fakes.revoke(fakes.shared_root(), number=2))
+    assert "odc consortium revoke" in caught.value.hint
+    root.adopt(held)
+    with pytest.raises(CertificateRevokedError):
+        root.identify(lost, at=fakes.NOW)
+
+
 def test_an_older_list_brings_no_certificate_back() -> None:
     root, lost = fakes.shared_root().trust_root, fakes.shared_member().certificate
     root.adopt(fakes.revoke(fakes.shared_root(), lost, number=2))

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from protocol.envelope import join_mac, sign, verify
-from protocol.errors import InvitationError
+from protocol.errors import CertificateRefusedError, InvitationError
 from protocol.identity import fingerprint
 from protocol.invitation import Invitation, is_analyst_url
 from protocol.limits import MAX_MESSAGE_BYTES
@@ -109,6 +109,14 @@ def test_a_root_that_was_exchanged_does_not_fit_its_fingerprint() -> None:
     other = fakes.make_root().pem.decode()
     with pytest.raises(InvitationError, match="its fingerprint is not that of its root"):
         make(root_certificate=other).trust_root()
+
+
+@pytest.mark.parametrize("label", ["CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"])
+def test_a_second_root_behind_the_one_that_is_compared_is_refused(label: str) -> None:
+    second = fakes.make_root().pem.decode().replace("CERTIFICATE", label)
+    both = make(root_certificate=fakes.shared_root().pem.decode() + second)
+    with pytest.raises(CertificateRefusedError, match="more than one certificate"):
+        both.trust_root()
 
 
 def test_a_root_of_another_consortium_is_refused() -> None:

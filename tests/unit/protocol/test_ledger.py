@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +17,11 @@ from protocol.ledger import (
     entry_digest,
     first_previous,
     pack_pages,
+    trained_on,
     unpack_pages,
 )
 from protocol.limits import MAX_LEDGER_PAGE, MAX_MESSAGE_BYTES
-from protocol.states import Event, State
+from protocol.states import Event, State, advance
 
 ID = "c0" * 16
 ROUND = [
@@ -99,6 +102,21 @@ def test_a_number_out_of_order_is_named() -> None:
 def test_a_step_that_no_round_takes_is_named(steps: list[tuple[Event, str | None, State]], says: str) -> None:
     with pytest.raises(LedgerError, match=f"^{says}$"):
         check_chain(ID, chain(steps))
+
+
+WHOSE = json.loads((Path(__file__).parents[2] / "vectors" / "trained_on.json").read_text())
+
+
+@pytest.mark.parametrize("case", WHOSE, ids=[case["name"] for case in WHOSE])
+def test_a_ledger_says_whose_uplinks_the_model_is_made_of(case: dict[str, Any]) -> None:
+    steps, state = [], State.DRAFT
+    for event, party in case["steps"]:
+        state = advance(state, Event(event))
+        steps.append((Event(event), party, state))
+    entries = chain(steps)
+    check_chain(ID, entries)
+    found = trained_on(entries)
+    assert (None if found is None else list(found)) == case["trained_on"]
 
 
 def test_pages_come_back_from_their_file() -> None:

@@ -12,7 +12,9 @@ from protocol.operations import OPERATIONS, Operation, find, kind_of
 REPOSITORY = Path(__file__).parents[3]
 ADDRESSES = ("/v1", "/healthz", "/readyz", "/.well-known")
 MAY_WRITE_THEM = ("protocol/operations.py", "user_client/service/app.py")  # the second has another surface
-IDS = dict.fromkeys(("collaboration_id", "upload_id", "invitation_id", "token_id"), "0f" * 16)
+IDS = dict.fromkeys(
+    ("collaboration_id", "upload_id", "invitation_id", "token_id", "party", "slug"), "0f" * 16
+)
 
 
 def test_every_operation_has_a_name_and_an_address_of_its_own() -> None:
@@ -75,7 +77,9 @@ def test_a_request_is_known_by_its_address(path: str, kind: str, collaboration_i
     assert kind_of(path) == (kind, collaboration_id)
 
 
-@pytest.mark.parametrize("package", ["protocol", "metering", "runtime", "analyst_server", "user_client"])
+@pytest.mark.parametrize(
+    "package", ["protocol", "metering", "runtime", "pages", "analyst_server", "user_client"]
+)
 def test_no_address_is_written_outside_the_table(package: str) -> None:
     found = [
         (str(file.relative_to(REPOSITORY)), node.value)

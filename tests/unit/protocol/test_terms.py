@@ -5,6 +5,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
+from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentMethod, AlignmentTerms
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
@@ -19,15 +20,7 @@ from protocol.model_terms import (
     models_for,
 )
 from protocol.table_schema import CategoricalColumn, Label, NumberLabel, NumericColumn, Schema, SurvivalLabel
-from protocol.terms import (
-    ANCHORS,
-    LEAST_SQUARES_METHODS,
-    AlignmentMethod,
-    AlignmentTerms,
-    AnchorKind,
-    AnchorTerms,
-    Terms,
-)
+from protocol.terms import ANCHORS, AnchorKind, AnchorTerms, Terms
 
 AGE = NumericColumn(name="age", low=0.0, high=120.0)
 SITE = CategoricalColumn(name="site", levels=("north", "south", "west"))

@@ -4,7 +4,7 @@ import pytest
 
 from protocol import version
 from protocol.errors import UnsupportedVersionError
-from protocol.version import MEDIA_TYPE, TERMS_SCHEMA_VERSION, WIRE_VERSIONS, negotiate
+from protocol.version import MEDIA_TYPE, WIRE_VERSIONS, negotiate
 
 
 def test_the_newest_common_version_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,4 +36,3 @@ def test_a_peer_that_speaks_nothing_is_refused() -> None:
 
 def test_the_media_type_names_the_newest_version() -> None:
     assert f"application/vnd.odc.v{max(WIRE_VERSIONS)}+msgpack" == MEDIA_TYPE
-    assert TERMS_SCHEMA_VERSION == 1

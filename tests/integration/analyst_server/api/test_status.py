@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +13,7 @@ from anyio import to_thread
 
 from tests.harness.app import Api, WithCertificate
 from tests.harness.certificates import shared_member
-from tests.harness.world import HOSPITAL, LEAD, role_of
+from tests.harness.world import HOSPITAL, LEAD, make_uplink, role_of
 
 LONG_S = 20
 
@@ -100,6 +101,22 @@ def test_an_answer_is_held_until_there_is_news(api: Api, path: str) -> None:
     assert answer.status_code == 200
     assert answer.headers["preference-applied"] == f"wait={LONG_S}"
     assert answer.json()["members"][0]["accepted"]
+
+
+def test_that_a_round_is_computed_is_no_news_to_who_waits_for_its_end(api: Api, path: str) -> None:
+    made, ours = api.world, f"{path}?members=own"
+    made.accept(LEAD, HOSPITAL)
+    made.publish_anchor()
+    hospital = api.as_party(HOSPITAL)
+    tag = hospital.get(ours).headers["etag"]
+    for party in (LEAD, HOSPITAL):
+        made.send(make_uplink(made.terms, party))
+    assert made.state == "sealed"
+    assert hospital.get(ours, headers=known(tag, 1)).json()["state"] == "sealed"
+    began = time.monotonic()
+    held = hospital.get(f"{ours}&until=released", headers=known(tag, 1))
+    assert time.monotonic() - began >= 1
+    assert (held.status_code, held.json()["state"]) == (200, "sealed")
 
 
 def test_a_held_answer_comes_when_the_time_is_over(api: Api, path: str) -> None:

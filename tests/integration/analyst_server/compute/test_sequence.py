@@ -19,9 +19,18 @@ from analyst_server.compute.training_rows import training_parts
 from analyst_server.services import downlinks, end, judging, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray, at_least_single, store_array
 from analyst_server.training import onnx_file
+from protocol.alignment_terms import AlignmentTerms, AutoAlignmentTerms
 from protocol.gaussian_mechanism import gaussian_sigma
-from protocol.model_terms import GradientBoostingTerms, ModelPrivacyTerms, ModelTerms, RandomForestTerms
-from protocol.terms import AlignmentTerms, AnchorTerms, AutoAlignmentTerms, Terms
+from protocol.messages import PrivacyRecord
+from protocol.model_terms import (
+    GradientBoostingTerms,
+    LogisticTerms,
+    ModelPrivacyTerms,
+    ModelTerms,
+    RandomForestTerms,
+)
+from protocol.row_bounds import RowBounds
+from protocol.terms import AnchorTerms, Terms
 from runtime.terminal import training_in_words
 from tests.harness.computing import claim, fetch
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
@@ -310,3 +319,28 @@ def test_a_model_of_all_rows_says_nothing_of_it(world: World) -> None:
     found = computed(world)
     assert "of_rows" not in found.as_json()
     assert training_in_words(found.as_json()) == []
+
+
+def with_wild_rows(world: World, *, dither: float) -> Any:
+    """Compute a round in which the hospital sends two rows as long as its noise allows."""
+    terms = make_terms(dither=dither, model=LogisticTerms())
+    world.until_anchored(terms)
+    privacy = PrivacyRecord(dither=dither or None)
+    world.send(make_uplink(terms, LEAD, rows=60, seed=0, privacy=privacy))
+    plain = make_uplink(terms, HOSPITAL, rows=60, seed=1).arrays[0].copy()
+    longest = RowBounds.of(terms, HOSPITAL, privacy).largest["rep"]
+    plain[:2] *= 0.99 * longest / np.linalg.norm(plain[:2], axis=1, keepdims=True)
+    world.send(
+        make_uplink(terms, HOSPITAL, rows=60, seed=1, arrays={"rep": plain.astype("<f4")}, privacy=privacy)
+    )
+    return compute_round(rounds.spec_of(world.analyst, world.id), world.analyst.blobs).model
+
+
+def test_far_rows_are_brought_nearer_and_their_party_is_named(world: World) -> None:
+    found = with_wild_rows(world, dither=3.0)
+    assert found.as_json()["far_rows"] == {HOSPITAL: 2}
+    assert training_in_words(found.as_json())[0].startswith(f"{HOSPITAL}: 2 rows far from all others")
+
+
+def test_without_noise_no_row_is_far_because_none_can_be(world: World) -> None:
+    assert "far_rows" not in with_wild_rows(world, dither=0.0).as_json()

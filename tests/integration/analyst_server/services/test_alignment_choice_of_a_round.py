@@ -13,10 +13,11 @@ from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import latecomers, report, rounds
 from analyst_server.training import choosing
 from analyst_server.training.alignments import Alignments
+from protocol.alignment_terms import AlignmentMethod, AlignmentTerms, AutoAlignmentTerms
 from protocol.errors import ConsentMissingError
 from protocol.model_terms import AutoTerms, LogisticTerms, RandomForestTerms
 from protocol.table_schema import Label, NumericColumn, Schema
-from protocol.terms import AlignmentMethod, AlignmentTerms, AnchorTerms, AutoAlignmentTerms, Terms
+from protocol.terms import AnchorTerms, Terms
 from tests.harness.computing import LEASE_S, OWNER, claim, fetch, finish
 from tests.harness.problems import TERMS, Matrix, haar, unlike_the_first
 from tests.harness.world import LEAD, World, identity, make_terms, make_uplink
@@ -251,7 +252,7 @@ def test_a_party_that_no_candidate_can_align_is_named(world: World) -> None:
     terms = terms_of(("odc", "gopp"))
     world.until_anchored(terms)
     for number, (party, basis) in enumerate(zip(SENDERS, unlike_the_first(0)[0], strict=True)):
-        sent = {"anchor_rep": (1e20 if number == 3 else 1.0) * anchor() @ basis}
+        sent = {"anchor_rep": (1e-20 if number == 3 else 1.0) * anchor() @ basis}
         world.send(make_uplink(terms, party, seed=number, arrays=sent))
     with pytest.raises(ValueError, match=f"the anchor representation of {SENDERS[3]} is 1e"):
         computed(world)

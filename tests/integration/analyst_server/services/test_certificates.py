@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import base64
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from cryptography import x509
@@ -77,13 +81,13 @@ def test_requests_beyond_the_limit_are_refused(world: World, monkeypatch: pytest
     monkeypatch.setattr(certificates, "MAX_PENDING_ENROLMENTS", 1)
     certificates.request(world.analyst, request())
     with pytest.raises(LimitExceededError):
-        certificates.request(world.analyst, request(invitation_id="2b" * 16))
+        certificates.request(world.analyst, request(invitation_id="2b" * 16, party="hospital-b"))
 
 
 def test_the_lead_sees_who_waits_with_the_request_as_it_came(world: World) -> None:
     body = request()
     certificates.request(world.analyst, body)
-    (row,) = certificates.pending(world.analyst, identity(LEAD))
+    (row,) = certificates.pending(world.analyst, identity(LEAD))["enrolments"]
     assert (row["party"], row["role"], row["invitation_id"]) == (HOSPITAL, "institution", INVITATION_ID)
     assert base64.b64decode(row["request"]) == body
 
@@ -110,7 +114,7 @@ def test_a_request_no_longer_waits_once_it_has_its_certificate(
 ) -> None:
     certificates.request(world.analyst, request(key))
     issue(world, certificate(key))
-    assert certificates.pending(world.analyst, identity(LEAD)) == []
+    assert certificates.pending(world.analyst, identity(LEAD))["enrolments"] == []
 
 
 def test_only_the_lead_issues(world: World, key: ec.EllipticCurvePrivateKey) -> None:
@@ -194,6 +198,45 @@ def test_an_older_list_is_refused_and_the_newer_kept(world: World) -> None:
         certificates.publish_revocations(world.analyst, identity(LEAD), revocations(number=1))
     assert world.analyst.root.revocations is not None
     assert world.analyst.root.revocations.number == 2
+
+
+def test_of_two_lists_with_one_number_the_first_is_kept(world: World) -> None:
+    first, second = revocations(), fakes.revoke(fakes.shared_root(), number=1)
+    certificates.publish_revocations(world.analyst, identity(LEAD), first)
+    with pytest.raises(CertificateRefusedError, match="another revocation list with the number 1"):
+        certificates.publish_revocations(world.analyst, identity(LEAD), second)
+    assert revocations_of(world) == certificates.newest_revocations(world.analyst) == first
+
+
+def test_the_same_list_again_is_acknowledged_again(world: World) -> None:
+    published = revocations()
+    for _ in range(2):
+        certificates.publish_revocations(world.analyst, identity(LEAD), published)
+    assert revocations_of(world) == published
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_another_process_goes_by_the_list_that_was_kept(world: World, number: int) -> None:
+    kept, late = revocations(number=2), fakes.revoke(fakes.shared_root(), number=number)
+    other = replace(world.analyst, root=TrustRoot(world.analyst.root.certificate))
+    certificates.publish_revocations(world.analyst, identity(LEAD), kept)
+    with pytest.raises(CertificateRefusedError):
+        certificates.publish_revocations(other, identity(LEAD), late)
+    assert certificates.newest_revocations(other) == revocations_of(world) == kept
+
+
+def test_of_lists_that_come_at_once_the_highest_number_stays(world: World) -> None:
+    lists = [revocations(number=number) for number in range(1, 9)]
+    come_together = threading.Barrier(len(lists))
+
+    def publish(der: bytes) -> None:
+        come_together.wait()
+        with suppress(CertificateRefusedError):  # one that is older than what came just before
+            certificates.publish_revocations(world.analyst, identity(LEAD), der)
+
+    with ThreadPoolExecutor(len(lists)) as threads:
+        list(threads.map(publish, lists))
+    assert certificates.newest_revocations(world.analyst) == revocations_of(world) == lists[-1]
 
 
 @pytest.mark.parametrize("sender", [HOSPITAL, "analyst"])

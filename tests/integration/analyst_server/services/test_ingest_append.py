@@ -10,12 +10,15 @@ from protocol.errors import (
     DigestMismatchError,
     LabelOutOfRangeError,
     LimitExceededError,
+    MalformedMessageError,
     NotFiniteError,
     NotFoundError,
     OdcError,
     OffsetMismatchError,
     UploadSupersededError,
 )
+from protocol.messages import PrivacyRecord
+from protocol.row_bounds import RowTooLongError
 from tests.harness.uploads import MANY_ROWS, hospital, offset_after, part_file, whole_file
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
@@ -134,6 +137,50 @@ def test_a_value_that_is_none_is_refused_with_its_row(
     with pytest.raises(error) as caught:
         ready.append(broken, upload_id)
     assert caught.value.context["row"] == place[0]
+
+
+@pytest.mark.parametrize(("name", "row"), [("rep", 29), ("anchor_rep", 3)])
+@pytest.mark.parametrize("value", [1e4, 3e38])
+def test_a_row_that_no_table_encodes_is_refused_and_another_uplink_can_come(
+    ready: World, name: str, row: int, value: float
+) -> None:
+    uplink = hospital(ready)
+    array = dict(zip(("rep", "anchor_rep", "labels"), uplink.arrays, strict=True))[name].copy()
+    array[row] = value
+    broken = hospital(ready, arrays={name: array})
+    upload_id = ready.begin(broken).upload_id
+    with pytest.raises(RowTooLongError) as caught:
+        ready.append(broken, upload_id)
+    assert caught.value.context == {"party": HOSPITAL, "array": name, "row": row}
+    assert ready.ingest.status(identity(HOSPITAL), upload_id).offset == 0
+    assert ready.send(uplink)
+
+
+def test_a_row_that_ends_after_a_restart_is_checked_too(ready: World) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    rep = uplink.arrays[0].copy()
+    rep[-1] = 100
+    broken = hospital(ready, rows=MANY_ROWS, arrays={"rep": rep})
+    upload_id = ready.begin(broken).upload_id
+    reached = ready.append(broken, upload_id, data=broken.stream[: offset_after(broken, 2)])
+    ready.restart()
+    with pytest.raises(RowTooLongError, match=f"row {MANY_ROWS - 1}"):
+        ready.append(broken, upload_id, reached)
+
+
+def test_noise_that_nobody_can_add_is_refused_before_a_byte(ready: World) -> None:
+    stated = PrivacyRecord(epsilon=1.0, delta=0.5, clip=1e308)
+    with pytest.raises(MalformedMessageError, match="noise"):
+        ready.begin(hospital(ready, privacy=stated))
+
+
+def test_a_scale_that_no_row_has_is_refused(world: World) -> None:
+    terms = make_terms(rep_dtype="i1")
+    world.until_anchored(terms)
+    uplink = make_uplink(terms, HOSPITAL, arrays={"rep_scale": np.array([1e-3, 1], dtype=np.float32)})
+    status = world.begin(uplink)
+    with pytest.raises(RowTooLongError, match="rep_scale of hospital-a: row 1"):
+        world.append(uplink, status.upload_id)
 
 
 def test_a_changed_byte_is_refused_and_the_chunks_before_it_stay(ready: World) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analyst_server.services import end, rounds
-from analyst_server.services.ingest import KEPT_FREE_BYTES
+from analyst_server.services.ingest import KEPT_FREE_BYTES, Ingest
 from analyst_server.store import DirectoryBlobs
 from protocol.codec import digest
 from protocol.envelope import seed_commitment
@@ -26,7 +26,7 @@ from protocol.errors import (
     TermsNotAcceptedError,
     UploadSupersededError,
 )
-from tests.harness.uploads import hospital, part_file
+from tests.harness.uploads import MANY_ROWS, hospital, offset_after, part_file
 from tests.harness.world import (
     FEATURES,
     HOSPITAL,
@@ -253,6 +253,23 @@ def test_an_uplink_that_would_find_no_space_is_refused(tmp_path: Path) -> None:
     world.begin(first)  # its space is counted
     world.append(first, world.begin(first).upload_id)
     world.begin(second)
+    world.records.dispose()
+
+
+def test_an_accepted_manifest_keeps_its_space_through_a_restart(tmp_path: Path) -> None:
+    """Less what has arrived of it."""
+    blobs = Small(tmp_path / "blobs", 10**12)
+    world = World(tmp_path, blobs=blobs).until_anchored()
+    first, second = make_uplink(world.terms, LEAD, rows=MANY_ROWS), make_uplink(world.terms, HOSPITAL)
+    upload_id, half = world.begin(first).upload_id, offset_after(first, 2)
+    world.append(first, upload_id, data=first.stream[:half])
+    missing = len(first.stream) - half
+    blobs.free = KEPT_FREE_BYTES + missing
+    restarted = Ingest(world.analyst)
+    with pytest.raises(DiskFullError, match="uploads under way need"):
+        restarted.begin(identity(HOSPITAL), world.id, second.body)
+    blobs.free += len(second.stream)
+    restarted.begin(identity(HOSPITAL), world.id, second.body)
     world.records.dispose()
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
 from analyst_server.services.stored import blob_key
+from analyst_server.services.upload_session import UploadSession
 from protocol.arrays import raw_bytes
 from protocol.envelope import verify
 from protocol.errors import OffsetMismatchError
@@ -12,7 +18,7 @@ from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import Receipt
 from tests.harness.certificates import NOW
 from tests.harness.uploads import MANY_ROWS, hospital, offset_after, part_file, stored, whole_file
-from tests.harness.world import HOSPITAL, Uplink, World, make_terms, make_uplink
+from tests.harness.world import HOSPITAL, Uplink, World, identity, make_terms, make_uplink
 
 
 def test_an_upload_goes_on_after_a_restart(ready: World) -> None:
@@ -70,6 +76,47 @@ def test_where_an_upload_goes_on_after_a_restart_costs_its_digests_alone(
     monkeypatch.setattr(ready.analyst.blobs, "read_partial", read_lists_alone)
     status = ready.begin(uplink)
     assert status.offset + status.begun == len(uplink.stream) - 1
+
+
+def test_of_four_that_ask_at_once_after_a_restart_one_reads(
+    ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    ready.append(uplink, upload_id, data=uplink.stream[:-1])
+    ready.restart()
+    askers, rebuilds = 4, list[UploadSession]()
+    come_together, rebuild = threading.Barrier(askers), UploadSession.rebuild
+
+    def slowly(*of: Any) -> UploadSession:
+        rebuilds.append(rebuild(*of))
+        with suppress(threading.BrokenBarrierError):
+            come_together.wait(0.5)  # as long as it takes for the others to begin one as well
+        return rebuilds[-1]
+
+    monkeypatch.setattr(UploadSession, "rebuild", slowly)
+    with ThreadPoolExecutor(askers) as threads:
+        found = list(threads.map(lambda _: ready.begin(uplink), range(askers)))
+    assert {status.offset + status.begun for status in found} == {len(uplink.stream) - 1}
+    assert len(rebuilds) == 1
+
+
+def test_a_rebuild_that_fails_is_tried_again_by_the_next_to_ask(
+    ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uplink = hospital(ready, rows=MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    reached = ready.append(uplink, upload_id, data=uplink.stream[:-1])
+    ready.restart()
+    with monkeypatch.context() as broken:
+        broken.setattr(ready.analyst.blobs, "partial_size", _refuse)
+        with pytest.raises(OSError, match="the disk"):
+            ready.ingest.status(identity(HOSPITAL), upload_id)
+    assert ready.begin(uplink).offset == reached
+
+
+def _refuse(_key: str) -> int:
+    raise OSError("the disk")
 
 
 def test_an_upload_of_which_most_is_gone_goes_on_where_it_ends(ready: World) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from analyst_server.services import downlinks, end, latecomers, prepare, report, rounds, views
 from analyst_server.store import Uplink as UplinkRow
+from protocol.alignment_terms import AlignmentTerms
 from protocol.codec import decode, digest
 from protocol.errors import (
     AlreadyExistsError,
@@ -24,7 +25,7 @@ from protocol.errors import (
 from protocol.ledger import LedgerPage, check_chain
 from protocol.model_terms import RandomForestTerms
 from protocol.table_schema import Label, NumericColumn, Schema
-from protocol.terms import AlignmentTerms, AnchorTerms, Terms
+from protocol.terms import AnchorTerms, Terms
 from tests.harness.computing import LEASE_S, LIMIT_S, OTHER, OWNER, Pool, Watched, claim, fetch, finish
 from tests.harness.problems import Matrix, haar
 from tests.harness.world import HOSPITAL, LEAD, SEED, Uplink, World, identity, make_terms, make_uplink

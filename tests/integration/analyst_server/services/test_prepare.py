@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analyst_server.services import end, prepare, views
+from protocol.answers import MemberStatus
 from protocol.codec import digest, unpack_list
 from protocol.envelope import decode_stored, verify
 from protocol.errors import (
@@ -23,7 +24,7 @@ from protocol.errors import (
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.messages import Acceptance
 from protocol.model_terms import AutoTerms, LogisticTerms, ModelTerms, SvmTerms
-from protocol.operations import MemberStatus
+from protocol.sealing import HYBRID
 from protocol.terms import Terms
 from tests.harness.certificates import NOW
 from tests.harness.world import (
@@ -49,6 +50,31 @@ def test_a_draft_gets_the_ids_of_consortium_and_collaboration(world: World) -> N
     found = prepare.complete_terms(world.analyst, DRAFT)
     assert found.consortium_id == world.analyst.root.consortium_id
     assert found.model_copy(update={"collaboration_id": world.id}) == make_terms()
+
+
+def test_terms_with_a_party_that_nobody_knows_are_not_published(world: World) -> None:
+    """A name that is misspelt would keep the round waiting for ever."""
+    for publish in (
+        lambda: prepare.create_new(world.analyst, prepare.complete_terms(world.analyst, DRAFT)),
+        lambda: prepare.create_once(world.analyst, world.id, json.dumps(DRAFT).encode()),
+    ):
+        with pytest.raises(MalformedMessageError, match=f"not known here: {HOSPITAL}") as caught:
+            publish()
+        assert "odc join" in caught.value.hint
+    with world.records.begin() as unit:
+        assert unit.collaboration(world.id) is None
+    drafted = [prepare.complete_terms(world.analyst, DRAFT) for _ in range(2)]
+    assert prepare.create_new(world.analyst, drafted[0], before_they_join=True).state == "enrolling"
+    world.enrol(HOSPITAL)
+    assert prepare.create_new(world.analyst, drafted[1]).state == "enrolling"
+
+
+def test_a_late_consumer_may_join_after_the_terms_are_published(world: World) -> None:
+    draft = {**DRAFT, "parties": [*DRAFT["parties"], "hospital-z"], "late_consumers": ["hospital-z"]}
+    world.enrol(HOSPITAL)
+    assert (
+        prepare.create_new(world.analyst, prepare.complete_terms(world.analyst, draft)).state == "enrolling"
+    )
 
 
 def test_two_drafts_get_two_ids(world: World) -> None:
@@ -102,6 +128,33 @@ def test_an_acceptance_is_kept_as_it_came(world: World) -> None:
     assert acceptances(world) == [body]
 
 
+def test_an_acceptance_with_a_field_that_nobody_knows_is_handed_on_as_it_came(world: World) -> None:
+    world.publish()
+    body = world.acceptance(LEAD, **{"opt_trace@example.org": ("of a later version", 1)})
+    prepare.accept(world.analyst, identity(LEAD), world.id, body)
+    assert acceptances(world) == [body]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "suite"),
+    [
+        ({}, "p256"),
+        ({}, "mlkem1024-p384"),
+        ({"sealing_suite": "p256"}, HYBRID),
+        ({"sealing_suite": "p256"}, "x25519"),
+    ],
+)
+def test_a_sealing_key_of_another_suite_than_the_terms_allow_is_refused(
+    world: World, chosen: dict[str, Any], suite: str
+) -> None:
+    world.publish(make_terms(**chosen))
+    with pytest.raises(TermsMismatchError, match="the sealing key in the acceptance"):
+        prepare.accept(world.analyst, identity(LEAD), world.id, world.acceptance(LEAD, sealing_suite=suite))
+    body = world.acceptance(LEAD)
+    prepare.accept(world.analyst, identity(LEAD), world.id, body)
+    assert acceptances(world) == [body]
+
+
 def test_accepting_twice_keeps_the_latest(world: World) -> None:
     world.publish()
     first, second = world.acceptance(HOSPITAL), world.acceptance(HOSPITAL, sealing_key=b"another")
@@ -137,10 +190,26 @@ def test_the_same_acceptance_is_acknowledged_again_after_the_anchor(world: World
     assert world.state == "anchored"
 
 
+def test_the_same_acceptance_signed_anew_is_the_same(world: World) -> None:
+    world.publish()
+    world.accept(LEAD)
+    prepare.accept(world.analyst, identity(HOSPITAL), world.id, world.acceptance(HOSPITAL))
+    world.publish_anchor()
+    with world.records.begin() as unit:
+        before = unit.count_of_ledger(world.id, HOSPITAL)
+    again = world.acceptance(
+        HOSPITAL
+    )  # ECDSA draws a number for each signature, and certificates are renewed
+    prepare.accept(world.analyst, identity(HOSPITAL), world.id, again)
+    with world.records.begin() as unit:
+        assert unit.count_of_ledger(world.id, HOSPITAL) == before
+
+
 def test_another_acceptance_after_the_anchor_is_refused(world: World) -> None:
     world.until_anchored()
+    body = world.acceptance(HOSPITAL, sealing_key=b"another key")
     with pytest.raises(OutOfOrderError):
-        world.accept(HOSPITAL)
+        prepare.accept(world.analyst, identity(HOSPITAL), world.id, body)
 
 
 def test_accepting_other_terms_is_refused(world: World) -> None:
@@ -228,10 +297,21 @@ def test_the_same_anchors_again_are_acknowledged_again(world: World) -> None:
     assert world.state == "anchored"
 
 
+def test_the_same_anchors_signed_anew_are_the_same(world: World) -> None:
+    world.until_anchored()
+    before = prepare.sealed_anchor(world.analyst, identity(HOSPITAL), world.id)
+    world.publish_anchor()
+    assert prepare.sealed_anchor(world.analyst, identity(HOSPITAL), world.id) == before
+
+
 def test_another_anchor_is_refused(world: World) -> None:
     world.until_anchored()
-    with pytest.raises(AlreadyExistsError):
-        world.publish_anchor()
+    parties = (LEAD, HOSPITAL)
+    of_another_seed = [world.sealed_anchor(party, seed=b"\xff" * 32) for party in parties]
+    sealed_again = [world.sealed_anchor(party, ciphertext=b"sealed once more") for party in parties]
+    for bodies in (of_another_seed, sealed_again):
+        with pytest.raises(AlreadyExistsError):
+            world.publish_anchor(bodies)
 
 
 def test_the_anchor_waits_for_every_signature(world: World) -> None:
@@ -290,46 +370,6 @@ def test_a_refused_anchor_leaves_no_trace(world: World) -> None:
     assert not member(world, LEAD)["anchor_ready"]
 
 
-def test_the_anchor_may_come_in_several_lists(world: World) -> None:
-    world.publish()
-    world.accept(LEAD, HOSPITAL)
-    bodies = {party: world.sealed_anchor(party) for party in (LEAD, HOSPITAL)}
-    for _ in range(2):
-        world.publish_anchor([bodies[LEAD]])
-    assert world.state == "enrolling"
-    assert not member(world, LEAD)["anchor_ready"]
-    with pytest.raises(OutOfOrderError):
-        prepare.sealed_anchor(world.analyst, identity(LEAD), world.id)
-    world.publish_anchor([bodies[HOSPITAL]])
-    assert world.state == "anchored"
-    for party, body in bodies.items():
-        assert prepare.sealed_anchor(world.analyst, identity(party), world.id) == body
-        world.publish_anchor([body])  # the answer may have been lost
-
-
-def test_a_list_of_another_anchor_replaces_what_was_kept(world: World) -> None:
-    world.publish()
-    world.accept(LEAD, HOSPITAL)
-    world.publish_anchor([world.sealed_anchor(LEAD)])
-    other = {party: world.sealed_anchor(party, seed=b"\xff" * 32) for party in (LEAD, HOSPITAL)}
-    world.publish_anchor([other[HOSPITAL]])
-    assert world.state == "enrolling"
-    world.publish_anchor([other[LEAD]])
-    assert world.state == "anchored"
-    assert prepare.sealed_anchor(world.analyst, identity(LEAD), world.id) == other[LEAD]
-
-
-def test_another_signature_between_two_lists_takes_away_what_was_sealed_to_the_first(world: World) -> None:
-    world.publish()
-    world.accept(LEAD, HOSPITAL)
-    world.publish_anchor([world.sealed_anchor(HOSPITAL)])
-    world.accept(HOSPITAL)  # with another key
-    world.publish_anchor([world.sealed_anchor(LEAD)])
-    assert world.state == "enrolling"
-    world.publish_anchor([world.sealed_anchor(HOSPITAL)])
-    assert world.state == "anchored"
-
-
 def test_what_was_kept_of_an_anchor_is_given_to_nobody_after_the_end(world: World) -> None:
     world.publish()
     world.accept(LEAD, HOSPITAL)
@@ -366,6 +406,7 @@ def test_there_is_no_anchor_before_the_lead_draws_it(world: World) -> None:
 def test_terms_that_are_put_twice_at_once_are_published_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    world.enrol(HOSPITAL)
     both, sign = threading.Barrier(2, timeout=30), world.analyst.sign
 
     def sign_together(message: Any) -> bytes:

@@ -59,7 +59,7 @@ def test_a_headline_with_both_estimates_and_every_party(world: World) -> None:
         name: interval["mean"] for name, interval in found["headline"].items()
     }
     assert "a member's new rows score ROC-AUC 9" in report_text(for_analyst)
-    assert "Each party&#x27;s own rows" in report_page(for_analyst)
+    assert "Each party&#39;s own rows" in report_page(for_analyst)
 
 
 @pytest.mark.parametrize(

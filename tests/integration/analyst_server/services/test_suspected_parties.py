@@ -11,6 +11,9 @@ import pytest
 from analyst_server.compute.sequence import AlignedRound, align_parties, train_model
 from analyst_server.pages.report import findings
 from analyst_server.services import downlinks, report, rounds, views
+from protocol.codec import decode
+from protocol.ledger import LedgerPage, trained_on
+from protocol.states import Event
 from protocol.table_schema import Label, NumericColumn, Schema
 from protocol.terms import AnchorTerms
 from tests.harness.computing import Watched, claim, finish
@@ -52,7 +55,7 @@ def common() -> Matrix:
 
 
 BAD = {
-    "scaled": 2 * turned(common(), 2),
+    "scaled": 0.5 * turned(common(), 2),
     "shuffled": np.random.default_rng(5).permutation(turned(common(), 2)),
 }
 
@@ -125,6 +128,68 @@ def test_a_round_with_a_suspicion_is_held_until_somebody_has_read_it(world: Worl
     assert status["waiting_for"] == ["the analyst: odc-analyst collaboration release"]
     rounds.release(world.analyst, world.id)
     assert downlinks.fetch(world.analyst, identity("hospital-b"), world.id)
+
+
+@pytest.mark.parametrize(
+    ("fault", "assumption", "evidence"),
+    [
+        ("scaled", "orthonormal", "has singular values from 0.5 to 0.5"),
+        ("shuffled", "same-anchor-or-related-span", "shares "),  # orthonormal, and of no law
+    ],
+)
+def test_every_member_sees_in_the_status_who_is_suspected_and_left_out(
+    world: World, fault: str, assumption: str, evidence: str
+) -> None:
+    Watched(sealed(world, hospital_b=BAD[fault])).run_one()
+    for viewer in (None, identity(HOSPITAL), identity("hospital-b")):
+        status = views.status(world.analyst, viewer, world.id)
+        assert status.get("held") is True
+        members = {member["party"]: member for member in status["members"]}
+        suspected = members["hospital-b"]["suspected"]
+        assert suspected["assumption"] == assumption
+        assert suspected["evidence"].startswith(evidence)
+        assert [party for party, one in members.items() if "suspected" in one] == ["hospital-b"]
+        assert [party for party, one in members.items() if one.get("left_out")] == ["hospital-b"]
+    rounds.release(world.analyst, world.id)
+    released = views.own_status(world.analyst, identity("hospital-b"), world.id)
+    assert "held" not in released
+    assert released["members"][0]["left_out"]
+
+
+def test_the_signed_ledger_says_whose_rows_trained_the_model(world: World) -> None:
+    Watched(sealed(world, hospital_b=BAD["scaled"])).run_one()
+    rounds.release(world.analyst, world.id)
+    page = decode(LedgerPage, views.ledger_page(world.analyst, identity(HOSPITAL), world.id, 0))
+    accepted = {one.party: one.subject for one in page.entries if one.event is Event.ACCEPT_UPLINK}
+    found = [(one.event, one.party, one.subject) for one in page.entries[-3:]]
+    assert found[:2] == [
+        (Event.SUSPECT, "hospital-b", accepted["hospital-b"]),
+        (Event.LEAVE_OUT, "hospital-b", accepted["hospital-b"]),
+    ]
+    assert found[2][0] is Event.RELEASE
+    assert trained_on(page.entries) == tuple(party for party in PARTIES if party != "hospital-b")
+
+
+def test_rows_that_train_after_all_are_not_entered_as_left_out(world: World) -> None:
+    Watched(sealed(world, hospital_b=BAD["scaled"])).run_one()
+    rounds.resume(world.analyst, world.id)
+    assert "suspected" not in views.status(world.analyst, None, world.id)["members"][2]
+    Watched(world, train_on_suspected_rows=True).run_one()
+    rounds.release(world.analyst, world.id)
+    page = decode(LedgerPage, views.ledger_page(world.analyst, None, world.id, 0))
+    assert [one.event for one in page.entries].count(Event.LEAVE_OUT) == 1
+    assert trained_on(page.entries) == PARTIES
+    status = views.status(world.analyst, None, world.id)
+    members = {member["party"]: member for member in status["members"]}
+    assert members["hospital-b"]["suspected"]
+    assert not members["hospital-b"]["left_out"]
+
+
+def test_a_round_without_suspicion_has_no_new_kind_of_entry(world: World) -> None:
+    Watched(sealed(world)).run_one()
+    page = decode(LedgerPage, views.ledger_page(world.analyst, None, world.id, 0))
+    assert not {Event.SUSPECT, Event.LEAVE_OUT} & {one.event for one in page.entries}
+    assert trained_on(page.entries) == PARTIES
 
 
 def test_a_held_round_can_be_computed_again_with_the_rows(world: World) -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from analyst_server.services import end, views
+from protocol.answers import MemberStatus, Status
 from protocol.errors import NotFoundError, OutOfOrderError
-from protocol.operations import MemberStatus, Status
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
 

@@ -106,6 +106,17 @@ def test_a_compute_process_that_died_twice_fails_the_round(world: World) -> None
     assert "ended unexpectedly, twice; it may have run out of memory" in (world.row().failure or "")
 
 
+def test_a_round_that_needs_more_memory_than_it_may_take_names_the_setting(world: World) -> None:
+    def step(*_: Any) -> Any:
+        raise MemoryError
+
+    Watched(world.until_sealed(), Pool(step)).run_one()
+    assert world.state == "failed"
+    failure = world.row().failure or ""
+    assert "ODC_ANALYST_COMPUTE_MEMORY_MB" in failure
+    assert "resume the round" in failure
+
+
 def test_after_dead_compute_processes_the_next_round_gets_a_new_one(world: World) -> None:
     pools = Pool(die), Pool(die), Pool()
     runner = Watched(world.until_sealed(), *pools)

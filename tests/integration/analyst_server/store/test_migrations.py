@@ -14,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect
 
-from analyst_server.store import LedgerRow, Member, Records
+from analyst_server.store import Enrolled, LedgerRow, Member, Records
 from analyst_server.store import records as records_module
 from analyst_server.store.tables import Base
 from protocol.codec import encode
@@ -91,7 +91,7 @@ def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None
     sent = uplink(5, receipt=b"r", received_at=6, manifest_digest=b"m" * 32)
     with closing(sqlite3.connect(path)) as connection, connection:
         insert(connection, collaboration(), came_later=("kept", "unjudged"))
-        insert(connection, member)
+        insert(connection, member, came_later=("rejected",))
         insert(connection, sent, came_later=("refused",))
         connection.executemany(
             "INSERT INTO history (collaboration_id, event, party, at, state) VALUES (?, ?, ?, ?, ?)",
@@ -129,5 +129,35 @@ def test_a_ledger_of_before_is_found_by_party(tmp_path: Path) -> None:
     with records.begin() as unit:
         assert unit.has_step(f"{1:032x}", "lead", Event.ACCEPT_TERMS)
     with connection_of(records) as migrated:
-        assert [index["name"] for index in inspect(migrated).get_indexes("ledger")] == ["ix_ledger_party"]
+        assert sorted(str(index["name"]) for index in inspect(migrated).get_indexes("ledger")) == [
+            "ix_ledger_excluded",
+            "ix_ledger_party",
+        ]
+    records.dispose()
+
+
+def test_of_many_open_requests_of_before_a_party_keeps_the_newest(tmp_path: Path) -> None:
+    path = tmp_path / "odc.sqlite"
+    records = Records(f"sqlite:///{path}")
+    records.migrate("0008")
+
+    def request(number: int, party: str, certificate: bytes | None = None) -> Enrolled:
+        return Enrolled(
+            invitation_id=f"{number:032x}",
+            kind="renewal",
+            role="institution",
+            party=party,
+            request=b"r",
+            certificate=certificate,
+            created_at=number,
+        )
+
+    rows = [request(1, "a", b"pem"), request(2, "a"), request(3, "b"), request(4, "a"), request(5, "a")]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for row in rows:
+            insert(connection, row, came_later=("rejected",))
+    records.migrate()
+    with records.begin() as unit:
+        assert [one.created_at for one in unit.open_enrolments((-1, ""), 10)] == [3, 5]
+        assert unit.enrolment(f"{1:032x}") is not None
     records.dispose()

@@ -102,11 +102,19 @@ def enrolled(number: int, certificate: bytes | None = None) -> Enrolled:
     )
 
 
-def test_pending_enrolments_are_those_without_certificate(records: Records) -> None:
-    put(records, enrolled(1), enrolled(2, certificate=b"pem"))
+def open_ones(unit: Unit, after: tuple[int, str] = (-1, ""), most: int = 10) -> list[int]:
+    return [one.created_at for one in unit.open_enrolments(after, most)]
+
+
+def test_open_enrolments_are_those_without_an_answer_from_a_place_on(records: Records) -> None:
+    answered = [enrolled(2, certificate=b"pem"), enrolled(5)]
+    answered[1].rejected = "why"
+    put(records, enrolled(1), *answered, enrolled(3), enrolled(4))
     with records.begin() as unit:
-        assert [row.created_at for row in unit.enrolments(pending=True)] == [1]
-        assert [row.created_at for row in unit.enrolments(pending=False)] == [1, 2]
+        assert open_ones(unit) == [1, 3, 4]
+        assert open_ones(unit, most=2) == [1, 3]
+        assert open_ones(unit, after=(1, f"{1:032x}")) == [3, 4]
+        assert unit.enrolled_parties() == {"a"}
 
 
 def entry(index: int, **changed: Any) -> LedgerRow:
@@ -139,6 +147,17 @@ def test_a_place_in_the_ledger_is_given_once(records: Records) -> None:
     put(records, collaboration(), entry(0))
     with pytest.raises(IntegrityError):
         put(records, entry(0, event="cancel"))
+
+
+def test_the_excluded_are_found_without_the_steps_of_the_others(records: Records) -> None:
+    others = (entry(number, party=f"party-{number}") for number in range(5))
+    put(records, collaboration(), *others, entry(5, party="a", event="exclude party"))
+    with asked() as sent, records.begin() as unit:
+        assert unit.excluded(f"{1:032x}") == {"a"}
+    statement, parameters = sent[-1]
+    with connection_of(records) as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    assert ["COVERING INDEX ix_ledger_excluded" in row.detail for row in plan] == [True]
 
 
 def count(unit: Unit) -> Any:

@@ -94,3 +94,12 @@ def test_a_list_that_is_none_is_not_believed(odc: Odc, monkeypatch: pytest.Monke
         monkeypatch.setattr(AnalystConnection, "ask_json", lambda *_, answer=answer: answer)
         with pytest.raises(MalformedMessageError):
             list_tokens(odc.consortium.hospital)
+
+
+def test_another_analyst_is_believed_when_a_person_says_so(odc: Odc) -> None:
+    assert "none yet" in odc("trust-analyst").out
+    assert odc("trust-analyst", "12 34").code == 3
+    fingerprint = " ".join(["00C1", "22d3"] * 8)
+    said = odc("trust-analyst", fingerprint)
+    assert fingerprint.lower() in said.out
+    assert odc("trust-analyst", "--json").json == {"analyst_key": "00c122d3" * 8}

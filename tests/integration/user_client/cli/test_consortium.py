@@ -62,6 +62,16 @@ def test_joining_takes_an_approval(odc: Odc) -> None:
     assert odc("join", "--json").json["party"] == HOSPITAL
 
 
+def test_a_rejected_institution_is_told_why(odc: Odc) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "invitation.json", home=LEAD)
+    odc("join", "invitation.json")
+    rejected = odc("consortium", "reject", HOSPITAL, "--reason", "not before May", "--json", home=LEAD)
+    assert rejected.json == {"party": HOSPITAL, "rejected": 1}
+    told = odc("join")
+    assert told.code == 5
+    assert "not before May" in told.err
+
+
 def test_joining_shows_the_root_to_compare(odc: Odc) -> None:
     invitation = odc("consortium", "invite", HOSPITAL, "--out", "i.json", "--json", home=LEAD)
     assert invitation.json["root_fingerprint"] in odc("join", "i.json").err

@@ -33,7 +33,7 @@ def test_another_share_is_not_lost_because_the_option_was_forgotten(odc: Odc) ->
     odc("prepare", table, "--hold-out", "0.5")
     refused = odc("contribute", table)
     assert (refused.code, "the command line has none" in refused.err) == (3, True)
-    assert odc("contribute", "--json").json["payload_bytes"] == (20 + 3) * 3 * 4 + 20
+    assert odc("contribute", "--yes", "--json").json["payload_bytes"] == (20 + 3) * 3 * 4 + 20
 
 
 @pytest.mark.parametrize("sent", [True, False])

@@ -32,7 +32,7 @@ def test_the_status_leads_a_late_consumer_to_its_predictions(odc: Odc) -> None:
     assert "nobody" in odc("anchor", "share", home=LEAD).out
     assert next_step(odc).startswith("odc contribute TABLE")
     table = odc.consortium.table(5)
-    assert odc("contribute", table).code == 0
+    assert odc("contribute", "--yes", table).code == 0
     assert next_step(odc) == "odc receive --wait 600"
     uplink = latecomers.claim(odc.consortium.analyst, "worker", 10)
     assert uplink is not None

@@ -3,7 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
+from protocol.identity import key_digest
+from tests.harness.in_process import LEAD
 from tests.harness.odc import Odc
 from user_client.transport import connection as connection_module
 
@@ -38,7 +41,7 @@ def test_a_ledger_with_a_flipped_bit_is_two_lines_and_an_exit_code(odc: Odc) -> 
     result = odc("ledger", "verify", "copy.odc")
     assert result.code == 5
     assert "entry 2: does not continue entry 1" in result.err
-    assert len(result.err.splitlines()) == 2
+    assert len(result.err.splitlines()) == 3  # the first names the collaboration
 
 
 def test_a_copy_is_not_overwritten_unasked(odc: Odc) -> None:
@@ -53,3 +56,34 @@ def test_before_the_first_fetch_the_hint_says_what_to_do(odc: Odc) -> None:
     result = odc("ledger", "verify")
     assert result.code == 6
     assert "odc ledger fetch" in result.err
+
+
+def test_a_person_reads_which_members_have_seen_the_same(odc: Odc) -> None:
+    made = odc.consortium
+    made.until_contributed(analyst_key=key_digest(made.analyst.key.public_key()))
+    assert odc("ledger", "fetch", "--json").json["members"] == [LEAD]
+    assert f"the same as these had seen when they sent: {LEAD}" in odc("ledger", "fetch").out
+
+
+def test_a_checkpoint_is_cosigned_here_and_verified_elsewhere_with_files_alone(odc: Odc) -> None:
+    made = odc.consortium
+    made.until_accepted()
+    first = odc("ledger", "checkpoint", "--out", "first.note", "--json")
+    assert first.code == 0, first.err
+    assert first.json["text"] == Path("first.note").read_text()
+    assert odc("ledger", "cosign", "first.note", "--out", "cosigned.note", "--json").json["signatures"] == 2
+    made.lead_round.create_anchor()
+    assert odc("ledger", "checkpoint", "--out", "second.note").code == 0
+    assert odc("ledger", "prove", "first.note", "second.note", "--out", "proof").code == 0
+    Path("analyst.pem").write_bytes(made.analyst.certificate.public_bytes(Encoding.PEM))
+    Path("member.pem").write_bytes(made.hospital.home.certificate_path.read_bytes())
+    verify = ("ledger", "verify-checkpoint")
+    analyst = ("--signer", "analyst.pem")
+    assert odc(*verify, "cosigned.note", *analyst, "--signer", "member.pem").code == 0
+    assert odc(*verify, "second.note", *analyst, "--signer", "member.pem").code == 5
+    grown = odc(*verify, "second.note", *analyst, "--earlier", "cosigned.note", "--proof", "proof", "--json")
+    assert grown.json["begins_with"] == first.json["entries"]
+    shrunk = odc(*verify, "first.note", *analyst, "--earlier", "second.note", "--proof", "proof")
+    assert shrunk.code == 5
+    assert odc(*verify, "second.note", *analyst, "--earlier", "first.note").code == 3
+    assert odc("ledger", "prove", "first.note", "second.note", "--out", "proof").code == 3  # it is there

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 import typer
 
-from analyst_server.services import report
+from analyst_server.services import exclusion, report
 from protocol.messages import PrivacyRecord
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
@@ -80,7 +80,7 @@ def test_noise_by_halves_is_refused(odc: Odc, command: str) -> None:
 
 def test_contributing_a_table_takes_the_options_too(odc: Odc) -> None:
     odc.consortium.until_anchored()
-    assert odc("contribute", odc.consortium.table(1), *NOISE, "--permute-rows").code == 0
+    assert odc("contribute", "--yes", odc.consortium.table(1), *NOISE, "--permute-rows").code == 0
     (told,) = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"]
     assert told["privacy"] == PrivacyRecord(epsilon=2, delta=1e-5, clip=0.5, permute_rows=True).model_dump()
 
@@ -91,7 +91,7 @@ def test_what_was_prepared_with_noise_is_not_sent_without_because_an_option_was_
     odc("prepare", table, *NOISE)
     refused = odc("contribute", table)
     assert (refused.code, "the command line has none" in refused.err) == (3, True)
-    assert odc("contribute").code == 0
+    assert odc("contribute", "--yes").code == 0
     told: Any = report.for_operator(odc.consortium.analyst, odc.consortium.id)["parties"][0]
     assert told["privacy"]["epsilon"] == 2
 
@@ -141,7 +141,7 @@ def test_contributing_sends_the_table_or_what_is_prepared(odc: Odc, prepared: bo
     table = odc.consortium.table(1)
     if prepared:
         odc("prepare", table)
-    result = odc("contribute", *([] if prepared else [table]), "--json")
+    result = odc("contribute", "--yes", *([] if prepared else [table]), "--json")
     assert result.json["payload_bytes"] == (40 + 3) * 3 * 4 + 40
 
 
@@ -150,6 +150,19 @@ def test_the_status_says_who_is_waited_for(odc: Odc) -> None:
     assert f"waiting for {HOSPITAL}: odc contribute" in odc("status").out
     shown = odc("status", "--collaboration", odc.consortium.id, "--json").json
     assert (shown["party"], shown["collaborations"][0]["state"]) == (HOSPITAL, "anchored")
+
+
+def test_an_excluded_institution_is_told_by_every_command(odc: Odc) -> None:
+    odc.consortium.until_contributed()
+    exclusion.exclude(odc.consortium.analyst, odc.consortium.id, HOSPITAL)
+    odc.consortium.compute()
+    told = odc("status").out
+    assert f"excluded by the analyst's operator: {HOSPITAL}" in told
+    assert "next: odc receive" not in told
+    assert "next: odc receive" in odc("status", home=LEAD).out
+    assert f"excluded by the analyst's operator: {HOSPITAL}" in odc("report", home=LEAD).out
+    assert f"exclude party    {HOSPITAL}" in odc("ledger", "fetch", home=LEAD).out
+    assert "operator has excluded hospital-a" in odc("receive").err
 
 
 def test_the_status_without_a_collaboration_says_so(odc: Odc) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from analyst_server.services import prepare
 from protocol.codec import pack_list
-from protocol.envelope import anchor_info, seal, seed_commitment
+from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment
 from protocol.errors import (
     ConsentMissingError,
     NotPermittedError,
@@ -18,10 +18,12 @@ from protocol.errors import (
     TermsMismatchError,
 )
 from protocol.messages import Acceptance, SealedAnchor
+from protocol.sealing import HYBRID
+from protocol.terms import ChosenSuite
 from tests.harness.in_process import HOSPITAL, LEAD, SVM, Consortium, answer_instead
-from user_client.custody.round_directory import ACCEPTANCE_FILE, ANCHOR_FILE
+from user_client.custody.round_directory import ACCEPTANCE_FILE, ANCHOR_FILE, SEALING_KEY_FILE
 from user_client.errors import NotPreparedError
-from user_client.sdk import anchor
+from user_client.sdk import anchor, plain_words
 from user_client.sdk.anchor import open_anchor
 
 
@@ -57,6 +59,52 @@ def test_every_member_opens_the_same_anchor(consortium: Consortium) -> None:
     assert mark == same_mark
 
 
+@pytest.mark.parametrize("suite", get_args(ChosenSuite))
+def test_terms_choose_what_the_anchor_is_sealed_with(consortium: Consortium, suite: ChosenSuite) -> None:
+    """A member whose last key was for the usual suite draws one for the other."""
+    consortium.until_accepted()
+    usual = consortium.hospital_round.directory
+    consortium.publish(sealing_suite=suite)
+    rounds = [session.round(consortium.id) for session in consortium.sessions]
+    for each in rounds:
+        each.accept()
+    rounds[0].create_anchor()
+    opened = [
+        open_anchor(session, each.directory)
+        for session, each in zip(consortium.sessions, rounds, strict=True)
+    ]
+    np.testing.assert_array_equal(opened[0][0], opened[1][0])
+    chosen = rounds[1].directory
+    assert usual.load(Acceptance).sealing_suite == HYBRID
+    assert chosen.load(Acceptance).sealing_suite == chosen.load(SealedAnchor).sealing_suite == suite
+    key, other = (each.read_secret(SEALING_KEY_FILE) for each in (chosen, usual))
+    assert SealingKey.from_bytes(key, suite).public_bytes() == chosen.load(Acceptance).sealing_key
+    assert (key[:32], key[-32:]) != (other[:32], other[-32:])
+
+
+@pytest.mark.parametrize("suite", get_args(ChosenSuite))
+def test_a_round_under_a_chosen_suite_ends_with_a_model(consortium: Consortium, suite: ChosenSuite) -> None:
+    consortium.until_released(sealing_suite=suite)
+    consortium.hospital_round.receive()
+    assert consortium.hospital_round.directory.load(Acceptance).sealing_suite == suite
+    assert f"by the suite {suite}" in plain_words(consortium.hospital_round.terms)
+
+
+def test_the_lead_seals_to_no_key_of_another_suite_than_the_terms_choose(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_accepted(sealing_suite="p256")
+    bodies = []
+    for session in consortium.sessions:
+        acceptance = session.round(consortium.id).directory.load(Acceptance)
+        key = SealingKey.generate("x25519")
+        weaker = {"sealing_suite": "x25519", "sealing_key": key.public_bytes()}
+        bodies.append(session.sign(acceptance.model_copy(update=weaker)))
+    answer_instead(monkeypatch, consortium.lead, pack_list(bodies))
+    with pytest.raises(TermsMismatchError, match="the sealing key of"):
+        consortium.lead_round.create_anchor()
+
+
 def test_only_the_lead_creates_the_anchor(consortium: Consortium) -> None:
     consortium.until_accepted()
     with pytest.raises(NotPermittedError, match=f"only {LEAD} creates the anchor"):
@@ -79,7 +127,7 @@ def test_a_sealing_key_that_is_not_its_partys_own_is_refused(
     acceptance = consortium.hospital_round.directory.load(Acceptance)
     forged = acceptance.model_copy(update={"sealing_key": bytes(1216)})
     body = consortium.analyst.sign(forged) if who == "analyst" else consortium.lead.sign(forged)
-    monkeypatch.setattr("user_client.sdk.anchor.unpack_list", lambda _data: [body])
+    monkeypatch.setattr("user_client.sdk.seen_heads.unpack_list", lambda _data: [body])
     with pytest.raises(NotPermittedError, match="signed by somebody else"):
         consortium.lead_round.create_anchor()
 
@@ -90,7 +138,7 @@ def test_an_acceptance_of_other_terms_is_refused(
     consortium.until_accepted()
     acceptance = consortium.hospital_round.directory.load(Acceptance)
     other = consortium.hospital.sign(acceptance.model_copy(update={"terms_digest": bytes(32)}))
-    monkeypatch.setattr("user_client.sdk.anchor.unpack_list", lambda _data: [other])
+    monkeypatch.setattr("user_client.sdk.seen_heads.unpack_list", lambda _data: [other])
     with pytest.raises(TermsMismatchError):
         consortium.lead_round.create_anchor()
 
@@ -120,10 +168,11 @@ def sealed_for_hospital(consortium: Consortium, *, by: Any, seed: bytes, **chang
         ({"recipient": LEAD}, SealBrokenError),
         ({"commitment": bytes(32)}, SealBrokenError),
         ({"ciphertext": bytes(1200)}, SealBrokenError),
+        ({"sealing_suite": "x25519"}, SealBrokenError),
         ({"terms_digest": bytes(32)}, TermsMismatchError),
         ({"collaboration_id": "d0" * 16}, TermsMismatchError),
     ],
-    ids=["recipient", "commitment", "ciphertext", "terms", "collaboration"],
+    ids=["recipient", "commitment", "ciphertext", "suite", "terms", "collaboration"],
 )
 def test_an_anchor_that_is_not_for_us_is_refused(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], error: type[Exception]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +16,7 @@ from protocol.errors import (
     InputError,
     InvitationError,
 )
-from protocol.identity import fingerprint, public_key
+from protocol.identity import TrustRoot, fingerprint, public_key
 from protocol.messages import Renewal
 from protocol.operations import REQUEST_RENEWAL
 from protocol.terms import Terms
@@ -223,9 +225,8 @@ def test_a_revoked_party_comes_back_with_a_new_key_only(consortium: Consortium, 
     with pytest.raises(InvitationError, match="a key that was revoked"):
         approve_pending(consortium.lead, PASSPHRASE)
     fresh = consortium.session("hospital-a-again")
-    join(fresh, consortium.invitation())
-    with pytest.raises(InvitationError, match="used or withdrawn"):
-        approve_pending(consortium.lead, PASSPHRASE)  # the old request waits; the new one was approved
+    join(fresh, consortium.invitation())  # replaces the old request
+    assert len(approve_pending(consortium.lead, PASSPHRASE)) == 1
     joined = join(fresh, None)
     assert joined is not None
     assert joined.party == HOSPITAL
@@ -242,6 +243,48 @@ def test_a_member_learns_of_revocations_from_the_analyst_or_from_a_file(consorti
     other.home.root_path.parent.mkdir()
     other.home.root_path.write_bytes(consortium.hospital.home.root_path.read_bytes())
     assert update_revocations(other, der) == 1
+
+
+def test_two_revocations_at_once_revoke_both(consortium: Consortium) -> None:
+    consortium.until_joined()
+    come_together = threading.Barrier(2)
+
+    def revoke_one(party: str) -> int:
+        session = consortium.session(LEAD)  # as another command
+        come_together.wait()
+        return revoke(session, party, PASSPHRASE).certificates
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(revoke_one, [HOSPITAL, "analyst"])) == [1, 1]
+    states = {member.identity.name: member.state for member in members(consortium.lead)}
+    assert states == {LEAD: "valid", HOSPITAL: "revoked", "analyst": "revoked"}
+
+
+def test_an_older_list_that_is_still_being_written_replaces_no_newer_one(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_joined()
+    lists = list[bytes]()
+    for party in (HOSPITAL, "analyst"):
+        revoke(consortium.lead, party, PASSPHRASE)
+        lists.append(consortium.lead.home.revocations_path.read_bytes())
+    is_read, is_newer_stored = threading.Event(), threading.Event()
+    adopt = TrustRoot.adopt
+
+    def slowly(root: TrustRoot, der: bytes) -> None:
+        adopt(root, der)
+        if der == revocations_der(lists[0]):
+            is_read.set()
+            is_newer_stored.wait(0.5)  # for ever, if whoever stores it has to wait for us
+
+    monkeypatch.setattr(TrustRoot, "adopt", slowly)
+    with ThreadPoolExecutor(1) as thread:
+        older = thread.submit(update_revocations, consortium.session(HOSPITAL), lists[0])
+        assert is_read.wait(60)
+        assert update_revocations(consortium.session(HOSPITAL), lists[1]) == 2
+        is_newer_stored.set()
+        older.result()
+    assert consortium.hospital.home.revocations_path.read_bytes() == lists[1]
 
 
 def test_what_a_revoked_analyst_signs_is_believed_no_more(consortium: Consortium) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from analyst_server.services import downlinks, rounds
+from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from protocol.errors import (
     LimitExceededError,
     NotPermittedError,
@@ -18,7 +19,6 @@ from protocol.errors import (
     TruncatedError,
     TrustError,
 )
-from protocol.terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from tests.harness.in_process import HOSPITAL, SVM, Consortium, downlink_bytes, replay, rows
 from user_client.custody.round_directory import BASIS_FILE
 from user_client.errors import ConnectionFailedError, NotPreparedError

@@ -138,9 +138,23 @@ def test_the_rows_kept_back_score_both_models(consortium: Consortium) -> None:
     assert found.gain_high is not None
     assert found.together > 0.9
     assert found.alone > 0.9
+    assert found.of_rows == 10
     assert found.gain_low <= found.together - found.alone <= found.gain_high
     assert ours.evaluation == found
     assert consortium.json_of(consortium.hospital, EVALUATION_FILE)["verdict"] == found.verdict == "unclear"
+
+
+def test_of_many_rows_some_drawn_at_random_are_scored(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_released(**KEEPING)
+    ours = consortium.hospital_round
+    ours.receive()
+    monkeypatch.setattr("user_client.sdk.evaluation.MOST_SCORED", 20)
+    found = ours.evaluate(consortium.table(2))
+    assert found.of_rows == 40
+    assert 8 <= found.rows <= 32  # 20 on average, and hardly ever further from it
+    assert ours.evaluate(consortium.table(2)) == found
 
 
 def test_classes_are_scored_by_more_figures_that_stay_here(consortium: Consortium) -> None:

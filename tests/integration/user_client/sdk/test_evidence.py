@@ -294,7 +294,7 @@ def test_an_archive_says_which_steps_have_not_happened(consortium: Consortium) -
     assert there() == expected
     for session in consortium.sessions:
         session.round(consortium.id).accept()
-    found.fetch_ledger()
+    earlier, _ = found.fetch_ledger()
     expected |= {"acceptance.odc", "ledger.odc"}
     assert there() == expected
     consortium.lead_round.create_anchor()
@@ -304,6 +304,8 @@ def test_an_archive_says_which_steps_have_not_happened(consortium: Consortium) -
     found.contribute()
     expected |= {"receipt.odc"}
     assert there() == expected
+    assert "it was fetched before the receipt" not in "\n".join(found.evidence().facts)
+    found.directory.write("ledger.odc", earlier)
     assert "it was fetched before the receipt" in "\n".join(found.evidence().facts)
 
 
@@ -339,9 +341,12 @@ def test_files_that_do_not_belong_together_are_not_signed(consortium: Consortium
 def test_a_ledger_that_failed_our_check_is_shown_with_a_doubt(consortium: Consortium) -> None:
     consortium.until_accepted()
     consortium.hospital_round.directory.write("ledger.refused.odc", b"whatever the analyst sent")
+    consortium.hospital_round.directory.write("downlink.refused.odc", b"and what came with it")
     made = consortium.hospital_round.evidence()
     assert unzipped(made.archive)["ledger.refused.odc"] == b"whatever the analyst sent"
+    assert unzipped(made.archive)["downlink.refused.odc"] == b"and what came with it"
     assert any("failed its check" in doubt for doubt in made.doubts)
+    assert any("contradicts the ledger" in doubt for doubt in made.doubts)
 
 
 @pytest.fixture

@@ -52,6 +52,21 @@ def test_it_predicts_like_the_others_and_no_row_leaves(consortium: Consortium, h
     np.testing.assert_allclose(ours.probabilities, theirs.probabilities, rtol=0, atol=1e-5)
 
 
+def test_one_that_lacks_a_column_predicts_without_it(consortium: Consortium) -> None:
+    released(consortium, latent_dim=2, absent_columns=[{"party": HOSPITAL, "columns": ["x2"]}])
+    consortium.hospital_round.prepare(without_label(5).drop_columns(["x2"]))
+    assert np.load(consortium.directory_of(consortium.hospital) / BASIS_FILE).shape == (2, 2)
+    consortium.hospital_round.contribute()
+    align(consortium)
+    consortium.hospital_round.receive()
+    fresh = pa.table(rows(9))
+    spoilt = fresh.drop_columns(["x2"]).append_column("x2", pa.array(["no number"] * fresh.num_rows))
+    ours = consortium.hospital_round.predict(fresh).probabilities
+    np.testing.assert_array_equal(consortium.hospital_round.predict(spoilt).probabilities, ours)
+    truth = np.array(fresh["y"].to_pylist())
+    assert (np.where(ours[:, 1] > 0.5, "yes", "no") == truth).mean() > 0.6
+
+
 def test_its_basis_fits_its_own_rows(consortium: Consortium) -> None:
     released(consortium, latent_dim=2)
     flat = {**rows(5), "x2": [0.0] * 40}

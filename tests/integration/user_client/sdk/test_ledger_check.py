@@ -99,7 +99,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Round]:
 def hospital(played: Round, tmp_path: Path) -> Session:
     """The hospital as it is after the round, before it has seen a ledger; its own copy."""
     shutil.copytree(played.made.hospital.home.path, tmp_path / "home")
-    return Session(tmp_path / "home", played.made.clock)
+    session = Session(tmp_path / "home", played.made.clock)
+    (directory(session, played) / LEDGER_FILE).unlink()
+    return session
 
 
 def directory(session: Session, played: Round) -> Path:

@@ -23,8 +23,8 @@ from tests.harness.in_process import HOSPITAL, Consortium, downlink_bytes, repla
 from tests.harness.nri import ANCHOR_ROWS, FROM_A_SEED, LEADS_TO_THE_BASIS, NRI, names
 from user_client.custody.round_directory import BASIS_FILES
 from user_client.errors import ConnectionFailedError
+from user_client.onnx_model.process import Model
 from user_client.sdk import downlink, plain_words, uplink
-from user_client.sdk.predictor import Model
 
 
 def manifest_of(consortium: Consortium, party: str) -> DownlinkManifest:
@@ -75,7 +75,9 @@ def test_the_predictions_are_those_of_the_model_for_the_anchor_of_that_party(
     monkeypatch.setattr(rounds, "finish", finish)
     consortium.compute()
     change = kept["changes"][kept["order"].index(HOSPITAL)]
-    expected = Model(kept["model"]).run((kept["anchor_reps"][HOSPITAL] @ change).astype(np.float32))
+    expected = Model(kept["model"]).run(
+        (kept["anchor_reps"][HOSPITAL] @ change).astype(np.float32), "probabilities"
+    )
     spec = manifest_of(consortium, HOSPITAL).anchor_predictions
     blob = blobs.read(result_key(consortium.id, spec))
     found = np.frombuffer(blob, "<f4").reshape(spec.shape)

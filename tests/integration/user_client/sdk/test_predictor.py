@@ -91,7 +91,7 @@ def test_an_error_names_the_row_of_the_whole_table(ours: Round) -> None:
     spoilt = pa.table({**rows(9, 40), "x1": ["0"] * 39 + ["a secret"]})
     with pytest.raises(NotANumberError, match="column 'x1', row 140: expected a number") as caught:
         list(ours.predictor().predict_parts([pa.table(rows(9, 100)), spoilt]))
-    assert (caught.value.row, caught.value.hint) == (140, NotANumberError.hint)
+    assert (list(caught.value.rows), caught.value.hint) == ([140], NotANumberError.hint)
 
 
 def test_a_predictor_needs_no_file_and_nobody_once_it_is_open(consortium: Consortium, ours: Round) -> None:

@@ -94,8 +94,9 @@ def entries(count: int = ANCHOR_ROWS * 3) -> bytes:
 # the anchor
 
 
-def test_every_member_gets_the_same_rows_of_the_table(consortium: Consortium) -> None:
-    published(consortium)
+@pytest.mark.parametrize("chosen", [{}, {"sealing_suite": "p256"}], ids=["usual", "p256"])
+def test_every_member_gets_the_same_rows_of_the_table(consortium: Consortium, chosen: dict[str, Any]) -> None:
+    published(consortium, **chosen)
     (mine, promised), (theirs, also_promised) = (
         open_anchor(session, session.round(consortium.id).directory) for session in consortium.sessions
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from protocol.errors import TrustError, UnsupportedVersionError
+from analyst_server.services import end
+from protocol.errors import NotFoundError, TrustError, UnsupportedVersionError
 from tests.harness.in_process import LEAD, Consortium
 from tests.harness.scripted_server import InTurn, connect
 from user_client.errors import ChoiceNeededError, ConnectionFailedError, NotJoinedError, NotPreparedError
@@ -109,8 +110,39 @@ def test_of_several_collaborations_one_must_be_named(consortium: Consortium) -> 
     both = sorted([consortium.publish(), consortium.publish()])
     with pytest.raises(ChoiceNeededError) as caught:
         consortium.hospital.round()
-    assert all(name in caught.value.detail for name in both)
+    assert all(f"Readmission ({name[:8]})" in caught.value.detail for name in both)
     assert consortium.hospital.round(both[0]).id == both[0]
+
+
+def test_the_first_digits_of_an_id_are_enough(consortium: Consortium) -> None:
+    consortium.until_joined()
+    first, second = consortium.publish(), consortium.publish()
+    assert consortium.hospital.round(first[:8]).id == first
+    consortium.hospital.round(second).fetch_terms()
+    assert consortium.hospital.round(second[:8]).id == second
+    with pytest.raises(NotFoundError, match="begins with"):
+        consortium.hospital.round("0" * 31)
+
+
+def test_a_step_that_acts_means_no_collaboration_that_was_given_up(consortium: Consortium) -> None:
+    consortium.until_accepted()
+    old = consortium.id
+    end.cancel(consortium.analyst, old)
+    assert consortium.hospital.round().id == old
+    with pytest.raises(NotPreparedError, match=rf"Readmission \({old[:8]}\) is cancelled"):
+        consortium.hospital.round(running=True)
+    new = consortium.publish()
+    assert consortium.hospital.round(running=True).id == new
+    assert consortium.hospital.round(running=True, accepted=True).id == new
+
+
+def test_a_step_of_a_round_prefers_the_terms_that_we_have_signed(consortium: Consortium) -> None:
+    consortium.until_accepted()
+    signed = consortium.id
+    consortium.publish()
+    assert consortium.hospital.round(running=True, accepted=True).id == signed
+    with pytest.raises(ChoiceNeededError):
+        consortium.hospital.round(running=True)
 
 
 def test_without_collaborations_there_is_none_to_choose(consortium: Consortium) -> None:

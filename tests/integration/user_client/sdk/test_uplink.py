@@ -8,9 +8,12 @@ import pytest
 
 from analyst_server.services import views
 from protocol.errors import DifferentUplinkError
+from protocol.messages import PrivacyRecord
+from protocol.row_bounds import RowBounds, RowTooLongError
 from tests.harness.in_process import HOSPITAL, Consortium, rows
 from user_client.custody.round_directory import BASIS_FILE, MANIFEST_FILE, PAYLOAD_FILE, RECEIPT_FILE
 from user_client.errors import NotPreparedError, OutOfRangeError
+from user_client.sdk import PrivacyOptions
 from user_client.sdk.anchor import open_anchor
 
 
@@ -38,6 +41,36 @@ def test_what_is_prepared_is_the_projected_table(consortium: Consortium) -> None
     np.testing.assert_array_equal(
         np.frombuffer(payload, "<f4", 9, 480).reshape(3, 3), (anchor @ basis).astype("f4")
     )
+
+
+def test_a_row_that_the_analyst_would_refuse_is_not_prepared(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_anchored()
+    terms = consortium.hospital_round.terms
+    bounds = RowBounds.of(terms, HOSPITAL, PrivacyRecord())
+    halved = RowBounds(HOSPITAL, {name: bound / 2 for name, bound in bounds.largest.items()})
+    monkeypatch.setattr(RowBounds, "of", lambda *_: halved)
+    with pytest.raises(RowTooLongError, match="rep of hospital-a: row"):
+        consortium.hospital_round.prepare(consortium.table(1))
+    with pytest.raises(NotPreparedError):
+        consortium.hospital_round.contribute()
+
+
+@pytest.mark.parametrize("rep_dtype", ["f2", "f4", "f8", "i1"])
+@pytest.mark.parametrize(
+    "options",
+    [PrivacyOptions(), PrivacyOptions(dither=2.0), PrivacyOptions(epsilon=1.0, delta=1e-5, clip=1.0)],
+    ids=["plain", "dither", "noise"],
+)
+def test_the_longest_rows_are_taken_in_every_number_type_with_any_noise(
+    consortium: Consortium, rep_dtype: str, options: PrivacyOptions
+) -> None:
+    consortium.until_anchored(rep_dtype=rep_dtype)
+    ends = [-4, 4] * 20
+    table = consortium.table(1, x0=ends, x1=ends, x2=ends)  # every row in a corner of the terms
+    consortium.hospital_round.prepare(table, options)
+    assert consortium.hospital_round.contribute()
 
 
 def test_what_is_prepared_in_8_bits_is_the_projected_table_within_half_a_scale(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import socket
 import threading
 from pathlib import Path
+
+import pytest
 
 from tests.harness.certificates import shared_root
 from tests.harness.scripted_server import Pauses
@@ -16,6 +20,7 @@ class OneAnswer:
 
     def __init__(self, answer: bytes) -> None:
         self._answer = answer
+        self.asked: list[bytes] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -28,7 +33,7 @@ class OneAnswer:
             except OSError:
                 return
             with peer:
-                peer.recv(65536)
+                self.asked.append(peer.recv(65536))
                 peer.sendall(self._answer)
 
     def close(self) -> None:
@@ -45,3 +50,22 @@ def test_an_answer_that_closes_the_line_is_taken(tmp_path: Path) -> None:
             assert line.request("GET", "/x").json() == {}
     finally:
         server.close()
+
+
+@pytest.mark.parametrize(("level", "headers"), [(logging.WARNING, 0), (logging.INFO, 1)])
+def test_a_request_names_its_trace_when_our_log_has_it_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, level: int, headers: int
+) -> None:
+    """It is 70 bytes in each request, of the bytes that an institution sends for control."""
+    server = OneAnswer(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")
+    traffic = Traffic(tmp_path / "traffic.jsonl")
+    caplog.set_level(level, "user_client.transport.connection")
+    try:
+        with AnalystConnection(server.url, shared_root().pem.decode(), None, traffic, Pauses()) as line:
+            line.request("GET", "/x")
+    finally:
+        server.close()
+    sent = re.findall(rb"traceparent: 00-([0-9a-f]{32})-[0-9a-f]{16}-00\r\n", server.asked[0])
+    assert len(sent) == headers
+    for trace in sent:
+        assert f"GET /x: 200, trace {trace.decode()}" in caplog.text

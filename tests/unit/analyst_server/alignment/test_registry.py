@@ -11,8 +11,8 @@ from analyst_server.alignment.diagnostics import diagnose
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.registry import METHODS, TARGETS
+from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from protocol.arrays import dequantise, quantise
-from protocol.terms import LEAST_SQUARES_METHODS, AlignmentTerms
 from tests.harness.problems import Matrix, anchor, own_span, shared_span, worst_disagreement
 
 PAIRS = [

@@ -106,6 +106,17 @@ def test_whose_a_request_is_the_application_tells(state: dict[str, Any], owner: 
     assert (purpose.party, purpose.invitation_id) == owner
 
 
+@pytest.mark.parametrize("path", ["/", "/pages", f"/pages/collaborations/{ID}", "/pages/static/pages.css"])
+def test_a_page_is_no_part_of_a_round_whoever_looks_at_it(path: str) -> None:
+    count, sums = Count(), Sums()
+    line, asked = counted(count, sums), request(path, identity=SimpleNamespace(name="hospital-a"))
+    for event in (Event.REQUEST_BEGINS, Event.HEAD_COMPLETE, Event.REQUEST_COMPLETE, Event.ANSWER_COMPLETE):
+        count.received, count.sent = count.received + 500, count.sent + 900
+        line.happened(event, asked if event is not Event.REQUEST_BEGINS else None)
+    line.happened(Event.CONNECTION_LOST, None)
+    assert {(purpose.party, purpose.collaboration_id) for purpose in sums.found} == {("", "")}
+
+
 def test_a_connection_that_cannot_be_counted_is_served_all_the_same() -> None:
     async def watchers() -> list[type]:
         protocol: Any = object.__new__(AnalystProtocol)

@@ -3,6 +3,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
+
+import pytest
 
 from analyst_server.compute import process_pool, stop_process_pool
 
@@ -10,8 +13,8 @@ LIMIT_S = 60
 """Longer than any of this takes; it only ends a test that would hang."""
 
 
-def test_work_runs_in_another_process_until_the_pool_is_stopped() -> None:
-    pool = process_pool(1)
+def test_work_runs_in_another_process_until_the_pool_is_stopped(tmp_path: Path) -> None:
+    pool = process_pool(1, memory_bytes=0, blob_dir=tmp_path / "blobs")
     try:
         worker = pool.submit(os.getpid).result(LIMIT_S)
         assert worker != os.getpid()
@@ -24,6 +27,16 @@ def test_work_runs_in_another_process_until_the_pool_is_stopped() -> None:
     while exists(worker):
         assert time.monotonic() < deadline, "the worker outlived its pool"
         time.sleep(0.01)
+
+
+def test_the_directory_of_blobs_is_made_by_the_server_which_can_say_what_failed(tmp_path: Path) -> None:
+    pool = process_pool(1, memory_bytes=0, blob_dir=tmp_path / "blobs")
+    stop_process_pool(pool)
+    assert (tmp_path / "blobs").stat().st_mode & 0o777 == 0o700
+
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        process_pool(1, memory_bytes=0, blob_dir=tmp_path / "file" / "blobs")
 
 
 def exists(process: int) -> bool:

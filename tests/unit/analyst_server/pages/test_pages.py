@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -131,7 +133,10 @@ def test_a_page_loads_nothing_and_runs_nothing(name: str) -> None:
     }
     assert "url(" not in PAGES[name]
     assert "@import" not in PAGES[name]
-    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in found.attributes
+    style = re.search("<style>(.*)</style>", PAGES[name], re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert ("content", f"default-src 'none'; style-src 'sha256-{digest}'") in found.attributes
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))

@@ -5,8 +5,9 @@ from typing import get_args
 import pytest
 
 from analyst_server.alignment.suspicion import Assumption
-from analyst_server.pages.report import BROKEN, findings
+from analyst_server.pages.report import findings
 from analyst_server.services.report import AlignmentReport, Suspicion
+from protocol.suspicions import LIKELY_CAUSE
 
 ALIGNMENT: AlignmentReport = {
     "concordance_gap": 0.25,
@@ -27,8 +28,13 @@ def suspected(rows: int = 40, left_out: bool = True) -> AlignmentReport:
     return {**ALIGNMENT, "suspicions": [suspicion], "left_out": ["hospital-b"] * left_out}
 
 
+def test_the_likeliest_cause_of_every_assumption_is_a_basis_of_another_law() -> None:
+    assert all(cause.startswith("its basis ") for cause in LIKELY_CAUSE.values())
+    assert all('docs/protocol.md, "The secret basis"' in cause for cause in LIKELY_CAUSE.values())
+
+
 def test_every_assumption_has_its_words() -> None:
-    assert set(BROKEN) == set(get_args(Assumption))
+    assert set(LIKELY_CAUSE) == set(get_args(Assumption))
 
 
 def test_the_party_furthest_from_the_others_is_named_with_its_angles() -> None:
@@ -54,7 +60,8 @@ def test_a_round_of_an_earlier_version_has_no_angles() -> None:
 def test_a_suspicion_names_party_evidence_and_assumption() -> None:
     assert findings(suspected())[1] == (
         "suspected: hospital-b: its anchor representation has singular values from 2 to 2, all 1 expected;"
-        " its basis is not orthonormal, or what it sent is damaged"
+        ' its basis does not have orthonormal columns (docs/protocol.md, "The secret basis"),'
+        " or what it sent is damaged"
     )
 
 

@@ -112,6 +112,13 @@ class TestAnyStore:
             blobs.append(KEY, 5, b"de")
         assert blobs.read_partial(KEY) == b"abc"
 
+    def test_nothing_is_appended_to_a_partial_blob_that_is_gone(self, blobs: Blobs) -> None:
+        blobs.append(KEY, 0, b"abc")
+        blobs.discard(KEY)
+        with pytest.raises(FileNotFoundError):
+            blobs.append(KEY, 3, b"de")
+        assert blobs.partial_size(KEY) is None
+
     def test_a_committed_blob_has_every_byte_that_was_appended(self, blobs: Blobs) -> None:
         blobs.append(KEY, 0, b"con")
         blobs.append(KEY, 3, b"tent")

@@ -143,3 +143,18 @@ def test_noise_without_rows_is_refused() -> None:
     empty = np.zeros((7, 7))
     with pytest.raises(ValueError, match="noise alone: it takes more rows"):
         fit_total(SumsRidge(noise=1.0), noised(empty - 40 * np.eye(7), 1.0), 4, Classes(2))
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3], ids=["numbers", "two-classes", "three-classes"])
+def test_large_weights_that_cancel_each_other_are_in_the_file(classes: int) -> None:
+    """Features of a wide kernel hardly differ; with 32-bit floats a probability was off by 1e-3."""
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((2000, 3))
+    targets = np.sin(3 * rows[:, :1]) if classes == 1 else np.eye(classes)[rows[:, :classes].argmax(axis=1)]
+    turns, shifts = 0.05 * rng.standard_normal((3, 256)), 2 * np.pi * rng.random(256)
+    features = np.sqrt(2 / 256) * np.cos(rows @ turns + shifts)
+    total = total_of(features, targets)
+    task = Numbers(1.0) if classes == 1 else Classes(classes)
+    fitted = fit_total(SumsRidge(), total, 256, task)
+    assert np.abs(fitted.pipeline[-1].coef_).max() > 1000
+    assert parity_gap(fitted, export(fitted, 256), probe_rows(total, 256)) < 1e-6

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -91,7 +93,7 @@ def end_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> int:
     ("error", "code"),
     [
         (InputError("no"), 3),
-        (errors.OutOfRangeError("age", 3, 0, 1), 3),
+        (errors.OutOfRangeError("age", np.array([3]), 0, 1), 3),
         (errors.PassphraseError("no"), 3),
         (errors.ChoiceNeededError("no"), 3),
         (MalformedMessageError("Receipt", "no"), 4),
@@ -182,7 +184,51 @@ def options(command: Any) -> list[Any]:
     return [*command.params, *below]
 
 
-def test_no_help_text_hides_a_default_in_brackets() -> None:
-    """Brackets are markup to what prints the help: what stands in them would not be shown."""
-    helps = [getattr(option, "help", None) or "" for option in options(get_command(app))]
-    assert not [text for text in helps if "[default" in text]
+def run(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[Any, str, str]:
+    monkeypatch.setattr(sys, "argv", ["odc", *words])
+    with pytest.raises(SystemExit) as caught:
+        command.main()
+    printed = capsys.readouterr()
+    return caught.value.code, printed.out, printed.err
+
+
+@pytest.mark.parametrize("asked", ["-h", "--help"])
+def test_help_shows_what_stands_in_brackets(asked: str) -> None:
+    shown = " ".join(CliRunner().invoke(app, ["join", asked]).output.split())
+    assert "[env: ODC_KEY_PASSPHRASE_FILE]" in shown
+    assert "[env: ODC_HOME; default: ~/.odc]" in " ".join(CliRunner().invoke(app, [asked]).output.split())
+
+
+def test_the_version_may_be_asked_for_as_an_option() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"odc {__version__}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_can_complete_commands(shell: str) -> None:
+    asked = {"_ODC_COMPLETE": f"source_{shell}"}  # what `--install-completion` makes a shell ask
+    result = CliRunner().invoke(app, [], prog_name="odc", env=asked)
+    assert result.exit_code == 0
+    assert "_ODC_COMPLETE" in result.output
+
+
+def test_options_of_every_command_may_stand_behind_it(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["status", "--verbose", "--home", str(tmp_path / "mine")]
+    code, _, said = run(words, monkeypatch, capsys)
+    assert (code, str(tmp_path / "mine") in said) == (5, True)
+    assert main_module.options_first(["a", "--", "--verbose"]) == ["a", "--", "--verbose"]
+    assert main_module.options_first(["a", "--home=x", "b"]) == ["--home=x", "a", "b"]
+
+
+def test_an_error_is_json_for_who_asked_for_json(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, said = run(["--home", str(tmp_path), "status", "--json"], monkeypatch, capsys)
+    told = json.loads(said)["error"]
+    assert (code, out) == (5, "")
+    assert (told["type"], told["exit_code"]) == ("not-joined", 5)
+    assert told["hint"] == errors.NotJoinedError.hint

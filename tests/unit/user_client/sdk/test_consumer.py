@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.operations import Status
+from protocol.answers import Status
 from user_client.sdk.consumer import is_being_aligned, next_step
 
 

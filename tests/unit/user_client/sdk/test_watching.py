@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import httpx
 
-from protocol.operations import Status
+from protocol.answers import Status
 from tests.harness.scripted_server import Handler, connect
-from user_client.sdk.watching import wait_for
+from user_client.sdk.watching import StatusWatch
 
 ID = f"{1:032x}"
+OWN = "members=own&until=released"
 
 
 class Analyst:
@@ -54,14 +55,8 @@ class Analyst:
 def waited(analyst: Analyst, wait_s: float = 3600) -> Status:
     handler: Handler = analyst
     with connect(handler) as connection:
-        return wait_for(
-            connection,
-            ID,
-            lambda status: status["state"] == "released",
-            wait_s=wait_s,
-            pause=analyst.pause,
-            clock=lambda: analyst.now_s,
-        )
+        watch = StatusWatch(connection, ID, clock=lambda: analyst.now_s)
+        return watch.until(lambda status: status["state"] == "released", wait_s=wait_s, pause=analyst.pause)
 
 
 def test_the_analyst_is_asked_for_news_of_us_alone() -> None:
@@ -70,10 +65,10 @@ def test_the_analyst_is_asked_for_news_of_us_alone() -> None:
     assert analyst.now_s == 60
     training = 'W/"training"'
     assert analyst.asked == [
-        ("members=own", None, None),
-        ("members=own", training, "wait=25"),
-        ("members=own", training, "wait=25"),
-        ("members=own", training, "wait=25"),
+        (OWN, None, None),
+        (OWN, training, "wait=25"),
+        (OWN, training, "wait=25"),
+        (OWN, training, "wait=25"),
     ]
     assert analyst.pauses == []
 

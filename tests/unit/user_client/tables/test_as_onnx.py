@@ -22,7 +22,7 @@ from user_client.errors import TableError
 from user_client.tables import encode_rows
 from user_client.tables.as_onnx import ML, Graph, encode_columns
 from user_client.tables.encode import numbers_of
-from user_client.tables.fields import is_empty, number_of
+from user_client.tables.fields import is_empty
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())
 MISSING = ("", "NA", "-9")
@@ -44,13 +44,13 @@ def features(schema: Schema, fields: list[str], since: Any = ()) -> np.ndarray[A
     file = helper.make_model(made, opset_imports=opsets, ir_version=8).SerializeToString()
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     (column,) = schema.columns
-    fields = [field.strip() for field in fields]
+    fields, missing = [field.strip() for field in fields], schema.missing_in(column)
     if hasattr(column, "levels"):
         values: Any = np.array(fields, dtype=object)
     elif getattr(column, "dates", None):
-        values, _ = numbers_of(pa.table({column.name: fields, "admitted": since or fields}), column, MISSING)
+        values, _ = numbers_of(pa.table({column.name: fields, "admitted": since or fields}), column, missing)
     else:
-        values = np.array([math.nan if field in schema.missing else number_of(field) for field in fields])
+        values = np.array([math.nan if field in missing else float(field) for field in fields])
     (found,) = session.run(None, {column.name: values.reshape(-1, 1)})
     return np.asarray(found)
 

@@ -78,6 +78,18 @@ def test_a_csv_file_says_the_same(tmp_path: Path) -> None:
     assert found.remarks == expected.remarks
 
 
+def test_a_column_has_texts_of_its_own_for_an_empty_field(tmp_path: Path) -> None:
+    dose = '{name = "dose", type = "number", low = 0, high = 8, missing_share = 0.25'
+    text = TOML.replace(dose, f"{dose}, missing = [9, '8.5']")
+    columns = {column["name"]: column for column in drafted(tmp_path, text).content["columns"]}
+    assert columns["dose"]["missing"] == ["9", "8.5"]
+    assert "missing" not in columns["age"]
+    as_csv = CSV.replace("missing_share\n", "missing_share,missing\n").replace(",0.25\n", ",0.25,9|8.5\n")
+    path = written(tmp_path, as_csv, "coded.csv")
+    from_csv = draft_from_dictionary(Dictionary.read(path), "ill", ["days"]).content["columns"]
+    assert {column["name"]: column for column in from_csv} == columns
+
+
 def test_rows_are_encoded_by_it(tmp_path: Path) -> None:
     schema = Schema.model_validate(drafted(tmp_path).content, strict=False)
     rows = {"age": ["97"], "dose": ["-99"], "came": ["1.1.2020"], "left": ["4.1.2020"], "stage": ["I"]}

@@ -230,6 +230,31 @@ class TestRemarks:
         assert not self.remarks(x=rng.standard_normal(400), c=rng.choice(["a", "b", "c"], 400))
 
 
+def test_a_text_for_an_empty_field_of_one_column_is_a_value_in_the_others() -> None:
+    values = [float(k % 10) for k in range(40)]
+    table = with_label(smoker=values, visits=values, grade=["low", "n.a.", "high", "low"] * 10)
+    own = {"smoker": ["9", "8"], "grade": ["n.a."]}
+    found = draft_schema(table, "y", ordinals={"grade": ["low", "high"]}, missing_in=own)
+    schema = Schema.model_validate(found.content, strict=False)
+    smoker, visits, grade = found.content["columns"]
+    assert [column.get("missing") for column in (smoker, visits, grade)] == [["9", "8"], None, ["n.a."]]
+    assert (smoker["quantiles"][-1], visits["quantiles"][-1]) == (7, 9)
+    assert [column.get("missing_share") for column in (smoker, visits, grade)] == [0.2, None, 0.25]
+    encoded = encode_rows(table, schema)
+    assert np.flatnonzero(encoded[:10, 1] > 0).tolist() == [8, 9]
+    assert (encoded[:10, 0] == 0).sum() == 2
+
+
+def test_texts_of_a_column_need_terms_that_can_name_them() -> None:
+    table = with_label(x=np.arange(40.0))
+    with pytest.raises(InputError, match="plain"):
+        draft_schema(table, "y", encoding="plain", missing_in={"x": ["9"]})
+    with pytest.raises(InputError, match="label"):
+        draft_schema(table, "y", missing_in={"y": ["9"]})
+    with pytest.raises(MissingColumnError):
+        draft_schema(table, "y", missing_in={"z": ["9"]})
+
+
 def test_an_excluded_column_is_left_out() -> None:
     found = draft_schema(with_label(name=["p", "q"], x=[1, 2]), "y", ["name"])
     assert [column["name"] for column in found.content["columns"]] == ["x"]

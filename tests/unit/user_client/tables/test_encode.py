@@ -355,3 +355,16 @@ def test_survival_that_cannot_be_a_label_is_refused_by_its_row(
 def test_rows_without_a_time_or_an_end_have_no_label() -> None:
     made = table(y=[1, None, 3, 4], died=[1, 1, None, 0])
     assert with_labels(made, schema_of_survival()).num_rows == 2
+
+
+@pytest.mark.parametrize("written", ["1", "1.0", "1.000"])
+def test_a_whole_number_is_the_same_class_however_it_is_written(written: str) -> None:
+    content = {
+        "columns": [{"kind": "numeric", "name": "age", "low": 0, "high": 9}],
+        "label_column": {"name": "y", "classes": ["0", "1"]},
+    }
+    columns = Schema.model_validate(content, strict=False)
+    rows = pa.table({"age": [1, 2], "y": ["0", written]})
+    assert encode_labels(rows, columns).tolist() == [0, 1]
+    with pytest.raises(UnknownLevelError, match=r"row 1: expected one of the 2 levels in the terms: 0, 1$"):
+        encode_labels(pa.table({"age": [1], "y": ["1.5"]}), columns)

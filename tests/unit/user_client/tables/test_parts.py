@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import stat
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from protocol.errors import InputError, UnreadableFileError
 from tests.harness.schemas import SECRET
-from user_client.tables import read_parts, read_table, table_writer
+from user_client.tables import read_parts, read_table, table_writer, without_formulas
 
 LINES = 900_000
 """A CSV file of so many lines has more than one part."""
@@ -79,6 +80,19 @@ def test_what_is_written_in_parts_is_read_again(tmp_path: Path, name: str) -> No
     assert found.column("patient").to_pylist() == ["007", "a,b"] * 2
     assert [float(each) for each in found.column("score").to_pylist()] == [0.25, 1.5] * 2
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_only_its_owner_reads_what_is_written(tmp_path: Path, name: str) -> None:
+    with table_writer(tmp_path / name, PART.schema) as write:
+        write(PART)
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+def test_no_text_is_left_for_a_spreadsheet_to_compute() -> None:
+    part = pa.table({"prediction": ["=1+1", "-1", "yes"], "x": [1, 2, 3]})
+    assert without_formulas(part, "prediction").column("prediction").to_pylist() == ["'=1+1", "-1", "yes"]
+    assert without_formulas(part, "x") is part
 
 
 def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path: Path) -> None:

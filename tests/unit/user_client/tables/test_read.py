@@ -137,3 +137,19 @@ def test_columns_in_memory_become_a_table() -> None:
 def test_a_path_is_read(tmp_path: Path, as_text: bool) -> None:
     path = write(tmp_path / "rows.csv", CSV)
     assert table_from(str(path) if as_text else path).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"PK\x03\x04" + bytes(300), "Excel workbook"),
+        (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(300), "Excel workbook"),
+        ("age,ward\n1,a\n".encode("utf-16"), "UTF-16"),
+        ("age,ward\n1,a\n".encode("utf-16-le"), "UTF-16"),
+        (b"", "empty"),
+    ],
+)
+def test_what_is_no_csv_file_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    with pytest.raises(UnreadableFileError, match=said) as caught:
+        read_table(write(tmp_path / "rows.csv", content))
+    assert "save" in caught.value.hint or "export" in caught.value.hint

@@ -22,7 +22,7 @@ from protocol.operations import ACCEPT_TERMS, HEALTH
 from protocol.version import MEDIA_TYPE
 from runtime.terminal import exit_code
 from tests.harness.certificates import shared_member
-from tests.harness.scripted_server import InTurn, Pauses, connect, problem
+from tests.harness.scripted_server import NO_SUCH_NAME, InTurn, Pauses, caused_by, connect, problem
 from user_client.custody.home import key_pem
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.connection import ATTEMPTS, Identity
@@ -103,6 +103,74 @@ def test_tls_that_fails_says_which_side_did_not_believe(text: str, words: str) -
         connect(InTurn(httpx.ConnectError(text))).request_once("GET", "/x")
 
 
+@pytest.mark.parametrize(
+    ("cause", "proxy", "said", "advice"),
+    [
+        (NO_SUCH_NAME, "", "no machine has the name in the address of https://analyst:8443", "DNS"),
+        (NO_SUCH_NAME, "http://me:secret@proxy:3128", "the proxy http://proxy:3128", "HTTPS_PROXY"),
+        (ConnectionRefusedError(111, "refused"), "", "nothing listens at this port", "not running"),
+        (
+            ConnectionRefusedError(111, "refused"),
+            "http://proxy:3128",
+            "the proxy http://proxy:3128",
+            "NO_PROXY",
+        ),
+        (TimeoutError("timed out"), "", "does not answer", "firewall"),
+    ],
+)
+def test_what_keeps_us_from_the_analyst_is_told_apart(
+    cause: OSError, proxy: str, said: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(ConnectionFailedError, match=said) as caught:
+        connect(InTurn(caused_by(cause))).request_once("GET", "/x")
+    assert advice in caught.value.hint
+    assert "secret" not in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "advice"),
+    [
+        (
+            "CERTIFICATE_VERIFY_FAILED] Hostname mismatch, certificate is not valid for 'x'",
+            "for that name",
+            "clock",
+        ),
+        ("CERTIFICATE_VERIFY_FAILED] certificate has expired", "clock", "odc-analyst renew"),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "does not speak TLS", "port"),
+    ],
+)
+def test_a_handshake_that_fails_says_what_to_do(text: str, said: str, advice: str) -> None:
+    with pytest.raises(TlsFailedError, match=said) as caught:
+        connect(InTurn(httpx.ConnectError(text))).request_once("GET", "/x")
+    assert advice in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("failure", "attempts"),
+    [
+        (caused_by(NO_SUCH_NAME), 1),
+        (httpx.ProxyError("407 Proxy Authentication Required"), 1),
+        (httpx.ProxyError("502 Bad Gateway"), ATTEMPTS),
+        (caused_by(ConnectionRefusedError(111, "refused")), ATTEMPTS),
+    ],
+)
+def test_what_does_not_pass_is_said_at_once(failure: Exception, attempts: int) -> None:
+    server = InTurn(failure)
+    with pytest.raises(ConnectionFailedError):
+        connect(server).request("GET", "/x")
+    assert len([path for path in server.requests if "/x" in str(path)]) == attempts
+
+
+def test_a_name_that_was_known_before_may_come_back() -> None:
+    server, pauses = InTurn(httpx.Response(200), caused_by(NO_SUCH_NAME)), Pauses()
+    connection = connect(server, pauses)
+    connection.request("GET", "/x")
+    with pytest.raises(ConnectionFailedError):
+        connection.request("GET", "/x")
+    assert len(pauses) == ATTEMPTS - 1
+
+
 def test_a_problem_is_raised_as_its_error() -> None:
     answer = problem(409, OutOfOrderError("draft", "seal").to_problem())
     with pytest.raises(OutOfOrderError, match="the collaboration is draft"):
@@ -120,6 +188,13 @@ def test_a_problem_keeps_what_it_carries() -> None:
 def test_a_problem_that_cannot_be_read_is_still_an_error_of_ours(content: bytes) -> None:
     answer = httpx.Response(409, content=content, headers={"content-type": "application/problem+json"})
     with pytest.raises(OdcError, match="409"):
+        connect(InTurn(answer)).request("GET", "/x")
+
+
+def test_the_media_type_of_a_problem_is_compared_without_regard_to_case() -> None:
+    problem = b'{"type": "/problems/out-of-order", "detail": "not now"}'
+    answer = httpx.Response(409, content=problem, headers={"content-type": "Application/Problem+JSON"})
+    with pytest.raises(OutOfOrderError, match="not now"):
         connect(InTurn(answer)).request("GET", "/x")
 
 

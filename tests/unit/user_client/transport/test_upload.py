@@ -168,7 +168,9 @@ def test_the_append_says_its_length_and_digest(
     whole = hashlib.sha256(b"".join(spec.digest for spec in manifest.arrays)).digest()
     assert analyst.headers["content-length"] == str(analyst.layout.stream_bytes)
     assert analyst.headers["upload-complete"] == "?1"
-    assert analyst.headers["repr-digest"] == f"sha-256=:{base64.b64encode(whole).decode()}:"
+    assert analyst.headers["odc-whole-digest"] == f"sha-256=:{base64.b64encode(whole).decode()}:"
+    assert analyst.headers["repr-digest"] == analyst.headers["odc-whole-digest"]  # for older analysts
+    assert analyst.headers["incremental"] == "?1"
     assert whole_digest(spec.digest for spec in manifest.arrays) == whole
 
 

@@ -1,0 +1,71 @@
+"""`odc-analyst token`: the API tokens of the analyst's operator."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, cast, get_args
+
+import typer
+
+from analyst_server.cli_options import AsJson, DataDir, settings_of, show_value
+from analyst_server.installation import open_analyst
+from analyst_server.services import api_tokens
+from protocol.errors import InputError
+from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
+from runtime.terminal import token_lifetime_s, token_lines
+
+token = typer.Typer(no_args_is_help=True, help="Manage the API tokens of the analyst's operator.")
+
+
+@token.command(name="create")
+def create_token(
+    scope: Annotated[
+        str, typer.Option(help="read, or manage: also create, seal, resume, release, exclude, cancel, close")
+    ] = "read",
+    label: Annotated[str, typer.Option(help="the system that will use it")] = "",
+    collaboration_id: Annotated[
+        str | None,
+        typer.Option("--collaboration", "-c", help="limit it to this collaboration (default: all)"),
+    ] = None,
+    days: Annotated[int, typer.Option(help="days until it ends")] = 90,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a token of the operator, which is shown once and not stored."""
+    if scope not in get_args(Scope):
+        raise InputError(f"--scope must be read or manage, got {scope}")
+    analyst, generated = open_analyst(settings_of(data_dir)), new_token()
+    asked = {
+        "digest": token_digest(generated),
+        "label": label,
+        "collaboration_id": collaboration_id,
+        "expires_at": analyst.clock() + token_lifetime_s(days),
+    }
+    request = TokenRequest.from_json(json.dumps(asked).encode())
+    row = api_tokens.create_for_operator(analyst, request, cast("Scope", scope))
+    show_value(
+        {"token": generated, **row.model_dump()},
+        as_json,
+        lambda _: f"{generated}\n{token_lines([row])}\nit is not shown again",
+    )
+
+
+@token.command(name="list")
+def list_tokens(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List the operator's tokens: their purpose, their end, and when each was last used."""
+    rows = api_tokens.listing(open_analyst(settings_of(data_dir)), None)
+    show_value([row.model_dump() for row in rows], as_json, lambda _: token_lines(rows) or "no tokens")
+
+
+@token.command(name="revoke")
+def revoke_token(
+    named: Annotated[
+        str, typer.Argument(metavar="TOKEN", help="the id that `token list` shows, or the token itself")
+    ],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a token: it is refused from then on."""
+    token_id = id_of(named)
+    api_tokens.revoke(open_analyst(settings_of(data_dir)), None, token_id)
+    show_value({"revoked": token_id}, as_json, lambda _: "revoked")

@@ -1,0 +1,82 @@
+"""What an institution installs: how many packages, how many megabytes, and whether anything of the server.
+
+`python -m benchmarks.footprint` builds the wheel and installs it with the extra ``client`` into a fresh
+virtual environment, so it needs an index of packages. pip and setuptools, which come with the environment, do
+not count.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.report import Options, Report, main
+
+MOST_PACKAGES: Final = 24
+"""With our own."""
+MOST_MEGABYTES: Final = 250
+SERVER_LIBRARIES: Final = frozenset({"fastapi", "onnx", "scikit-learn", "scipy", "sqlalchemy", "uvicorn"})
+_OF_THE_ENVIRONMENT: Final = frozenset({"pip", "setuptools"})
+_LIST: Final = """
+import importlib.metadata, json
+found = {}
+for one in importlib.metadata.distributions():
+    files = [one.locate_file(file) for file in one.files or []]
+    found[one.metadata["Name"].lower()] = sum(file.stat().st_size for file in files if file.is_file())
+print(json.dumps(found))
+"""
+
+
+def measure(_options: Options) -> Report:
+    """Install and count."""
+    with tempfile.TemporaryDirectory() as folder:
+        installed = install(Path(folder), "client")
+    return report_of({name: size for name, size in installed.items() if name not in _OF_THE_ENVIRONMENT})
+
+
+def report_of(installed: Mapping[str, int]) -> Report:
+    """Return the claims about packages, by name with their size in bytes."""
+    report = Report("footprint", {"extra": "client", "bytecode": "compiled, as pip does"})
+    report.rows += [
+        {"package": name, "megabytes": round(size / 1e6, 1)}
+        for name, size in sorted(installed.items(), key=lambda one: -one[1])
+    ]
+    megabytes = sum(installed.values()) / 1e6
+    report.claim("footprint_packages", len(installed), "packages", "<=", MOST_PACKAGES)
+    report.claim("footprint_megabytes", megabytes, "MB", "<=", MOST_MEGABYTES)
+    report.claim("footprint_server_libraries", len(SERVER_LIBRARIES & set(installed)), "packages", "==", 0)
+    return report
+
+
+def install(folder: Path, extra: str) -> dict[str, int]:
+    """Return the packages of a fresh environment with our wheel, and their sizes in bytes.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        If the wheel cannot be built, or no index has what it needs.
+    """
+    _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheel")])
+    (wheel,) = (folder / "wheel").iterdir()
+    venv.create(folder / "fresh", with_pip=True)
+    python = str(folder / "fresh" / "bin" / "python")
+    _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}[{extra}]"])
+    found: dict[str, Any] = json.loads(_run([python, "-I", "-c", _LIST]))
+    return found
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
+    )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(measure))

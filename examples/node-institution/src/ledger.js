@@ -1,0 +1,78 @@
+// The ledger (section 10): what a member checks of it.
+
+import { equal, labelled } from './bytes.js';
+import { refuse } from './errors.js';
+import { encode } from './layout.js';
+import { ledgerEntry } from './messages.js';
+
+const broken = (detail) => refuse('ledger-broken', detail);
+
+/** From each state: the events it takes, and where they lead. */
+const ARROWS = {
+  draft: { 'publish terms': 'enrolling', cancel: 'cancelled' },
+  enrolling: { 'accept terms': 'enrolling', 'publish anchor': 'anchored', cancel: 'cancelled' },
+  anchored: { 'begin uplink': 'collecting', 'exclude party': 'anchored', cancel: 'cancelled' },
+  collecting: {
+    'begin uplink': 'collecting', 'accept uplink': 'collecting', seal: 'sealed', 'exclude party': 'collecting', cancel: 'cancelled',
+  },
+  sealed: { 'begin alignment': 'aligning', 'exclude party': 'sealed', cancel: 'cancelled' },
+  aligning: { 'begin training': 'training', fail: 'failed', resume: 'sealed' },
+  training: {
+    release: 'released', fail: 'failed', resume: 'sealed', 'exclude party': 'failed', 'suspect party': 'training', 'leave out rows': 'training',
+  },
+  released: {
+    'fetch downlink': 'released', close: 'closed', 'accept terms': 'released', 'share anchor': 'released',
+    'begin uplink': 'released', 'accept uplink': 'released', 'align consumer': 'released', 'refuse consumer': 'released',
+  },
+  failed: { resume: 'sealed', 'exclude party': 'failed', cancel: 'cancelled' },
+  closed: {},
+  cancelled: {},
+};
+
+export const entryDigest = (entry) => labelled('odc/v1/ledger-entry', encode(ledgerEntry, entry));
+export const firstPrevious = (collaborationId) => labelled('odc/v1/ledger', collaborationId);
+
+/** Check entries from 0 on, and return their heads after 0, 1, ... of them. */
+export function checkChain(collaborationId, entries) {
+  const heads = [firstPrevious(collaborationId)];
+  const accepted = new Set();
+  let state = 'draft';
+  entries.forEach((entry, index) => {
+    if (entry.index !== index) broken(`entry ${index} has another number`); // (1)
+    if (!equal(entry.previous, heads.at(-1))) broken(`entry ${index} does not follow the one before`); // (2)
+    const next = Object.hasOwn(ARROWS, state) && Object.hasOwn(ARROWS[state], entry.event) ? ARROWS[state][entry.event] : null;
+    if (next === null || entry.state !== next) broken(`entry ${index} is no step from ${state}`); // (3)
+    state = next;
+    if (entry.event === 'accept uplink') { // (4)
+      if (accepted.has(entry.party)) broken(`a second uplink of ${entry.party}`);
+      accepted.add(entry.party);
+    }
+    heads.push(entryDigest(entry));
+  });
+  return heads;
+}
+
+/** Check a whole ledger under its signed head, and against the longest that was seen before. */
+export function checkLedger(collaborationId, entries, head, seen = null) {
+  const heads = checkChain(collaborationId, entries);
+  if (head.collaboration_id !== collaborationId) broken('the head of another collaboration');
+  if (head.length !== entries.length || !equal(head.digest, heads.at(-1))) broken('the head is not that of the entries');
+  if (seen !== null && (entries.length < seen.length || !equal(heads[seen.length], seen.digest))) broken('not the ledger that was seen before');
+  return { length: entries.length, digest: heads.at(-1) };
+}
+
+/** Require that a receipt names its own entry. */
+export function checkReceipt(entries, heads, receipt) {
+  const entry = entries[receipt.ledger_index];
+  const found = entry !== undefined && entry.event === 'accept uplink' && entry.party === receipt.party
+    && entry.subject !== null && equal(entry.subject, receipt.uplink_digest) && equal(heads[receipt.ledger_index + 1], receipt.ledger_digest);
+  if (!found) broken('the receipt is not in the ledger');
+}
+
+/** Require that the last release is of this model, and the fetch in a party's own name of this manifest. */
+export function checkDownlink(entries, party, manifestDigest, modelDigest) {
+  const release = entries.filter((entry) => entry.event === 'release').at(-1);
+  if (release === undefined || release.subject === null || !equal(release.subject, modelDigest)) broken('the release of another model');
+  const fetched = entries.filter((entry) => entry.event === 'fetch downlink' && entry.party === party);
+  if (!fetched.length || !fetched.every((entry) => entry.subject !== null && equal(entry.subject, manifestDigest))) broken('another downlink was fetched in our name');
+}

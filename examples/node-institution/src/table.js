@@ -1,0 +1,134 @@
+// From a table to a matrix (section 6). A row is an object: name of the column -> text, or null.
+
+import { refuse } from './errors.js';
+import { readDate } from './dates.js';
+import { fromRows } from './matrix.js';
+import { schemaWidth, width } from './columns.js';
+
+const wrong = (column, what) => refuse('input-error', `column ${column.name}: ${what}`);
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+const trimmed = (field) => (field === null || field === undefined ? null : field.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, ''));
+
+/** A field that is a finite number in 64-bit floats. */
+function numberOf(column, field) {
+  if (!NUMBER.test(field)) wrong(column, 'not a number');
+  const value = Number(field);
+  return Number.isFinite(value) ? value : wrong(column, 'a number too large');
+}
+
+/** The level that a text is: itself, or the whole number that it is but for a point and zeros. */
+function levelOf(column, field) {
+  const exact = column.levels.indexOf(field);
+  if (exact >= 0) return exact;
+  const whole = /^([+-]?\d+)(\.0*)?$/;
+  const number = field.match(whole);
+  return number ? column.levels.findIndex((level) => level.match(whole)?.[1] === number[1]) : -1;
+}
+
+function indicator(column, level) {
+  if (column.kind === 'categorical') return column.levels.map((_, index) => (index === level ? 1 : 0));
+  return column.shares.map((share, index) => column.weight * ((index === level ? 1 : 0) - share));
+}
+
+function ranked({ quantiles }, x) {
+  const last = quantiles.length - 1;
+  const at = Math.min(Math.max(x, quantiles[0]), quantiles[last]);
+  const below = quantiles.filter((each) => each < at).length;
+  const upTo = quantiles.filter((each) => each <= at).length;
+  const position = upTo > below ? (below + upTo - 1) / 2
+    : below - 1 + (at - quantiles[below - 1]) / (quantiles[below] - quantiles[below - 1]);
+  return (2 * position) / last - 1;
+}
+
+/** The features of one field that is no empty one, or null where the field is empty after all. */
+const ENCODERS = {
+  numeric(column, field) {
+    const x = numberOf(column, field);
+    if ((x < column.low || x > column.high) && column.out_of_range === 'refuse') wrong(column, 'a number out of range');
+    return [((Math.min(Math.max(x, column.low), column.high) - column.low) / (column.high - column.low)) * 2 - 1];
+  },
+  ranks: (column, field, since) => [ranked(column, measured(column, field, since))],
+  range(column, field, since) {
+    const x = Math.min(Math.max(measured(column, field, since), column.low), column.high);
+    return [(2 * (x - column.centre)) / (column.high - column.low)];
+  },
+  ordinal(column, field) {
+    const level = levelOf(column, field);
+    if (level < 0) wrong(column, 'no level');
+    return [(2 * level) / (column.levels.length - 1) - 1 - column.centre];
+  },
+  categorical(column, field) {
+    const level = levelOf(column, field);
+    return level < 0 ? wrong(column, 'no level') : indicator(column, level);
+  },
+  levels(column, field) {
+    const level = levelOf(column, field);
+    if (level < 0 && column.other === undefined) wrong(column, 'no level');
+    return indicator(column, level < 0 ? column.levels.indexOf(column.other) : level);
+  },
+};
+
+function measured(column, field, since) {
+  if (column.dates === undefined) return numberOf(column, field);
+  const day = (text) => readDate(text, column.dates) ?? wrong(column, `not a day as ${column.dates}`);
+  const microseconds = since === undefined ? day(field) : day(field) - day(since);
+  return Number(microseconds) / 86400000000;
+}
+
+/** Encode one field; `since` is the field of the column that a duration counts from. */
+export function encodeField(column, missing, rawField, rawSince) {
+  const field = trimmed(rawField);
+  const since = column.since === undefined ? undefined : trimmed(rawSince);
+  const isLevel = field !== null && column.levels?.includes(field);
+  const isEmpty = (text) => text === null || missing.includes(text) || (column.missing ?? []).includes(text);
+  const empty = !isLevel && (isEmpty(field) || (since !== undefined && isEmpty(since)));
+  const flag = typeof column.missing_share === 'number' ? [(empty ? 1 : 0) - column.missing_share] : [];
+  if (!empty) return [...ENCODERS[column.kind](column, field, since), ...flag];
+  if (column.kind === 'numeric' || column.kind === 'categorical') {
+    if (column.impute === null) wrong(column, 'an empty field');
+    return column.kind === 'numeric' ? ENCODERS.numeric(column, String(column.impute)) : indicator(column, column.levels.indexOf(column.impute));
+  }
+  if (column.empty === 'refuse') wrong(column, 'an empty field');
+  return [...new Array(width(column) - flag.length).fill(0), ...flag];
+}
+
+/** X: all rows, column by column of the schema. */
+export function encodeRows(schema, rows) {
+  const encoded = rows.map((row) => schema.columns.flatMap((column) => {
+    for (const name of [column.name, column.since]) if (name !== undefined && !Object.hasOwn(row, name)) wrong(column, 'not in the table');
+    return encodeField(column, schema.missing, row[column.name], row[column.since]);
+  }));
+  return fromRows(encoded, schemaWidth(schema));
+}
+
+/** The labels as on the wire, and their number type. */
+export function encodeLabels(schema, rows) {
+  const label = schema.label_column;
+  if (label.kind === 'survival') refuse('input-error', 'this client sends no survival times');
+  const values = rows.map((row) => {
+    const field = trimmed(row[label.name]);
+    if (label.kind === 'number') {
+      const y = field === null || schema.missing.includes(field) ? wrong(label, 'an empty label') : numberOf(label, field);
+      if (y < label.low || y > label.high) wrong(label, 'a number out of range');
+      return 2 * ((y - label.low) / (label.high - label.low)) - 1;
+    }
+    const index = field === null ? -1 : levelOf({ levels: label.classes }, field);
+    return index < 0 ? wrong(label, 'an unknown or empty label') : index;
+  });
+  return { values, dtype: label.kind === 'number' ? 'f4' : label.classes.length <= 256 ? 'u1' : 'u2' };
+}
+
+/** A CSV text with a header (RFC 4180) as rows. */
+export function readCsv(text) {
+  const records = [[]];
+  const field = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/gy;
+  const body = text.replace(/^\ufeff/, '').replace(/\r?\n$/, '');
+  for (let found = field.exec(body); found; found = field.exec(body)) {
+    records.at(-1).push(found[1] === undefined ? found[2] : found[1].replaceAll('""', '"'));
+    if (field.lastIndex >= body.length && found[3] !== ',') break;
+    if (found[3] !== ',') records.push([]);
+  }
+  const [header, ...rows] = records;
+  if (field.lastIndex < body.length || rows.some((row) => row.length !== header.length)) refuse('unreadable-file', 'not a CSV file with a header');
+  return rows.map((row) => Object.fromEntries(header.map((name, index) => [name.trim(), row[index]])));
+}

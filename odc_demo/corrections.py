@@ -1,0 +1,77 @@
+"""What the lead changes in its draft of the terms once the others have checked their tables against it.
+
+In practice each runs `odc terms check TABLE --terms terms.toml` and tells the lead what does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from protocol.errors import InputError
+from protocol.table_schema import Schema
+from user_client.errors import NotANumberError, UnknownLevelError
+from user_client.tables import draft_schema
+from user_client.tables.misfits import Misfit, find_misfits
+
+
+@dataclass
+class Draft:
+    """The lead's draft, and the options that were added to it."""
+
+    rows: pa.Table
+    label: str
+    exclude: Sequence[str]
+    classes: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def content(self) -> dict[str, Any]:
+        """Return the ``table_schema`` part of the terms."""
+        drafted = draft_schema(self.rows, self.label, self.exclude, classes=self.classes, others=self.others)
+        return drafted.content
+
+    def schema(self) -> Schema:
+        return Schema.model_validate(self.content(), strict=False)
+
+    def options(self) -> tuple[str, ...]:
+        """Return what the lead adds to `odc terms draft`."""
+        classes = [word for text in self.classes for word in ("--class", text)]
+        return (*classes, *(word for column in self.others for word in ("--other", column)))
+
+    def makes_room_for(self, misfit: Misfit, table: pa.Table) -> bool:
+        """Add the option that makes room for what does not fit; return whether there is one."""
+        if misfit.column == self.label:
+            found = {str(value) for value in table.column(self.label).to_pylist() if value is not None}
+            known = {*self.schema().missing, *getattr(self.schema().label_column, "classes", ())}
+            self.classes += sorted(found - known)
+            return misfit.code == UnknownLevelError.code
+        if misfit.code not in (UnknownLevelError.code, NotANumberError.code):
+            return False
+        self.others.append(misfit.column)
+        try:
+            self.schema()
+        except InputError:  # the lead's numbers cannot be names of categories
+            self.others.remove(misfit.column)
+            return False
+        return True
+
+
+def corrected_draft(parts: Mapping[str, pa.Table], label: str, exclude: Sequence[str]) -> Draft:
+    """Return the draft by the first of these, the lead, that fits all tables.
+
+    Raises
+    ------
+    InputError
+        If a table has something that no option of the draft makes room for.
+    """
+    lead, *others = parts
+    draft = Draft(parts[lead], label, exclude)
+    for name in others:
+        while misfits := find_misfits(parts[name], draft.schema())[0]:
+            first = misfits[0]
+            if not draft.makes_room_for(first, parts[name]):
+                raise InputError(f"{name}: {first.detail}")
+    return draft

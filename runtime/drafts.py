@@ -1,0 +1,90 @@
+"""A draft of terms as a file that people write: read, and checked with the line of each mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from protocol.codec import explained
+from protocol.errors import InputError, UnreadableFileError
+from protocol.terms import Terms
+from runtime.files import read_text
+
+_HEADER: Final = re.compile(r"^\s*(\[\[?)\s*([A-Za-z0-9_.-]+)\s*\]\]?")
+_KEY: Final = re.compile(r"^\s*([A-Za-z0-9_-]+)\s*=")
+Place = tuple[int | str, ...]
+
+
+def terms_of_draft(path: Path, **ids: str) -> Terms:
+    """Return the terms in a TOML or JSON file, with the ids filled in that no draft has.
+
+    Raises
+    ------
+    UnreadableFileError
+        If the file is neither.
+    InputError
+        If a field is wrong; it names the line of a TOML file and what is allowed there.
+    """
+    text, is_json = read_text(path), path.suffix == ".json"
+    draft = parsed_draft(text, is_json=is_json, named=str(path))
+    return checked_draft(draft, ids, "" if is_json else text, named=str(path))
+
+
+def parsed_draft(text: str, *, is_json: bool, named: str) -> dict[str, Any]:
+    """Return the fields of a draft in TOML or JSON; raises `UnreadableFileError`."""
+    try:
+        draft = json.loads(text) if is_json else tomllib.loads(text)
+        if not isinstance(draft, dict):
+            raise ValueError("not an object")
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFileError(named, str(error)) from None
+    return draft
+
+
+def checked_draft(draft: Mapping[str, Any], ids: Mapping[str, str], text: str, *, named: str) -> Terms:
+    """Return the terms of a draft with both ids; ``text`` is the TOML it comes from, if it does.
+
+    Raises `InputError`, which names the lines of what is wrong.
+    """
+    try:
+        return Terms.model_validate({**draft, **ids}, strict=False)
+    except ValidationError as error:
+        places = dict(_places(text))
+        wrong = [f"{_line(places, place)}{where}: {why}" for place, where, why in explained(error)]
+        found = InputError(f"{named}: {'; '.join(wrong)}")
+        found.hint = "correct the file; `odc terms check TABLE --terms FILE` checks it before it is published"
+        raise found from None
+
+
+def _places(text: str) -> Iterator[tuple[Place, int]]:
+    """Yield where each table and key of a TOML file stands, and its line."""
+    seen: Counter[str] = Counter()
+    table: Place = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            name = header[2]
+            table = tuple(name.split("."))
+            if header[1] == "[[":
+                table = (*table, seen[name])
+                seen[name] += 1
+            yield table, number
+        elif key := _KEY.match(line):
+            yield (*table, key[1]), number
+
+
+def _line(places: dict[Place, int], wanted: Place) -> str:
+    """Return the line of the nearest place that holds the wanted one; the wanted may name kinds between."""
+    holding = [place for place in places if _is_within(wanted, place)]
+    return f"line {places[max(holding, key=len)]}, " if holding else ""
+
+
+def _is_within(wanted: Place, place: Place) -> bool:
+    left = iter(wanted)
+    return all(part in left for part in place)

@@ -1,0 +1,216 @@
+"""The commands of docs/start.md and of the README, typed as they stand, each terminal a process at a time."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odc_demo.actors import free_port
+from tests.harness.tree import REPOSITORY
+from tests.harness.written_commands import Written, blocks, written_in
+
+START = REPOSITORY / "docs" / "start.md"
+README = REPOSITORY / "README.md"
+INSTITUTIONS = ("lead", "b", "c")
+WAITS_FOR_OTHERS = re.compile(r"odc-analyst serve|odc serve|--watch|--wait|odc round")
+SENT_BY_PEOPLE = ("*.invitation.json", "analyst-request.odc", "analyst-certificate.pem", "terms.toml")
+NOT_NOW = 6
+"""The exit code that says to try again later, as a person does."""
+PATIENCE_S = 300
+MOST_QUESTIONS = 5
+
+
+@dataclass
+class Terminal:
+    """What one person types in one folder, one command after the other, and what it printed."""
+
+    directory: Path
+    environment: dict[str, str]
+    running: tuple[Written, subprocess.Popen[str]] | None = None
+    printed: dict[str, str] = field(default_factory=dict)
+    keyboards: list[int] = field(default_factory=list)
+
+    def type(self, command: Written, line: str, *, patience_s: float = PATIENCE_S) -> None:
+        """Type a command once the one before has ended; again and again if it says that it is too early."""
+        self.wait()
+        if line.startswith("export "):
+            name, _, value = line.removeprefix("export ").partition("=")
+            self.environment[name] = value.replace("$PWD", str(self.directory))
+            return
+        ends = time.monotonic() + patience_s
+        while True:
+            self.running = command, self._started(line)
+            if WAITS_FOR_OTHERS.search(line):
+                return
+            if self._end() != NOT_NOW or time.monotonic() > ends:
+                break
+            time.sleep(0.5)
+
+    def _started(self, line: str) -> subprocess.Popen[str]:
+        keyboard, screen = pty.openpty()
+        os.write(keyboard, b"y\n" * MOST_QUESTIONS)  # who is asked agrees; nobody reads what is left over
+        process = subprocess.Popen(
+            shlex.split(line),
+            cwd=self.directory,
+            env=self.environment,
+            stdin=screen,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        os.close(screen)
+        self.keyboards.append(keyboard)
+        return process
+
+    @property
+    def is_busy(self) -> bool:
+        return self.running is not None and self.running[1].poll() is None
+
+    def wait(self) -> None:
+        """Wait for the end of the command that runs, which has to succeed."""
+        if self.running is not None:
+            self._end()
+
+    def _end(self) -> int:
+        assert self.running is not None
+        command, process = self.running
+        printed, _ = process.communicate(timeout=PATIENCE_S)
+        self.running = None
+        self.printed[command.line] = printed
+        assert process.returncode in (0, NOT_NOW), f"{command}\n{printed}"
+        return process.returncode
+
+    def stop(self) -> None:
+        if self.running is not None:
+            self.running[1].terminate()
+            self.running[1].communicate(timeout=PATIENCE_S)
+            self.running = None
+        for keyboard in self.keyboards:
+            os.close(keyboard)
+
+
+def wait_for(port: int) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with socket.create_connection(("localhost", port), timeout=1):
+                return
+        except OSError:
+            assert time.monotonic() < ends, "nobody listens"
+            time.sleep(0.2)
+
+
+@contextmanager
+def terminals(folders: dict[str, Path]) -> Iterator[dict[str, Terminal]]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ODC_", "COV_"))}
+    kept["PATH"] = f"{Path(sys.executable).parent}:{kept['PATH']}"
+    found = {}
+    for who, folder in folders.items():
+        folder.mkdir(exist_ok=True)
+        found[who] = Terminal(folder, dict(kept))
+    passphrase = folders["lead"] / "passphrase"
+    passphrase.write_text("what the lead types when it is asked\n")
+    found["lead"].environment["ODC_PASSPHRASE_FILE"] = str(passphrase)
+    try:
+        yield found
+    finally:
+        for terminal in found.values():
+            terminal.stop()
+
+
+def test_the_five_minute_start_leads_to_predictions(tmp_path: Path) -> None:
+    (program,) = (
+        "\n".join(line for _, line in lines) for language, lines in blocks(START) if language == "python"
+    )
+    (tmp_path / "tables.py").write_text(program)
+    port = free_port()
+    typed = [command for command in written_in(START) if command.who]
+    with terminals(dict.fromkeys((*INSTITUTIONS, "analyst", "operator"), tmp_path)) as people:
+        assert {command.who for command in typed} == set(people)
+        for command in typed:
+            people[command.who].type(command, command.line.replace("8443", str(port)))
+            if "odc-analyst serve" in command.line:
+                wait_for(port)
+        shown = people["b"].printed["odc evaluate b/rows.csv"]
+    header, *predictions = (tmp_path / "predictions.csv").read_text().splitlines()
+    assert "prediction" in header
+    assert len(predictions) == len((tmp_path / "b" / "rows.csv").read_text().splitlines()) - 1
+    assert "ROC-AUC" in shown
+
+
+def test_the_readme_leads_to_predictions_in_one_sitting(tmp_path: Path) -> None:
+    step_by_step = README.read_text().split("**The same step by step.**")[0].count("\n") + 1
+    play_readme(tmp_path, [one for one in typed_in_readme() if one.number < step_by_step])
+
+
+def test_the_readme_leads_to_predictions_step_by_step(tmp_path: Path) -> None:
+    sitting = ("odc round rows.csv", "odc predict new-patients.csv --out predictions.csv")
+    commands = typed_in_readme()
+    first = next(number for number, one in enumerate(commands) if one.line == sitting[0])
+    assert tuple(one.line for one in commands[first : first + 2]) == sitting
+    play_readme(tmp_path, commands[:first] + commands[first + 2 :])
+
+
+def typed_in_readme() -> list[Written]:
+    return [command for command in written_in(README) if command.who]
+
+
+def play_readme(tmp_path: Path, commands: Iterable[Written]) -> None:
+    """Type commands on four machines, which are folders here; people send each other files."""
+    folders = {who: tmp_path / who for who in (*INSTITUTIONS, "analyst", "operator")}
+    folders["operator"] = folders["analyst"]  # `serve` keeps the analyst's first terminal busy
+    port = free_port()
+    with terminals(folders) as people:
+        for number, who in enumerate(INSTITUTIONS):
+            write_tables(folders[who], number)
+            people[who].environment["ODC_HOME"] = str(folders[who] / "home")
+        for command in commands:
+            line = command.line.replace("analyst.example:8443", f"localhost:{port}").replace(
+                "8443", str(port)
+            )
+            for who in INSTITUTIONS if command.who == "each" else [command.who]:
+                is_operator = who == "analyst" and people["analyst"].is_busy
+                port_of_its_own = f" --port {free_port()}" if line == "odc serve" else ""
+                people["operator" if is_operator else who].type(command, line + port_of_its_own)
+            if "odc-analyst serve" in line:
+                wait_for(port)
+            while line == "odc consortium approve" and any(people[who].is_busy for who in INSTITUTIONS):
+                time.sleep(0.5)
+                people["lead"].type(
+                    command, line, patience_s=0
+                )  # for a request that came after the first time
+            send_files(set(folders.values()))
+        for who in INSTITUTIONS:
+            if people[who].is_busy:  # `odc serve` does not end
+                assert "serve" in str(people[who].running)
+            lines = (folders[who] / "predictions.csv").read_text().splitlines()
+            assert len(lines) == len((folders[who] / "new-patients.csv").read_text().splitlines())
+
+
+def write_tables(folder: Path, seed: int) -> None:
+    rows = [
+        f"{20 + age},{number % 11},{'yes' if age > 30 else 'no'}"
+        for number, age in enumerate((7 * number + seed) % 60 for number in range(120))
+    ]
+    (folder / "rows.csv").write_text("\n".join(["age,stays,disease", *rows]) + "\n")
+    (folder / "new-patients.csv").write_text("\n".join(["age,stays,disease", *rows[:9]]) + "\n")
+
+
+def send_files(folders: set[Path]) -> None:
+    for source in folders:
+        for pattern in SENT_BY_PEOPLE:
+            for path in source.glob(pattern):
+                for other in folders - {source}:
+                    if not (other / path.name).exists():
+                        shutil.copy(path, other / path.name)

@@ -1,0 +1,99 @@
+"""What the analyst may keep only for a time is erased after it, and not before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analyst_server.services import retention, rounds, views
+from protocol.states import State
+from runtime.waiting import look_until
+from tests.harness.computing import LIMIT_S, Watched
+from tests.harness.world import HOSPITAL, LEAD, World, make_terms, make_uplink
+
+DAY_S = 86_400
+DAYS = 30
+
+
+def folder(world: World) -> Path:
+    return world.directory / "blobs" / world.id
+
+
+@pytest.fixture
+def limited(world: World) -> World:
+    """The analyst, under terms that let it keep a round for a month."""
+    world.terms = make_terms(retention_days=DAYS)
+    return world
+
+
+def states(world: World) -> list[tuple[State, bool]]:
+    return [(one.state, one.ended) for one in retention.purge(world.analyst)]
+
+
+def test_a_released_round_is_closed_so_many_days_after_its_release(limited: World) -> None:
+    limited.until_sealed()
+    limited.clock.forward(10 * DAY_S)  # of training
+    Watched(limited).run_one()
+    limited.clock.forward(DAYS * DAY_S - 1)
+    assert states(limited) == [(State.RELEASED, False)]
+    assert folder(limited).exists()
+    limited.clock.forward(1)
+    assert states(limited) == [(State.CLOSED, True)]
+    assert not folder(limited).exists()
+    with limited.records.begin() as unit:
+        last = unit.last_of_ledger(limited.id)
+    assert last is not None
+    assert last.event == "close"
+    assert states(limited) == []
+
+
+def test_a_round_that_is_never_sealed_is_cancelled_so_many_days_after_the_last_uplink(limited: World) -> None:
+    limited.until_anchored()
+    limited.send(make_uplink(limited.terms, LEAD))
+    limited.clock.forward(DAYS * DAY_S)
+    assert states(limited) == [(State.CANCELLED, True)]
+    assert not folder(limited).exists()
+
+
+def test_without_an_uplink_there_is_nothing_to_erase(limited: World) -> None:
+    limited.until_anchored()
+    limited.clock.forward(10 * DAYS * DAY_S)
+    assert states(limited) == []
+    assert limited.state == "anchored"
+
+
+def test_terms_that_say_nothing_keep_a_round_until_the_operator_ends_it(world: World) -> None:
+    Watched(world.until_sealed()).run_one()
+    world.clock.forward(10 * DAYS * DAY_S)
+    assert states(world) == []
+    assert world.state == "released"
+
+
+def test_a_round_that_is_computed_is_ended_once_that_is_over(limited: World) -> None:
+    Watched(limited.until_sealed(), hold_release=True).run_one()
+    limited.clock.forward(DAYS * DAY_S)
+    assert states(limited) == [(State.TRAINING, False)]
+    rounds.release(limited.analyst, limited.id)
+    assert states(limited) == [(State.RELEASED, False)]  # its members have the days to fetch
+
+
+def test_members_see_until_when(limited: World) -> None:
+    limited.until_anchored()
+    assert "erase_at" not in views.status(limited.analyst, None, limited.id)
+    limited.send(make_uplink(limited.terms, HOSPITAL))
+    assert views.status(limited.analyst, None, limited.id)["erase_at"] == limited.clock() + DAYS * DAY_S
+
+
+def test_the_worker_looks_by_itself(limited: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analyst_server.services.worker.PURGE_EVERY_S", 0.0)
+    limited.until_anchored()
+    limited.send(make_uplink(limited.terms, LEAD))
+    limited.clock.forward(DAYS * DAY_S)
+    worker = Watched(limited, poll_s=0.01)
+    worker.start()
+    try:
+        look_until(lambda kept: not kept, folder(limited).exists, wait_s=LIMIT_S)
+    finally:
+        worker.stop()
+    assert limited.state == "cancelled"

@@ -1,0 +1,116 @@
+"""Where we are and what comes next; a round in one sitting, which resumes anywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.in_process import HOSPITAL, LEAD
+from tests.harness.odc import Odc
+
+
+def test_without_a_command_it_says_how_to_begin(odc: Odc) -> None:
+    said = odc(home="nobody")
+    assert (said.code, "next: odc join INVITATION" in said.out) == (0, True)
+
+
+def test_whoever_waits_for_the_lead_is_told_so_and_the_lead_of_them(odc: Odc) -> None:
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    odc("join", "i.json")
+    waiting = odc("status")
+    assert (waiting.code, "the lead institution has not approved yet" in waiting.err) == (5, True)
+    assert "next: odc join" in odc().out
+    assert f"{HOSPITAL} waits for a certificate\nnext: odc consortium approve" in odc(home=LEAD).out
+
+
+def test_without_a_command_it_names_the_next_step(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    assert f"Readmission ({odc.consortium.id[:8]}): enrolling\n  next: odc terms show" in odc().out
+
+
+@pytest.mark.parametrize("how", ["status", ""])
+def test_after_the_downlink_is_here_nothing_is_to_be_received(odc: Odc, how: str) -> None:
+    odc.consortium.until_released()
+    words = [how] if how else []
+    assert "next: odc receive" in odc(*words).out
+    odc("receive")
+    assert "next: odc predict TABLE" in odc(*words).out
+
+
+def test_a_round_goes_on_where_it_stopped(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    tables = {home: odc.consortium.table(seed) for seed, home in enumerate((LEAD, HOSPITAL))}
+
+    def walk(home: str) -> tuple[int, str]:
+        result = odc("round", tables[home], "--yes", "--wait", "0", home=home)
+        return result.code, result.out + result.err
+
+    code, said = walk(HOSPITAL)
+    assert (code, f"{LEAD}: odc terms accept" in said) == (6, True)
+    assert "This institution sends to the analyst, once:" in said
+    code, said = walk(LEAD)
+    assert (code, f"{HOSPITAL}: odc contribute" in said) == (6, True)
+    code, said = walk(HOSPITAL)
+    assert "40 rows of 3 encoded features become 3 numbers each" in said
+    odc.consortium.compute()
+    for home in tables:
+        code, said = walk(home)
+        assert (code, "next: odc predict TABLE" in said) == (0, True)
+    assert odc("predict", odc.consortium.table(5)).code == 0
+
+
+def test_a_round_asks_before_it_signs_and_before_it_sends(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    table = odc.consortium.table(1)
+    assert "no terminal to ask at" in odc("round", table).err
+    assert "nothing was signed" in odc.at_terminal("round", table, typed="n").err
+    assert not any(member["accepted"] for member in odc.consortium.hospital_round.status()["members"])
+    odc.consortium.lead_round.accept()
+    signed = odc.at_terminal("round", table, "--wait", "0", typed="y")
+    assert f"Sign these terms for {HOSPITAL}?" in signed.err
+    odc.consortium.lead_round.create_anchor()
+    assert "Send this for 'Readmission'?" in odc.at_terminal("round", table, typed="n").err
+    assert all(member["uplink"] == "none" for member in odc.consortium.hospital_round.status()["members"])
+
+
+def test_a_table_that_does_not_fit_is_told_before_anything_is_signed(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    refused = odc("round", odc.consortium.table(1, x1=["old"] * 40), "--yes")
+    assert (refused.code, "column 'x1', 40 rows, the first is 1: expected a number" in refused.err) == (
+        3,
+        True,
+    )
+    assert not any(member["accepted"] for member in odc.consortium.hospital_round.status()["members"])
+
+
+def test_waiting_ends_at_once_where_a_step_is_ours(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    assert odc("wait", "--json").json["next"] == "odc terms show, then odc terms accept"
+
+
+def test_waiting_in_vain_says_what_for(odc: Odc) -> None:
+    odc.consortium.until_accepted()
+    waited = odc("wait", "--timeout", "0.1")
+    assert (waited.code, f"{LEAD}: odc anchor create" in waited.err) == (6, True)
+
+
+def test_a_machine_in_order_has_no_trouble(odc: Odc) -> None:
+    odc.consortium.until_accepted()
+    found = odc("doctor", odc.consortium.table(1), "--json")
+    assert found.code == 0
+    looked = {one["what"] for one in found.json["findings"]}
+    assert looked >= {"membership", "permissions", "disk", "certificate", "analyst", "table"}
+    assert not any(one["fix"] for one in found.json["findings"])
+
+
+def test_each_trouble_comes_with_its_fix(odc: Odc) -> None:
+    odc.consortium.until_accepted()
+    table = odc.consortium.table(1)
+    table.write_text(table.read_text().replace("x1,", "X1 ,", 1))
+    home = odc.consortium.directory / HOSPITAL
+    home.chmod(0o777)
+    odc.consortium.clock.now += 10 * 365 * 86400
+    found = odc("doctor", table)
+    assert found.code == 3
+    assert "fix: chmod 700" in found.out
+    assert "fix: odc renew" in found.out
+    assert "fix: rename 'X1 ' to 'x1'" in found.out

@@ -1,0 +1,50 @@
+"""`odc ui`: the same round by clicking, in a browser on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import typer
+
+from user_client.cli.options import open_session, options_of
+from user_client.errors import MissingExtraError
+
+
+def ui(
+    context: typer.Context,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="port to listen on; 0 for any that is free")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="print the address, and open no browser")
+    ] = False,
+    idle: Annotated[
+        float, typer.Option(min=0.01, help="minutes without a look at a page after which it ends")
+    ] = 60.0,
+) -> None:
+    """Open our own pages in a browser on this machine: the terms, our table, what would leave, the model.
+
+    The address opens once, for one browser. Nothing of the pages leaves this machine.
+    """
+    try:
+        from user_client import ui as pages
+        from user_client.ui.work import Desk
+    except ModuleNotFoundError:
+        raise MissingExtraError("odc ui", "ui") from None
+    options = options_of(context)
+    with open_session(context) as session:
+        if session.home.is_protected():
+            options.passphrase()  # now, while somebody is at the terminal
+    pages.serve_pages(
+        Desk(options.home, options.passphrase),
+        port=port,
+        idle_minutes=idle,
+        opens_browser=not no_browser,
+        tell=lambda url: typer.echo(f"open this address, once: {url}\nend with Ctrl-C"),
+    )
+    typer.echo("the pages have ended", err=True)
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (ui,)
+"""The commands of this module that stand directly behind `odc`."""

@@ -1,0 +1,128 @@
+"""Checkpoints of a ledger: to be shown, cosigned and verified, also by somebody outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protocol.checkpoint import Note
+from protocol.errors import InputError
+from protocol.identity import load_certificate
+from runtime.files import read_bytes
+from user_client.cli.options import (
+    AsJson,
+    CollaborationOption,
+    Force,
+    open_session,
+    refuse_to_overwrite,
+    round_of,
+    show,
+    write_output,
+)
+from user_client.sdk import checkpoints
+
+_Out = Annotated[Path | None, typer.Option(help="write it to this file")]
+_File = Annotated[Path, typer.Argument(help="a checkpoint", show_default=False)]
+
+
+def _written(value: dict[str, Any], data: bytes, out: Path | None, as_json: bool) -> None:
+    if out is not None:
+        write_output(out, data)
+    text = data.decode()
+    show(as_json, {**value, "file": str(out) if out else None, "text": text}, lambda: text.rstrip("\n"))
+
+
+def checkpoint(
+    context: typer.Context,
+    out: _Out = None,
+    force: Force = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch the analyst's newest checkpoint, and check it against the whole ledger."""
+    if out is not None:
+        refuse_to_overwrite(out, force=force)
+    with open_session(context) as session:
+        chosen = round_of(session, collaboration, as_json=as_json)
+        note, _ = checkpoints.fetch_checkpoint(session, chosen.directory)
+    _written(_json(note), note.bytes, out, as_json)
+
+
+def cosign(
+    context: typer.Context,
+    file: _File,
+    out: _Out = None,
+    force: Force = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign a checkpoint of the ledger that we have followed. Works offline."""
+    if out is not None:
+        refuse_to_overwrite(out, force=force)
+    with open_session(context) as session:
+        chosen = round_of(session, collaboration, as_json=as_json)
+        note = checkpoints.cosign(session, chosen.directory, Note.parse(read_bytes(file)))
+    _written(_json(note), note.bytes, out, as_json)
+
+
+def prove(
+    context: typer.Context,
+    earlier: Annotated[Path, typer.Argument(help="a checkpoint that somebody has", show_default=False)],
+    later: Annotated[Path, typer.Argument(help="a newer one", show_default=False)],
+    out: _Out = None,
+    force: Force = False,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove to whoever has no entry that a ledger has only grown between two checkpoints. Works offline."""
+    if out is not None:
+        refuse_to_overwrite(out, force=force)
+    with open_session(context) as session:
+        chosen = round_of(session, collaboration, as_json=as_json)
+        before, after = Note.parse(read_bytes(earlier)), Note.parse(read_bytes(later))
+        proof = checkpoints.prove_growth(session, chosen.directory, before, after)
+    _written({"earlier": before.checkpoint.size, "later": after.checkpoint.size}, proof, out, as_json)
+
+
+def verify_checkpoint(
+    file: _File,
+    signer: Annotated[
+        list[Path], typer.Option(help="certificate of the analyst or of a member, which must have signed")
+    ],
+    earlier: Annotated[Path | None, typer.Option(help="a checkpoint that we have seen before")] = None,
+    proof: Annotated[Path | None, typer.Option(help="what `odc ledger prove` wrote for the two")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a checkpoint with files alone: for somebody outside, who needs no membership and asks nobody."""
+    if (earlier is None) != (proof is None):
+        raise InputError("--earlier and --proof are given together")
+    note = Note.parse(read_bytes(file))
+    signers = checkpoints.check_signers(note, [load_certificate(read_bytes(path)) for path in signer])
+    value = {**_json(note), "signers": signers, "begins_with": None}
+    lines = [
+        f"{note.checkpoint.origin}: {note.checkpoint.size} entries",
+        *(f"signed by {one}" for one in signers),
+    ]
+    if earlier is not None and proof is not None:
+        before = Note.parse(read_bytes(earlier))
+        checkpoints.check_signers(before, [load_certificate(read_bytes(signer[0]))])
+        checkpoints.check_growth(before, note, read_bytes(proof))
+        value["begins_with"] = before.checkpoint.size
+        lines.append(f"begins with the {before.checkpoint.size} entries of the earlier checkpoint")
+    show(as_json, value, lambda: "\n".join(lines))
+
+
+def _json(note: Note) -> dict[str, Any]:
+    found = note.checkpoint
+    return {
+        "collaboration_id": found.collaboration_id,
+        "entries": found.size,
+        "root": found.root.hex(),
+        "signatures": len(note.lines),
+    }
+
+
+COMMANDS = (checkpoint, cosign, prove, verify_checkpoint)
+"""Of `odc ledger`."""

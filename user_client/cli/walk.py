@@ -1,0 +1,231 @@
+"""Where we are, what comes next, and a round in one sitting, made of the same use cases as its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Final
+
+import typer
+
+from protocol.answers import Status
+from protocol.errors import InputError, ProtocolError
+from runtime.terminal import printable
+from user_client.cli.desk import agree_to_send, does_not_fit
+from user_client.cli.options import (
+    AsJson,
+    CollaborationOption,
+    busy,
+    can_ask,
+    open_session,
+    round_of,
+    show,
+    upload_progress,
+)
+from user_client.cli.table_options import TABLE, TableArgument, reads_table
+from user_client.errors import ConfirmationNeededError, NotPreparedError
+from user_client.sdk import (
+    Round,
+    Session,
+    check_table,
+    differences,
+    next_step,
+    wait_for_change,
+    wait_for_terms,
+)
+from user_client.sdk.approval import waiting_requests
+from user_client.sdk.conformance import Check, try_analyst
+from user_client.sdk.doctor import Finding, examine
+from user_client.sdk.session import named
+from user_client.sdk.terms import CheckedTable
+from user_client.tables import Source
+from user_client.words import differences_in_words, misfits_in_words, on_screen, summary_in_words
+
+WaitOption = Annotated[float, typer.Option("--wait", help="seconds to wait for others")]
+_A_DAY_S: Final = 86_400.0
+
+
+def where(session: Session) -> str:
+    """Return where this institution is and what it does next."""
+    if not session.is_joined():
+        step = "odc join" if session.home.invitation_path.exists() else "odc join INVITATION"
+        return f"no membership in {session.home.path}\nnext: {step}, or the lead: odc consortium create"
+    membership = session.membership
+    lines = [f"{membership.party} in {printable(membership.consortium)}, analyst {membership.analyst_url}"]
+    if session.home.root_key_path.exists() and not session.home.is_protected():
+        waiting, _ = waiting_requests(session)
+        if waiting:
+            names = ", ".join(one.identity.name for one in waiting)
+            lines.append(f"{names} waits for a certificate\nnext: odc consortium approve")
+    rows = session.collaborations()
+    for row in rows:
+        chosen = session.round(row["collaboration_id"])
+        lines.append(f"{printable(named(row['title'], row['collaboration_id']))}: {row['state']}")
+        lines.append(f"  next: {next_step(row, chosen.directory).words}")
+    if not rows:
+        lines.append("no collaboration names this institution yet: the analyst publishes the terms")
+    return "\n".join(lines)
+
+
+def wait(
+    context: typer.Context,
+    seconds: Annotated[float, typer.Option("--timeout", help="seconds after which to give up")] = 3600,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Wait until something changes that concerns us; end at once if a step is ours."""
+    with open_session(context) as session:
+        chosen = round_of(session, collaboration, as_json=as_json, running=True)
+        status = chosen.status()
+        if next_step(status, chosen.directory).kind == "wait":
+            with busy(as_json, "waiting for the others"):
+                _news(session, chosen, status, wait_s=seconds)
+            status = chosen.status()
+        step = next_step(status, chosen.directory)
+    value = {"collaboration_id": chosen.id, "state": status["state"], "next": step.words}
+    show(as_json, value, lambda: f"{status['state']}\nnext: {step.words}")
+
+
+@reads_table
+def doctor(
+    context: typer.Context,
+    table: Annotated[
+        Source | None, typer.Argument(help="also compare its columns with our terms", **TABLE)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for the usual troubles, and say what to do: clock, certificate, proxy, port, disk, columns."""
+    with open_session(context, attempts=1) as session:
+        found = examine(session, table)
+    wrong = [one for one in found if one.fix]
+    show(as_json, {"findings": [one.to_json() for one in found]}, lambda: "\n".join(map(_finding, found)))
+    if wrong:
+        error = InputError(f"{len(wrong)} of {len(found)} looks have found a trouble")
+        error.hint = "do what stands behind each `fix`, then run `odc doctor` again"
+        raise error
+
+
+def conformance(
+    context: typer.Context,
+    url: Annotated[str | None, typer.Argument(help="an analyst of our consortium; by default ours")] = None,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try whether an analyst keeps to the protocol: right and wrong messages, and what it answers."""
+    with open_session(context, attempts=1) as session:
+        found = try_analyst(session, url, collaboration)
+    failed = [one for one in found if one.outcome == "failed"]
+    show(as_json, {"checks": [one.to_json() for one in found]}, lambda: "\n".join(map(_check, found)))
+    if failed:
+        error = ProtocolError(f"{len(failed)} of {len(found)} checks have failed")
+        error.hint = (
+            "show what stands behind `failed` to whoever wrote the analyst; docs/protocol.md has the sections"
+        )
+        raise error
+
+
+def _check(found: Check) -> str:
+    line = f"{found.outcome:<8} {found.what} (section {found.section})"
+    return f"{line}: {printable(found.detail)}" if found.detail else line
+
+
+def _finding(found: Finding) -> str:
+    line = f"{'TROUBLE' if found.fix else 'ok':<8} {found.what}: {printable(found.detail)}"
+    return f"{line}\n         fix: {printable(found.fix)}" if found.fix else line
+
+
+def _news(session: Session, chosen: Round, status: Status, *, wait_s: float) -> Status:
+    """Return the next status in which something is another for us; raises `NotPreparedError` without one."""
+    found = wait_for_change(session, chosen.directory, status, wait_s=wait_s)
+    if found is None:
+        words = next_step(chosen.status(), chosen.directory).words  # that of all names whom we wait for
+        error = NotPreparedError(f"nothing has changed in {wait_s:g} s; {words}")
+        error.hint = "run the command again: it goes on where it stopped"
+        raise error
+    return found
+
+
+@reads_table
+def round_(
+    context: typer.Context,
+    table: TableArgument,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="sign the terms and send without asking, as a script needs it")
+    ] = False,
+    accept_row_revealing_model: Annotated[
+        bool, typer.Option("--accept-row-revealing-model", help="as for `odc terms accept`")
+    ] = False,
+    accept_signal_loss: Annotated[
+        bool, typer.Option("--accept-signal-loss", help="as for `odc contribute`")
+    ] = False,
+    consumer: Annotated[bool, typer.Option("--consumer", help="as for `odc contribute`")] = False,
+    wait: WaitOption = _A_DAY_S,
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Walk a round: read and sign the terms, anchor (the lead), prepare, contribute, wait, receive.
+
+    It asks before it signs and before it sends. After an interruption, run it again: it goes on where
+    it stopped.
+    """
+    with open_session(context) as session:
+        listed: list[Status] = []
+        if collaboration is None:
+            with busy(as_json, "waiting for terms"):
+                listed = wait_for_terms(session, wait_s=wait)
+        chosen = round_of(session, collaboration, as_json=as_json, running=True, listed=listed)
+        do: dict[str, Callable[[], object]] = {
+            "accept": partial(_accept, session, chosen, table, yes, accept_row_revealing_model),
+            "anchor": chosen.create_anchor,
+            "contribute": partial(_contribute, chosen, table, yes, consumer, accept_signal_loss, as_json),
+            "receive": partial(chosen.receive, wait_s=wait),
+        }
+        at_first = [row for row in listed if row["collaboration_id"] == chosen.id]
+        status = at_first[0] if at_first else chosen.status()
+        while (step := next_step(status, chosen.directory)).kind in (*do, "wait"):
+            typer.echo(f"{status['state']}: {step.words}", err=True)
+            if step.kind == "wait":
+                with busy(as_json, "waiting for the others"):
+                    status = _news(session, chosen, status, wait_s=wait)
+            else:
+                do[step.kind]()
+                if step.kind != "receive":  # what follows that is told by what is stored here
+                    status = session.watch(chosen.id).now()
+    value = {"collaboration_id": chosen.id, "state": status["state"], "next": step.words}
+    show(as_json, value, lambda: f"{status['state']}\nnext: {step.words}")
+
+
+def _accept(session: Session, chosen: Round, table: Source, yes: bool, row_revealing: bool) -> None:
+    """Show the terms and what they find in our table, ask, and sign."""
+    terms = chosen.fetch_terms()
+    typer.echo(differences_in_words(terms, differences(session, terms)) + on_screen(terms), err=True)
+    found: CheckedTable = check_table(terms, table, session.home.path, party=chosen.party)
+    if found.misfits:
+        typer.echo(misfits_in_words(found.misfits), err=True)
+        raise does_not_fit(found.misfits)
+    typer.echo(f"our table fits: {found.rows:,} rows of {found.features:,} features", err=True)
+    if not yes and not can_ask():
+        raise ConfirmationNeededError("nobody has agreed to these terms, and there is no terminal to ask at")
+    if not yes and not typer.confirm(f"Sign these terms for {chosen.party}?", err=True):
+        raise ConfirmationNeededError("nothing was signed")
+    chosen.accept(accept_row_revealing_model=row_revealing)
+
+
+def _contribute(
+    chosen: Round, table: Source, yes: bool, consumer: bool, accept_signal_loss: bool, as_json: bool
+) -> None:
+    """Prepare the table, show what would leave and its risk, ask, and send."""
+    with busy(as_json, "attacking our own rows"):
+        prepared = chosen.prepare(table, attacks="quick")
+    if yes:  # who is asked is shown the same
+        typer.echo(summary_in_words(prepared, chosen.policy_violations()), err=True)
+    with upload_progress(as_json) as progress:
+        chosen.contribute(
+            accept_signal_loss=accept_signal_loss,
+            progress=progress,
+            confirm=partial(agree_to_send, chosen, yes=yes, consumer=consumer),
+        )
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (wait, doctor, conformance)
+"""The commands of this module that stand directly behind `odc`; `round` is added by its name."""

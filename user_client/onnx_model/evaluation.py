@@ -1,0 +1,160 @@
+"""Check the analyst's model against the profile of docs/protocol.md, and evaluate it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from user_client.onnx_model.learned import LEARNED
+from user_client.onnx_model.operators import STANDARD, Call, Operator, Room, Values
+from user_client.onnx_model.wire import Graph, Node, RefusedModelError, read
+
+INPUT: Final = "rep"
+IR_VERSIONS: Final = range(7, 11)
+OPSETS: Final = {"": range(13, 23), "ai.onnx.ml": range(1, 4)}
+OPERATORS: Final[dict[str, dict[str, Operator]]] = {"": STANDARD, "ai.onnx.ml": LEARNED}
+ALWAYS_ALLOWED: Final = 2**24
+"""Numbers of one value. A file with more of them may have as many in a value as it has itself."""
+_BLOCK: Final = 2**21
+"""Numbers of the largest value while a block of rows is evaluated: 16 MB in double precision."""
+_MOST_ROWS: Final = 4096
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A node that an output needs, with the values that nobody needs after it."""
+
+    node: Node
+    operator: Operator
+    finished: tuple[str, ...]
+    memory: dict[str, Any] = field(default_factory=dict)
+
+
+class Evaluation:
+    """A model, checked and ready; raises `RefusedModelError` for one that is outside the profile."""
+
+    def __init__(self, file: bytes) -> None:
+        self._graph = read(file)
+        self._room = max(ALWAYS_ALLOWED, len(file) // 4)
+        _check(self._graph)
+        self._constants: dict[str, Values] = dict(self._graph.constants)
+        self._plans: dict[str, list[_Step]] = {}
+        self._rows_at_once: dict[tuple[str, int], int] = {}
+
+    def run(self, rows: NDArray[np.float32], output: str) -> NDArray[np.float32]:
+        """Return one output for rows, (n, m); each depends on its own row alone."""
+        if output not in self._plans:
+            self._plans[output] = self._plan(output)
+        key = (output, rows.shape[1])
+        if key not in self._rows_at_once:  # what one row takes tells how many may go together
+            room = Room(self._room)
+            self._of_block(rows[:1], output, room)
+            self._rows_at_once[key] = min(_MOST_ROWS, max(1, _BLOCK // max(1, room.largest)))
+        step = self._rows_at_once[key]
+        parts = [
+            self._of_block(rows[start : start + step], output, Room(self._room))
+            for start in range(0, max(1, len(rows)), step)
+        ]
+        return np.concatenate(parts)
+
+    def _plan(self, output: str) -> list[_Step]:
+        """Return the nodes that an output needs; those of constants alone are evaluated here, once."""
+        if output not in self._graph.outputs:
+            raise RefusedModelError(f"has no output '{output}'")
+        needed, nodes = {output}, []
+        for node in reversed(self._graph.nodes):
+            if needed & set(node.outputs):
+                needed |= set(node.inputs)
+                nodes.append(node)
+        steps = []
+        for node in reversed(nodes):
+            step = _Step(node, OPERATORS[node.operator[0]][node.operator[1]], ())
+            if all(name in self._constants for name in node.inputs):
+                _evaluate(step, self._constants, Room(self._room))
+            else:
+                steps.append(step)
+        return list(_with_ends(steps, output))
+
+    def _of_block(self, rows: NDArray[np.float32], output: str, room: Room) -> NDArray[np.float32]:
+        values = {INPUT: rows}
+        room.take(rows.shape)
+        for step in self._plans[output]:
+            _evaluate(step, values, room, self._constants)
+            for name in step.finished:
+                values.pop(name, None)
+        found = values[output] if output in values else self._constants[output]
+        if found.dtype != np.float32 or found.ndim != 2 or len(found) != len(rows):
+            raise RefusedModelError("answers something else than a row of 32-bit floats for each row")
+        return np.asarray(found)
+
+
+def _evaluate(
+    step: _Step, values: dict[str, Values], room: Room, constants: dict[str, Values] | None = None
+) -> None:
+    """Add the outputs of a node to the values."""
+    node = step.node
+    inputs = tuple(values[name] if name in values else (constants or {})[name] for name in node.inputs)
+    try:
+        with np.errstate(all="ignore"):
+            found = step.operator.run(Call(node.attributes, inputs, room, step.memory))
+    except RefusedModelError:
+        raise
+    except (
+        ValueError,
+        IndexError,
+        TypeError,
+        OverflowError,
+    ):  # shapes that do not fit; numpy says it in its words
+        raise RefusedModelError(f"has a '{node.operator[1]}' whose inputs do not fit") from None
+    if len(node.outputs) > len(found):
+        raise RefusedModelError(f"has a '{node.operator[1]}' with too many outputs")
+    for name, value in zip(node.outputs, found, strict=False):
+        room.take(value.shape)
+        values[name] = value
+
+
+def _with_ends(steps: list[_Step], output: str) -> Iterator[_Step]:
+    last = {name: number for number, step in enumerate(steps) for name in step.node.inputs}
+    for number, step in enumerate(steps):
+        mine = (*step.node.inputs, *step.node.outputs)
+        ends = tuple(name for name in mine if last.get(name, number) == number and name != output)
+        yield _Step(step.node, step.operator, ends, step.memory)
+
+
+def _check(graph: Graph) -> None:
+    """Raise `RefusedModelError` unless the graph is one that models of a round have."""
+    if graph.ir_version not in IR_VERSIONS:
+        raise RefusedModelError(f"is of ONNX IR version {graph.ir_version}")
+    domains = set()
+    for domain, version in graph.opsets:
+        if version not in OPSETS.get(domain, ()):
+            raise RefusedModelError(f"is of opset {version} of the domain '{domain}'")
+        domains.add(domain)
+    if graph.inputs != (INPUT,):
+        raise RefusedModelError(f"does not have the one input '{INPUT}'")
+    known = {INPUT, *graph.constants}
+    for node in graph.nodes:
+        _check_operator(node, domains)
+        name = node.operator[1]
+        if not set(node.inputs) <= known:
+            raise RefusedModelError(f"has a '{name}' that takes what no node before it makes")
+        if not node.outputs or set(node.outputs) & known or len(set(node.outputs)) < len(node.outputs):
+            raise RefusedModelError(f"has a '{name}' that names its output as another value is named")
+        known |= set(node.outputs)
+    if not set(graph.outputs) <= known:
+        raise RefusedModelError("has an output that nothing makes")
+
+
+def _check_operator(node: Node, domains: set[str]) -> None:
+    domain, name = node.operator
+    operator = OPERATORS.get(domain, {}).get(name)
+    if operator is None or domain not in domains:
+        raise RefusedModelError(f"has an operator that may not run: '{name}' of the domain '{domain}'")
+    if set(node.attributes) - operator.attributes:
+        raise RefusedModelError(f"has a '{name}' with attributes that may not be set")
+    if not operator.inputs[0] <= len(node.inputs) <= operator.inputs[1]:
+        raise RefusedModelError(f"has a '{name}' of {len(node.inputs)} inputs")

@@ -1,0 +1,148 @@
+"""What an institution does next in a round, and waiting until that changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from protocol.answers import MOVING, MemberStatus, Status
+from protocol.messages import DownlinkManifest
+from protocol.states import COMPUTING, State
+from runtime.waiting import look_until
+from user_client.custody.round_directory import RoundDirectory
+from user_client.sdk import consumer
+from user_client.sdk.session import Session
+
+Kind = Literal["accept", "anchor", "contribute", "receive", "predict", "wait", "ask", "none"]
+OURS: Final[frozenset[Kind]] = frozenset({"accept", "anchor", "contribute", "receive"})
+"""Steps of the round that are for us to do now."""
+_LOOKS_FOR_S: Final = 60.0
+"""For so long we look with growing pauses where the analyst holds no answer until there is news."""
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """What comes next for us in one round.
+
+    Attributes
+    ----------
+    kind : str
+        ``wait`` for others, ``ask`` the lead, or one of our own steps; ``none`` after the end of the round.
+    words : str
+        The command to run, or what is waited for.
+    """
+
+    kind: Kind
+    words: str
+
+
+def next_step(status: Status, directory: RoundDirectory) -> NextStep:
+    """Return what comes next for us, by what the analyst reports and what is stored here."""
+    ours, state, you = _ours(status), status["state"], status["you"]
+    if directory.holds(DownlinkManifest):
+        return NextStep("predict", "odc predict TABLE, odc evaluate TABLE")
+    if state in (State.CANCELLED, State.CLOSED) or ours is None or you is None:
+        return NextStep("none", f"the collaboration is {state}: nothing is left to do")
+    if ours.get("excluded"):
+        return NextStep("none", "the analyst's operator has excluded us from this round: ask why")
+    if (late := consumer.next_step(status)) is not None:
+        return NextStep(_kind_of(late), late)
+    return _under_way(status, ours)
+
+
+def _under_way(status: Status, ours: MemberStatus) -> NextStep:
+    """Return what comes next for a party that the round waits for."""
+    state, asked = status["state"], status.get("waiting_for", ())
+    if state == State.ENROLLING and (why := ours.get("rejected")) is not None:
+        return NextStep("wait", f"odc wait, for other terms: we have rejected these ({why})")
+    if state in (State.DRAFT, State.ENROLLING) and not ours["accepted"]:
+        return NextStep("accept", "odc terms show, then odc terms accept")
+    if f"{ours['party']}: odc anchor create" in asked:
+        return NextStep("anchor", "odc anchor create")
+    if state in (State.ANCHORED, State.COLLECTING) and ours["uplink"] != "received":
+        return NextStep("contribute", "odc contribute TABLE")
+    is_asked_again = state in (State.FAILED, State.RELEASED) and ours["uplink"] == "receiving"
+    if is_asked_again or f"{ours['party']}: odc contribute" in asked:
+        return NextStep("contribute", "odc contribute")
+    if state == State.RELEASED and ours["uplink"] == "received":
+        return NextStep("receive", "odc receive, then odc predict TABLE and odc evaluate TABLE")
+    if state == State.RELEASED:
+        return NextStep("none", "the round ended without an uplink of ours")
+    return NextStep("wait", f"odc wait, for {_awaited(status)}")
+
+
+def _ours(status: Status) -> MemberStatus | None:
+    you = status["you"]
+    return next((each for each in status["members"] if you and each["party"] == you["party"]), None)
+
+
+def _kind_of(words: str) -> Kind:
+    for kind in ("accept", "contribute", "receive"):
+        if words.startswith((f"odc {kind}", f"odc terms {kind}")):
+            return kind
+    return "wait" if words.startswith("wait") else "ask"
+
+
+def _awaited(status: Status) -> str:
+    if status["state"] in COMPUTING:
+        return "the analyst: the round is computed"
+    return "; ".join(status.get("waiting_for", ())) or "the others, whom `odc status` names"
+
+
+def wait_for_terms(
+    session: Session, *, wait_s: float, pause: Callable[[float], None] = time.sleep
+) -> list[Status]:
+    """Return all collaborations, once a running one names us or after ``wait_s`` seconds."""
+
+    def is_running(rows: list[Status]) -> bool:
+        return any(row["state"] not in (State.CANCELLED, State.CLOSED) for row in rows)
+
+    while True:
+        looks_s = min(wait_s, _LOOKS_FOR_S)
+        found = look_until(is_running, session.collaborations, wait_s=looks_s, pause=pause)
+        wait_s -= looks_s
+        if wait_s <= 0 or is_running(found):
+            return found
+
+
+def wait_for_change(
+    session: Session,
+    directory: RoundDirectory,
+    seen: Status,
+    *,
+    wait_s: float,
+    pause: Callable[[float], None] = time.sleep,
+) -> Status | None:
+    """Return the status once what concerns us has changed since ``seen``; None if it has not in ``wait_s``.
+
+    It is the status of us alone, but for a lead that waits for signatures.
+    """
+    before = next_step(seen, directory)
+
+    def is_news(status: Status) -> bool:
+        return _of_us(status) != _of_us(seen)
+
+    def is_ours_now(status: Status) -> bool:
+        return is_news(status) or next_step(status, directory) != before
+
+    you = seen["you"]
+    if seen["state"] != State.ENROLLING or you is None or you["role"] != "lead":
+        found = session.watch(directory.collaboration_id).until(is_news, wait_s=wait_s, pause=pause)
+        return found if is_news(found) else None
+    look = session.round(directory.collaboration_id).status
+    while True:  # the lead's own line does not change when others sign
+        looks_s = min(wait_s, _LOOKS_FOR_S)
+        found = look_until(is_ours_now, look, wait_s=looks_s, pause=pause)
+        if is_ours_now(found):
+            return found
+        wait_s -= looks_s
+        if wait_s <= 0:
+            return None
+
+
+def _of_us(status: Status) -> tuple[str, dict[str, object]]:
+    """Return the state and our own line, without what moves all the time."""
+    ours: Mapping[str, object] = _ours(status) or {}
+    return status["state"], {name: value for name, value in ours.items() if name not in MOVING}

@@ -1,0 +1,170 @@
+"""Everything in a table that does not fit the terms, with how many rows have it and what to do about it.
+
+It names columns and rows, and never a value.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from protocol.table_schema import CENTRED_COLUMNS, Column, LevelsColumn, Schema
+from user_client.errors import (
+    EmptyFieldError,
+    FieldError,
+    MissingColumnError,
+    NotADateError,
+    NotANumberError,
+    TableError,
+    UnknownLevelError,
+)
+from user_client.tables.encode import encode_labels, encode_rows
+from user_client.tables.read import parts_of
+
+_ALIKE: Final = 0.8
+"""From this share of equal letters on, two names may be one: `age` is not `stage`."""
+_DROP_OR_FILL: Final = "fill in the fields or drop the rows"
+_MISSING: Final = "correct the fields, or add the text that stands for an empty field to missing in the terms"
+_Encoder = Callable[[pa.Table], object]
+
+
+@dataclass
+class Misfit:
+    """One way in which a column does not fit the terms.
+
+    Attributes
+    ----------
+    code : str
+        That of the error which an encoding of the table ends with.
+    rows : int
+        How many rows have it; 0 if it is of the whole column.
+    first_row : int
+        Counted from 1, as people count below the header; 0 if it is of the whole column.
+    what : str
+        What was expected.
+    fix : str
+        What to do: a change of the table, or a line of the terms.
+    """
+
+    column: str
+    code: str
+    rows: int
+    first_row: int
+    what: str
+    fix: str
+
+    @property
+    def detail(self) -> str:
+        """What a person reads."""
+        if not self.rows:
+            return self.what
+        where = f"row {self.first_row}"
+        if self.rows > 1:
+            where = f"{self.rows:,} rows, the first is {self.first_row:,}"
+        return f"column '{self.column}', {where}: {self.what}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "column": self.column,
+            "code": self.code,
+            "rows": self.rows,
+            "first_row": self.first_row,
+            "detail": self.detail,
+            "fix": self.fix,
+        }
+
+
+def find_misfits(data: Any, schema: Schema) -> tuple[list[Misfit], int]:
+    """Return what does not fit, by columns, that of the label last, and how many rows there are.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or data frame
+    """
+    columns: list[Column | None] = [*schema.columns, None]  # None is the label
+    encoders = [
+        *(_encoder(schema, column) for column in schema.columns),
+        _label_encoder(schema),
+    ]
+    found: list[dict[str, Misfit]] = [{} for _ in columns]
+    rows_before = 0
+    for part in parts_of(data):
+        for column, encode, of_column in zip(columns, encoders, found, strict=True):
+            name = column.name if column else schema.label_column.name
+            for error, rows in _errors(part, encode):
+                if error.code in of_column:
+                    of_column[error.code].rows += len(rows)
+                else:
+                    of_column[error.code] = _misfit(
+                        name, error, rows + rows_before, _fix(error, column, part)
+                    )
+        rows_before += part.num_rows
+    return [misfit for of_column in found for misfit in of_column.values()], rows_before
+
+
+def _label_encoder(schema: Schema) -> _Encoder:
+    return lambda table: encode_labels(table, schema)
+
+
+def _encoder(schema: Schema, column: Column) -> _Encoder:
+    alone = schema.model_copy(update={"columns": (column,)})
+    return lambda table: encode_rows(table, alone)
+
+
+def _errors(table: pa.Table, encode: _Encoder) -> Iterator[tuple[TableError, NDArray[np.int64]]]:
+    """Yield each error of one column, and the numbers of the rows that have it.
+
+    Whatever the rows of one error hide is found once these rows are left out.
+    """
+    numbers = np.arange(1, table.num_rows + 1)
+    while True:
+        try:
+            encode(table)
+        except FieldError as error:
+            yield error, numbers[error.rows - 1]
+            others = np.ones(len(numbers), dtype=np.bool_)
+            others[error.rows - 1] = False
+            numbers, table = numbers[others], table.filter(pa.array(others))
+        except TableError as error:
+            yield error, numbers[:0]
+            return
+        else:
+            return
+
+
+def _misfit(name: str, error: TableError, rows: NDArray[np.int64], fix: str) -> Misfit:
+    if isinstance(error, FieldError):
+        return Misfit(error.column, error.code, len(rows), int(rows[0]), error.what, fix)
+    return Misfit(name, error.code, 0, 0, error.detail, fix)
+
+
+def _fix(error: TableError, column: Column | None, table: pa.Table) -> str:
+    """Return what to do about an error of a column, or of the label if it is None."""
+    if isinstance(error, MissingColumnError):
+        plain = [_plain(name) for name in table.column_names]
+        near = difflib.get_close_matches(_plain(error.column), plain, 1, _ALIKE)
+        if near:
+            there = table.column_names[plain.index(near[0])]
+            return f"if the table's column '{there}' is meant, rename it to '{error.column}'"
+        return f"add the column to the table, or leave '{error.column}' out of the terms"
+    if isinstance(error, EmptyFieldError):
+        if column is None:
+            return f"{_DROP_OR_FILL}: a row without a label cannot train"
+        line = 'empty = "centre"' if isinstance(column, CENTRED_COLUMNS) else "impute = VALUE"
+        return f"{_DROP_OR_FILL}, or write {line} to this column in the terms"
+    if isinstance(error, NotANumberError | NotADateError):
+        return _MISSING
+    if isinstance(error, UnknownLevelError) and column is not None:
+        line = 'other = "LEVEL"' if isinstance(column, LevelsColumn) else "them to levels"
+        return f"correct the fields, or write {line} to this column in the terms"
+    return error.hint
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower()

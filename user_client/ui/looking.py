@@ -1,0 +1,343 @@
+"""The pages to read: where we stand, terms, a table, what would leave, ledger, predictions, the card."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from protocol.answers import Status
+from protocol.codec import digest
+from protocol.errors import OdcError
+from protocol.ledger import LedgerEntry, entry_digest
+from protocol.messages import Acceptance, DownlinkManifest
+from protocol.model_terms import revealing_in_words
+from protocol.states import State
+from runtime import standing
+from user_client.sdk import NextStep, Prepared, Round, Session, differences, model_card, next_step
+from user_client.sdk.approval import waiting_requests
+from user_client.ui.answers import PageRoute, TheDesk, show
+from user_client.ui.drawn import answers_chart, explanation_chart, leaving_charts
+from user_client.ui.entry import ROOT
+from user_client.ui.work import Desk, Work
+from user_client.words import (
+    information_in_words,
+    isolated_in_words,
+    on_screen,
+    signal_in_words,
+    summary_in_words,
+)
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+ONE: Final = f"{ROOT}/rounds/{{collaboration_id}}"
+PLACES: Final = {
+    "accept": ("terms", "Read and sign the terms"),
+    "contribute": ("table", "Choose the table and look at what would leave"),
+    "predict": ("predict", "Predict a table"),
+}
+"""The page of a next step that has one, and what its button says."""
+_RESULTS: Final = {"check": "table", "prepare": "leaving", "predict": "predict", "explain": "predict"}
+"""The page that shows what a piece of work has found; for any other, where the round stands."""
+_WAITS: Final = "odc wait, for "
+
+
+@router.get(ROOT)
+def rounds(request: Request, desk: TheDesk) -> Response:
+    """Show where this institution stands, as `odc` alone says it."""
+    with desk.session() as session:
+        if not session.is_joined():
+            return show(request, "nobody.html", {"joined": False}, home=str(session.home.path))
+        membership, waiting = session.membership, _who_waits(session)
+        rows = [_row(session, status) for status in session.collaborations()]
+    twin = {
+        "party": membership.party,
+        "consortium": membership.consortium,
+        "analyst": membership.analyst_url,
+        "waiting_for_certificates": waiting,
+        "collaborations": [{"status": row["status"], "next": asdict(row["next"])} for row in rows],
+    }
+    return show(
+        request, "rounds.html", twin, membership=membership, waiting=waiting, rows=rows, path=standing.PATH
+    )
+
+
+@router.get(ONE)
+def one(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
+    """Show where a round stands, and what comes next for us."""
+    with desk.round(collaboration_id) as (_, chosen):
+        values = now_values(desk, chosen)
+    twin = {"status": values["status"], "next": asdict(values["next"]), "work": _work_json(values["work"])}
+    return show(request, "round.html", twin, tab="", **values)
+
+
+@router.get(f"{ONE}/live")
+def live(request: Request, desk: TheDesk, collaboration_id: str, seen: str = "") -> Response:
+    """Return the part of a page that renews itself; lead to what work has found once it is over."""
+    work = desk.last(collaboration_id)
+    if work is not None and seen == work.kind and not work.is_over:
+        return show(request, "working.html", work=work, collaboration_id=collaboration_id)
+    if work is not None and seen == work.kind:
+        return Response(headers={"hx-redirect": result_page(work)})
+    with desk.round(collaboration_id) as (_, chosen):
+        return show(request, "live.html", **now_values(desk, chosen))
+
+
+@router.get(f"{ONE}/terms")
+def terms(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
+    """Show the terms, what is different from those that they replace, and the form to sign them."""
+    with desk.round(collaboration_id) as (session, chosen):
+        found = chosen.fetch_terms()
+        differs, status = differences(session, found), chosen.status()
+        is_signed = chosen.directory.holds(Acceptance)
+    twin = {
+        **found.model_dump(mode="json"),
+        "plain_words": on_screen(found),
+        "differences": differs,
+        "terms_digest": digest(found).hex(),
+    }
+    return show(
+        request,
+        "terms.html",
+        twin,
+        tab="terms",
+        terms=found,
+        words=on_screen(found),
+        differs=differs,
+        digest=digest(found).hex(),
+        is_signed=is_signed,
+        may_sign=not is_signed and status["state"] in (State.DRAFT, State.ENROLLING),
+        revealing=revealing_in_words(found.model) if found.is_row_revealing else "",
+        **_standing(status),
+    )
+
+
+@router.get(f"{ONE}/table")
+def table(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
+    """Ask for a table, and show how it goes with the terms."""
+    with desk.round(collaboration_id) as (_, chosen):
+        status, found = chosen.status(), chosen.fetch_terms(keep=False)
+        is_signed = chosen.directory.holds(Acceptance)
+        is_sent = next_step(status, chosen.directory).kind not in ("contribute", "accept", "wait")
+    known = desk.found(collaboration_id)
+    checked = known.results.get("check")
+    words = []
+    if checked is not None and not checked.misfits:
+        if checked.rows and found.sums is None:
+            words.append(signal_in_words(checked.signal, found.least_signal))
+        if checked.information:
+            words.append(information_in_words(checked.information))
+        if checked.isolated:
+            words.append(isolated_in_words(checked.isolated))
+    twin = {
+        "checked": None
+        if checked is None
+        else {
+            "rows": checked.rows,
+            "misfits": [misfit.to_json() for misfit in checked.misfits],
+            "columns": [column.to_json() for column in checked.profile],
+        }
+    }
+    return show(
+        request,
+        "table.html",
+        twin,
+        tab="table",
+        source=known.source,
+        checked=checked,
+        features=found.table_schema.width,
+        columns=[column.name for column in found.table_schema.columns],
+        label=found.table_schema.label_column.columns,
+        words=words,
+        is_signed=is_signed,
+        is_sent=is_sent,
+        failed=_failed(desk, collaboration_id, "check", "prepare"),
+        **_standing(status),
+    )
+
+
+@router.get(f"{ONE}/leaving")
+def leaving(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
+    """Show what would leave and its risk, and the form to send it."""
+    with desk.round(collaboration_id) as (_, chosen):
+        status = chosen.status()
+        prepared = chosen.prepared if chosen.directory.holds(Acceptance) else None
+        refused = [] if prepared is None else chosen.policy_violations()
+        step = next_step(status, chosen.directory)
+        is_late = prepared is not None and chosen.party in chosen.terms.late_consumers
+    picture = desk.found(collaboration_id).results.get("prepare")
+    return show(
+        request,
+        "leaving.html",
+        {"prepared": prepared.to_json() if prepared else None, "refused": refused},
+        tab="leaving",
+        prepared=prepared,
+        refused=refused,
+        lines=summary_in_words(prepared, refused).splitlines() if prepared else [],
+        charts=leaving_charts(prepared) if prepared else [],
+        picture=base64.b64encode(picture).decode() if picture else "",
+        seen=prepared_digest(prepared) if prepared else "",
+        may_send=step.kind == "contribute" and not refused,
+        is_empty=prepared is not None and not prepared.table_rows and not is_late,
+        loses_signal=prepared is not None and _loses_signal(prepared),
+        failed=_failed(desk, collaboration_id, "prepare", "contribute"),
+        **_standing(status),
+    )
+
+
+@router.get(f"{ONE}/ledger")
+def ledger(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
+    """Show every step of the round, after it was checked here."""
+    with desk.round(collaboration_id) as (_, chosen):
+        status = chosen.status()
+        _, checked = chosen.fetch_ledger()
+    lines = [_line(entry) for entry in checked.entries]
+    twin = {"entries": lines, "head": checked.head.hex(), "checked": list(checked.checked)}
+    return show(request, "ledger.html", twin, tab="ledger", lines=lines, checked=checked, **_standing(status))
+
+
+@router.get(f"{ONE}/predict")
+def predict(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
+    """Ask for a table, and show what the model predicts for it and why."""
+    with desk.round(collaboration_id) as (_, chosen):
+        status, is_received = chosen.status(), chosen.directory.holds(DownlinkManifest)
+    known = desk.found(collaboration_id)
+    found, why = known.results.get("predict"), known.results.get("explain")
+    twin = {
+        "predictions": None if found is None else found.to_json(),
+        "explanation": None if why is None else why.to_json(),
+    }
+    return show(
+        request,
+        "predict.html",
+        twin,
+        tab="predict",
+        is_received=is_received,
+        source=known.source,
+        found=found,
+        answers=answers_chart(found.counts) if found and found.counts else None,
+        why=why,
+        chart=explanation_chart(why) if why else None,
+        failed=_failed(desk, collaboration_id, "predict", "explain"),
+        **_standing(status),
+    )
+
+
+@router.get(f"{ONE}/card")
+def card(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
+    """Show the card of the model: what it is, what it is worth, and what was signed."""
+    with desk.round(collaboration_id) as (session, chosen):
+        status = chosen.status()
+        report = None
+        with suppress(OdcError):  # the card does without
+            report = chosen.report()
+        is_received = chosen.directory.holds(DownlinkManifest)
+        words = (
+            model_card.card(chosen.directory, chosen.evaluation, report, session.clock())
+            if is_received
+            else ""
+        )
+    return show(request, "card.html", {"card": words}, tab="card", words=words, **_standing(status))
+
+
+def result_page(work: Work) -> str:
+    """Return the address of the page that shows what came of a piece of work."""
+    page = _RESULTS.get(work.kind, "leaving" if work.kind == "contribute" and work.error else "")
+    return f"{ROOT}/rounds/{work.collaboration_id}{'/' + page if page else ''}"
+
+
+def now_values(desk: Desk, chosen: Round) -> dict[str, Any]:
+    """Return what the page of a round says of now, and renews by itself."""
+    status = chosen.status()
+    step = next_step(status, chosen.directory)
+    work = desk.last(chosen.id)
+    return {
+        **_standing(status),
+        "next": step,
+        "said": _said(step),
+        "place": _place(chosen, step),
+        "work": work,
+        "renews": step.kind == "wait",
+    }
+
+
+def prepared_digest(prepared: Prepared) -> str:
+    """Return what names the uplink that a person was shown."""
+    return hashlib.sha256(json.dumps(prepared.to_json(), sort_keys=True).encode()).hexdigest()
+
+
+def _place(chosen: Round, step: NextStep) -> tuple[str, str] | None:
+    """Return the page of the next step, and what its button says."""
+    if step.kind == "contribute" and chosen.prepared is not None:
+        return "leaving", "Look at what would leave, and send it"
+    return PLACES.get(step.kind)
+
+
+def _said(step: NextStep) -> str:
+    """Return the next step for somebody who clicks, and does not type commands."""
+    said = {
+        "accept": "The terms wait for you to read and sign them.",
+        "anchor": "Everybody has signed: as the lead, create the anchor now.",
+        "contribute": "It is your turn to send.",
+        "receive": "The model is released: fetch it.",
+        "predict": "The model is here. Predict for a table on this machine.",
+    }
+    if step.kind in said:
+        return said[step.kind]
+    if step.kind == "wait":
+        awaited = step.words.removeprefix(_WAITS).removeprefix("wait for ")
+        return f"Nothing to do for now: we wait for {awaited}."
+    return f"{step.words[:1].upper()}{step.words[1:]}."
+
+
+def _standing(status: Status) -> dict[str, Any]:
+    return standing.standing_values(status)
+
+
+def _row(session: Session, status: Status) -> dict[str, Any]:
+    chosen = session.round(status["collaboration_id"])
+    step = next_step(status, chosen.directory)
+    return {
+        "status": status,
+        "standing": standing.standing(status),
+        "next": step,
+        "said": _said(step),
+        "place": _place(chosen, step),
+    }
+
+
+def _who_waits(session: Session) -> list[str]:
+    """Return who waits for a certificate, if we are the lead whose key needs no passphrase."""
+    if not session.home.root_key_path.exists() or session.home.is_protected():
+        return []
+    return [one.identity.name for one in waiting_requests(session)[0]]
+
+
+def _failed(desk: Desk, collaboration_id: str, *kinds: str) -> OdcError | None:
+    work = desk.last(collaboration_id)
+    return work.error if work is not None and work.kind in kinds else None
+
+
+def _loses_signal(prepared: Prepared) -> bool:
+    least, signal = prepared.least_signal, prepared.signal
+    return least is not None and signal is not None and signal.kept < least
+
+
+def _line(entry: LedgerEntry) -> dict[str, Any]:
+    return {
+        "index": entry.index,
+        "at": entry.at,
+        "event": str(entry.event),
+        "party": entry.party or "the analyst",
+        "state": str(entry.state),
+        "digest": entry_digest(entry).hex(),
+    }
+
+
+def _work_json(work: Work | None) -> dict[str, Any] | None:
+    return None if work is None else work.to_json()

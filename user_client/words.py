@@ -1,0 +1,260 @@
+"""What the use cases have found, in words: the same at a terminal and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from protocol.terms import Terms
+from protocol.texts import visible
+from runtime.terminal import minute, privacy_in_words
+from user_client.sdk import Attack, Information, Isolated, LocalFit, Prepared, Signal, plain_words
+from user_client.sdk.session import SHORT_ID
+from user_client.tables import Misfit
+
+
+def on_screen(terms: Terms) -> str:
+    """Return the text that is signed, with what nobody sees spelt out, and a purpose of several lines marked.
+
+    Terms that were published by this version have neither.
+    """
+    text = plain_words(terms)
+    if len(terms.purpose.splitlines()) > 1:
+        marked = "\n".join(f"| {line}" for line in terms.purpose.split("\n"))
+        said = f"The purpose, as whoever published the terms wrote it:\n{marked}"
+        text = text.replace(terms.purpose, said, 1)
+    return visible(text)
+
+
+def differences_in_words(terms: Terms, differs: Sequence[str] | None) -> str:
+    """Return what is different from the terms that these replace, as lines; nothing if they replace none."""
+    if terms.replaces is None:
+        return ""
+    if differs is None:
+        return f"We were no party of {terms.replaces[:SHORT_ID]}, which these terms replace.\n\n"
+    lines = [f"  {visible(line)}" for line in differs] or ["  nothing"]
+    return "\n".join(
+        [f"Different from {terms.replaces[:SHORT_ID]}, which these terms replace:", *lines, "\n"]
+    )
+
+
+def misfits_in_words(found: Sequence[Misfit]) -> str:
+    """Return what of a table does not fit the terms, and what to do about each."""
+    return "\n".join(f"{misfit.detail}\n  fix: {misfit.fix}" for misfit in found)
+
+
+def signal_in_words(signal: Signal | None, least: float | None) -> str:
+    """Return how much of a table's own score lies along its leading axes, and whether that is enough."""
+    if signal is None:
+        return (
+            "these rows cannot tell how many dimensions their label needs: they are too few, or of one class,"
+            " or say too little about it"
+        )
+    measure = "ROC-AUC" if signal.measure == "roc_auc" else "concordance"
+    words = (
+        f"your own score of these rows has a {measure} of {signal.auc:.1%}; as many leading axes as latent"
+        f" dimensions hold {signal.kept:.2f} of it (R squared) and alone give {signal.projected_auc:.1%}"
+    )
+    if least is not None and signal.kept < least:
+        words += f"\nthe terms ask for {least:g}: ask the lead for terms with a larger latent_dim"
+    return words
+
+
+def information_in_words(found: Information) -> str:
+    """Return how much of a row can leave, for people."""
+    if found.is_enough:
+        return (
+            f"a row holds {found.row_bits:.0f} bits and what leaves of it can carry {found.sent_bits:.0f}:"
+            " who knows the secret basis, the analyst with any member, can in principle rebuild every value"
+        )
+    return f"what leaves of a row carries at most {found.sent_bits:.0f} of its {found.row_bits:.0f} bits"
+
+
+def attacks_in_words(attacks: Sequence[Attack]) -> list[str]:
+    """Return what the attacks on our own rows found, one line each."""
+    lines = []
+    if missing := [attack.name for attack in attacks if not attack.ran]:
+        lines.append(
+            f"not tried on our own rows: {', '.join(missing)}; it needs the extra [desk], and a table that is"
+            " neither too small nor too wide"
+        )
+    for attack in attacks:
+        if not attack.ran:
+            continue
+        found = []
+        if attack.exact_rows is not None:
+            found.append(
+                f"{attack.exact_rows:.1%} of the rows rebuilt in every column, {attack.right_values or 0:.0%}"
+                f" of all values (by guessing: {attack.guessed_rows or 0:.1%} and"
+                f" {attack.guessed_values or 0:.0%})"
+            )
+        if attack.relations is not None:
+            found.append(f"{attack.relations} integer relations between rows")
+        if attack.finds == "columns":
+            found.append(f"columns told for nearly all rows: {', '.join(attack.columns) or 'none'}")
+            if attack.columns:
+                found.append(f"named rightly: {', '.join(attack.named) or 'none'}")
+        if attack.linked_rows is not None:
+            found.append(f"{attack.linked_rows:.1%} of the rows it looked for were found")
+        if not attack.is_complete:
+            found.append("it had too little time for more")
+        lines.append(f"{attack.attacker} could try {attack.name}: {'; '.join(found)}")
+    return lines
+
+
+def isolated_in_words(found: Isolated) -> str:
+    """Return a warning of the column that the leading axis tells, for people."""
+    return (
+        f"warning: under these terms the column {found.column} has {found.share:.0%} of the variance, and"
+        f" along their first axis the rows are that column (correlation {found.correlation:.4f}): the analyst"
+        " can read it off without the secret basis, whatever share of a row is projected away; ask the lead"
+        " for ranges that fit"
+    )
+
+
+def local_fit_in_words(fit: LocalFit) -> str:
+    """Return how the model of our own rows alone was fitted, for people."""
+    words = f"model of the kind {fit.kind}, fitted on {fit.rows:,} of our own rows"
+    if fit.kind != fit.terms_kind:
+        words += f" (the terms have one of the kind {fit.terms_kind}, which is not fitted here)"
+    return words
+
+
+def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: Path | None = None) -> str:
+    """Return what would leave and its risk, for people."""
+    if prepared.uplink == "sums":
+        return _sums_in_words(prepared, refused)
+    lines = [
+        f"{prepared.rows} rows of {prepared.features} encoded features become"
+        f" {prepared.latent_dim} numbers each; this would leave, once:"
+    ]
+    for array in prepared.arrays:
+        shape = " x ".join(map(str, array.shape))
+        lines.append(f"  {array.name:<12} {shape:>14} {array.dtype}  {array.payload_bytes:>12,} bytes")
+    lines.append(
+        f"  in all {prepared.payload_bytes:,} bytes; the paper's formula (3) {prepared.formula_bytes:,.0f}"
+    )
+    lines += _treatment(prepared) + _risk(prepared)
+    if prepared.information:
+        lines.append(information_in_words(prepared.information))
+        lines += attacks_in_words(prepared.attacks)
+    if prepared.isolated:
+        lines.append(isolated_in_words(prepared.isolated))
+    if prepared.rows:
+        lines.append(signal_in_words(prepared.signal, prepared.least_signal))
+    if 0 < prepared.rows < prepared.latent_dim:
+        lines.append(
+            f"there are fewer rows than the {prepared.latent_dim} latent dimensions: the directions without"
+            " rows mean nothing"
+        )
+    if prepared.table_rows == 0:
+        lines.append(
+            "there are no rows: this institution would receive the model without contributing to it, and is a"
+            " consumer in this round for good"
+        )
+    lines += _alone(prepared) + _sent_before(prepared)
+    if picture is not None:
+        lines.append(
+            f"a few rows, what leaves of them, what collusion could rebuild: {picture}; do not share it"
+        )
+    lines += [f"not allowed, by our policy or by the terms: {phrase}" for phrase in refused]
+    if refused and prepared.would_pass:
+        lines.append(f"  it would allow {prepared.would_pass}")
+    return "\n".join(lines)
+
+
+def _sums_in_words(prepared: Prepared, refused: Sequence[str]) -> str:
+    """Return what sums would leave, for people."""
+    (array,) = prepared.arrays
+    kept_here = prepared.table_rows - prepared.rows
+    lines = [
+        f"sums over {prepared.rows} rows would leave, once, and no row: {array.shape[0]:,} masked numbers,"
+        f" {prepared.payload_bytes:,} bytes; they would be as many for any number of rows",
+        f"each is the sum of the product of two of a row's numbers: 1, its {prepared.latent_dim} features in"
+        " secret coordinates, and its label",
+        "the masks cancel in the total over all institutions and in no other sum: that is what the analyst"
+        " learns",
+    ]
+    if prepared.sums_noise is not None:
+        lines.append(
+            "under the mask lies our share of the noise, with a standard deviation of"
+            f" {prepared.sums_noise.deviation:.3g} for rows of length 1; {prepared.sums_noise.clipped_rows}"
+            f" of {prepared.rows} rows were longer than the terms' clip, and were scaled down to it"
+        )
+    if kept_here:
+        lines.append(f"{kept_here} of {prepared.table_rows} rows are kept back, for `odc evaluate`")
+    lines += _alone(prepared) + _sent_before(prepared)
+    lines += [f"not allowed, by our policy or by the terms: {phrase}" for phrase in refused]
+    return "\n".join(lines)
+
+
+def _sent_before(prepared: Prepared) -> list[str]:
+    """Name the earlier rounds that have the same rows: two uplinks of a row are easier to attack than one."""
+    lines = []
+    for overlap in prepared.overlaps:
+        release = overlap.release
+        lines.append(
+            f"{overlap.rows} of these rows were sent before: {minute(release.received_at)}, in"
+            f" {release.title} ({release.collaboration_id}); two uplinks tell more than one, and epsilons"
+            " add up"
+        )
+    return lines
+
+
+def _alone(prepared: Prepared) -> list[str]:
+    if (fit := prepared.alone) is None:
+        return []
+    lines = [f"to compare with later, a {local_fit_in_words(fit)} is ready"]
+    if fit.rows < prepared.rows:
+        lines.append("  it is fitted on no more rows than that, which were chosen at random")
+    return lines
+
+
+def _treatment(prepared: Prepared) -> list[str]:
+    lines = [f"the manifest states: {words}" for words in privacy_in_words(prepared.privacy)]
+    if prepared.noise_sigma is not None:
+        lines.append(
+            f"the noise on each encoded feature has a standard deviation of {prepared.noise_sigma:.3g}"
+        )
+    if prepared.rows < prepared.table_rows:
+        lines.append(f"{prepared.table_rows - prepared.rows} of {prepared.table_rows} rows stay here")
+    if prepared.held_out_rows:
+        lines.append(f"  {prepared.held_out_rows} of them are kept back, for `odc evaluate` after the round")
+    return lines
+
+
+def _risk(prepared: Prepared) -> list[str]:
+    if (hidden := prepared.hidden_share) is None:
+        return []
+    row = "row" if prepared.collusion_error is None else "noisy row"
+    lines = [
+        f"along the axes that are projected away (epsilon-DR) lies of a {row}:"
+        f" {hidden.minimum:.1%} or more, median {hidden.median:.1%}"
+    ]
+    if (error := prepared.collusion_error) is not None:
+        lines.append(
+            "  if the analyst and a member collude, what the basis alone gives them differs from the row"
+            f" by {error.minimum:.1%} or more, median {error.median:.1%}"
+        )
+    if (found := prepared.threshold) is not None:
+        lines += [
+            f"  of {found.rows_below} rows it is less than {found.threshold:.3g};"
+            f" a latent dimension of {_at_most(found.largest_latent_dim)} would do for all rows,"
+            f" {_at_most(found.largest_latent_dim_for_99_percent)} for 99 % of them",
+        ]
+    values = np.array(prepared.singular_values)
+    if energy := float(np.square(values).sum()):
+        shares = np.cumsum(np.square(values)) / energy
+        first = [str(1 + int((shares < share).sum())) for share in (0.5, 0.9, 0.99)]
+        shown = " ".join(f"{value:.3g}" for value in values[:6])
+        lines.append(
+            f"singular values {shown}{' ...' if len(values) > 6 else ''};"
+            f" 50 %, 90 % and 99 % of their squares are in the first {first[0]}, {first[1]} and {first[2]}"
+        )
+    return lines
+
+
+def _at_most(latent_dim: float) -> str:
+    return f"{latent_dim:g} or less" if latent_dim else "none"
