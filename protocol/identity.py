@@ -173,12 +173,14 @@ def _named(names: Iterable[x509.GeneralName]) -> Identity:
 def _require_signing(certificate: x509.Certificate) -> None:
     """Raise `CertificateRefusedError` if a keyUsage does not allow signatures: the verifier does not ask.
 
-    Without a keyUsage the key may do everything (RFC 5280, 4.2.1.3). The verifier has read the extensions.
+    Without a keyUsage the key may do everything (RFC 5280, 4.2.1.3).
     """
     try:
         usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
     except x509.ExtensionNotFound:
         return
+    except UNREADABLE:  # the verifier does not read every extension
+        raise CertificateRefusedError("the certificate cannot be read") from None
     if not usage.digital_signature:
         raise CertificateRefusedError("the certificate's keyUsage does not allow its key to sign")
 

@@ -68,14 +68,18 @@ def test_a_person_is_told_that_it_is_not_shown_again(odc: Odc) -> None:
         (("revoke", "f" * 32), 6, "no such API token"),
     ],
 )
-def test_what_cannot_be_is_two_lines_and_an_exit_code(
+def test_what_cannot_be_is_an_error_with_a_hint_and_an_exit_code(
     odc: Odc, words: tuple[str, ...], exit_code: int, says: str
 ) -> None:
     odc.consortium.until_joined()
     result = odc("token", *words)
+    error, hint, *rest = result.err.splitlines()
     assert result.code == exit_code
-    assert says in result.err
-    assert len(result.err.splitlines()) == 2
+    assert error.startswith("odc: error: ")
+    assert says in error
+    assert hint.startswith("odc: hint: ")
+    is_answer = exit_code == 6
+    assert [line[:13] for line in rest] == ["odc: request:"] * is_answer
 
 
 def test_a_list_that_is_none_is_not_believed(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
