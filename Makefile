@@ -5,7 +5,7 @@ TESTS ?= tests benchmarks/tests
 BIN := $(VENV)/bin
 PACKAGES := protocol metering runtime pages analyst_server user_client orthonormal_data_collaboration odc_demo
 
-.PHONY: setup demo compose test bench campaign fuzz openapi wheel manual reference check format lock images sbom audit clean help
+.PHONY: setup demo compose test bench campaign fuzz openapi wheel wheelhouse manual reference check format lock images sbom audit clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -53,6 +53,9 @@ openapi: setup  ## ask the analyst what its OpenAPI document allows: make openap
 
 wheel: setup  ## build the distribution, in build/wheel
 	$(BIN)/python -m hatchling build -t wheel -d build/wheel
+
+wheelhouse: setup  ## everything to install from without a network, in build/wheelhouse: make wheelhouse PYTHON=python3.12
+	sh deploy/wheelhouse.sh '$(PYTHON)' '$(BIN)' build/wheelhouse
 
 manual: setup  ## build the manual as a site that needs no network, in build/manual; a warning is an error
 	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet --conf-dir manual . build/manual
