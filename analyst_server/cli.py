@@ -15,11 +15,20 @@ from typing import Annotated, TypeVar
 import typer
 
 from analyst_server import installation
+from analyst_server.cli_audit import audit
 from analyst_server.cli_backup import backup, restore
-from analyst_server.cli_options import AsJson, DataDir, HtmlFile, settings_of, show_value, write_page
+from analyst_server.cli_options import (
+    AsJson,
+    DataDir,
+    HtmlFile,
+    open_as_operator,
+    settings_of,
+    show_value,
+    write_page,
+)
 from analyst_server.cli_plan import plan
 from analyst_server.cli_tokens import token
-from analyst_server.installation import open_analyst, unix_now
+from analyst_server.installation import unix_now
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import (
     downlinks,
@@ -55,6 +64,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(plan)
+app.command()(audit)
 app.command()(backup)
 app.command()(restore)
 collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
@@ -67,7 +77,7 @@ CollaborationId = Annotated[
 
 
 def _open(data_dir: Path | None) -> Analyst:
-    return open_analyst(settings_of(data_dir))
+    return open_as_operator(settings_of(data_dir))
 
 
 def _open_at(data_dir: Path | None, given: str) -> tuple[Analyst, str]:

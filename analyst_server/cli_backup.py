@@ -9,8 +9,10 @@ import typer
 
 from analyst_server.backup import Backup, back_up
 from analyst_server.backup import restore as put_back
-from analyst_server.cli_options import AsJson, DataDir, settings_of, show_value
+from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
 from analyst_server.installation import unix_now
+from analyst_server.services.acts import Act, note
+from analyst_server.settings import Settings
 from runtime.terminal import minute
 
 
@@ -20,7 +22,9 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Copy everything the analyst has, its key included, while the server runs."""
-    found = back_up(settings_of(data_dir), directory, now=unix_now())
+    settings = settings_of(data_dir)
+    found = back_up(settings, directory, now=unix_now())
+    _note(settings, "back up", directory)
     show_value(
         found.as_json(),
         as_json,
@@ -34,12 +38,19 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Put a backup into an empty data directory, after comparing every file with its digest."""
-    found = put_back(settings_of(data_dir), directory)
+    settings = settings_of(data_dir)
+    found = put_back(settings, directory)
+    _note(settings, "restore", directory)
     show_value(
         found.as_json(),
         as_json,
         lambda _: f"{_size(found)} restored as of {minute(found.made_at)}; run `odc-analyst serve`",
     )
+
+
+def _note(settings: Settings, act: Act, directory: Path) -> None:
+    with open_as_operator(settings).records.begin(write=True) as unit:
+        note(unit, act, unix_now(), str(directory))
 
 
 def _size(found: Backup) -> str:

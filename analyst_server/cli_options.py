@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -9,6 +11,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic import ValidationError
 
+from analyst_server.installation import open_analyst
+from analyst_server.services.acts import Actor, act_as
+from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
 from protocol.codec import explain
 from protocol.errors import InputError
@@ -36,6 +41,16 @@ def settings_of(
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         raise InputError(f"settings: {explain(error)}") from None
+
+
+def open_as_operator(settings: Settings) -> Analyst:
+    """Open the analyst for a command: what it does is written down as done by the user of this machine."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container may have no name for its user
+        user = f"uid {os.getuid()}"
+    act_as(Actor("host", user, is_operator=True))
+    return open_analyst(settings)
 
 
 def show_value(value: T, as_json: bool, people: Callable[[T], str]) -> None:

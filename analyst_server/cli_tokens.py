@@ -7,8 +7,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from analyst_server.cli_options import AsJson, DataDir, settings_of, show_value
-from analyst_server.installation import open_analyst
+from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
 from analyst_server.services import api_tokens
 from protocol.errors import InputError
 from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
@@ -34,7 +33,7 @@ def create_token(
     """Create a token of the operator, which is shown once and not stored."""
     if scope not in get_args(Scope):
         raise InputError(f"--scope must be read or manage, got {scope}")
-    analyst, generated = open_analyst(settings_of(data_dir)), new_token()
+    analyst, generated = open_as_operator(settings_of(data_dir)), new_token()
     asked = {
         "digest": token_digest(generated),
         "label": label,
@@ -53,7 +52,7 @@ def create_token(
 @token.command(name="list")
 def list_tokens(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List the operator's tokens: their purpose, their end, and when each was last used."""
-    rows = api_tokens.listing(open_analyst(settings_of(data_dir)), None)
+    rows = api_tokens.listing(open_as_operator(settings_of(data_dir)), None)
     show_value([row.model_dump() for row in rows], as_json, lambda _: token_lines(rows) or "no tokens")
 
 
@@ -67,5 +66,5 @@ def revoke_token(
 ) -> None:
     """Revoke a token: it is refused from then on."""
     token_id = id_of(named)
-    api_tokens.revoke(open_analyst(settings_of(data_dir)), None, token_id)
+    api_tokens.revoke(open_as_operator(settings_of(data_dir)), None, token_id)
     show_value({"revoked": token_id}, as_json, lambda _: "revoked")

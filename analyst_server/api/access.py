@@ -18,7 +18,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from analyst_server.api.problems import problem_response
-from analyst_server.services.api_tokens import Grant
+from analyst_server.services.acts import Actor, act_as
+from analyst_server.services.api_tokens import Grant, actor_of
 from protocol.errors import CertificateRequiredError, NotPermittedError, OdcError, TokenRefusedError
 from protocol.identity import Identity, TrustRoot, load_certificate
 from protocol.operations import Caller, Operation, find, methods_of
@@ -68,6 +69,10 @@ class RequireIdentity:
                 await problem_response(error, scope["path"])(scope, receive, send)
                 return
             scope.setdefault("state", {}).update(identity=identity, certificate=pem, grant=grant)
+            if identity is not None:
+                act_as(Actor("certificate", identity.name, is_operator=False))
+            elif grant is not None:
+                act_as(actor_of(grant, _token(scope)))
         await self._app(scope, receive, send)
 
     def _identify(self, pem: bytes | None) -> Identity | None:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Annotated, Any, Final
 
+from anyio import to_thread
 from fastapi import Depends, Request
 from starlette.responses import Response
 
 from analyst_server.api.access import scope_of
 from analyst_server.api.admission import Rates
 from analyst_server.services import api_tokens
+from analyst_server.services.acts import Actor, act_as
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.api_tokens import Grant
 from pages.guard import Guard
@@ -67,6 +69,8 @@ class Visitor:
     subject: str = field(repr=False)
     """Names the session, for the tokens of its forms."""
     by_certificate: bool
+    actor: Actor | None = None
+    """Who acts by a token; of a certificate `api.access` has said it."""
 
     @property
     def name(self) -> str:
@@ -134,7 +138,8 @@ class Sessions:
         # for the access log, and for `renew`
         request.state.grant, request.state.token_id = grant, token_id(token_digest(session.token))
         request.state.session = session
-        return Visitor(grant, f"session {session.id}", by_certificate=False)
+        actor = api_tokens.actor_of(grant, session.token)
+        return Visitor(grant, f"session {session.id}", by_certificate=False, actor=actor)
 
     def renew(self, request: Request, response: Response) -> None:
         """Let a session that is in use go on."""
@@ -169,8 +174,11 @@ def sessions_of(request: Request) -> Sessions:
     return sessions
 
 
-def _visitor(request: Request) -> Visitor:
-    return sessions_of(request).visitor(request)
+async def _visitor(request: Request) -> Visitor:
+    found = await to_thread.run_sync(sessions_of(request).visitor, request)
+    if found.actor is not None:  # here, for what a thread says of itself ends with it
+        act_as(found.actor)
+    return found
 
 
 TheVisitor = Annotated[Visitor, Depends(_visitor)]

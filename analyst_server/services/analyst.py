@@ -11,6 +11,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from analyst_server.services.acts import note_step
 from analyst_server.store import Blobs, Collaboration, Leases, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message
 from protocol.envelope import Verified, decode_stored, derive, sign, verify
@@ -205,4 +206,5 @@ def move(
     )
     row = LedgerRow(collaboration_id=collaboration.id, **entry.model_dump(), digest=entry_digest(entry))
     unit.add(row)
+    note_step(unit, event, at, collaboration.id, party)
     return row

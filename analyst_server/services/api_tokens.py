@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from analyst_server.services.acts import Actor, note
 from analyst_server.services.analyst import Analyst, find, find_as_member
 from analyst_server.store import Token, Unit
 from protocol.errors import (
@@ -50,6 +51,11 @@ class Grant:
             )
         if collaboration_id is not None and self.only not in (None, collaboration_id):
             raise NotPermittedError("this API token is for another collaboration")
+
+
+def actor_of(grant: Grant, token: str) -> Actor:
+    """Return who acts with a token that grants this."""
+    return Actor("token", token_id(token_digest(token)), is_operator=grant.holder is None)
 
 
 def check(analyst: Analyst, token: str) -> Grant:
@@ -120,7 +126,9 @@ def revoke(analyst: Analyst, owner: Identity | None, token: str) -> None:
         row = unit.token(token)
         if row is None or row.party != _party(owner):
             raise NotFoundError("there is no such API token")
-        row.revoked_at = row.revoked_at or analyst.clock()
+        if row.revoked_at is None:
+            row.revoked_at = analyst.clock()
+            note(unit, "revoke token", row.revoked_at, row.id)
     log.info("API token %s was revoked", row.id[:8])
 
 
@@ -155,6 +163,7 @@ def _keep(analyst: Analyst, unit: Unit, row: Token) -> tuple[TokenRow, bool]:
     if len(unit.tokens(row.party)) >= MAX_TOKENS_OF_A_PARTY:
         raise LimitExceededError("API tokens that have not ended", MAX_TOKENS_OF_A_PARTY)
     unit.add(row)
+    note(unit, "create token", analyst.clock(), row.id)
     log.info("API token %s was created for %s", row.id[:8], row.party or "the operator")
     return _shown(row), True
 

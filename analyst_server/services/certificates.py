@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from analyst_server.services.acts import note
 from analyst_server.services.analyst import Analyst, require_lead
 from analyst_server.store import Enrolled, EnrolledState, Revocations, Unit
 from protocol.answers import Answer
@@ -226,6 +227,7 @@ def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -
         if not (same_name and same_key(wanted, public_key(certificate))):
             raise CertificateRefusedError("the certificate is not for the key or name that was requested")
         row.certificate, row.rejected = certificate.public_bytes(Encoding.PEM), None
+        note(unit, "issue certificate", analyst.clock(), row.party)
 
 
 def reject(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -> None:
@@ -247,6 +249,7 @@ def reject(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) 
             error.hint = "to take it back: `odc consortium revoke PARTY`"
             raise error
         row.rejected = reason
+        note(unit, "reject request", analyst.clock(), row.party)
 
 
 def publish_revocations(analyst: Analyst, sender: Identity, der: bytes) -> None:
@@ -270,6 +273,7 @@ def publish_revocations(analyst: Analyst, sender: Identity, der: bytes) -> None:
                 Revocations(number=published.number, der=der, received_at=analyst.clock())
             )
             published.check_after(RevocationList(kept.der, root.certificate))
+            note(unit, "revoke certificates", analyst.clock(), f"list {published.number}")
             for one in unit.open_enrolments(_FROM_THE_START, MAX_PENDING_ENROLMENTS):
                 if one.kind == "renewal" and _signer(unit, one) in published.revoked_at:
                     unit.forget_unissued(one.role, one.party)

@@ -13,6 +13,7 @@ from analyst_server.store.blobs import (
 from analyst_server.store.leases import Leases
 from analyst_server.store.records import Records, Unit
 from analyst_server.store.tables import (
+    ActRow,
     Collaboration,
     Downlink,
     DownlinkState,
@@ -32,6 +33,7 @@ from analyst_server.store.tables import (
 )
 
 __all__ = [
+    "ActRow",
     "Blobs",
     "Collaboration",
     "DamagedBlobError",

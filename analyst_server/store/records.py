@@ -33,16 +33,17 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from analyst_server.store import sqlite
+from analyst_server.store.acts import Acts
 from analyst_server.store.enrolments import Enrolments
 from analyst_server.store.faults import busy, storage_errors
 from analyst_server.store.following import Following
 from analyst_server.store.overview import Overview
 from analyst_server.store.seen_ledgers import SeenLedgers
 from analyst_server.store.tables import (
+    Base,
     Collaboration,
     Downlink,
     DownlinkState,
-    Enrolled,
     LedgerRow,
     Member,
     MemberState,
@@ -60,16 +61,14 @@ _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-class Unit(Following, Enrolments, Overview, SeenLedgers):
+class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
     """One transaction: all of its changes are kept, or none."""
 
     def __init__(self, session: Session, *, lock_rows: bool) -> None:
         super().__init__(session)
         self._lock_rows = lock_rows
 
-    def add(
-        self, row: Collaboration | Member | Uplink | Downlink | Enrolled | LedgerRow | Token | TrafficRow
-    ) -> None:
+    def add(self, row: Base) -> None:
         self._session.add(row)
         self._session.flush()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, Text, text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
 from protocol.states import State
@@ -220,6 +220,21 @@ class Token(Base):
     expires_at: Mapped[int]
     revoked_at: Mapped[int | None]
     last_used_at: Mapped[int | None]
+
+
+class ActRow(Base):
+    """What somebody has done to the analyst (`services.acts`)."""
+
+    __tablename__ = "acts"
+
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True)
+    at: Mapped[int] = mapped_column(index=True)
+    act: Mapped[str] = mapped_column(String(32))
+    actor_kind: Mapped[str] = mapped_column(String(16))
+    actor: Mapped[str] = mapped_column(String(255))
+    collaboration_id: Mapped[str | None] = mapped_column(String(32))
+    """None for what belongs to no collaboration; no foreign key, so that nothing an act is about holds it."""
+    subject: Mapped[str] = mapped_column(Text)
 
 
 class TrafficRow(Base):

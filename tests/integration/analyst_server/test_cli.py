@@ -12,7 +12,7 @@ import tomli_w
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from analyst_server import __main__, cli, cli_tokens, serving
+from analyst_server import __main__, cli, cli_audit, cli_options, serving
 from analyst_server.services import api_tokens, downlinks, rounds
 from analyst_server.services.stored import blob_key
 from protocol import __version__
@@ -49,7 +49,7 @@ def leaves() -> set[tuple[str, ...]]:
 @pytest.fixture
 def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command of the analyst whose stores are those of ``world``."""
-    for module in (cli, cli_tokens):
+    for module in (cli_options, cli_audit):
         monkeypatch.setattr(module, "open_analyst", lambda _settings: world.analyst)
     runner = CliRunner()
 
@@ -395,3 +395,26 @@ def test_what_may_be_kept_no_longer_is_shown_and_erased(run: Run, world: World) 
     assert world.state == "sealed"
     assert "cancelled, erased" in run("purge").output
     assert world.state == "cancelled"
+
+
+def test_the_audit_names_the_user_of_a_command_and_has_a_line_for_each_step(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "alice")
+    world.publish()
+    assert run("collaboration", "cancel", world.id).exit_code == 0
+    lines = [json.loads(line) for line in run("audit", "--json").output.splitlines()]
+    assert [(line["kind"], line["event"]) for line in lines] == [
+        ("ledger", "publish terms"),
+        ("ledger", "cancel"),
+        ("act", "cancel"),
+    ]
+    assert lines[-1]["actor_kind"] == "host"
+    assert lines[-1]["actor"] == "alice"
+    assert "host alice" in run("audit").output
+
+
+def test_a_time_that_is_none_is_refused_with_the_form_of_one(world: World, run: Run) -> None:
+    refused = run("audit", "--since", "yesterday").exception
+    assert isinstance(refused, InputError)
+    assert "2026-11-24T08:00:00Z" in str(refused)

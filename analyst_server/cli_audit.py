@@ -1,0 +1,42 @@
+"""`odc-analyst audit`: what happened, and who did it, for a program that collects such things."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from analyst_server.cli_options import AsJson, DataDir, settings_of
+from analyst_server.installation import open_analyst
+from analyst_server.services import audit as trails
+from protocol.errors import InputError
+
+
+def audit(
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="from this time on: 2026-11-24, or 2026-11-24T08:00:00Z")
+    ] = "1970-01-01",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print every step of every collaboration, and who acted here, oldest first; with --json a line each."""
+    analyst = open_analyst(settings_of(data_dir))
+    for line in trails.trail(analyst, _seconds(since)):
+        typer.echo(json.dumps(line) if as_json else _text(line))
+
+
+def _seconds(since: str) -> int:
+    try:
+        parsed = datetime.fromisoformat(since)
+    except ValueError:
+        raise InputError(f"--since is no time of the form 2026-11-24T08:00:00Z: {since}") from None
+    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp())
+
+
+def _text(line: trails.Line) -> str:
+    about = line["collaboration_id"][:8] if line["collaboration_id"] else "-"
+    who = line["party"] if line["kind"] == "ledger" else f"{line['actor_kind']} {line['actor']}"
+    words = f"{line['time']}  {line['kind']:<6}  {about:<8}  {line['event']:<20}  {who or 'the analyst'}"
+    return f"{words}  {line['subject']}" if line["kind"] == "act" and line["subject"] else words
