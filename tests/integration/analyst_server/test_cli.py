@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
     runner = CliRunner()
 
     def call(*arguments: Any) -> Any:
-        return runner.invoke(cli.app, [str(argument) for argument in arguments])
+        words = [str(argument) for argument in arguments]
+        return copy_context().run(runner.invoke, cli.app, words)  # as in a process of its own
 
     return call
 
