@@ -49,8 +49,8 @@ class Actor(NamedTuple):
 _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
-def act_as(actor: Actor) -> None:
-    """Let everything that this task or thread does from now on be done by somebody."""
+def act_as(actor: Actor | None) -> None:
+    """Let everything that this task or thread does from now on be done by somebody, or with None by nobody."""
     _actor.set(actor)
 
 

@@ -4,7 +4,6 @@ import json
 import sys
 import threading
 from collections.abc import Callable
-from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from typer.testing import CliRunner
 
 from analyst_server import __main__, cli, cli_audit, cli_options, serving
 from analyst_server.services import api_tokens, downlinks, rounds
+from analyst_server.services.acts import act_as
 from analyst_server.services.stored import blob_key
 from protocol import __version__
 from protocol.errors import (
@@ -55,8 +55,7 @@ def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
     runner = CliRunner()
 
     def call(*arguments: Any) -> Any:
-        words = [str(argument) for argument in arguments]
-        return copy_context().run(runner.invoke, cli.app, words)  # as in a process of its own
+        return runner.invoke(cli.app, [str(argument) for argument in arguments])
 
     return call
 
@@ -403,10 +402,15 @@ def test_the_audit_names_the_user_of_a_command_and_has_a_line_for_each_step(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGNAME", "alice")
+    act_as(None)  # the commands of other tests ran in this process
     world.publish()
     assert run("collaboration", "cancel", world.id).exit_code == 0
     lines = [json.loads(line) for line in run("audit", "--json").output.splitlines()]
-    assert [(line["kind"], line["event"]) for line in lines[-2:]] == [("ledger", "cancel"), ("act", "cancel")]
+    assert [(line["kind"], line["event"]) for line in lines] == [
+        ("ledger", "publish terms"),
+        ("ledger", "cancel"),
+        ("act", "cancel"),
+    ]
     assert lines[-1]["actor_kind"] == "host"
     assert lines[-1]["actor"] == "alice"
     assert "host alice" in run("audit").output
