@@ -50,7 +50,7 @@ _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
 def act_as(actor: Actor | None) -> None:
-    """Let everything that this task or thread does from now on be done by somebody, or with None by nobody."""
+    """Let everything that this task or thread does be done by somebody, or with None by nobody."""
     _actor.set(actor)
 
 

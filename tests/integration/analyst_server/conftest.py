@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from analyst_server.services.acts import act_as
 from tests.harness.world import World
 
 
@@ -13,3 +14,9 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.records.dispose()
+
+
+@pytest.fixture(autouse=True)
+def nobody_acts() -> None:
+    """Forget who ran the commands of other tests in this process."""
+    act_as(None)
