@@ -78,13 +78,13 @@ class Rows:
 
     def take(self, numbers: Numbers) -> Matrix64:
         """Return some rows, by their numbers in ascending order."""
-        found, start = [np.empty((0, self.shape[1]))], 0
+        found, start = np.empty((len(numbers), self.shape[1])), 0
         for block, length in self._blocks:
             first, last = np.searchsorted(numbers, [start, start + length])
             if first < last:
-                found.append(block.rows()[numbers[first:last] - start])
+                found[first:last] = block.rows()[numbers[first:last] - start]
             start += length
-        return np.concatenate(found)
+        return found
 
     def where(self, chosen: NDArray[np.bool_]) -> Rows:
         """Return the rows for which ``chosen``, (n,), is true; the blocks stay the same blocks."""

@@ -151,7 +151,10 @@ def fit_local_model(
         return None
     shift = rows.mean(axis=0)
     scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
-    scaled, targets = (rows - shift) / scale, np.eye(len(present))[numbers]
+    scaled = rows - shift
+    del rows  # which were taken for this
+    scaled /= scale
+    targets = np.eye(len(present))[numbers]
     label_shift, label_scale = 0.0, 1.0
     if not classes:
         present = np.empty(0)
@@ -161,7 +164,7 @@ def fit_local_model(
     problem = _Problem(scaled, targets, _balance(numbers) if balanced else None, of_numbers=not classes)
     networks = [_fitted(each, problem, rng) for each in options]
     return LocalModel(
-        shift, scale, networks, present.astype(np.int64), classes, len(rows), label_shift, label_scale
+        shift, scale, networks, present.astype(np.int64), classes, len(scaled), label_shift, label_scale
     )
 
 
