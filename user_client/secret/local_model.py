@@ -142,18 +142,14 @@ def fit_local_model(
     LocalModel or None
         None if the rows have fewer than two different labels.
     """
-    if len(rows) > FITTED_ROWS:
+    are_ours = len(rows) > FITTED_ROWS
+    if are_ours:
         chosen = np.sort(rng.choice(len(rows), FITTED_ROWS, replace=False))
         rows, labels = _taken(rows, chosen), labels[chosen]
-    rows = np.asarray(rows)
     present, numbers = np.unique(labels, return_inverse=True)
     if len(present) < 2:
         return None
-    shift = rows.mean(axis=0)
-    scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
-    scaled = rows - shift
-    del rows  # which were taken for this
-    scaled /= scale
+    scaled, shift, scale = _scaled(np.asarray(rows), in_place=are_ours)
     targets = np.eye(len(present))[numbers]
     label_shift, label_scale = 0.0, 1.0
     if not classes:
@@ -182,18 +178,26 @@ def fit_local_survival(
     """
     if not (labels > 0).any() or are_alike(labels):
         return None
-    if len(rows) > FITTED_ROWS:
+    are_ours = len(rows) > FITTED_ROWS
+    if are_ours:
         chosen = np.linspace(0, len(rows) - 1, FITTED_ROWS).astype(np.int64)
         rows, labels = _taken(rows, chosen), labels[chosen]
-    rows = np.asarray(rows)
-    shift = rows.mean(axis=0)
-    scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
-    hazards = fit_hazards((rows - shift) / scale, labels.astype(np.float64), times, inverse_penalty)
-    return LocalModel(shift, scale, (), np.empty(0, np.int64), 0, len(rows), hazards=hazards)
+    scaled, shift, scale = _scaled(np.asarray(rows), in_place=are_ours)
+    hazards = fit_hazards(scaled, labels.astype(np.float64), times, inverse_penalty)
+    return LocalModel(shift, scale, (), np.empty(0, np.int64), 0, len(scaled), hazards=hazards)
 
 
 def _taken(rows: Rows | Matrix64, numbers: NDArray[np.int64]) -> Matrix64:
     return rows.take(numbers) if isinstance(rows, Rows) else rows[numbers]
+
+
+def _scaled(rows: Matrix64, *, in_place: bool) -> tuple[Matrix64, Matrix64, float]:
+    """Return rows shifted to the mean 0 and scaled to the mean variance 1, the shift, (m,), and the scale."""
+    shift = rows.mean(axis=0)
+    found = np.subtract(rows, shift, out=rows if in_place else None)
+    scale = float(np.linalg.norm(found)) / max(found.size, 1) ** 0.5 or 1.0
+    found /= scale
+    return found, shift, scale
 
 
 @dataclass(frozen=True, repr=False)
