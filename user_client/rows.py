@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Matrix64 = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-_DRAWN_AT_ONCE: Final = 2**16
+_NUMBERS_AT_ONCE: Final = 2**16
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,13 +78,13 @@ class Rows:
 
     def take(self, numbers: Numbers) -> Matrix64:
         """Return some rows, by their numbers in ascending order."""
-        found, start = [np.empty((0, self.shape[1]))], 0
+        found, start = np.empty((len(numbers), self.shape[1])), 0
         for block, length in self._blocks:
             first, last = np.searchsorted(numbers, [start, start + length])
             if first < last:
-                found.append(block.rows()[numbers[first:last] - start])
+                found[first:last] = block.rows()[numbers[first:last] - start]
             start += length
-        return np.concatenate(found)
+        return found
 
     def where(self, chosen: NDArray[np.bool_]) -> Rows:
         """Return the rows for which ``chosen``, (n,), is true; the blocks stay the same blocks."""
@@ -110,12 +110,28 @@ def blocks_of(rows: Rows | Matrix64) -> Iterator[Matrix64]:
         yield rows
 
 
+def class_counts(labels: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return how many of the class numbers, (n,), are 0, 1 and so on up to the largest.
+
+    NumPy would turn all of them into numbers of eight bytes at once, or sort a copy.
+    """
+    counts = np.zeros(int(labels.max()) + 1 if len(labels) else 0, np.int64)
+    for start in range(0, len(labels), _NUMBERS_AT_ONCE):
+        counts += np.bincount(labels[start : start + _NUMBERS_AT_ONCE], minlength=len(counts))
+    return counts
+
+
+def are_alike(numbers: NDArray[Any]) -> bool:
+    """Return whether all numbers, (n,), are the same one, or there are none; no copy of them is sorted."""
+    return not len(numbers) or bool(numbers.min() == numbers.max())
+
+
 def sample_of(count: int, size: int, rng: np.random.Generator) -> Numbers:
     """Return the numbers, ascending, of about ``size`` of ``count`` rows, each as likely; or of all."""
     if count <= size:
         return np.arange(count)
     drawn = [
-        start + np.flatnonzero(rng.random(min(_DRAWN_AT_ONCE, count - start)) < size / count)
-        for start in range(0, count, _DRAWN_AT_ONCE)
+        start + np.flatnonzero(rng.random(min(_NUMBERS_AT_ONCE, count - start)) < size / count)
+        for start in range(0, count, _NUMBERS_AT_ONCE)
     ]
     return np.concatenate(drawn)

@@ -8,6 +8,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.rows import are_alike
+
 Numbers = NDArray[np.float64]
 Metric = Literal["roc_auc", "accuracy", "r2", "c_index"]
 MOST_PAIRED: Final = 2000
@@ -68,7 +70,7 @@ def concordance(scores: Numbers, numbers: Numbers) -> float | None:
 def can_be_scored(labels: NDArray[Any], task: str) -> bool:
     """Return whether rows with these labels can tell a good model from a bad one."""
     if task == "number":
-        return len(np.unique(labels)) > 1
+        return not are_alike(labels)
     if task == "survival":  # some row is known to have outlived one with the event
         first = np.abs(labels[labels > 0]).min(initial=np.inf)
         return bool((np.abs(labels) > first).any() or (labels == -first).any())

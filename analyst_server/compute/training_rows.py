@@ -150,9 +150,13 @@ def _of_every_class(labels: NDArray[Any], share: float, rng: np.random.Generator
     """Return the numbers of a share of the rows of each class, in ascending order."""
     if labels.dtype.kind == "f":  # no classes
         return _of_all(labels, share, rng)
-    classes = [np.flatnonzero(labels == each) for each in np.unique(labels)]
-    drawn = [rows[_of_all(rows, share, rng)] for rows in classes]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *drawn]))
+    chosen = np.zeros(len(labels), np.bool_)
+    for each in np.unique(labels):
+        of_class = labels == each
+        drawn = np.zeros(np.count_nonzero(of_class), np.bool_)
+        drawn[_of_all(drawn, share, rng)] = True
+        chosen[of_class] = drawn
+    return np.flatnonzero(chosen)
 
 
 def _of_all(rows: NDArray[Any], share: float, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -45,7 +45,7 @@ from cryptography.hazmat.primitives.serialization import (
 from protocol.errors import CertificateRefusedError, InputError, UnreadableFileError
 from protocol.identity import Identity, TrustRoot, load_certificate, same_key
 from protocol.messages import Role
-from runtime.files import locked, one_at_a_time, write_whole
+from runtime.files import locked, one_at_a_time, write_whole, writing_whole
 from user_client.custody.vault import Vault, is_sealed
 from user_client.errors import BusyError, NotJoinedError, PassphraseNeededError
 
@@ -278,10 +278,19 @@ class Home:
 
     def write_secret(self, path: Path, *parts: bytes | memoryview) -> None:
         """Write one of `SECRETS` whole, sealed if the directory is protected."""
+        write_whole(path, *self._as_stored(path, parts))
+
+    def write_secret_of(self, path: Path, parts: Iterable[bytes | memoryview]) -> None:
+        """Write one of `SECRETS` as `write_secret` does, and ask for one part of it at a time."""
+        with writing_whole(path) as file:
+            for part in self._as_stored(path, parts):
+                file.write(part)
+
+    def _as_stored(self, path: Path, parts: Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:
         name, vault = path.relative_to(self.path), self._unlocked()
         if not self.is_secret(path):
             raise ValueError(f"{name} is not known as a secret")
-        write_whole(path, *(vault.seal(name.as_posix(), *parts) if vault else parts))
+        return vault.seal(name.as_posix(), parts) if vault else parts
 
     def is_secret(self, path: Path) -> bool:
         """Return whether a file is one of `SECRETS`."""

@@ -6,7 +6,7 @@ A file that is not named here is unknown, and `odc forget --check` lists it as s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,6 +223,10 @@ class RoundDirectory:
     def write_secret(self, name: str, *parts: bytes | memoryview) -> None:
         """Write a secret file whole, sealed if the state directory is protected."""
         self.home.write_secret(self.path / name, *parts)
+
+    def write_secret_of(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Write a secret file as `write_secret` does, and ask for one part of it at a time."""
+        self.home.write_secret_of(self.path / name, parts)
 
     def remove(self, *names: str) -> None:
         """Remove files that may not be here, durably."""

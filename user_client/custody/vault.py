@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -62,7 +62,7 @@ class Vault:
         """The password of ``key.pem``, which the TLS library has to open by itself."""
         return derive(self._key, "odc/v1/key-password").hex().encode()
 
-    def seal(self, name: str, *parts: bytes | memoryview) -> Iterator[bytes]:
+    def seal(self, name: str, parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
         """Yield the sealed file of some content, one piece at a time."""
         salt = os.urandom(_SALT_BYTES)
         cipher = self._cipher(salt)

@@ -85,15 +85,15 @@ def reduction_risk(
     if len(rows) == 0:
         return None
     measured = sample_of(len(rows), MEASURED_ROWS, np.random.default_rng(0))
-    least, kept, start = np.inf, [], 0
+    least, kept, start = np.inf, np.empty(len(measured)), 0
     projected = repeat(None) if rep is None else blocks_of(rep)
     for block, sent in zip(blocks_of(rows), projected, strict=False):
         shares = hidden_share(block, secret_basis, rep=sent)
         least = min(least, float(shares.min()))
         first, last = np.searchsorted(measured, [start, start + len(block)])
-        kept.append(shares[measured[first:last] - start])
+        kept[first:last] = shares[measured[first:last] - start]
         start += len(block)
-    low, middle = np.quantile(np.concatenate(kept), [0.01, 0.5])
+    low, middle = np.quantile(kept, [0.01, 0.5], overwrite_input=True)
     return ReductionRisk(least, float(low), float(middle))
 
 

@@ -120,7 +120,7 @@ class Exposed:
     @property
     def groups(self) -> NDArray[np.int64]:
         """The class numbers, or the groups of other labels, for attacks that compare distributions."""
-        return strata(self.labels, self.schema.label_column.task)
+        return strata(self.labels, self.schema.label_column.task).astype(np.int64)
 
     @property
     def group_count(self) -> int:

@@ -19,7 +19,7 @@ from protocol.table_schema import SurvivalLabel, Task
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory
-from user_client.rows import Rows
+from user_client.rows import Rows, class_counts
 from user_client.secret.cox import Hazards
 from user_client.secret.expansion import ByteSource, Matrix64
 from user_client.secret.local_model import (
@@ -36,6 +36,8 @@ from user_client.tables import strata
 FEWEST_OF_A_CLASS: Final = 5
 """All rows of a class with fewer rows than this are sent: the model needs them more."""
 _SEED_BYTES: Final = 32
+_DRAWN_AT_ONCE: Final = 2**18
+"""Rows of which some are drawn at a time."""
 WEIGHT_PENALTY: Final = 1e-4
 """Of a network whose terms name none: that of the analyst's `Mlp`."""
 Labels = NDArray[Any]
@@ -87,12 +89,25 @@ def choose(groups: Labels, share: float, source: ByteSource) -> NDArray[np.int64
     """Return the numbers of a share of the rows of each group, chosen at random, in ascending order."""
     rng = np.random.default_rng(np.frombuffer(source(_SEED_BYTES), np.uint32))
     chosen = np.zeros(len(groups), np.bool_)
-    for each, count in zip(*np.unique(groups, return_counts=True), strict=True):
+    for each, count in enumerate(class_counts(groups).tolist()):
         if count >= FEWEST_OF_A_CLASS:
-            of_group = np.zeros(count, np.bool_)
-            of_group[rng.choice(count, round(share * count), replace=False, shuffle=False)] = True
-            chosen[groups == each] = of_group
+            chosen[groups == each] = _drawn(rng, count, round(share * count))
     return np.flatnonzero(chosen)
+
+
+def _drawn(rng: np.random.Generator, count: int, size: int) -> NDArray[np.bool_]:
+    """Return which ``size`` of ``count`` rows are drawn, every choice as likely as any other.
+
+    `Generator.choice` takes eight bytes for each row that it may choose. So it chooses within parts, once it
+    is drawn how many rows of each part are among them.
+    """
+    found = np.zeros(count, np.bool_)
+    for start in range(0, count, _DRAWN_AT_ONCE):
+        here, left = found[start : start + _DRAWN_AT_ONCE], count - start
+        taken = size if left == len(here) else int(rng.hypergeometric(size, left - size, len(here)))
+        here[rng.choice(len(here), taken, replace=False, shuffle=False)] = True
+        size -= taken
+    return found
 
 
 def store_hold_out(directory: RoundDirectory, kept: HoldOut) -> None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +36,8 @@ from user_client.tables.fields import as_text
 
 Fingerprints = NDArray[np.uint64]
 KEY_BYTES: Final = 32
+SORTED_AT_ONCE: Final = 2**20
+"""Fingerprints that are in memory at once, about."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,24 @@ class SeenRows:
 
     def store(self, directory: RoundDirectory, leaving: NDArray[np.bool_]) -> None:
         """Store the fingerprints of the rows that leave: ``leaving``, (n,), says which of the table do."""
-        sent = np.asarray(Rows(self._parts, 1).where(leaving)).view(np.uint64)[:, 0]
-        sent.sort()  # in no order that tells the rows apart
-        directory.write_secret(RELEASE_FILE, self._key, sent.astype("<u8", copy=False).data)
+        sent = Rows(self._parts, 1).where(leaving)
+        directory.write_secret_of(RELEASE_FILE, chain([self._key], _ascending(sent)))
         directory.remove(OLD_RELEASE_FILE)
+
+
+def _ascending(sent: Rows) -> Iterator[memoryview]:
+    """Yield fingerprints in ascending order, which is none that tells the rows apart.
+
+    They are spread evenly over all numbers. So many of them are sorted in turns, each of which reads all.
+    """
+    turns = -(-len(sent) // SORTED_AT_ONCE)
+    for turn in range(turns):
+        first, last = (2**64 * which // turns for which in (turn, turn + 1))
+        found = [
+            numbers[(numbers >= first) & (numbers <= last - 1)]
+            for numbers in (block.view(np.uint64)[:, 0] for block in sent.blocks())
+        ]
+        yield np.sort(np.concatenate(found)).astype("<u8", copy=False).data
 
 
 @dataclass

@@ -15,6 +15,7 @@ from user_client.secret.expansion import Matrix64
 from user_client.secret.minimise import minimise
 
 ITERATIONS: Final = 1000
+_ROWS_AT_ONCE: Final = 2**16
 HIGHEST: Final = 80.0
 """Of a row's score, either way, as at the analyst."""
 
@@ -81,8 +82,17 @@ def residuals(labels: Matrix64) -> Matrix64:
 
     They order rows as their survival does, so that a regression on them finds what the label depends on.
     """
-    until, event = np.abs(labels).astype(np.float64), labels > 0
-    distinct, place = np.unique(until, return_inverse=True)
-    at_risk = len(until) - np.searchsorted(np.sort(until), distinct, side="left")
-    hazard = np.cumsum(np.bincount(place, weights=event, minlength=len(distinct)) / np.maximum(at_risk, 1))
-    return np.asarray(event - hazard[place])
+    until = np.sort(np.abs(labels))
+    # the first row of each time; the rows from there on are at risk
+    first = np.flatnonzero(np.append(True, until[1:] != until[:-1])[: len(until)])
+    distinct, at_risk, events = until[first], len(until) - first, np.zeros(len(first))
+    del until
+    # a part of the rows at a time: numbers of eight bytes for all of them would be many times the labels
+    parts = [slice(start, start + _ROWS_AT_ONCE) for start in range(0, len(labels), _ROWS_AT_ONCE)]
+    for part in parts:
+        times = np.abs(labels[part][labels[part] > 0])
+        np.add.at(events, np.searchsorted(distinct, times), 1)
+    hazard, found = np.cumsum(events / at_risk), np.empty(len(labels))
+    for part in parts:
+        found[part] = (labels[part] > 0) - hazard[np.searchsorted(distinct, np.abs(labels[part]))]
+    return found

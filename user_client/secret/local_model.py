@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from user_client.rows import Rows
+from user_client.rows import Rows, are_alike
 from user_client.secret.cox import Hazards, fit_hazards
 from user_client.secret.expansion import Matrix64
 from user_client.secret.network import Floats, Layer, forward, improved, loss_and_gradients, probabilities
@@ -142,16 +142,15 @@ def fit_local_model(
     LocalModel or None
         None if the rows have fewer than two different labels.
     """
-    if len(rows) > FITTED_ROWS:
+    are_ours = len(rows) > FITTED_ROWS
+    if are_ours:
         chosen = np.sort(rng.choice(len(rows), FITTED_ROWS, replace=False))
         rows, labels = _taken(rows, chosen), labels[chosen]
-    rows = np.asarray(rows)
     present, numbers = np.unique(labels, return_inverse=True)
     if len(present) < 2:
         return None
-    shift = rows.mean(axis=0)
-    scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
-    scaled, targets = (rows - shift) / scale, np.eye(len(present))[numbers]
+    scaled, shift, scale = _scaled(np.asarray(rows), in_place=are_ours)
+    targets = np.eye(len(present))[numbers]
     label_shift, label_scale = 0.0, 1.0
     if not classes:
         present = np.empty(0)
@@ -161,7 +160,7 @@ def fit_local_model(
     problem = _Problem(scaled, targets, _balance(numbers) if balanced else None, of_numbers=not classes)
     networks = [_fitted(each, problem, rng) for each in options]
     return LocalModel(
-        shift, scale, networks, present.astype(np.int64), classes, len(rows), label_shift, label_scale
+        shift, scale, networks, present.astype(np.int64), classes, len(scaled), label_shift, label_scale
     )
 
 
@@ -177,20 +176,28 @@ def fit_local_survival(
     times : sequence of float
         On the wire: those that it predicts for.
     """
-    if not (labels > 0).any() or len(np.unique(labels)) < 2:
+    if not (labels > 0).any() or are_alike(labels):
         return None
-    if len(rows) > FITTED_ROWS:
+    are_ours = len(rows) > FITTED_ROWS
+    if are_ours:
         chosen = np.linspace(0, len(rows) - 1, FITTED_ROWS).astype(np.int64)
         rows, labels = _taken(rows, chosen), labels[chosen]
-    rows = np.asarray(rows)
-    shift = rows.mean(axis=0)
-    scale = float(np.sqrt(rows.var(axis=0).mean())) or 1.0
-    hazards = fit_hazards((rows - shift) / scale, labels.astype(np.float64), times, inverse_penalty)
-    return LocalModel(shift, scale, (), np.empty(0, np.int64), 0, len(rows), hazards=hazards)
+    scaled, shift, scale = _scaled(np.asarray(rows), in_place=are_ours)
+    hazards = fit_hazards(scaled, labels.astype(np.float64), times, inverse_penalty)
+    return LocalModel(shift, scale, (), np.empty(0, np.int64), 0, len(scaled), hazards=hazards)
 
 
 def _taken(rows: Rows | Matrix64, numbers: NDArray[np.int64]) -> Matrix64:
     return rows.take(numbers) if isinstance(rows, Rows) else rows[numbers]
+
+
+def _scaled(rows: Matrix64, *, in_place: bool) -> tuple[Matrix64, Matrix64, float]:
+    """Return rows shifted to the mean 0 and scaled to the mean variance 1, the shift, (m,), and the scale."""
+    shift = rows.mean(axis=0)
+    found = np.subtract(rows, shift, out=rows if in_place else None)
+    scale = float(np.linalg.norm(found)) / max(found.size, 1) ** 0.5 or 1.0
+    found /= scale
+    return found, shift, scale
 
 
 @dataclass(frozen=True, repr=False)

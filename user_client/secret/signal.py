@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from user_client.rows import Rows, blocks_of
+from user_client.rows import Rows, are_alike, blocks_of, class_counts
 from user_client.scores import concordance, roc_auc
 from user_client.secret.expansion import Matrix64
 
@@ -295,11 +295,10 @@ def targets_of(labels: NDArray[Any]) -> Targets | None:
     labels : (n,) ndarray
         Class numbers, or numbers as floats.
     """
-    distinct, counts = np.unique(labels, return_counts=True)
     if labels.dtype.kind == "f":
-        enough = len(labels) >= FEWEST_NUMBERS and len(distinct) > 1
+        enough = len(labels) >= FEWEST_NUMBERS and not are_alike(labels)
         return Targets(labels, ()) if enough else None
-    kept = distinct[counts >= FEWEST_OF_A_CLASS]
+    kept = np.flatnonzero(class_counts(labels) >= FEWEST_OF_A_CLASS)
     return Targets(labels, tuple(kept.tolist())) if len(kept) > 1 else None
 
 

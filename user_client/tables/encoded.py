@@ -6,6 +6,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ LOOKED_AT_ROWS: Final = 10_000
 _THREADS: Final = 2
 _AHEAD: Final = 1
 """Parts that are read and not taken yet."""
+_MOST_PARTS: Final = 64
+"""Of the rows that are kept of a table, before they are joined: small pieces keep the heap from shrinking."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,12 +182,16 @@ class _Some:
         self._below = 1.0
 
     def add(self, part: pa.Table) -> None:
-        self._parts.append((part, self._rng.random(part.num_rows)))
-        self._parts[-1] = self._few(*self._parts[-1])
+        found = self._few(part, self._rng.random(part.num_rows))
+        if self._parts and not found[0].num_rows:
+            return
+        self._parts.append(found)
         numbers = np.concatenate([each for _, each in self._parts])
         if len(numbers) > 2 * LOOKED_AT_ROWS:
             self._below = float(np.partition(numbers, LOOKED_AT_ROWS)[LOOKED_AT_ROWS])
             self._parts = [self._few(*each) for each in self._parts]
+        if len(self._parts) > _MOST_PARTS:
+            self._parts = [(_joined(self.table()), np.concatenate([each for _, each in self._parts]))]
 
     def table(self) -> pa.Table:
         return pa.concat_tables([part for part, _ in self._parts])
@@ -193,5 +200,11 @@ class _Some:
         chosen = numbers < self._below
         if chosen.all():
             return part, numbers
-        # joined, so that what is left out does not stay in memory
-        return part.filter(pa.array(chosen)).combine_chunks(), numbers[chosen]
+        return _joined(part.filter(pa.array(chosen))), numbers[chosen]
+
+
+def _joined(table: pa.Table) -> pa.Table:
+    """Return a table in one piece, so that what it was cut out of does not stay in memory."""
+    with suppress(pa.ArrowException):  # categories of pieces that do not go into one list of categories
+        table = table.combine_chunks()
+    return table

@@ -42,7 +42,8 @@ class ColumnProfile:
     imputed: int = 0
     clipped: int = 0
     distinct: int = 0
-    _seen: set[str] = field(default_factory=set, repr=False)
+    _seen: pa.StringArray = field(default_factory=lambda: pa.array([], pa.string()), repr=False)
+    """These values; none once there are `MOST_DISTINCT`. Strings of Python would take ten times as much."""
 
     def to_json(self) -> dict[str, Any]:
         names = ("name", "empty", "imputed", "clipped", "distinct")
@@ -51,10 +52,11 @@ class ColumnProfile:
     def add(self, part: pa.Table, column: Column, schema: Schema) -> None:
         """Count the fields of some more rows."""
         text, missing = as_text(column_of(part, column.name)), schema.missing_in(column)
-        if len(self._seen) < MOST_DISTINCT:
-            self._seen.update(item for item in pc.unique(text).to_pylist() if item is not None)
-            self._seen -= set(missing)
-            self.distinct = min(len(self._seen), MOST_DISTINCT)
+        if self.distinct < MOST_DISTINCT:
+            seen = pc.unique(pa.chunked_array([self._seen, *text.chunks]))
+            seen = seen.filter(pc.invert(pc.is_in(seen, value_set=pa.array([None, *missing], pa.string()))))
+            self.distinct = min(len(seen), MOST_DISTINCT)
+            self._seen = seen if len(seen) < MOST_DISTINCT else pa.array([], pa.string())
         if isinstance(column, ColumnOfLevels):
             empty = is_empty(text, missing)
             empty &= ~np.asarray(pc.is_in(text, value_set=pa.array(list(column.levels), pa.string())))

@@ -32,8 +32,14 @@ from user_client.tables.source import Source
 
 _HEADER_BYTES: Final = 2**16
 """Bytes at the beginning of a file in which its separator and its names are looked for."""
-_PART_BYTES: Final = 2**20
-"""Bytes of text that become one part of a CSV file."""
+_PART_BYTES: Final = 2**19
+"""Bytes of text that become one part of a CSV file. Arrow reads more than thirty of them ahead."""
+_LONG_ROW_BYTES: Final = 2**22
+"""The same for a file with a row that is longer than such a part, because a row has to fit into one."""
+_TOO_LONG: Final = "straddles two block boundaries"
+"""In Arrow's words."""
+_PARTS_BEFORE_RELEASE: Final = 8
+"""After so many parts the memory of those that nobody has any more goes back to the system."""
 _TOLD_SEPARATOR: Final = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")
 """The first line of some files that Excel is to open."""
 _ARROW_FILE: Final = b"ARROW1"
@@ -74,14 +80,20 @@ def read_parts(where: str | Path | Source) -> Iterator[pa.Table]:
         yield from query_parts(str(source.place), source.query)
         return
     with readable_file(source.path):
-        if is_parquet(source.path):
-            yield from _parts_of_parquet(source.path)
-        elif is_arrow(source.path):
-            yield from _parts_of_arrow(source.path)
-        elif is_excel(source.path):
-            yield from excel_parts(source.path, source.sheet)
-        else:
-            yield from _parts_of_csv(source.path, source.dialect)
+        for number, part in enumerate(_parts_of_file(source)):
+            if number % _PARTS_BEFORE_RELEASE == 0:
+                pa.default_memory_pool().release_unused()
+            yield part
+
+
+def _parts_of_file(source: Source) -> Iterator[pa.Table]:
+    if is_parquet(source.path):
+        return _parts_of_parquet(source.path)
+    if is_arrow(source.path):
+        return _parts_of_arrow(source.path)
+    if is_excel(source.path):
+        return excel_parts(source.path, source.sheet)
+    return _parts_of_csv(source.path, source.dialect)
 
 
 def _parts_of_parquet(path: Path) -> Iterator[pa.Table]:
@@ -167,8 +179,27 @@ def _parts_of_csv(path: Path, dialect: Dialect) -> Iterator[pa.Table]:
 
 def _batches(path: Path, dialect: Dialect, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[pa.Table]:
     rows_before = 0
+    try:
+        for part in _in_parts(path, dialect, refused, _PART_BYTES):
+            yield part
+            rows_before += part.num_rows
+        return
+    except pa.ArrowInvalid as error:
+        if _TOO_LONG not in str(error):
+            raise
+    for part in _in_parts(path, dialect, refused, _LONG_ROW_BYTES):
+        if part.num_rows > rows_before or not part.num_rows:
+            yield part.slice(rows_before)
+        rows_before = max(rows_before - part.num_rows, 0)
+
+
+def _in_parts(
+    path: Path, dialect: Dialect, refused: list[pyarrow.csv.InvalidRow], part_bytes: int
+) -> Iterator[pa.Table]:
+    rows_before = 0
     with _opened(path, dialect) as file:
-        reader = pyarrow.csv.open_csv(file, *_options(path, dialect, refused, use_threads=False))
+        options = _options(path, dialect, refused, use_threads=False, part_bytes=part_bytes)
+        reader = pyarrow.csv.open_csv(file, *options)
         yield reader.schema.empty_table()
         for batch in reader:
             try:
@@ -225,7 +256,12 @@ def _word(separator: str | None) -> str:
 
 
 def _options(
-    path: Path, dialect: Dialect, refused: list[pyarrow.csv.InvalidRow], *, use_threads: bool
+    path: Path,
+    dialect: Dialect,
+    refused: list[pyarrow.csv.InvalidRow],
+    *,
+    use_threads: bool,
+    part_bytes: int = _LONG_ROW_BYTES,
 ) -> tuple[pyarrow.csv.ReadOptions, pyarrow.csv.ParseOptions, pyarrow.csv.ConvertOptions]:
     """Return the options that keep every column text, and note the lines that are refused."""
 
@@ -234,7 +270,7 @@ def _options(
         return "error"
 
     names, lines_before = _names(path, dialect)
-    reading = pyarrow.csv.ReadOptions(use_threads=use_threads, block_size=_PART_BYTES, skip_rows=lines_before)
+    reading = pyarrow.csv.ReadOptions(use_threads=use_threads, block_size=part_bytes, skip_rows=lines_before)
     types = dict.fromkeys(names, pa.string())
     converting = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
     return reading, _parsing(dialect, refuse), converting
@@ -260,7 +296,7 @@ def _names(path: Path, dialect: Dialect) -> tuple[list[str], int]:
         end = head.find(b"\n", end) + 1 or len(head)
     with suppress(pa.ArrowInvalid):
         return _names_before(path, dialect, lines_before, end or _HEADER_BYTES), lines_before
-    return _names_before(path, dialect, lines_before, _PART_BYTES), lines_before
+    return _names_before(path, dialect, lines_before, _LONG_ROW_BYTES), lines_before
 
 
 def _names_before(path: Path, dialect: Dialect, lines_before: int, block_bytes: int) -> list[str]:

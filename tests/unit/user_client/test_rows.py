@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.harness.peaks import peak_bytes
 from user_client.custody.scratch import Scratch
-from user_client.rows import Rows, blocks_of, sample_of
+from user_client.rows import Block, Rows, blocks_of, sample_of
 
 WHOLE = np.random.default_rng(0).standard_normal((100, 3))
 CUTS = [0, 1, 40, 40, 77]
@@ -99,3 +100,9 @@ def test_a_sample_has_about_as_many_rows_as_it_should() -> None:
     assert 800 < len(found) < 1200
     assert (np.diff(found) > 0).all()
     assert 4500 < found.mean() < 5500
+
+
+def test_rows_that_are_taken_are_in_memory_once() -> None:
+    rows = Rows([Block(np.zeros((1000, 20)).copy, 1000) for _ in range(100)], 20)
+    taken = np.arange(0, 100_000, 2)
+    assert peak_bytes(lambda: rows.take(taken)) < 1.25 * rows.take(taken).nbytes

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from numpy.typing import NDArray
@@ -67,6 +68,14 @@ def test_a_field_of_a_late_part_is_named_by_its_row_in_the_table(tmp_path: Path)
     broken = table.set_column(6, "y", pa.array(labels))
     with pytest.raises(EmptyFieldError, match="column 'y', row 190001"):
         encode_table(broken, schema_of(table), Scratch(tmp_path).keep)
+
+
+def test_the_rows_that_are_looked_at_are_kept_in_few_pieces(tmp_path: Path) -> None:
+    """Many small pieces all over the heap would keep the memory around each of them from being given back."""
+    table = large(120_000)
+    pyarrow.feather.write_feather(table, tmp_path / "rows.feather", chunksize=200)  # 600 pieces
+    found = encode_table(tmp_path / "rows.feather", schema_of(table), Scratch(tmp_path).keep).some
+    assert found["y"].num_chunks < 100
 
 
 def in_blocks(matrix: Matrix64, directory: Path) -> tuple[Rows, Scratch]:

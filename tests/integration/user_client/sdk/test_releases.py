@@ -8,13 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tests.harness.in_process import Consortium, rows
+from tests.harness.peaks import peak_bytes
 from user_client.custody.home import Home
+from user_client.custody.protection import protect
 from user_client.custody.round_directory import OLD_RELEASE_FILE, RELEASE_FILE
 from user_client.custody.scratch import Scratch
-from user_client.sdk import PrivacyOptions, list_releases
-from user_client.sdk.releases import Overlap, SeenRows
+from user_client.sdk import PrivacyOptions, list_releases, releases
+from user_client.sdk.releases import KEY_BYTES, Overlap, SeenRows
 from user_client.tables import read_table
 
 
@@ -109,3 +112,26 @@ def test_rows_that_an_earlier_version_has_kept_are_known_again(consortium: Conso
     (file.parent / OLD_RELEASE_FILE).write_text(json.dumps(stored))
     (found,) = overlaps(consortium.hospital.home, read_table(Path(path)), apart_from="")
     assert found.rows == 40
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_what_is_kept_of_many_rows_is_sorted_in_parts(
+    protected: bool, consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_anchored()
+    home, directory = consortium.hospital.home, consortium.hospital_round.directory
+    if protected:
+        protect(home, "a passphrase of the tests")
+    seen = SeenRows(home, Scratch(tmp_path, in_memory_bytes=0), apart_from="")
+    table = pa.table({"x": range(1_000_000)})
+    for start in range(0, len(table), 10_000):
+        seen.add(table.slice(start, 10_000))
+    leaving = np.random.default_rng(0).random(len(table)) < 0.8
+    seen.store(directory, leaving)
+    whole = directory.read_secret(RELEASE_FILE)
+    numbers = np.frombuffer(whole, "<u8", offset=KEY_BYTES)
+    assert len(numbers) == leaving.sum()
+    assert np.all(numbers[1:] > numbers[:-1])
+    monkeypatch.setattr(releases, "SORTED_AT_ONCE", 2**16)
+    assert peak_bytes(lambda: seen.store(directory, leaving)) < len(whole) // 2 + 2**22 * protected
+    assert directory.read_secret(RELEASE_FILE) == whole

@@ -11,7 +11,7 @@ VAULT = Vault.create()
 
 
 def sealed(*parts: bytes | memoryview) -> bytes:
-    return b"".join(VAULT.seal(NAME, *parts))
+    return b"".join(VAULT.seal(NAME, parts))
 
 
 @pytest.mark.parametrize("length", [0, 1, MIB - 1, MIB, MIB + 1, 3 * MIB])

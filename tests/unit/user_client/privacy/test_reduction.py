@@ -3,7 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from user_client.privacy.reduction import hidden_share, reduction_risk, rows_below, threshold_risk
+from tests.harness.peaks import peak_bytes
+from user_client.privacy.reduction import (
+    MEASURED_ROWS,
+    hidden_share,
+    reduction_risk,
+    rows_below,
+    threshold_risk,
+)
+from user_client.rows import Block, Rows
 
 
 def case(seed: int, rows: int = 40, features: int = 9, latent_dim: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -110,3 +118,16 @@ def test_a_zero_row_is_below_every_threshold() -> None:
 
 def test_without_rows_none_is_below_a_threshold() -> None:
     assert threshold_risk(np.empty((0, 3)), np.eye(3)[:, :1], np.eye(3), 0.5) is None
+
+
+def test_the_quantiles_of_many_rows_are_of_a_part_that_is_in_memory_once() -> None:
+    part, basis = case(0, rows=10_000, features=3, latent_dim=2)
+    rows = Rows([Block(lambda: part, len(part)) for _ in range(150)], 3)
+    found = reduction_risk(rows, basis)
+    alone = reduction_risk(part, basis)
+    assert found is not None
+    assert alone is not None
+    assert found.minimum == alone.minimum
+    assert found.median == pytest.approx(alone.median, abs=0.01)
+    # the numbers of the rows, and their shares: 8 bytes each
+    assert peak_bytes(lambda: reduction_risk(rows, basis)) < 2.5 * 8 * MEASURED_ROWS

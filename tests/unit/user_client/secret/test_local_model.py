@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Classifier, Labels, Model, fit, fit_task
 from analyst_server.training.ridge import Ridge
 from analyst_server.training.tasks import Numbers
+from tests.harness.peaks import peak_bytes
 from tests.harness.problems import numbers
+from user_client.rows import Block, Rows
 from user_client.secret import local_model
 from user_client.secret.local_model import (
+    FITTED_ROWS,
     LogisticOptions,
     NetworkOptions,
     Options,
@@ -247,3 +251,13 @@ def test_the_gradient_of_a_weighted_loss_is_its_slope() -> None:
                     ends.append(loss())
                 numbers_of[place] = before
                 assert slopes[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-6)
+
+
+def test_the_rows_that_a_model_of_many_is_fitted_on_are_in_memory_once() -> None:
+    rng, features = np.random.default_rng(0), 40
+    part = rng.standard_normal((5000, features))
+    rows = Rows([Block(part.copy, len(part)) for _ in range(12)], features)
+    labels = np.tile((part[:, 0] > 0).astype(np.uint8), 12)
+    taken_bytes = FITTED_ROWS * features * 8
+    call = partial(fit_local_model, [LogisticOptions(1.0, 20)], rows, labels, 2, rng)
+    assert peak_bytes(call) < 1.75 * taken_bytes

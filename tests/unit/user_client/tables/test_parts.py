@@ -116,3 +116,13 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         table_writer(tmp_path / "no" / "out.csv", PART.schema),
     ):
         pass
+
+
+@pytest.mark.parametrize("before", [0, LINES])
+def test_a_row_longer_than_a_part_is_read_with_all_others(before: int, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    lines = [b"%d,007\n" % row for row in range(before)]
+    path.write_bytes(b"age,code\n" + b"".join(lines) + b"1,%s\n" % (b"x" * 3 * 2**20) + b"2,008\n" * LINES)
+    first, *parts = read_parts(path)
+    assert (first.num_rows, first.column_names) == (0, ["age", "code"])
+    assert pa.concat_tables(parts).equals(read_table(path))
