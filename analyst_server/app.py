@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from anyio import to_thread
+from cryptography.hazmat.primitives.serialization import Encoding
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -33,6 +34,7 @@ from analyst_server.services.worker import Worker, Workers
 from analyst_server.settings import Settings
 from analyst_server.telemetry.collected import Collected
 from analyst_server.telemetry.measures import Measures
+from protocol.coding import Coding
 from protocol.errors import OdcError
 
 LAST_WORDS_S: Final = 10.0
@@ -105,7 +107,8 @@ def create_app(
     app.add_exception_handler(Exception, on_unexpected)
     check_token = partial(api_tokens.check, analyst)
     app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=check_token)
-    app.add_middleware(CompressedAnswers)
+    certificate = analyst.certificate.public_bytes(Encoding.DER)
+    app.add_middleware(CompressedAnswers, coding=Coding.of(certificate))
     app.add_middleware(Admission, rates=Rates(settings.requests_per_s), requests=requests)
     app.add_middleware(AccessLog, observe=measures.request)
     return app

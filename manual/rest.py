@@ -26,7 +26,8 @@ anybody. How an integration gets a token is described for the [integrator](for-i
 [protocol.md](protocol.md) has the meaning of every byte.
 
 **In every answer.** Any request may be refused with {common}. They are not repeated below.
-A request may have `Accept-Encoding: gzip`.
+A request may have `Accept-Encoding: gzip`, or name the
+[coding](protocol.md#content-coding) of the analyst's certificate.
 """
 _SERVICE: Final = """\
 # REST of the local service

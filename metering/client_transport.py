@@ -19,12 +19,16 @@ import httpx
 from metering.client_traffic import Exchange, Line, Traffic
 from metering.counts import OwnCount
 from protocol.errors import InputError
+from protocol.limits import MAX_IDLE_S
 
 CLOSING_S: Final = 2.0
 """How long the other side may take to confirm that TLS is closed. Its confirmation is counted too."""
 _RECORD_BYTES: Final = 16384 + 256
-_KEEP_ALIVE_S: Final = 5.0
-"""How long an idle connection is kept; httpx's own transport keeps it as long."""
+_KEEP_ALIVE_S: Final = MAX_IDLE_S - 10.0
+"""How long an idle connection is kept: a little less than an analyst keeps it. Another handshake is 3 kB.
+
+One that the other side has closed meanwhile is seen before it is used.
+"""
 T = TypeVar("T")
 
 

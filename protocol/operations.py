@@ -212,6 +212,8 @@ ONLY_OWN: Final = "members=own"
 """The query for a status with the caller alone."""
 UNTIL_RELEASED: Final = "until=released"
 """The query for a status that is held while the round is computed, as if these states were no news."""
+WHILE: Final = "while"
+"""The query for a status that is held while the state is the one named, as if the caller had seen it."""
 COLLABORATION_STATUS: Final = _add(Operation(
     "collaboration_status", "GET", _ROUND, Caller.READER, "collaborations",
     problems=(errors.NotFoundError,),

@@ -57,10 +57,18 @@ MOST: Final = Field("most", "How many are wanted at most; 1024 without it.", pat
 UNTIL: Final = Field(
     "until", "`released`: that the round is computed is no news, and is waited through.", example="released"
 )
+WHILE: Final = Field(
+    "while",
+    "The state that the caller's own step has led to: while it is that, the caller has the newest version.",
+    example="collecting",
+)
 START: Final = Field("start", "The number of the first entry wanted; 0 without it.", pattern="[0-9]{1,15}")
 
 ACCEPT_ENCODING: Final = Field(
-    "Accept-Encoding", "With `gzip`, an answer of 600 bytes or more is compressed.", example="gzip"
+    "Accept-Encoding",
+    "With `gzip`, an answer of 600 bytes or more is compressed; with the coding of the analyst's certificate,"
+    " one of 100.",
+    example="gzip",
 )
 IF_NONE_MATCH: Final = Field("If-None-Match", "The versions that the caller has (RFC 9110, 13.1.2).")
 PREFER: Final = Field(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Annotated, Final, NamedTuple
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from analyst_server.api.access import Granted
@@ -23,6 +23,7 @@ from analyst_server.api.fields import (
     PREFERENCE_APPLIED,
     UNTIL,
     WEAK_TAG,
+    WHILE,
 )
 from analyst_server.api.surface import Says, TheAnalyst, serve
 from analyst_server.services import views
@@ -62,7 +63,7 @@ MostWait = Annotated[int, Depends(_most_wait_s)]
     operations.COLLABORATION_STATUS,
     answers=Status,
     reads=(IF_NONE_MATCH, PREFER),
-    queries=(MEMBERS, UNTIL),
+    queries=(MEMBERS, UNTIL, WHILE),
     says=_SAYS,
 )
 async def collaboration_status(
@@ -74,6 +75,7 @@ async def collaboration_status(
     request: Request,
     members: str = "",
     until: str = "",
+    expected: Annotated[str, Query(alias=WHILE.name)] = "",
 ) -> Response:
     """Return the state of a collaboration, and whom it waits for; at once, or when it has changed."""
     waits_through = until == State.RELEASED
@@ -81,7 +83,8 @@ async def collaboration_status(
     use_case = views.own_status if is_own else views.status
     look = partial(to_thread.run_sync, _look, use_case, analyst, grant.holder, collaboration_id)
     known = tags(request.headers)
-    seen = await look()
+    first = seen = await look()
+    is_expected = first.state == expected  # who has just taken a step knows what it has led to
     wait_s = min(preferred_wait_s(request.headers), most_wait_s)
     if wait_s == 0:
         return _answer(seen, known)
@@ -90,9 +93,12 @@ async def collaboration_status(
         if watch is None:
             return _answer(seen, known)
         ends = time.monotonic() + wait_s
-        while (seen.tag in known or (waits_through and seen.is_computed_now)) and await watch.changed(
-            ends - time.monotonic()
-        ):
+
+        def is_no_news() -> bool:
+            is_known = seen.tag in known or (is_expected and seen.tag == first.tag)
+            return is_known or (waits_through and seen.is_computed_now)
+
+        while is_no_news() and await watch.changed(ends - time.monotonic()):
             seen = await look()
         return _answer(seen, known, held_s=0 if changes.is_closed else wait_s)
 
@@ -101,6 +107,7 @@ class _Seen(NamedTuple):
     tag: str
     """The name of this version (`tag_of`)."""
     body: bytes
+    state: str
     is_computed_now: bool
     """Whether the end comes by itself; a round that is held waits for the operator."""
 
@@ -114,7 +121,7 @@ def _look(
     """Return a status as it is sent; here, in a thread, because it may have thousands of members."""
     status = use_case(analyst, viewer, collaboration_id)
     is_computed_now = status["state"] in COMPUTING and not status.get("held")
-    return _Seen(f'"{tag_of(status)}"', bytes(JSONResponse(status).body), is_computed_now)
+    return _Seen(f'"{tag_of(status)}"', bytes(JSONResponse(status).body), status["state"], is_computed_now)
 
 
 def tag_of(status: Status) -> str:

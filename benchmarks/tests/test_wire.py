@@ -15,6 +15,7 @@ from benchmarks.wire.ours import Round, typical
 from benchmarks.wire.tables import bundled, large_uplinks
 from metering.explanation import Control, Explanation, PartyExplanation
 from odc_demo.namespaces import Counters
+from odc_demo.sitting import Exchanged
 from protocol.terms import Terms
 
 
@@ -138,8 +139,12 @@ def test_every_round_of_ours_counts_for_the_worst_of_all() -> None:
     rounds = (played(1, OWN), played(2, OWN), played(9, talkative))
     flower = Federation(100, {"a": LINE}, {"accuracy": 0.9})
     found = Report("wire")
-    add_claims(found, played(1, large), [Compared(bundled()[0], rounds, flower, flower)])
+    sitting = {"b": Exchanged(9_000, 15_000, 0), "c": Exchanged(8_000, 16_500, 3_200)}
+    add_claims(found, played(1, large), [Compared(bundled()[0], rounds, flower, flower)], sitting)
     claims = {claim.id: claim for claim in found.claims}
-    assert claims["control_bytes_per_party"].value == 60_500
+    assert claims["control_bytes_per_party"].value == 16_500
     assert not claims["control_bytes_per_party"].holds
+    assert claims["control_bytes_with_joining"].value == 27_700
+    assert claims["control_bytes_with_joining"].holds
+    assert not claims["meter_vs_interface"].holds  # the interface saw nothing of what the talkative said
     assert claims["flower_seconds"].value == 50

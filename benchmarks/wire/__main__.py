@@ -5,6 +5,7 @@ Needs Linux, root and `ip` (network namespaces). Flower gets its own virtual env
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any, Final
 
 from benchmarks import report
 from benchmarks.wire import flower, ours, tables
-from benchmarks.wire.claims import add_claims, our_row
+from benchmarks.wire.claims import add_claims, our_row, sitting_row
 from benchmarks.wire.compare import Compared
+from odc_demo import sitting
 from odc_demo.namespaces import why_not
 
 BUILD: Final = Path("build").resolve()
@@ -28,12 +30,20 @@ def measure(options: report.Options) -> report.Report:
     environment = BUILD / "flower-venv"
     works = [*tables.bundled(), *(tables.real(options.data) if options.data else [])]
     found = report.Report("wire", _conditions(flower.install(environment), works, options))
+    exchanged = sitting.one_sitting(_emptied(BUILD / "wire" / "sitting"))
+    for name, one in exchanged.items():
+        _tell(found, sitting_row(name, one))
     large = tables.large_uplinks(rows=200_000 if options.full else 20_000)
     large_round = ours.whole_round(large, BUILD / "wire" / large.name)
     _tell(found, our_row(large, large_round))
     compared = [_compare(work, environment, found) for work in works]
-    add_claims(found, large_round, compared)
+    add_claims(found, large_round, compared, exchanged)
     return found
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
 
 
 def _compare(work: tables.Work, environment: Path, found: report.Report) -> Compared:

@@ -18,6 +18,7 @@ from analyst_server.api.description import document
 from analyst_server.api.problems import PROBLEM_MEDIA_TYPE
 from analyst_server.app import create_app
 from analyst_server.settings import Settings
+from protocol.coding import PREFIX
 from protocol.operations import JSON, Operation, find
 from tests.harness.certificates import shared_member
 from tests.harness.world import World, role_of
@@ -90,7 +91,8 @@ def check_against_the_description(request: httpx.Request, answer: httpx.Response
         assert answer.status_code == 503 or "content" not in told or request.method == "HEAD", where
         return
     assert media_type in told["content"], (where, media_type)
-    if media_type in (JSON, PROBLEM_MEDIA_TYPE):
+    is_packed = answer.headers.get("content-encoding", "").startswith(PREFIX)  # httpx does not unpack it
+    if media_type in (JSON, PROBLEM_MEDIA_TYPE) and not is_packed:
         validator_of(operation, answer.status_code, media_type).validate(json.loads(answer.read()))
 
 

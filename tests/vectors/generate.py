@@ -21,6 +21,7 @@ from typing import Any
 
 from tests.vectors import unknown
 from tests.vectors.arrays import scaled_matrices, streams, uplinks
+from tests.vectors.codings import codings
 from tests.vectors.encoded import encoded_columns
 from tests.vectors.exchanges import exchanges
 from tests.vectors.keys import anchors, keys
@@ -59,6 +60,7 @@ def deterministic() -> dict[str, Any]:
         "trust.json": trust(),
         "received.json": received(),
         "checks.json": [*checks()],
+        "codings.json": [*codings()],
         "http.json": exchanges(),
         "numbers.json": numbers(),
         "anchors.json": [*anchors()],

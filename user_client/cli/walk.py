@@ -30,6 +30,7 @@ from user_client.sdk import (
     check_table,
     differences,
     next_step,
+    status_after,
     wait_for_change,
     wait_for_terms,
 )
@@ -190,7 +191,8 @@ def round_(
             else:
                 do[step.kind]()
                 if step.kind != "receive":  # what follows that is told by what is stored here
-                    status = session.watch(chosen.id).now()
+                    with busy(as_json, "waiting for the others"):
+                        status = status_after(session, chosen.id, step, status, wait_s=wait)
     value = {"collaboration_id": chosen.id, "state": status["state"], "next": step.words}
     show(as_json, value, lambda: f"{status['state']}\nnext: {step.words}")
 

@@ -53,7 +53,7 @@ from user_client.sdk.membership import (
     update_revocations,
 )
 from user_client.sdk.model_card import Exported
-from user_client.sdk.next_step import NextStep, next_step, wait_for_change, wait_for_terms
+from user_client.sdk.next_step import NextStep, next_step, status_after, wait_for_change, wait_for_terms
 from user_client.sdk.own_certificate import (
     OwnCertificate,
     read_authority,
@@ -145,6 +145,7 @@ __all__ = [
     "renew_own",
     "revoke",
     "revoke_token",
+    "status_after",
     "update_revocations",
     "wait_for_change",
     "wait_for_terms",

@@ -45,6 +45,7 @@ from protocol.operations import (
 )
 from protocol.tokens import TokenRequest, TokenRow, id_of, new_token, token_digest
 from runtime.files import write_whole
+from runtime.waiting import look_until
 from user_client.custody.home import Home, Membership, revocations_der
 from user_client.errors import NotJoinedError
 from user_client.sdk.own_certificate import OwnCertificate
@@ -53,7 +54,6 @@ from user_client.transport import AnalystConnection, Traffic
 
 log = logging.getLogger(__name__)
 
-POLL_S: Final = 1.0
 RENEW_BEFORE_S: Final = 30 * 24 * 3600
 """A month: the lead's root key is offline, and the person who holds it may be on holiday."""
 
@@ -189,20 +189,26 @@ def _poll_certificate(
     wait_s: float,
     pause: Callable[[float], None],
 ) -> bytes | None:
-    """Return the certificate (PEM), asking again for ``wait_s`` seconds while the answer has none.
+    """Return the certificate (PEM), asking again and again for ``wait_s`` seconds while the answer has none.
 
     Raises `NotPermittedError` if the lead has rejected the request.
     """
-    waited = 0.0
-    while not isinstance(answer.get("certificate"), str):
-        if answer.get("state") == "rejected":
-            raise NotPermittedError(f"the lead institution has rejected our request: {answer.get('reason')}")
-        if waited >= wait_s:
-            return None
-        pause(POLL_S)
-        waited += POLL_S
-        answer = connection.ask_json(CERTIFICATE_REQUEST_STATUS, invitation_id=request_id)
-    return str(answer["certificate"]).encode(errors="replace")
+
+    def is_answered(answer: dict[str, Any]) -> bool:
+        return isinstance(answer.get("certificate"), str) or answer.get("state") == "rejected"
+
+    unread = [answer]
+
+    def look() -> dict[str, Any]:
+        if unread:
+            return unread.pop()
+        return connection.ask_json(CERTIFICATE_REQUEST_STATUS, invitation_id=request_id)
+
+    found = look_until(is_answered, look, wait_s=wait_s, pause=pause)
+    if found.get("state") == "rejected":
+        raise NotPermittedError(f"the lead institution has rejected our request: {found.get('reason')}")
+    certificate = found.get("certificate")
+    return certificate.encode(errors="replace") if isinstance(certificate, str) else None
 
 
 def _check_issued(

@@ -18,6 +18,8 @@ from user_client.sdk.session import Session
 Kind = Literal["accept", "anchor", "contribute", "receive", "predict", "wait", "ask", "none"]
 OURS: Final[frozenset[Kind]] = frozenset({"accept", "anchor", "contribute", "receive"})
 """Steps of the round that are for us to do now."""
+_LEADS_TO: Final[Mapping[Kind, State]] = {"accept": State.ENROLLING, "contribute": State.COLLECTING}
+"""The state in which a round still is after such a step of ours, unless it was the last that was awaited."""
 _LOOKS_FOR_S: Final = 60.0
 """For so long we look with growing pauses where the analyst holds no answer until there is news."""
 
@@ -105,6 +107,20 @@ def wait_for_terms(
         wait_s -= looks_s
         if wait_s <= 0 or is_running(found):
             return found
+
+
+def status_after(
+    session: Session, collaboration_id: str, step: NextStep, before: Status, *, wait_s: float
+) -> Status:
+    """Return the status after a step of ours: if others have to take theirs, once there is news.
+
+    It is returned as it is after some seconds in any case, and if nobody has to.
+    """
+    watch, led_to = session.watch(collaboration_id), _LEADS_TO.get(step.kind)
+    is_lead = before["you"] is not None and before["you"]["role"] == "lead"
+    if led_to is None or (is_lead and led_to is State.ENROLLING):  # its line is the same when others sign
+        return watch.now()
+    return watch.past(led_to, wait_s=wait_s)
 
 
 def wait_for_change(

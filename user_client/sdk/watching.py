@@ -14,8 +14,10 @@ from http import HTTPStatus
 from typing import Final
 
 from protocol.answers import Status
+from protocol.busy import TooManyRequestsError
 from protocol.errors import StorageBusyError
-from protocol.operations import COLLABORATION_STATUS, ONLY_OWN, UNTIL_RELEASED
+from protocol.operations import COLLABORATION_STATUS, ONLY_OWN, UNTIL_RELEASED, WHILE
+from protocol.states import State
 from runtime.waiting import Look, watch_until
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.sdk.answers import status_in
@@ -55,6 +57,25 @@ class StatusWatch:
     def now(self) -> Status:
         """Return our status as it is now."""
         return self._look(0).seen
+
+    def past(self, state: State, *, wait_s: float) -> Status:
+        """Return our status after a step of ours that led to ``state``; while it is that, once there is news.
+
+        It is returned as it is where the analyst holds no answer, and after a while in any case.
+        """
+        hold_s = int(min(wait_s, self._hold_s))
+        if hold_s < 1:
+            return self.now()
+        try:
+            answer = self._connection.request_once(
+                "GET", f"{self._path}&{WHILE}={state}", headers={"prefer": f"wait={hold_s}"}
+            )
+        except TlsFailedError:
+            raise
+        except (ConnectionFailedError, StorageBusyError, TooManyRequestsError) as error:
+            log.info("%s, while waiting for news", error.detail)
+            return self.now()
+        return self._note(answer)
 
     def until(
         self,

@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Self
@@ -35,6 +35,7 @@ from protocol.tracing import HEADER, new_trace, traceparent
 from protocol.version import negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.failures import translate
+from user_client.transport.packing import Packing
 
 log = logging.getLogger(__name__)
 
@@ -144,12 +145,13 @@ class AnalystConnection:
         self._turned_away_s = 0.0
         self._was_answered = False
         self._trace = new_trace()
+        self._packing = Packing(identity[0] if identity else None)
         self._transport = transport or metered(self._url, traffic)
         self._client = httpx.Client(
             base_url=self._url,
             transport=self._transport(context, identity),
             timeout=TIMEOUT,
-            headers={"user-agent": f"odc/{__version__}", "accept-encoding": "gzip"},
+            headers={"user-agent": f"odc/{__version__}"},
         )
         for said_anyway in ("accept", "connection"):  # */* and keep-alive: 37 bytes a request
             del self._client.headers[said_anyway]
@@ -188,7 +190,16 @@ class AnalystConnection:
         """
         media_type = operation.body.media_type if operation.body else None
         path = operation.url(**ids) + (f"?{query}" if query else "")
-        headers = {"content-type": media_type} if body is not None and media_type else None
+        if body is None:
+            return self.request(operation.method, path)
+        headers = {"content-type": media_type} if media_type else {}
+        packed, said = self._packing.packed(body)
+        try:
+            return self.request(operation.method, path, content=packed, headers={**headers, **said})
+        except MalformedMessageError:
+            if not said:
+                raise
+        self._packing.give_up()  # an analyst of an earlier version, since its last answer
         return self.request(operation.method, path, content=body, headers=headers)
 
     def ask_json(self, operation: Operation, body: bytes | None = None, **ids: str) -> dict[str, Any]:
@@ -281,19 +292,25 @@ class AnalystConnection:
         """Send a request once; a problem document in the answer is raised as its error."""
         with (
             self._translated(),
-            self._client.stream(method, path, content=content, headers=self._traced(headers)) as response,
+            self._client.stream(method, path, content=content, headers=self._with_ours(headers)) as response,
         ):
-            answer = _read_bounded(response)
+            answer = self._read(response)
         log.info("%s %s: %d, trace %s", method, path, answer.status, self._trace)
         self._was_answered = True
         raise_for_problem(answer, method)
         self._turned_away_s = 0.0
         return answer
 
-    def _traced(self, headers: Mapping[str, str] | None) -> dict[str, str]:
-        """Return headers with the id of a trace if our log has it too: it is 70 bytes in each request."""
+    def _with_ours(self, headers: Mapping[str, str] | None) -> dict[str, str]:
+        """Return headers with those of every request; the id of a trace (70 bytes) if our log has it too."""
         told = {HEADER: traceparent(self._trace)} if log.isEnabledFor(logging.INFO) else {}
-        return {**(headers or {}), **told}
+        return {"accept-encoding": self._packing.offered, **(headers or {}), **told}
+
+    def _read(self, response: httpx.Response) -> Answer:
+        """Return a whole answer of at most `MAX_ANSWER_BYTES`, unpacked."""
+        self._packing.meet(response)
+        answer = _read_bounded(response)
+        return replace(answer, content=self._packing.unpacked(answer.headers, answer.content))
 
     def _is_answered_without_certificate(self) -> bool:
         """Return whether the analyst talks to somebody who shows no certificate.
@@ -318,13 +335,13 @@ class AnalystConnection:
         """Yield a long answer while it comes; `Download` fetches one through several connections."""
         path = operation.url(**ids)
         # arrays do not compress, and what is not unpacked cannot grow
-        sent = self._traced({**(headers or {}), "accept-encoding": "identity"})
+        sent = self._with_ours({**(headers or {}), "accept-encoding": "identity"})
         with (
             self._translated(),
             self._client.stream("GET", path, headers=sent) as response,
         ):
             if not response.is_success:
-                raise_for_problem(_read_bounded(response), "GET")
+                raise_for_problem(self._read(response), "GET")
             yield LongAnswer(response.status_code, response.headers, response.iter_raw())
 
     @contextmanager
@@ -348,7 +365,7 @@ def _spread(pause_s: float) -> float:
 
 
 def _read_bounded(response: httpx.Response) -> Answer:
-    """Return a whole answer of at most `MAX_ANSWER_BYTES`, unpacked.
+    """Return a whole answer of at most `MAX_ANSWER_BYTES`, unpacked if it came in gzip.
 
     A piece of 64 KiB unpacks to 64 MiB at most, which gzip cannot exceed: that much more is held.
     """

@@ -119,6 +119,37 @@ def test_that_a_round_is_computed_is_no_news_to_who_waits_for_its_end(api: Api, 
     assert (held.status_code, held.json()["state"]) == (200, "sealed")
 
 
+def test_who_knows_what_its_step_led_to_is_answered_when_there_is_news(api: Api, path: str) -> None:
+    async def scene() -> tuple[httpx.Response, list[bool]]:
+        async with line(api, LEAD) as lead:
+            asked = lead.get(f"{path}?while=enrolling", headers={"prefer": f"wait={LONG_S}"})
+            waits = asyncio.create_task(asked)
+            early = []
+            for _ in range(10):
+                await asyncio.sleep(0.05)
+                early.append(waits.done())
+            await to_thread.run_sync(api.world.accept, HOSPITAL)
+            return await waits, early
+
+    answer, early = asyncio.run(scene())
+    assert not any(early)
+    assert answer.headers["preference-applied"] == f"wait={LONG_S}"
+    assert answer.json()["members"][0]["accepted"]
+
+
+def test_who_expects_another_state_is_answered_at_once(api: Api, path: str) -> None:
+    began = time.monotonic()
+    answer = api.as_party(LEAD).get(f"{path}?while=collecting", headers={"prefer": f"wait={LONG_S}"})
+    assert time.monotonic() - began < LONG_S
+    assert answer.json()["state"] == "enrolling"
+
+
+def test_who_has_seen_no_version_gets_the_status_when_the_time_is_over(api: Api, path: str) -> None:
+    answer = api.as_party(LEAD).get(f"{path}?while=enrolling", headers={"prefer": "wait=1"})
+    assert (answer.status_code, answer.headers["preference-applied"]) == (200, "wait=1")
+    assert answer.json()["state"] == "enrolling"
+
+
 def test_a_held_answer_comes_when_the_time_is_over(api: Api, path: str) -> None:
     async def scene() -> httpx.Response:
         async with line(api, LEAD) as lead:

@@ -147,6 +147,12 @@ def test_who_was_not_approved_waits(consortium: Consortium) -> None:
     assert not consortium.hospital.is_joined()
 
 
+def test_who_waits_for_an_hour_asks_some_twenty_times(consortium: Consortium) -> None:
+    waits: list[float] = []
+    assert join(consortium.hospital, consortium.invitation(), wait_s=3600, pause=waits.append) is None
+    assert len(waits) <= 25
+
+
 def test_who_waits_is_let_in_once_approved(consortium: Consortium) -> None:
     def approve(_seconds: float) -> None:
         approve_pending(consortium.lead, PASSPHRASE)

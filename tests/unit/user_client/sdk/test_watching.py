@@ -3,6 +3,7 @@ from __future__ import annotations
 import httpx
 
 from protocol.answers import Status
+from protocol.states import State
 from tests.harness.scripted_server import Handler, connect
 from user_client.sdk.watching import StatusWatch
 
@@ -25,7 +26,8 @@ class Analyst:
         if not self.knows:
             return self.answer({})
         held_s = 0.0
-        if prefer is not None and known == self.tag and not self.goes_down:
+        expected = f"while={self.state}" in request.url.query.decode()
+        if prefer is not None and (known == self.tag or expected) and not self.goes_down:
             held_s = min(float(prefer.removeprefix("wait=")), max(self.released_at_s - self.now_s, 0))
         if held_s > self.cuts_after_s:
             self.now_s += self.cuts_after_s
@@ -109,3 +111,46 @@ def test_a_wait_ends_when_its_time_is_over() -> None:
     analyst = Analyst(released_at_s=1000)
     assert waited(analyst, wait_s=40)["state"] == "training"
     assert analyst.now_s == 40
+
+
+def past(analyst: Analyst, wait_s: float = 3600) -> Status:
+    handler: Handler = analyst
+    with connect(handler) as connection:
+        return StatusWatch(connection, ID, clock=lambda: analyst.now_s).past(State.TRAINING, wait_s=wait_s)
+
+
+def test_after_a_step_of_ours_one_request_waits_for_the_others() -> None:
+    analyst = Analyst(released_at_s=20)
+    assert past(analyst)["state"] == "released"
+    assert analyst.now_s == 20
+    assert analyst.asked == [(f"{OWN}&while=training", None, "wait=25")]
+
+
+def test_after_a_step_that_was_the_last_nobody_waits() -> None:
+    analyst = Analyst(released_at_s=0)
+    assert past(analyst)["state"] == "released"
+    assert analyst.now_s == 0
+
+
+def test_after_a_step_of_ours_the_status_comes_even_without_news() -> None:
+    analyst = Analyst(released_at_s=3600)
+    assert past(analyst)["state"] == "training"
+    assert analyst.now_s == 25
+
+
+def test_after_a_step_of_ours_a_line_that_is_cut_is_asked_again() -> None:
+    analyst = Analyst(released_at_s=20, cuts_after_s=5)
+    assert past(analyst)["state"] == "training"
+    assert [query for query, _, _ in analyst.asked] == [f"{OWN}&while=training", OWN]
+
+
+def test_an_analyst_of_an_earlier_version_answers_after_a_step_at_once() -> None:
+    analyst = Analyst(released_at_s=20, knows=False)
+    assert past(analyst)["state"] == "training"
+    assert len(analyst.asked) == 1
+
+
+def test_who_does_not_wait_is_told_the_status_after_a_step() -> None:
+    analyst = Analyst(released_at_s=20)
+    assert past(analyst, wait_s=0)["state"] == "training"
+    assert analyst.asked == [(OWN, None, None)]
