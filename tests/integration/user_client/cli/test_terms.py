@@ -441,4 +441,4 @@ def test_the_profile_counts_what_is_empty_and_what_counts_in_its_place(odc: Odc)
     )
     table = odc.consortium.table(1, x0=["", "-999", *[1.0] * 38])
     (found,) = odc("terms", "check", table, "--json").json["columns"]
-    assert found == {"name": "x0", "empty": 1, "imputed": 1, "clipped": 1, "distinct": 2}
+    assert found == {"name": "x0", "empty": 1, "imputed": 1, "clipped": 1, "coded": 0, "distinct": 2}

@@ -27,6 +27,31 @@ def test_without_a_command_it_names_the_next_step(odc: Odc) -> None:
     assert f"Readmission ({odc.consortium.id[:8]}): enrolling\n  next: odc terms show" in odc().out
 
 
+def test_machines_are_told_the_same_without_a_command(odc: Odc) -> None:
+    nobody = odc("--json", home="nobody").json
+    assert (nobody["party"], nobody["next"]) == (
+        None,
+        "odc join INVITATION, or the lead: odc consortium create",
+    )
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    odc("join", "i.json")
+    lead = odc("--json", home=LEAD).json
+    assert (lead["waiting_for_certificates"], lead["next"]) == ([HOSPITAL], "odc consortium approve")
+    odc.consortium.until_joined().publish()
+    found = odc("--json")
+    assert (found.json["party"], found.err) == (HOSPITAL, "")
+    assert found.json["collaborations"] == [
+        {
+            "collaboration_id": odc.consortium.id,
+            "title": "Readmission",
+            "state": "enrolling",
+            "next": "odc terms show, then odc terms accept",
+        }
+    ]
+    refused = odc("--json", "status")
+    assert (refused.code, "odc COMMAND --json" in refused.err) == (3, True)
+
+
 @pytest.mark.parametrize("how", ["status", ""])
 def test_after_the_downlink_is_here_nothing_is_to_be_received(odc: Odc, how: str) -> None:
     odc.consortium.until_released()
@@ -70,6 +95,31 @@ def test_a_round_asks_before_it_signs_and_before_it_sends(odc: Odc) -> None:
     odc.consortium.lead_round.create_anchor()
     assert "Send this for 'Readmission'?" in odc.at_terminal("round", table, typed="n").err
     assert all(member["uplink"] == "none" for member in odc.consortium.hospital_round.status()["members"])
+
+
+def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
+    columns = [
+        {"kind": "numeric", "name": name, "low": -4, "high": 4, "out_of_range": "clip"}
+        for name in ("x0", "x1", "x2")
+    ]
+    label = {"name": "y", "classes": ["no", "yes"]}
+    odc.consortium.until_joined().publish(table_schema={"columns": columns, "label_column": label})
+    table = odc.consortium.table(1, x2=[-999, *(index / 10 for index in range(39))])
+    asked = odc.at_terminal("round", table, typed="n").err
+    told = [
+        "warning: column 'x2': -999 stands in 1 rows",
+        'ask the lead for terms with missing = ["", "-999"] in table_schema',
+        "the table fits: 40 rows of 3 encoded features",
+        "your own score of these rows has a ROC-AUC of",
+        "who knows the secret basis, the analyst with any member, can in principle rebuild every value",
+        "in 2 of 3 columns nothing is empty, clipped or a code",
+        f"Sign these terms for {HOSPITAL}?",
+    ]
+    places = [asked.find(words) for words in told]
+    assert -1 not in places, told[places.index(-1)]
+    assert places == sorted(places)
+    unasked = odc("round", table, "--yes", "--wait", "0").err  # a script signs, and its log has the risk
+    assert all(words in unasked for words in told[:-1])
 
 
 def test_a_table_that_does_not_fit_is_told_before_anything_is_signed(odc: Odc) -> None:
