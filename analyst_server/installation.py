@@ -166,6 +166,8 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
         key=key,
         clock=clock,
         max_uplink_bytes=settings.max_uplink_bytes,
+        max_party_bytes=settings.max_party_bytes,
+        max_collaboration_bytes=settings.max_collaboration_bytes,
         leases=Leases(settings.lease_dir, silent_s=settings.lease_s),
     )
     certificates.load_revocations(analyst)

@@ -28,6 +28,10 @@ class Settings(BaseSettings):
     """SQLAlchemy address; empty means SQLite in ``data_dir``."""
     max_uplink_bytes: int = Field(default=64 * 2**30, ge=1)
     """Largest payload of one uplink."""
+    max_party_bytes: int = Field(default=0, ge=0)
+    """Payload of all uplinks of one party together, in the rounds that have not ended; 0: no limit."""
+    max_collaboration_bytes: int = Field(default=0, ge=0)
+    """Payload of all uplinks of one collaboration together; 0: no limit."""
     body_idle_timeout_s: float = Field(default=60.0, gt=0)
     """An upload that sends nothing for this long is cut off; the chunks that have arrived are kept."""
     connection_timeout_s: float = Field(default=60.0, gt=0)

@@ -268,7 +268,7 @@ def approve(lead: Session) -> None:
     sdk.approve_pending(lead, PASSPHRASE)
 
 
-def publish(scene: Scene) -> str:
+def publish(scene: Scene, latent_dim: int = LATENT_DIM) -> str:
     """Publish the terms of a round; return the id of its collaboration."""
     columns = [
         {"kind": "numeric", "name": f"x{index}", "low": -10.0, "high": 10.0} for index in range(FEATURES)
@@ -277,7 +277,7 @@ def publish(scene: Scene) -> str:
         "title": "Benchmark",
         "parties": scene.names,
         "lead": scene.names[0],
-        "latent_dim": LATENT_DIM,
+        "latent_dim": latent_dim,
         "anchor": {"kind": "haar", "rows": FEATURES},
         "model": {"kind": "logistic", "epochs": 50},
         "table_schema": {"columns": columns, "label_column": {"name": "label", "classes": ["no", "yes"]}},

@@ -10,7 +10,9 @@ Everything else in the project uses documented interfaces. For what follows ther
 `asyncio`, ``SSLProtocol.max_size``; of ``transport._ssl_protocol``, ``_ssl_buffer`` and ``_ssl_buffer_view``
     asyncio keeps a buffer of 256 KiB for each TLS connection, for as long as it is open: most of what an idle
     one costs. It is used only between two callbacks of one turn of the loop, so that all connections of a
-    loop can have the same one; and a handshake does without such a large one. asyncio has no option for it.
+    loop can have the same one; and a handshake does without such a large one. For each TLS record it also
+    makes an object of that size and cuts it to the 16 KiB that a record has at most, which takes longer than
+    decrypting it. asyncio has no option for either.
 
 `uvicorn`, the methods and attributes of ``HttpToolsProtocol`` used by `WatchedProtocol`
     uvicorn takes a protocol class (``Config(http=...)``), but documents none of its methods, and an ASGI
@@ -54,7 +56,8 @@ def undecrypted_bytes(transport: asyncio.BaseTransport) -> int:
 
 READ_BYTES: Final = SSLProtocol.max_size
 """The most that asyncio's TLS transport takes from a socket at once."""
-_HANDSHAKE_BYTES: Final = 16 * 2**10
+RECORD_BYTES: Final = 16 * 2**10
+"""The most that a TLS record holds (RFC 8446, 5.1), and enough to read handshakes into."""
 _GOODBYE_S: Final = 0.5
 """How long a peer may take to close its side when the server stops."""
 _buffers = threading.local()
@@ -63,20 +66,21 @@ _buffers = threading.local()
 
 def keep_handshakes_small() -> None:
     """Let TLS connections of this process that begin from now on read handshakes into 16 KiB, not 256."""
-    SSLProtocol.max_size = _HANDSHAKE_BYTES
+    SSLProtocol.max_size = RECORD_BYTES
 
 
 def share_read_buffer(transport: asyncio.BaseTransport) -> None:
     """Let a TLS connection read into the one buffer of its loop, instead of one of its own.
 
-    What is read is decrypted before the loop does anything else. Nothing changes where TLS is not asyncio's.
+    What is read is decrypted before the loop does anything else, one record at a time. Nothing changes where
+    TLS is not asyncio's.
     """
     tls: Any = getattr(transport, "_ssl_protocol", None)
     if tls is None:
         return
     if not hasattr(_buffers, "shared"):
         _buffers.shared = bytearray(READ_BYTES)
-    tls.max_size = READ_BYTES
+    tls.max_size = RECORD_BYTES
     tls._ssl_buffer = _buffers.shared
     tls._ssl_buffer_view = memoryview(_buffers.shared)
 

@@ -230,14 +230,19 @@ class StreamReader:
     """Turns the bytes of a transfer, which may come in pieces of any size, into checked chunks.
 
     With ``chunks_done`` it resumes after that many chunks, with ``begun`` inside the next one. It holds at
-    most one chunk in memory.
+    most one chunk in memory. With ``reuses_room`` each is in the place of the one before, and its data is
+    valid only until the next one is asked for: the system hands out new memory page by page, which takes a
+    tenth as long as reading a chunk.
     """
 
-    def __init__(self, layout: Layout, chunks_done: int = 0, begun: bytes = b"") -> None:
+    def __init__(
+        self, layout: Layout, chunks_done: int = 0, begun: bytes = b"", *, reuses_room: bool = False
+    ) -> None:
         self._layout = layout
         self._next = chunks_done
         self._slot: Slot | None = None
         self._buffer, self._filled = memoryview(b""), 0
+        self._reuses_room, self._room = reuses_room, memoryview(b"")
         for _ in self.feed(begun):
             raise ValueError("a whole chunk is no beginning of one")
 
@@ -276,7 +281,10 @@ class StreamReader:
         if self._next == self._layout.chunk_count:
             raise LimitExceededError("stream in bytes", self._layout.stream_bytes)
         slot = self._layout.slot(self._next)
-        self._buffer = np.empty(DIGEST_BYTES + slot.payload_bytes, np.uint8).data
+        size = DIGEST_BYTES + slot.payload_bytes
+        if not self._reuses_room or len(self._room) < size:
+            self._room = np.empty(size, np.uint8).data
+        self._buffer = self._room[:size]
         return slot
 
     def _finish(self, slot: Slot) -> Chunk:
@@ -341,6 +349,18 @@ def begun_row_bytes(layout: Layout, chunk: Chunk) -> int:
     return (chunk.slot.payload_offset - layout.payload_start(chunk.slot.array)) % row_bytes
 
 
+def row_begun_in(layout: Layout, chunk: Chunk, begun: bytes) -> bytes:
+    """Return what there is of the row that goes on in the chunk after this one, empty if none does.
+
+    ``begun`` is what earlier chunks have of this one's first row.
+    """
+    spec = layout.specs[chunk.slot.array]
+    row_bytes = spec.payload_bytes // spec.shape[0]
+    left = (len(begun) + len(chunk.data)) % row_bytes
+    own = min(left, len(chunk.data))
+    return begun[: left - own] + bytes(chunk.data[len(chunk.data) - own :])
+
+
 def check_rows(layout: Layout, chunk: Chunk, bounds: RowBounds, begun: bytes = b"") -> None:
     """Check that no row that ends in a chunk is longer than rows of its array can be.
 
@@ -358,13 +378,21 @@ def check_rows(layout: Layout, chunk: Chunk, bounds: RowBounds, begun: bytes = b
     if (largest := bounds.largest.get(spec.name)) is None:
         return
     row_bytes = spec.payload_bytes // spec.shape[0]
-    whole = len(begun) + len(chunk.data) - (len(begun) + len(chunk.data)) % row_bytes
-    if not whole:
-        return
     first = (chunk.slot.payload_offset - layout.payload_start(chunk.slot.array)) // row_bytes
-    data = b"".join((begun, chunk.data))[:whole] if begun else chunk.data[:whole]
+    missing = -len(begun) % row_bytes
+    if begun and missing <= len(chunk.data):  # by itself: to join it to the others would copy them all
+        _require_short(spec, row_bytes, b"".join((begun, chunk.data[:missing])), largest, bounds, first)
+    first += bool(begun)
+    ended = len(chunk.data) - (len(chunk.data) - missing) % row_bytes
+    if ended > missing:
+        _require_short(spec, row_bytes, chunk.data[missing:ended], largest, bounds, first)
+
+
+def _require_short(
+    spec: ArraySpec, row_bytes: int, data: bytes | memoryview, largest: float, bounds: RowBounds, first: int
+) -> None:
     rows = np.frombuffer(data, np.dtype(spec.dtype).newbyteorder("<"))
-    require_short(rows.reshape(whole // row_bytes, -1), largest, bounds.party, spec.name, first)
+    require_short(rows.reshape(len(data) // row_bytes, -1), largest, bounds.party, spec.name, first)
 
 
 def require_short(rows: NDArray[Any], largest: float, party: str, name: str, first: int = 0) -> None:

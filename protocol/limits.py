@@ -157,8 +157,9 @@ a while."""
 MAX_BODY_S: Final = 60
 """For the body of a message, which has a few megabytes at most; uploads have a limit of their own."""
 
-MAX_PENDING_ENROLMENTS: Final = 10_000
-"""Join requests that the analyst stores until the lead answers them."""
+MAX_PENDING_ENROLMENTS: Final = MAX_PARTIES
+"""Join requests that the analyst stores until the lead answers them: of all parties of the largest
+collaboration."""
 
 SEED_BYTES: Final = 32
 """The anchor's seed: a ChaCha20 key."""

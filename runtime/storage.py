@@ -8,6 +8,8 @@ from typing import Final
 
 from protocol.errors import DiskFullError, StorageError
 
+RETRY_FULL_DISK_S: Final = 10
+"""When whoever asked may try again at a disk that is full: others end, and operators free space."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _FAILING: Final = (errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE)
 

@@ -20,7 +20,7 @@ from protocol.row_bounds import RowTooLongError
 from protocol.tracing import MEMBER
 from protocol.version import UnknownAlgorithmError
 from runtime.logs import REQUEST, told
-from runtime.storage import storage_error
+from runtime.storage import RETRY_FULL_DISK_S, storage_error
 
 UNEXPECTED: Final = "/problems/unexpected"
 OF_HTTP: Final = "about:blank"
@@ -135,6 +135,8 @@ async def on_os_error(request: Request, error: Exception) -> JSONResponse:
     found = storage_error(error, "the analyst's disk")
     if found is None:
         raise error
+    if isinstance(found, errors.DiskFullError):
+        found.context["retry_after_s"] = RETRY_FULL_DISK_S
     log.error("%s %s: %s: %s", request.method, request.url.path, found.detail, error)
     return problem_response(found, request.url.path)
 

@@ -154,23 +154,25 @@ async def _turn_to_complete(request: Request) -> AsyncIterator[None]:
 async def _take(append: Append, request: Request, idle_timeout_s: float) -> None:
     """Write what arrives and make it durable, even if the connection breaks."""
     try:
-        await _write_chunks(append.write, request, idle_timeout_s)
+        await write_chunks(append.write, request, idle_timeout_s)
     finally:
         await to_thread.run_sync(append.close)
 
 
 async def _take_matrix(upload: MatrixUpload, request: Request, idle_timeout_s: float) -> None:
-    await _write_chunks(upload.write, request, idle_timeout_s)
+    await write_chunks(upload.write, request, idle_timeout_s)
     await to_thread.run_sync(upload.finish)
 
 
-async def _write_chunks(write: Callable[[bytes], object], request: Request, idle_timeout_s: float) -> None:
-    """Hand the body to ``write`` in a thread: once for each chunk, not once for each packet.
+async def write_chunks(write: Callable[[bytes], object], request: Request, idle_timeout_s: float) -> None:
+    """Hand the body to ``write`` in a thread, once for each chunk, while the next chunk arrives.
+
+    Two chunks of an upload are held at most: the one that is written, and the one that comes.
 
     Raises `TimeoutError` if nothing arrives for ``idle_timeout_s``, and `ClientDisconnect`.
     """
     stream: AsyncIterator[bytes] = request.stream()
-    pieces, held_bytes = list[bytes](), 0
+    writing, pieces, held_bytes = _Writing(write), list[bytes](), 0
     try:
         while True:
             async with asyncio.timeout(idle_timeout_s):
@@ -181,9 +183,43 @@ async def _write_chunks(write: Callable[[bytes], object], request: Request, idle
             held_bytes += len(piece)
             if held_bytes >= DEFAULT_CHUNK_BYTES:
                 whole, pieces, held_bytes = pieces, [], 0
-                await to_thread.run_sync(_write_all, write, whole)
+                await writing.hand(whole)
     finally:  # also where the line broke: what has come need not come again
-        await to_thread.run_sync(_write_all, write, pieces)
+        await writing.hand(pieces)
+        await writing.wait()
+
+
+class _Writing:
+    """Writes what it is handed in a thread, in this order, and one after another."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._under_way: asyncio.Task[None] | None = None
+
+    async def hand(self, pieces: list[bytes]) -> None:
+        """Begin to write, once what was handed before is written; raises what that has raised."""
+        await self.wait()
+        self._under_way = asyncio.create_task(to_thread.run_sync(_write_all, self._write, pieces))
+
+    async def wait(self) -> None:
+        """Wait until nothing is being written; raises what writing has raised.
+
+        Whoever is cancelled waits as well: the thread goes on, and the next one would write beside it.
+        """
+        if (under_way := self._under_way) is None:
+            return
+        cancelled: asyncio.CancelledError | None = None
+        while not under_way.done():
+            try:
+                await asyncio.wait([under_way])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        self._under_way = None
+        failed = under_way.exception()
+        if cancelled is not None:
+            raise cancelled
+        if failed is not None:
+            raise failed
 
 
 def _write_all(write: Callable[[bytes], object], pieces: list[bytes]) -> None:

@@ -43,6 +43,8 @@ class Analyst:
     key: ec.EllipticCurvePrivateKey = field(repr=False)
     clock: Callable[[], int]
     max_uplink_bytes: int = 64 * 2**30
+    max_party_bytes: int = 0
+    max_collaboration_bytes: int = 0
     leases: Leases = field(default_factory=Leases)
     has_work: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
     """Wakes the worker of this process; workers of other processes find what there is at their next poll."""

@@ -12,7 +12,6 @@ import secrets
 import threading
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Final
 
 from analyst_server.services import damage, rounds
 from analyst_server.services.analyst import (
@@ -25,6 +24,7 @@ from analyst_server.services.analyst import (
     stored_terms,
 )
 from analyst_server.services.exclusion import require_taking_part
+from analyst_server.services.space import LookFirstError, Space, payload_bytes_of, require_within_limits
 from analyst_server.services.stored import blob_key, stored_manifest
 from analyst_server.services.upload_session import Append, UploadSession
 from analyst_server.store import Collaboration, Member, Unit, Uplink
@@ -33,8 +33,6 @@ from protocol.envelope import Verified
 from protocol.errors import (
     DifferentUplinkError,
     DigestMismatchError,
-    DiskFullError,
-    LimitExceededError,
     NotFoundError,
     NotPermittedError,
     OffsetMismatchError,
@@ -48,9 +46,6 @@ from protocol.messages import Receipt, UplinkManifest
 from protocol.row_bounds import RowBounds
 from protocol.states import Event, State
 from protocol.uplinks import check_uplink
-
-KEPT_FREE_BYTES: Final = 64 * 2**20
-"""Of the disk, for the records and for what comes of a round."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +68,6 @@ def _layout(uplink: Uplink) -> Layout:
     return Layout(manifest.arrays, manifest.chunk_bytes)
 
 
-def _payload_bytes(manifest: UplinkManifest) -> int:
-    return sum(spec.payload_bytes for spec in manifest.arrays)
-
-
 def _record(verified: Verified[UplinkManifest], body: bytes, now: int) -> Uplink:
     manifest = verified.message
     return Uplink(
@@ -86,7 +77,7 @@ def _record(verified: Verified[UplinkManifest], body: bytes, now: int) -> Uplink
         manifest=body,
         manifest_digest=verified.digest,
         rows=manifest.rows,
-        payload_bytes=_payload_bytes(manifest),
+        payload_bytes=payload_bytes_of(manifest),
         created_at=now,
     )
 
@@ -118,6 +109,8 @@ class Ingest:
             If the manifest is not what the terms promise.
         OutOfOrderError
             If the collaboration takes no uplink now.
+        LimitExceededError
+            If it is too large, alone or with what is kept of its party or of its round.
         DiskFullError
             If there is no space for it.
         """
@@ -125,9 +118,18 @@ class Ingest:
         manifest, now = verified.message, self._analyst.clock()
         if (manifest.collaboration_id, manifest.party) != (collaboration_id, sender.name):
             raise NotPermittedError(f"{sender.name} sends an uplink of another party or collaboration")
+        try:
+            return self._begin(sender, verified, body, now, Space.of_disk(self._analyst))
+        except LookFirstError:
+            return self._begin(sender, verified, body, now, Space.of_uploads(self._analyst))
+
+    def _begin(
+        self, sender: Identity, verified: Verified[UplinkManifest], body: bytes, now: int, space: Space
+    ) -> UploadStatus:
+        manifest = verified.message
         with self._analyst.records.begin(write=True) as unit:
-            collaboration, member = find_as_member(unit, collaboration_id, sender)
-            earlier = unit.uplinks_of(collaboration_id, sender.name)
+            collaboration, member = find_as_member(unit, manifest.collaboration_id, sender)
+            earlier = unit.uplinks_of(collaboration.id, sender.name)
             same = next((row for row in earlier if row.manifest_digest == verified.digest), None)
             goes_on = same is not None and (same.receipt is not None or _is_newest(unit, same))
             if not goes_on:
@@ -140,7 +142,9 @@ class Ingest:
                 if same is None:
                     self._check(manifest, collaboration, member)
                     check_seen(unit, collaboration, manifest)
-                    self._require_space(unit, manifest)
+                require_within_limits(self._analyst, unit, manifest)
+                space.require(unit, manifest)
+                if same is None:
                     unit.add(uplink := _record(verified, body, now))
                 # this entry abandons the others: `_accept` refuses them, even if this process dies now
                 move(
@@ -165,32 +169,6 @@ class Ingest:
         RowBounds.of(
             terms, manifest.party, manifest.privacy
         )  # noise that cannot be computed is refused before a byte comes
-        limit, payload_bytes = self._analyst.max_uplink_bytes, _payload_bytes(manifest)
-        if payload_bytes > limit:
-            raise LimitExceededError("uplink in bytes", limit, payload_bytes)
-
-    def _require_space(self, unit: Unit, manifest: UplinkManifest) -> None:
-        """Raise `DiskFullError` if an uplink will find no space beside what others have still to send.
-
-        The records say who these are: an accepted manifest keeps its space while the analyst restarts.
-        """
-        free, payload_bytes = self._analyst.blobs.free_bytes(), _payload_bytes(manifest)
-        begun = unit.uplinks_without_receipt((State.ANCHORED, State.COLLECTING))
-        replaced = (manifest.collaboration_id, manifest.party)
-        others = [one for one in begun if (one.collaboration_id, one.party) != replaced]
-        awaited = sum(self._missing_bytes(one) for one in others if _is_newest(unit, one))
-        if free is not None and free < payload_bytes + awaited + KEPT_FREE_BYTES:
-            raise DiskFullError(
-                f"this uplink has {payload_bytes / 1e6:,.1f} MB, and the analyst's disk has"
-                f" {free / 1e6:,.1f} MB left, of which uploads under way need {awaited / 1e6:,.1f} MB"
-            )
-
-    def _missing_bytes(self, uplink: Uplink) -> int:
-        blobs, key = self._analyst.blobs, blob_key(uplink)
-        arrived = blobs.partial_size(key)
-        if arrived is None and blobs.exists(key):
-            return 0
-        return uplink.payload_bytes - (arrived or 0)
 
     def status(self, sender: Identity, upload_id: str) -> UploadStatus:
         """Return how much of the sender's upload has arrived."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from analyst_server.store import StoredArray, Uplink, UplinkState
+from analyst_server.store import Reserved, StoredArray, Uplink, UplinkState
 from protocol.envelope import decode_stored
 from protocol.messages import UplinkManifest
 
 
-def blob_key(uplink: Uplink | UplinkState) -> str:
+def blob_key(uplink: Uplink | UplinkState | Reserved) -> str:
     """Return the key of the arrays of an uplink, which lie one after another without digests."""
     return f"{uplink.collaboration_id}/uplinks/{uplink.id}"
 

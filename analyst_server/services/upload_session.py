@@ -22,6 +22,7 @@ from protocol.arrays import (
     begun_row_bytes,
     check_rows,
     check_values,
+    row_begun_in,
 )
 from protocol.errors import NotFoundError, OffsetMismatchError, TruncatedError, UploadSupersededError
 from protocol.row_bounds import RowBounds, RowTooLongError
@@ -44,6 +45,8 @@ class UploadSession:
     """How many of the first chunks an earlier process has stored: `check_stored` compares them."""
     begun_bytes: int = 0
     """How much of the next chunk is kept, unchecked, from a connection that broke."""
+    begun_row: bytes | None = None
+    """What is stored of the row that goes on in the next chunk; None: it has to be read."""
     generation: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -95,6 +98,7 @@ class UploadSession:
                 else:
                     self.generation += 1
                     self.keep_begun(b"")
+                    self.begun_row = None
                     del self.digests[index:]
                 self.unchecked = 0
                 raise OffsetMismatchError(self.offset, reached)
@@ -107,7 +111,8 @@ class UploadSession:
         long: the upload is then abandoned, and another can be begun.
         """
         try:
-            check_rows(self.layout, chunk, self.bounds, self._begun_row(chunk))
+            begun = self._begun_row(chunk)
+            check_rows(self.layout, chunk, self.bounds, begun)
             self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
             self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
         except RowTooLongError:
@@ -120,6 +125,7 @@ class UploadSession:
             error.hint = "`odc status` shows the collaborations that go on"
             raise error from None
         self.digests.append(chunk.digest)
+        self.begun_row = row_begun_in(self.layout, chunk, begun)
         self.keep_begun(b"")
 
     def _begun_row(self, chunk: Chunk) -> bytes:
@@ -127,6 +133,8 @@ class UploadSession:
         begun = begun_row_bytes(self.layout, chunk)
         if not begun:
             return b""
+        if self.begun_row is not None:
+            return self.begun_row
         return self.blobs.read_partial(self.key, chunk.slot.payload_offset - begun, begun)
 
     def keep_begun(self, begun: bytes) -> None:
@@ -141,10 +149,11 @@ class UploadSession:
         """Return what reads the stream from an offset on; raises `OffsetMismatchError`."""
         if offset == self.offset:
             self.keep_begun(b"")
-            return StreamReader(self.layout, len(self.digests))
+            return StreamReader(self.layout, len(self.digests), reuses_room=True)
         if offset != self.offset + self.begun_bytes:
             raise OffsetMismatchError(self.offset, offset)
-        return StreamReader(self.layout, len(self.digests), self.blobs.read_partial(_begun_key(self.key)))
+        begun = self.blobs.read_partial(_begun_key(self.key))
+        return StreamReader(self.layout, len(self.digests), begun, reuses_room=True)
 
     def sync(self) -> None:
         """Make what arrived survive a power cut, or start over; raises `OffsetMismatchError` if it did."""
@@ -183,6 +192,7 @@ class UploadSession:
         self.generation += 1
         self.digests.clear()
         self.unchecked = 0
+        self.begun_row = None
         self.blobs.discard(self.key)
         self.discard_list()
 
@@ -223,6 +233,7 @@ class Append:
         """
         with self._session.lock:
             self._session.sync()
+            self._session.begun_row = None  # a row can be long, and uploads that wait are many
             if self._generation == self._session.generation:
                 self._session.keep_begun(self._reader.begun)
             return self._session.offset

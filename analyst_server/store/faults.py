@@ -10,6 +10,7 @@ from typing import Final
 from sqlalchemy.exc import OperationalError
 
 from protocol.errors import DiskFullError, StorageBusyError, StorageError
+from runtime.storage import RETRY_FULL_DISK_S
 
 _SQLITE_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _SQLITE_FAILING: Final = (
@@ -40,16 +41,20 @@ def busy() -> StorageBusyError:
     return StorageBusyError("the analyst's database is locked", retry_after_s=RETRY_AFTER_S)
 
 
+def _full() -> DiskFullError:
+    return DiskFullError("the disk of the analyst's database is full", retry_after_s=RETRY_FULL_DISK_S)
+
+
 def _storage_error(error: OperationalError) -> StorageError | None:
     if not isinstance(error.orig, sqlite3.OperationalError):
         if getattr(error.orig, "sqlstate", None) == _POSTGRES_DISK_FULL:
-            return DiskFullError("the disk of the analyst's database is full")
+            return _full()
         return StorageBusyError("the analyst's database does not answer", retry_after_s=RETRY_AFTER_S)
     code = error.orig.sqlite_errorcode & 0xFF  # the higher bits say why
     if code in _SQLITE_BUSY:
         return busy()
     if code == sqlite3.SQLITE_FULL:
-        return DiskFullError("the disk of the analyst's database is full")
+        return _full()
     if code in _SQLITE_FAILING:
         return StorageError(f"the analyst's database cannot be used: {error.orig}")
     return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from sqlalchemy import func, select, text
+from sqlalchemy import ColumnElement, func, or_, select, text
 from sqlalchemy.orm import Session
 
-from analyst_server.store.tables import Collaboration, LedgerRow, Progress, Uplink
+from analyst_server.store.tables import Collaboration, LedgerRow, Progress, Reserved, Uplink
 from protocol.states import Event
 
 
@@ -51,11 +51,58 @@ class Following:
         )
         return set(self._session.scalars(query))
 
-    def uplinks_without_receipt(self, states: Collection[str]) -> Sequence[Uplink]:
-        """Return the uplinks that were begun, and perhaps replaced, in collaborations in some states."""
+    def most_awaited_bytes(self, states: Collection[str]) -> int:
+        """Return the payload of all uplinks without a receipt, also replaced ones, in such collaborations."""
+        return self._sum(Collaboration.state.in_(states), Uplink.received_at.is_(None))
+
+    def reserved(self, states: Collection[str]) -> list[Reserved]:
+        """Return the uplinks without a receipt that were not replaced, in collaborations in some states."""
         query = (
-            select(Uplink)
+            select(Uplink.id, Uplink.collaboration_id, Uplink.party, Uplink.payload_bytes)
             .join(Collaboration, Collaboration.id == Uplink.collaboration_id)
-            .where(Collaboration.state.in_(states), Uplink.receipt.is_(None))
+            .where(Collaboration.state.in_(states), Uplink.received_at.is_(None), _was_begun_last())
         )
-        return self._session.scalars(query).all()
+        return [Reserved(*row) for row in self._session.execute(query)]
+
+    def kept_bytes(self, collaboration_id: str, party: str) -> int:
+        """Return the payload of the uplinks of a collaboration, but for those of one party."""
+        return self._sum(
+            Uplink.collaboration_id == collaboration_id, Uplink.party != party, _counts_for_its_party()
+        )
+
+    def kept_bytes_of(self, party: str, ended: Collection[str], but_for: str) -> int:
+        """Return the payload of the uplinks of a party in collaborations not in some states, but for one."""
+        return self._sum(
+            Uplink.party == party,
+            Collaboration.state.not_in(ended),
+            Uplink.collaboration_id != but_for,
+            _counts_for_its_party(),
+        )
+
+    def _sum(self, *conditions: ColumnElement[bool]) -> int:
+        query = (
+            select(func.coalesce(func.sum(Uplink.payload_bytes), 0))
+            .join(Collaboration, Collaboration.id == Uplink.collaboration_id)
+            .where(*conditions)
+        )
+        return int(self._session.scalar(query) or 0)
+
+
+def _counts_for_its_party() -> ColumnElement[bool]:
+    return or_(Uplink.received_at.is_not(None), _was_begun_last())
+
+
+def _was_begun_last() -> ColumnElement[bool]:
+    """Return the condition that no other uplink of its party was begun after an uplink."""
+    begun_last = (
+        select(LedgerRow.subject)
+        .where(
+            LedgerRow.collaboration_id == Uplink.collaboration_id,
+            LedgerRow.party == Uplink.party,
+            LedgerRow.event == Event.BEGIN_UPLINK,
+        )
+        .order_by(LedgerRow.index.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return func.coalesce(begun_last, Uplink.manifest_digest) == Uplink.manifest_digest

@@ -292,6 +292,15 @@ class UplinkState(NamedTuple):
     payload_bytes: int
 
 
+class Reserved(NamedTuple):
+    """An uplink that has begun, for which there has to be space."""
+
+    id: str
+    collaboration_id: str
+    party: str
+    payload_bytes: int
+
+
 class DownlinkState(NamedTuple):
     """What a status shows of a downlink, without its manifest."""
 

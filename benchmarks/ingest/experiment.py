@@ -25,6 +25,8 @@ from odc_demo.actors import Analyst, clean_environment, free_port
 from user_client.custody.round_directory import TERMS_FILE
 
 CLIENTS: Final = 8
+LATENT_DIM: Final = 9
+"""Chunks end inside a row, as they do for most widths."""
 MIB: Final = 2**20
 
 
@@ -119,7 +121,7 @@ def _uplinks(scene: scale.Scene, crowd: Crowd, payload_bytes: int) -> tuple[str,
 
     Its lead sends nothing, so that the round is never computed. The arrays are the same in each round.
     """
-    collaboration_id = scale.publish(scene)
+    collaboration_id = scale.publish(scene, LATENT_DIM)
     lead, others = scene.names[:1], scene.names[1:]
     scene.step("accept, the lead", lambda session: session.round(collaboration_id).accept(), lead)
     with scene.session(lead[0]) as session:

@@ -22,6 +22,7 @@ from metering.client_transport import MeteredTransport
 from protocol import __version__
 from protocol.busy import TooManyRequestsError
 from protocol.errors import (
+    DiskFullError,
     LimitExceededError,
     MalformedMessageError,
     NotFoundError,
@@ -223,7 +224,7 @@ class AnalystConnection:
                 return self._request_admitted(method, path, content, headers)
             except TlsFailedError:
                 raise  # trying again does not mend a certificate
-            except (ConnectionFailedError, StorageBusyError) as error:
+            except (ConnectionFailedError, StorageBusyError, DiskFullError) as error:
                 self.wait(error, pause_s)
         try:
             return self._request_admitted(method, path, content, headers)
@@ -275,9 +276,9 @@ class AnalystConnection:
         """
         if not self._was_answered and isinstance(error, ConnectionFailedError) and not error.may_pass:
             raise error
-        asked_s = error.context.get("retry_after_s")
-        if isinstance(asked_s, int) and 0 <= asked_s <= _MAX_RETRY_AFTER_S:
-            pause_s = max(pause_s, _spread(asked_s))
+        if waits_for_a_person(error):
+            raise error
+        pause_s = as_long_as_asked(error, pause_s)
         log.warning("%s; trying again in %.3g s", error.detail, pause_s)
         self._pause(pause_s)
 
@@ -353,6 +354,19 @@ class AnalystConnection:
             raise translate(error, self._url) from error
         except httpx.RequestError as error:
             raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
+
+
+def waits_for_a_person(error: OdcError) -> bool:
+    """Return whether an error is a full disk, here or at an analyst that does not say when to come back."""
+    return isinstance(error, DiskFullError) and "retry_after_s" not in error.context
+
+
+def as_long_as_asked(error: OdcError, pause_s: float) -> float:
+    """Return how long to wait before the next attempt: a pause, or longer if the analyst asked for it."""
+    asked_s = error.context.get("retry_after_s")
+    if isinstance(asked_s, int) and 0 <= asked_s <= _MAX_RETRY_AFTER_S:
+        return max(pause_s, _spread(asked_s))
+    return pause_s
 
 
 def _is_version(item: object) -> bool:

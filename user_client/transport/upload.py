@@ -13,7 +13,9 @@ from protocol.arrays import Layout, frame, whole_digest
 from protocol.busy import TooManyRequestsError
 from protocol.errors import (
     DigestMismatchError,
+    DiskFullError,
     MalformedMessageError,
+    OdcError,
     OffsetMismatchError,
     StorageBusyError,
 )
@@ -21,7 +23,13 @@ from protocol.messages import UplinkManifest
 from protocol.operations import APPEND, BEGIN_UPLINK, UPLOAD_OFFSET
 from protocol.version import UPLOAD_MEDIA_TYPE, WHOLE_DIGEST_FIELD
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.transport.connection import AnalystConnection, Answer
+from user_client.transport.connection import (
+    ATTEMPTS,
+    AnalystConnection,
+    Answer,
+    as_long_as_asked,
+    waits_for_a_person,
+)
 
 log = logging.getLogger(__name__)
 
@@ -83,22 +91,28 @@ def send_uplink(
         except TooManyRequestsError as error:
             connection.wait_turn(error)
             offset = _ask_offset(connection, upload_id)
-        except (ConnectionFailedError, OffsetMismatchError, StorageBusyError) as error:
+        except (ConnectionFailedError, OffsetMismatchError, StorageBusyError, DiskFullError) as error:
             reached = _ask_offset(connection, upload_id)
             breaks = 0 if reached > furthest else breaks + 1
             furthest = max(furthest, reached)
-            if breaks > MAX_BREAKS:
+            if waits_for_a_person(error) or breaks > _most_breaks(error):
                 raise
             log.warning("%s; going on at byte %d of %d", error.detail, reached, layout.stream_bytes)
             offset = reached
-            if breaks:
-                pause(min(2.0 ** (breaks - 1), _LONGEST_PAUSE_S))
+            pause_s = as_long_as_asked(error, min(2.0 ** (breaks - 1), _LONGEST_PAUSE_S) if breaks else 0.0)
+            if pause_s:
+                pause(pause_s)
         except DigestMismatchError:
             reached = _ask_offset(connection, upload_id)
             has_skipped = layout.place_of(offset)[1] > 0
             if breaks or (reached < offset and not has_skipped):  # the payload itself is not what was signed
                 raise
             breaks, offset = 1, reached
+
+
+def _most_breaks(error: OdcError) -> int:
+    """Return how often in a row an upload may fail; space at the analyst is asked for as any request is."""
+    return ATTEMPTS - 1 if isinstance(error, DiskFullError) else MAX_BREAKS
 
 
 def _place(opened: Answer) -> tuple[str, int]:

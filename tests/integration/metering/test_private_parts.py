@@ -29,6 +29,7 @@ from metering import private_parts
 from metering.counts import KernelCount, kernel_counts
 from metering.private_parts import (
     READ_BYTES,
+    RECORD_BYTES,
     CutOffError,
     Scope,
     WatchedProtocol,
@@ -322,6 +323,21 @@ def test_connections_of_a_loop_share_the_buffer_that_they_read_into(served: Serv
         finally:
             tracemalloc.stop()
     assert kept_bytes / 20 < READ_BYTES / 2, moved("asyncio's transport._ssl_protocol._ssl_buffer")
+
+
+def test_tls_is_asked_for_a_record_at_a_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio asks for 256 KiB each time, makes room for them, and gives the most of it back."""
+    asked: list[int] = []
+    read = ssl.SSLObject.read
+
+    def noted(tls: ssl.SSLObject, size: int = 1024, buffer: Any = None) -> Any:
+        asked.append(size)
+        return read(tls, size, buffer)
+
+    monkeypatch.setattr(ssl.SSLObject, "read", noted)
+    with served.connected() as (line, _):
+        rest_of_answers(line, 1)
+    assert set(asked) == {RECORD_BYTES}, moved("asyncio's transport._ssl_protocol.max_size")
 
 
 @pytest.mark.parametrize("way", ["keep-alive ends", "the server stops"])

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from protocol.arrays import Layout, StreamReader, begun_row_bytes, check_rows, require_short
+from protocol.arrays import Layout, StreamReader, begun_row_bytes, check_rows, require_short, row_begun_in
 from protocol.errors import MalformedMessageError
 from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.messages import PrivacyRecord
@@ -118,10 +118,13 @@ def checked(
     uplink = make_uplink(terms, HOSPITAL, rows=len(rep), arrays={"rep": rep.astype("<" + rep_dtype)})
     layout = Layout(uplink.manifest.arrays, uplink.manifest.chunk_bytes)
     reader, stored, stream = StreamReader(layout), b"", uplink.stream
+    begun_row, array = b"", 0
     for start in range(0, len(stream), piece):
         for chunk in reader.feed(stream[start : start + piece]):
             begun = begun_row_bytes(layout, chunk)
             head = stored[chunk.slot.payload_offset - begun : chunk.slot.payload_offset] if begun else b""
+            assert begun_row == head or chunk.slot.array != array
+            begun_row, array = row_begun_in(layout, chunk, head), chunk.slot.array
             check_rows(layout, chunk, RowBounds(HOSPITAL, {"rep": bound}), head)
             stored += bytes(chunk.data)
 

@@ -56,6 +56,7 @@ def test_a_disk_that_fails_is_told_to_the_client_and_its_path_to_the_operator(
         patched.setattr(DirectoryBlobs, "append", fail)
         answer = append(api, uplink, location)
     assert (answer.status_code, slug(answer)) == (status, name)
+    assert answer.headers.get("retry-after") == ("10" if status == 507 else None)
     assert "/srv" not in answer.text
     assert "/srv/blobs/x.part" in caplog.text
     assert "Traceback" not in caplog.text

@@ -22,6 +22,7 @@ from protocol.errors import (
     NotPermittedError,
 )
 from protocol.identity import Identity, TrustRoot, load_certificate
+from protocol.limits import MAX_PARTIES, MAX_PENDING_ENROLMENTS
 from tests.harness import certificates as fakes
 from tests.harness.certificates import CONSORTIUM_ID, NOW, issue_for, make_root
 from tests.harness.enrolments import INVITATION_ID, certificate, request
@@ -82,6 +83,10 @@ def test_requests_beyond_the_limit_are_refused(world: World, monkeypatch: pytest
     certificates.request(world.analyst, request())
     with pytest.raises(LimitExceededError):
         certificates.request(world.analyst, request(invitation_id="2b" * 16, party="hospital-b"))
+
+
+def test_all_parties_of_the_largest_collaboration_may_wait_at_once() -> None:
+    assert MAX_PENDING_ENROLMENTS >= MAX_PARTIES
 
 
 def test_the_lead_sees_who_waits_with_the_request_as_it_came(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from analyst_server.store import DirectoryBlobs
 from protocol.arrays import DIGEST_BYTES, raw_bytes
 from protocol.errors import (
     DigestMismatchError,
@@ -17,6 +18,7 @@ from protocol.errors import (
     OffsetMismatchError,
     UploadSupersededError,
 )
+from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import PrivacyRecord
 from protocol.row_bounds import RowTooLongError
 from tests.harness.uploads import MANY_ROWS, hospital, offset_after, part_file, whole_file
@@ -154,6 +156,24 @@ def test_a_row_that_no_table_encodes_is_refused_and_another_uplink_can_come(
     assert caught.value.context == {"party": HOSPITAL, "array": name, "row": row}
     assert ready.ingest.status(identity(HOSPITAL), upload_id).offset == 0
     assert ready.send(uplink)
+
+
+def test_a_row_that_chunks_cut_is_checked_and_is_not_read_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks of 65,536 bytes end inside rows of 12."""
+    latent_dim = 3
+    terms = make_terms(latent_dim=latent_dim)
+    world.until_anchored(terms)
+    rep = np.zeros((MANY_ROWS, latent_dim), "<f4")
+    cut = MIN_CHUNK_BYTES // rep.itemsize // latent_dim
+    uplink = hospital(world, rows=MANY_ROWS, arrays={"rep": rep})
+    monkeypatch.delattr(DirectoryBlobs, "read_partial")
+    world.append(uplink, world.begin(uplink).upload_id)
+    rep[cut] = 1e4
+    broken = hospital(world, rows=MANY_ROWS, arrays={"rep": rep})
+    with pytest.raises(RowTooLongError, match=f"row {cut}"):
+        world.append(broken, world.begin(broken).upload_id)
 
 
 def test_a_row_that_ends_after_a_restart_is_checked_too(ready: World) -> None:

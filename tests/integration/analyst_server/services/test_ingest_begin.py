@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import end, rounds
-from analyst_server.services.ingest import KEPT_FREE_BYTES, Ingest
 from analyst_server.store import DirectoryBlobs
 from protocol.codec import digest
 from protocol.envelope import seed_commitment
 from protocol.errors import (
     DifferentUplinkError,
-    DiskFullError,
     DtypeMismatchError,
     LimitExceededError,
     NotFoundError,
@@ -26,7 +23,7 @@ from protocol.errors import (
     TermsNotAcceptedError,
     UploadSupersededError,
 )
-from tests.harness.uploads import MANY_ROWS, hospital, offset_after, part_file
+from tests.harness.uploads import hospital, part_file
 from tests.harness.world import (
     FEATURES,
     HOSPITAL,
@@ -34,7 +31,6 @@ from tests.harness.world import (
     LEAD,
     World,
     identity,
-    make_terms,
     make_uplink,
     signed,
 )
@@ -228,73 +224,3 @@ def test_a_refused_manifest_leaves_no_trace(ready: World) -> None:
     with ready.records.begin() as unit:
         assert not unit.uplinks_of(ready.id, HOSPITAL)
     assert ready.state == "anchored"
-
-
-class Small(DirectoryBlobs):
-    """A disk with little space."""
-
-    def __init__(self, root: Path, free: int) -> None:
-        super().__init__(root)
-        self.free = free
-
-    def free_bytes(self) -> int:
-        return self.free
-
-
-def test_an_uplink_that_would_find_no_space_is_refused(tmp_path: Path) -> None:
-    """With the space that uploads under way still need."""
-    blobs = Small(tmp_path / "blobs", 10**12)
-    world = World(tmp_path, blobs=blobs).until_anchored()
-    first, second = make_uplink(world.terms, LEAD), make_uplink(world.terms, HOSPITAL)
-    world.begin(first)
-    blobs.free = KEPT_FREE_BYTES + len(first.stream)
-    with pytest.raises(DiskFullError, match=r"uploads under way need 0\.0 MB"):
-        world.begin(second)
-    world.begin(first)  # its space is counted
-    world.append(first, world.begin(first).upload_id)
-    world.begin(second)
-    world.records.dispose()
-
-
-def test_an_accepted_manifest_keeps_its_space_through_a_restart(tmp_path: Path) -> None:
-    """Less what has arrived of it."""
-    blobs = Small(tmp_path / "blobs", 10**12)
-    world = World(tmp_path, blobs=blobs).until_anchored()
-    first, second = make_uplink(world.terms, LEAD, rows=MANY_ROWS), make_uplink(world.terms, HOSPITAL)
-    upload_id, half = world.begin(first).upload_id, offset_after(first, 2)
-    world.append(first, upload_id, data=first.stream[:half])
-    missing = len(first.stream) - half
-    blobs.free = KEPT_FREE_BYTES + missing
-    restarted = Ingest(world.analyst)
-    with pytest.raises(DiskFullError, match="uploads under way need"):
-        restarted.begin(identity(HOSPITAL), world.id, second.body)
-    blobs.free += len(second.stream)
-    restarted.begin(identity(HOSPITAL), world.id, second.body)
-    world.records.dispose()
-
-
-@pytest.mark.parametrize("ends", ["cancelled", "sealed without it"])
-def test_an_upload_that_will_not_go_on_needs_no_space(tmp_path: Path, ends: str) -> None:
-    blobs = Small(tmp_path / "blobs", 10**12)
-    world = World(tmp_path, blobs=blobs).until_anchored()
-    world.begin(make_uplink(world.terms, LEAD))
-    if ends == "cancelled":
-        end.cancel(world.analyst, world.id)
-    else:
-        world.send(make_uplink(world.terms, HOSPITAL))
-        rounds.seal(world.analyst, world.id)
-    world.until_anchored(make_terms(collaboration_id=f"{2:032x}"))
-    uplink = make_uplink(world.terms, HOSPITAL)
-    blobs.free = KEPT_FREE_BYTES + len(uplink.stream)
-    world.begin(uplink)
-    world.records.dispose()
-
-
-def test_an_upload_that_is_replaced_leaves_its_space(tmp_path: Path) -> None:
-    blobs = Small(tmp_path / "blobs", 10**12)
-    world = World(tmp_path, blobs=blobs).until_anchored()
-    world.begin(make_uplink(world.terms, LEAD, seed=1))
-    other = make_uplink(world.terms, LEAD, seed=2)
-    blobs.free = KEPT_FREE_BYTES + len(other.stream)
-    world.begin(other)
-    world.records.dispose()

@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from analyst_server.store.faults import RETRY_AFTER_S, storage_errors
 from protocol.errors import DiskFullError, StorageBusyError, StorageError
+from runtime.storage import RETRY_FULL_DISK_S
 
 
 def of_sqlite(code: int) -> sqlite3.OperationalError:
@@ -45,7 +46,8 @@ def test_a_database_that_cannot_work_is_an_error_of_ours(said: Exception, error:
         raise OperationalError("SELECT 1", {}, said)
     assert type(caught.value) is error
     assert caught.value.__cause__ is said  # for the log, in one line
-    assert (caught.value.context.get("retry_after_s") == RETRY_AFTER_S) == (error is StorageBusyError)
+    asked_s = {StorageBusyError: RETRY_AFTER_S, DiskFullError: RETRY_FULL_DISK_S}.get(error)
+    assert caught.value.context.get("retry_after_s") == asked_s
 
 
 @pytest.mark.parametrize(

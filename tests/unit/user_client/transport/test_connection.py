@@ -366,6 +366,24 @@ def test_the_answer_to_a_head_asks_by_its_header_alone() -> None:
     assert 3 <= pauses[0] <= 3.75
 
 
+def full() -> httpx.Response:
+    return problem(507, DiskFullError("the analyst's disk is full", retry_after_s=10).to_problem())
+
+
+def test_a_full_disk_is_asked_again_when_the_analyst_says_so() -> None:
+    server, pauses = InTurn(full(), full(), OK), Pauses()
+    assert connect(server, pauses).request("POST", "/x").status == 200
+    assert all(10 <= pause_s <= 12.5 for pause_s in pauses)
+    assert len(set(pauses)) == 2  # not everybody at the same moment
+
+
+def test_a_disk_that_stays_full_is_told_in_the_end() -> None:
+    pauses = Pauses()
+    with pytest.raises(DiskFullError):
+        connect(InTurn(full()), pauses).request("POST", "/x")
+    assert len(pauses) == ATTEMPTS - 1
+
+
 def test_a_full_disk_waits_for_a_person_and_is_not_tried_again() -> None:
     server = InTurn(problem(507, DiskFullError("the analyst's disk is full").to_problem()))
     with pytest.raises(DiskFullError):

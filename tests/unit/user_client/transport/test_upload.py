@@ -14,6 +14,7 @@ from protocol.arrays import Layout, little_endian, raw_bytes, specify, whole_dig
 from protocol.busy import TooManyRequestsError
 from protocol.errors import (
     DigestMismatchError,
+    DiskFullError,
     MalformedMessageError,
     NotPermittedError,
     OdcError,
@@ -24,6 +25,7 @@ from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import UplinkManifest
 from tests.harness.scripted_server import Pauses, connect, problem
 from user_client.errors import ConnectionFailedError, TlsFailedError
+from user_client.transport.connection import ATTEMPTS
 from user_client.transport.upload import MAX_BREAKS, send_uplink, stream_from
 
 ROWS = 50_000
@@ -247,6 +249,32 @@ def test_an_analyst_that_is_busy_is_no_break(
     receipt, pauses = send(analyst, manifest, payload)
     assert (receipt, pauses) == (b"receipt", [])
     assert analyst.kept == whole_stream(manifest, payload)
+
+
+def full(**asked: int) -> DiskFullError:
+    return DiskFullError("the analyst's disk is full", **asked)
+
+
+def test_a_full_disk_is_waited_for_as_long_as_the_analyst_asks(
+    analyst: Analyst, manifest: UplinkManifest, payload: Path
+) -> None:
+    analyst.breaks = [full(retry_after_s=10)] * (ATTEMPTS - 1)
+    receipt, pauses = send(analyst, manifest, payload)
+    assert receipt == b"receipt"
+    assert len(pauses) == ATTEMPTS - 1
+    assert all(10 <= pause_s <= 16 for pause_s in pauses)
+    analyst.kept, analyst.breaks = b"", [full(retry_after_s=10)] * ATTEMPTS
+    with pytest.raises(DiskFullError):
+        send(analyst, manifest, payload)
+
+
+def test_a_full_disk_that_waits_for_a_person_ends_the_upload(
+    analyst: Analyst, manifest: UplinkManifest, payload: Path
+) -> None:
+    analyst.breaks = [full(), full()]
+    with pytest.raises(DiskFullError):
+        send(analyst, manifest, payload)
+    assert len(analyst.breaks) == 1
 
 
 def test_an_upload_that_was_begun_goes_on_where_it_stood(
