@@ -80,8 +80,11 @@ def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
     if not (settings.data_dir / _LAST).exists():
         raise InputError(f"there is no analyst in {settings.data_dir}: name its --data-dir")
     if settings.database_url:
-        error = InputError("the records are in a database of their own")
-        error.hint = "back it up with its own tools, and then the data directory by copying it"
+        error = InputError("the records are in a database of their own, which this does not copy")
+        error.hint = (
+            "first the records, by its own tools (`pg_dump --format=custom --file records.dump`), then the"
+            " data directory, by copying it: docs/operations.md, PostgreSQL"
+        )
         raise error
     if target.exists() and any(target.iterdir()):
         raise InputError(f"{target} is not empty: name a new directory for each backup")

@@ -24,8 +24,8 @@ class Settings(BaseSettings):
     """
     host: str = "0.0.0.0"  # noqa: S104  # the process exists to be reached by the institutions
     port: int = Field(default=8443, ge=0, le=65535)
-    database_url: str = ""
-    """SQLAlchemy address; empty means SQLite in ``data_dir``."""
+    database_url: str = Field(default="", repr=False)  # it may have a password in it
+    """SQLAlchemy address, of SQLite or PostgreSQL; empty means SQLite in ``data_dir``."""
     max_uplink_bytes: int = Field(default=64 * 2**30, ge=1)
     """Largest payload of one uplink."""
     body_idle_timeout_s: float = Field(default=60.0, gt=0)

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.postgresql import PostgreSql, analysts_postgresql
 from tests.harness.world import World
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgreSql]:
+    with analysts_postgresql() as made:
+        yield made
 
 
 @pytest.fixture
