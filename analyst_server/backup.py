@@ -86,6 +86,10 @@ def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
             " data directory, by copying it: docs/operations.md, PostgreSQL"
         )
         raise error
+    if settings.blob_url:
+        error = InputError("the arrays are in S3, which this does not copy")
+        error.hint = "copy the records first, then the bucket by its own tools: docs/operations.md, S3"
+        raise error
     if target.exists() and any(target.iterdir()):
         raise InputError(f"{target} is not empty: name a new directory for each backup")
     make_directory(target)
@@ -155,6 +159,8 @@ def restore(settings: Settings, source: Path) -> Backup:
     """
     if settings.database_url:
         raise InputError("a backup has its records in SQLite: unset ODC_ANALYST_DATABASE_URL to restore it")
+    if settings.blob_url:
+        raise InputError("a backup has its arrays in files: unset ODC_ANALYST_BLOB_URL to restore it")
     listed = _listed(source)
     make_directory(settings.data_dir)
     if (settings.data_dir / _LAST).exists():

@@ -45,6 +45,7 @@ class UploadSession:
     begun_bytes: int = 0
     """How much of the next chunk is kept, unchecked, from a connection that broke."""
     generation: int = 0
+    unsynced_bytes: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -121,6 +122,9 @@ class UploadSession:
             raise error from None
         self.digests.append(chunk.digest)
         self.keep_begun(b"")
+        self.unsynced_bytes += len(chunk.data)
+        if 0 < self.blobs.holds_back_bytes <= self.unsynced_bytes:
+            self.sync()
 
     def _begun_row(self, chunk: Chunk) -> bytes:
         """Return what is stored of a chunk's first row."""
@@ -151,6 +155,7 @@ class UploadSession:
         with self._starting_over_if_refused():
             self.blobs.sync(self.key)
             self.blobs.sync(_list_key(self.key))
+        self.unsynced_bytes = 0
 
     def commit(self) -> None:
         """Commit the blob, unless an earlier try has done so; start over as `sync` does."""

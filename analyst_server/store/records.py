@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
 
 from analyst_server.store import postgresql, sqlite
 from analyst_server.store.enrolments import Enrolments
@@ -387,6 +388,12 @@ class Records:
         """Write a copy of an SQLite database as it is at one moment, while others read and write."""
         with self._saying_if_damaged(), storage_errors(), self._engine.connect() as connection:
             sqlite.copy_database(connection, path)
+
+    @property
+    def connections_in_use(self) -> int:
+        """How many transactions of this process are open; 0 for a database in memory."""
+        pool = self._engine.pool
+        return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
     def dispose(self) -> None:
         """Close all connections."""

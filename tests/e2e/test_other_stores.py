@@ -1,4 +1,4 @@
-"""Whole rounds with the analyst's records in a database of PostgreSQL."""
+"""Whole rounds with the analyst's records in PostgreSQL, and its arrays in a directory or in S3."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.harness.consortium import Consortium, consortium, rows
 from tests.harness.postgresql import PASSWORD, PostgreSql, analysts_postgresql
+from tests.harness.s3 import BUCKET, s3_server
 
 
 @pytest.fixture(scope="module")
@@ -16,9 +17,23 @@ def postgres() -> Iterator[PostgreSql]:
         yield made
 
 
+@pytest.fixture(scope="module", params=["directory", "s3"])
+def blobs(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """What the analyst's environment says of its arrays."""
+    if request.param == "directory":
+        yield {}
+        return
+    server = s3_server()
+    with server.prefix() as prefix:
+        yield {**server.environment, "ODC_ANALYST_BLOB_URL": f"s3://{BUCKET}/{prefix}"}
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, postgres: PostgreSql) -> Iterator[Consortium]:
+def made(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgreSql, blobs: dict[str, str]
+) -> Iterator[Consortium]:
     with (
+        pytest.MonkeyPatch.context() as patch,
         postgres.database() as name,
         consortium(
             tmp_path_factory.mktemp("stores"),
@@ -26,8 +41,11 @@ def made(tmp_path_factory: pytest.TempPathFactory, postgres: PostgreSql) -> Iter
             "hospital-b",
             "hospital-c",
             ODC_ANALYST_DATABASE_URL=postgres.records_url(name),
+            **blobs,
         ) as found,
     ):
+        for variable, value in blobs.items():  # for the operator's commands in this process
+            patch.setenv(variable, value)
         yield found
 
 
@@ -38,7 +56,21 @@ def test_a_round_is_played_from_terms_to_predictions(made: Consortium) -> None:
     made.wait_for_judgement(found)
     assert not (made.analyst.data_dir / "odc.sqlite").exists()
     assert "formula (3)" in made.analyst.run("collaboration", "report", found)
-    assert PASSWORD not in made.log()
+    if "ODC_ANALYST_BLOB_URL" in made.analyst.settings:
+        files = [path for path in (made.analyst.data_dir / "blobs").rglob("*") if path.is_file()]
+        assert files == []
+    for secret in (PASSWORD, made.analyst.settings.get("AWS_SECRET_ACCESS_KEY", PASSWORD)):
+        assert secret not in made.log()
+
+
+def test_nothing_is_left_of_the_arrays_of_a_closed_round(made: Consortium) -> None:
+    found = made.anchored(latent_dim=4)
+    made.contribute_all(found, 80)
+    made.receive_all(found)
+    made.wait_for_judgement(found)
+    made.analyst.run("collaboration", "close", found)
+    with made.operator() as opened:
+        assert not [key for key in opened.blobs.whole_keys() if key.startswith(found)]
 
 
 def test_a_restart_of_the_database_loses_nothing_and_ends_no_round(

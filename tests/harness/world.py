@@ -219,8 +219,7 @@ class World:
     def close(self) -> None:
         """Close the connections once all are back: a thread that an event loop has left may still read."""
         deadline = time.monotonic() + LIMIT_S
-        pool: Any = self.records._engine.pool
-        while hasattr(pool, "checkedout") and pool.checkedout() and time.monotonic() < deadline:
+        while self.records.connections_in_use and time.monotonic() < deadline:
             time.sleep(0.01)
         self.records.dispose()
 
