@@ -124,7 +124,13 @@ class _Analyst(FastAPI):
 def _worker(analyst: Analyst, settings: Settings, owner: str | None, measures: Measures) -> Worker:
     return Worker(
         analyst,
-        partial(process_pool, 1, memory_bytes=settings.compute_memory_bytes, blob_dir=settings.blob_dir),
+        partial(
+            process_pool,
+            1,
+            memory_bytes=settings.compute_memory_bytes,
+            blob_dir=settings.blob_dir,
+            ports=analyst.blobs.ports,
+        ),
         stop_process_pool,
         poll_s=settings.poll_s,
         lease_s=settings.lease_s,

@@ -80,8 +80,15 @@ def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
     if not (settings.data_dir / _LAST).exists():
         raise InputError(f"there is no analyst in {settings.data_dir}: name its --data-dir")
     if settings.database_url:
-        error = InputError("the records are in a database of their own")
-        error.hint = "back it up with its own tools, and then the data directory by copying it"
+        error = InputError("the records are in a database of their own, which this does not copy")
+        error.hint = (
+            "first the records, by its own tools (`pg_dump --format=custom --file records.dump`), then the"
+            " data directory, by copying it: docs/operations.md, PostgreSQL"
+        )
+        raise error
+    if settings.blob_url:
+        error = InputError("the arrays are in S3, which this does not copy")
+        error.hint = "copy the records first, then the bucket by its own tools: docs/operations.md, S3"
         raise error
     if target.exists() and any(target.iterdir()):
         raise InputError(f"{target} is not empty: name a new directory for each backup")
@@ -152,6 +159,8 @@ def restore(settings: Settings, source: Path) -> Backup:
     """
     if settings.database_url:
         raise InputError("a backup has its records in SQLite: unset ODC_ANALYST_DATABASE_URL to restore it")
+    if settings.blob_url:
+        raise InputError("a backup has its arrays in files: unset ODC_ANALYST_BLOB_URL to restore it")
     listed = _listed(source)
     make_directory(settings.data_dir)
     if (settings.data_dir / _LAST).exists():

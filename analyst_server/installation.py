@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from analyst_server.services import certificates
 from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs, Leases, Records
+from analyst_server.store import Blobs, DirectoryBlobs, Leases, Records, S3Blobs
 from protocol.codec import encode
 from protocol.envelope import sign
 from protocol.errors import (
@@ -160,7 +160,7 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
     records.migrate()
     analyst = Analyst(
         records=records,
-        blobs=DirectoryBlobs(settings.blob_dir),
+        blobs=blobs_of(settings),
         root=TrustRoot(load_certificate((directory / ROOT_FILE).read_bytes())),
         certificate=load_certificate((directory / CERTIFICATE_FILE).read_bytes()),
         key=key,
@@ -172,6 +172,14 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
     )
     certificates.load_revocations(analyst)
     return analyst
+
+
+def blobs_of(settings: Settings) -> Blobs:
+    """Return the store of arrays that the settings name."""
+    if settings.blob_url:
+        make_directory(settings.blob_dir)
+        return S3Blobs(settings.blob_url, settings.blob_dir)
+    return DirectoryBlobs(settings.blob_dir)
 
 
 def _load_key(path: Path, refusal: type[TrustError] = CertificateRefusedError) -> ec.EllipticCurvePrivateKey:

@@ -54,6 +54,8 @@ def serve(settings: Settings) -> None:
         keep_handshakes_small()
         analyst = open_analyst(settings)
         analyst.records.check()
+        if settings.blob_url:
+            analyst.blobs.ping()  # wrong credentials end a start, and no upload
         erase_ended(analyst)
         forget_ended_workers(analyst)
         make_directory(settings.blob_dir)

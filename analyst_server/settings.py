@@ -24,8 +24,13 @@ class Settings(BaseSettings):
     """
     host: str = "0.0.0.0"  # noqa: S104  # the process exists to be reached by the institutions
     port: int = Field(default=8443, ge=0, le=65535)
-    database_url: str = ""
-    """SQLAlchemy address; empty means SQLite in ``data_dir``."""
+    database_url: str = Field(default="", repr=False)  # it may have a password in it
+    """SQLAlchemy address, of SQLite or PostgreSQL; empty means SQLite in ``data_dir``."""
+    blob_url: str = ""
+    """Address of S3-compatible storage for the arrays, ``s3://BUCKET/PREFIX``; empty means ``data_dir``.
+
+    The variables ``AWS_*`` say how it is reached; they are no settings of ours.
+    """
     max_uplink_bytes: int = Field(default=64 * 2**30, ge=1)
     """Largest payload of one uplink."""
     max_party_bytes: int = Field(default=0, ge=0)
@@ -107,5 +112,5 @@ class Settings(BaseSettings):
 
     @property
     def blob_dir(self) -> Path:
-        """Return the directory of the arrays."""
+        """Return the directory of the arrays, or of what is read for a while of those in S3."""
         return self.data_dir / "blobs"

@@ -8,6 +8,7 @@ import signal
 import sys
 import sysconfig
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ import analyst_server
 import metering
 import protocol
 import runtime
+from analyst_server.store import remember_access
 from runtime import confinement
 from runtime.files import make_directory
 
@@ -28,21 +30,29 @@ _OF_THE_KERNEL: Final = (
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat"),
     *("/sys/devices/system", "/sys/bus", "/sys/fs/cgroup"),
 )
+_TO_CONNECT: Final = (
+    *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/host.conf"),
+    *("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates", "/usr/lib/ssl"),
+)
+"""Who has which address, and whose certificates are believed."""
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
 
 
-def process_pool(processes: int, *, memory_bytes: int, blob_dir: Path) -> ProcessPoolExecutor:
+def process_pool(
+    processes: int, *, memory_bytes: int, blob_dir: Path, ports: Sequence[int] = ()
+) -> ProcessPoolExecutor:
     """Return a pool whose processes start empty (nothing of the server's memory) and end with it.
 
     Each gives up the environment, memory beyond ``memory_bytes`` (0: no bound), and, where the kernel has
-    Landlock, every file but the programs' and those in ``blob_dir``, which is made if it is missing.
+    Landlock, every file but the programs' and those in ``blob_dir``, which is made if it is missing, and
+    every connection but those to ``ports``: for blobs behind one it keeps the credentials.
     """
     make_directory(blob_dir)  # here, because a process that fails as it starts prints a traceback
     return ProcessPoolExecutor(
         processes,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin,
-        initargs=(memory_bytes, blob_dir),
+        initargs=(memory_bytes, blob_dir, ports),
     )
 
 
@@ -56,13 +66,15 @@ def stop_process_pool(pool: Executor) -> None:
         child.join()
 
 
-def _begin(memory_bytes: int, blob_dir: Path) -> None:
+def _begin(memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
-    _confine(memory_bytes, blob_dir)
+    if ports:
+        remember_access()
+    _confine(memory_bytes, blob_dir, ports)
     _end_with_parent()
 
 
-def _confine(memory_bytes: int, blob_dir: Path) -> None:
+def _confine(memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:
     """Give up what no step needs, while this process has one thread and has read nothing that others sent."""
     confinement.forget_environment()
     os.environ["JOBLIB_MULTIPROCESSING"] = "0"  # it would ask for semaphores, which nobody here uses
@@ -72,7 +84,8 @@ def _confine(memory_bytes: int, blob_dir: Path) -> None:
         limits["RLIMIT_DATA"] = memory_bytes
     confinement.lower_limits(limits)
     os.chdir("/")
-    confinement.see_only(_programs(), [blob_dir, *map(Path, _DEVICES)])
+    readable = _programs() + (list(map(Path, _TO_CONNECT)) if ports else [])
+    confinement.see_only(readable, [blob_dir, *map(Path, _DEVICES)], ports)
 
 
 def _programs() -> list[Path]:

@@ -153,6 +153,7 @@ def _row(analyst: Analyst, request: TokenRequest, scope: Scope, expires_at: int)
 
 
 def _keep(analyst: Analyst, unit: Unit, row: Token) -> tuple[TokenRow, bool]:
+    unit.alone_with(f"tokens of {row.party}")  # there are so many at most
     earlier = unit.token(row.id)
     if earlier is not None:
         asked = ("digest", "scope", "party", "collaboration_id", "label", "expires_at")

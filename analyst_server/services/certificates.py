@@ -44,6 +44,8 @@ from protocol.messages import Enrolment, InvitationTicket, Renewal
 MOST_OF_A_PAGE: Final = 1024
 """Requests of one page; those with the longest chains fill it before."""
 _FROM_THE_START: Final = (-1, "")
+_REQUESTS: Final = "requests for certificates"
+"""Whoever changes these is alone with them: they have a limit, and a party has one without an answer."""
 PLACE: Final = re.compile("([0-9]{1,12})-([0-9a-f]{32})")
 """Where a page of requests has ended."""
 
@@ -143,6 +145,7 @@ def request_renewal(analyst: Analyst, sender: Identity, body: bytes) -> tuple[Re
 
 def _keep(unit: Unit, row: Enrolled) -> tuple[RequestStatus, bool]:
     """Keep a request in the place of one of the same party that has no certificate."""
+    unit.alone_with(_REQUESTS)
     known = unit.enrolment(row.invitation_id)
     if known is not None:
         if known.request != row.request:
@@ -221,6 +224,7 @@ def issue(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) -
     certificate = load_certificate(body)
     identity = analyst.root.identify(certificate, at=analyst.clock())
     with analyst.records.begin(write=True) as unit:
+        unit.alone_with(_REQUESTS)
         row = _find(unit, invitation_id)
         wanted = requested_key(_csr(row))
         same_name = (identity.role, identity.name) == (row.role, row.party)
@@ -243,6 +247,7 @@ def reject(analyst: Analyst, sender: Identity, invitation_id: str, body: bytes) 
     require_lead(sender)
     reason = Rejection.from_json(body).reason
     with analyst.records.begin(write=True) as unit:
+        unit.alone_with(_REQUESTS)
         row = _find(unit, invitation_id)
         if row.certificate is not None:
             error = AlreadyExistsError("a certificate was issued for this request")
@@ -269,6 +274,7 @@ def publish_revocations(analyst: Analyst, sender: Identity, der: bytes) -> None:
     published = RevocationList(der, root.certificate)
     try:
         with analyst.records.begin(write=True) as unit:
+            unit.alone_with(_REQUESTS)
             kept = unit.keep_revocations(
                 Revocations(number=published.number, der=der, received_at=analyst.clock())
             )

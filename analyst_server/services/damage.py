@@ -35,6 +35,7 @@ def mark(uplinks: Iterable[Uplink], blobs: Blobs) -> None:
     """Note that the bytes of these uplinks are awaited again."""
     for uplink in uplinks:
         blobs.append(_mark_key(uplink), 0, b"")
+        blobs.sync(_mark_key(uplink))
 
 
 def unmark(uplinks: Iterable[Uplink], blobs: Blobs) -> None:
@@ -54,10 +55,11 @@ def asked_again(
     """Return the parties whose stored uplink is damaged: they are to send the same bytes again."""
     if collaboration.now_in not in (State.FAILED, State.RELEASED):
         return set()
+    marked = blobs.partial_keys(f"{collaboration.id}/uplinks")
     return {
         party
         for party, sent in uplinks.items()
-        if any(uplink.is_received and is_marked(uplink, blobs) for uplink in sent)
+        if any(uplink.is_received and _mark_key(uplink) in marked for uplink in sent)
     }
 
 

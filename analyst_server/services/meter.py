@@ -71,8 +71,11 @@ class Meter:
         if not sums:
             return
         try:
+            with self.records.begin() as unit:
+                resolved = _resolved(unit, sums)
             with self.records.begin(write=True) as unit:
-                for purpose, counts in _resolved(unit, sums).items():
+                # in one order, that of the members elsewhere: then no two writers wait for each other
+                for purpose, counts in sorted(resolved.items(), key=_place):
                     _add(unit, purpose, counts, self.counter)
                     if member := _member_of(unit, purpose):
                         member.last_seen_at = self.clock()
@@ -109,6 +112,11 @@ def _resolved(unit: Unit, sums: Mapping[Purpose, Counts]) -> dict[Purpose, Count
         of_round = Purpose(purpose.kind, party, collaboration_id)
         found[of_round if _member_of(unit, of_round) else Purpose(purpose.kind, party, "")] += counts
     return found
+
+
+def _place(one: tuple[Purpose, Counts]) -> tuple[str, str, str]:
+    purpose, _ = one
+    return purpose.collaboration_id, purpose.party, purpose.kind
 
 
 def _member_of(unit: Unit, purpose: Purpose) -> Member | None:

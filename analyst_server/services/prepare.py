@@ -92,6 +92,7 @@ def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
     terms = complete_terms(analyst, parsed, collaboration_id)
     collaboration = _draft(analyst, terms)
     with analyst.records.begin(write=True) as unit:
+        unit.alone_with(f"collaboration {collaboration_id}")  # which may not be there yet
         earlier = unit.collaboration(collaboration_id)
         if earlier is None:
             _require_known(unit, terms)

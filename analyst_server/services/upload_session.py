@@ -48,6 +48,7 @@ class UploadSession:
     begun_row: bytes | None = None
     """What is stored of the row that goes on in the next chunk; None: it has to be read."""
     generation: int = 0
+    unsynced_bytes: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -127,6 +128,9 @@ class UploadSession:
         self.digests.append(chunk.digest)
         self.begun_row = row_begun_in(self.layout, chunk, begun)
         self.keep_begun(b"")
+        self.unsynced_bytes += len(chunk.data)
+        if 0 < self.blobs.holds_back_bytes <= self.unsynced_bytes:
+            self.sync()
 
     def _begun_row(self, chunk: Chunk) -> bytes:
         """Return what is stored of a chunk's first row."""
@@ -160,6 +164,7 @@ class UploadSession:
         with self._starting_over_if_refused():
             self.blobs.sync(self.key)
             self.blobs.sync(_list_key(self.key))
+        self.unsynced_bytes = 0
 
     def commit(self) -> None:
         """Commit the blob, unless an earlier try has done so; start over as `sync` does."""

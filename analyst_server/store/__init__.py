@@ -1,17 +1,10 @@
 """What the analyst keeps: records in a SQL database, and blobs behind one interface."""
 
-from analyst_server.store.blobs import (
-    Blobs,
-    DamagedBlobError,
-    DirectoryBlobs,
-    MemoryBlobs,
-    StoredArray,
-    at_least_single,
-    only_server,
-    store_array,
-)
+from analyst_server.store.arrays import DamagedBlobError, StoredArray, at_least_single, store_array
+from analyst_server.store.blobs import Blobs, DirectoryBlobs, MemoryBlobs, only_server
 from analyst_server.store.leases import Leases
 from analyst_server.store.records import Records, Unit
+from analyst_server.store.s3 import S3Blobs, remember_access
 from analyst_server.store.tables import (
     ActRow,
     Collaboration,
@@ -52,6 +45,7 @@ __all__ = [
     "Records",
     "Reserved",
     "Revocations",
+    "S3Blobs",
     "ScoreRow",
     "SeenLedgerRow",
     "StoredArray",
@@ -62,5 +56,6 @@ __all__ = [
     "UplinkState",
     "at_least_single",
     "only_server",
+    "remember_access",
     "store_array",
 ]

@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
+from analyst_server.store.questions import Questions
 from analyst_server.store.tables import ActRow, LedgerRow
 
 AT_A_TIME: Final = 1000
 """Rows in memory: an audit may read years of them."""
 
 
-class Acts:
+class Acts(Questions):
     """The questions of a transaction for an audit."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     def acts_since(self, at: int) -> Iterator[ActRow]:
         """Yield the acts from a time (unix seconds) on, oldest first."""

@@ -5,39 +5,26 @@ complete. `Blobs` is what the services and the compute processes know; `Director
 `MemoryBlobs` keeps nothing on a disk.
 
 A key is a path of names with ``/`` between them. The names before the last are its folders, and a folder is
-what `Blobs.erase` removes. A `StoredArray` is a place in a blob, and how to read it.
+what `Blobs.erase` removes.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import mmap
 import os
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn, Self
+from typing import Final, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from protocol.arrays import ArrayDigest, chunks_of, dequantise, raw_bytes
 from protocol.errors import InputError
-from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import ArraySpec
 from runtime.files import locked, make_directory, publish, sync_file
 
 ERASE_ATTEMPTS: Final = 3
 """An upload that is still under way may add a file while its folder is removed."""
-
-
-_SHORT_OF_SOMETHING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM)
-"""Why a file cannot be read now although nothing is wrong with it."""
 
 
 class Blobs(ABC):
@@ -45,6 +32,17 @@ class Blobs(ABC):
 
     A store is pickled to reach the compute processes, so it holds an address and no connection.
     """
+
+    holds_back_bytes: int = 0
+    """How much of an append may wait in the memory of this store for the next `sync`: who appends for long
+    has to sync so often. 0: what was appended survives the death of this process."""
+    reads_copies: bool = False
+    """Whether what is read is a copy of its own, so that a digest of it holds for as long as it is used."""
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The TCP ports that a process connects to which reads or writes here."""
+        return ()
 
     @abstractmethod
     def exists(self, key: str) -> bool:
@@ -80,6 +78,10 @@ class Blobs(ABC):
     @abstractmethod
     def partial_size(self, key: str) -> int | None:
         """Return how many bytes the partial blob has, None if there is none."""
+
+    @abstractmethod
+    def partial_keys(self, folder: str) -> set[str]:
+        """Return the keys of the partial blobs in a folder, by looking once."""
 
     @abstractmethod
     def read_partial(self, key: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -190,7 +192,7 @@ class DirectoryBlobs(Blobs):
         try:  # bare calls: each call gives way to the thread that reads from all lines
             size = os.fstat(descriptor).st_size
             if size < offset:
-                raise _too_short(key, offset)
+                raise too_short(key, offset)
             if size > offset:
                 os.ftruncate(descriptor, offset)
             left = memoryview(data)
@@ -215,6 +217,10 @@ class DirectoryBlobs(Blobs):
             return self._partial(key).stat().st_size
         except FileNotFoundError:
             return None
+
+    def partial_keys(self, folder: str) -> set[str]:
+        names = (path.stem for path in (self._root / folder).glob("*.part"))
+        return {f"{folder}/{name}" for name in names}
 
     def read_partial(self, key: str, offset: int = 0, length: int | None = None) -> bytes:
         # read, not mapped: the pages of a file that is cut off meanwhile would end the process
@@ -283,12 +289,16 @@ class MemoryBlobs(Blobs):
                 raise FileNotFoundError(key)
             partial = self._partial.setdefault(key, bytearray())
             if len(partial) < offset:
-                raise _too_short(key, offset)
+                raise too_short(key, offset)
             partial[offset:] = data
 
     def partial_size(self, key: str) -> int | None:
         partial = self._partial.get(key)
         return None if partial is None else len(partial)
+
+    def partial_keys(self, folder: str) -> set[str]:
+        with self._lock:
+            return {key for key in self._partial if key.rpartition("/")[0] == folder}
 
     def read_partial(self, key: str, offset: int = 0, length: int | None = None) -> bytes:
         with self._lock:
@@ -315,7 +325,8 @@ class MemoryBlobs(Blobs):
                     del kept[key]
 
 
-def _too_short(key: str, offset: int) -> OSError:
+def too_short(key: str, offset: int) -> OSError:
+    """Return the error of an append behind the end of a partial blob."""
     return OSError(f"the partial blob {key} is shorter than the {offset} bytes it should have")
 
 
@@ -332,105 +343,3 @@ def only_server(data_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"another server works in {data_dir}; stop it first") from None
         yield
-
-
-class DamagedBlobError(Exception):
-    """A blob that is not what a manifest says: changed, cut short, gone or not readable.
-
-    No `ValueError`, which says that the data somebody sent cannot be computed with.
-    """
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
-
-
-@dataclass(frozen=True)
-class StoredArray:
-    """An array inside a blob: little-endian, C order.
-
-    One with a digest is checked whenever it is opened, because a disk may change what was checked when it
-    arrived.
-    """
-
-    key: str
-    offset_bytes: int
-    dtype: str
-    shape: tuple[int, ...]
-    digest: str = ""
-    """Of its chunks, as a manifest has it, in hexadecimal; empty for an array that was never hashed."""
-    chunk_bytes: int = 0
-
-    @classmethod
-    def of(cls, spec: ArraySpec, key: str, offset_bytes: int, chunk_bytes: int) -> Self:
-        """Return the array that a line of a manifest is about."""
-        return cls(key, offset_bytes, spec.dtype, spec.shape, spec.digest.hex(), chunk_bytes)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return its fields as JSON has them."""
-        return {**asdict(self), "shape": list(self.shape)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Return what `as_json` was asked of."""
-        return cls(**{**value, "shape": tuple(value["shape"])})
-
-    @property
-    def size_bytes(self) -> int:
-        return np.dtype(self.dtype).itemsize * int(np.prod(self.shape, dtype=np.int64))
-
-    def open(self, blobs: Blobs) -> NDArray[Any]:
-        """Return the array, read-only; an empty one needs no blob.
-
-        Raises `DamagedBlobError` if it does not have its digest.
-        """
-        dtype = np.dtype(self.dtype).newbyteorder("<")
-        if 0 in self.shape:
-            return np.empty(self.shape, dtype)
-        if not self.is_intact(blobs):
-            raise DamagedBlobError(self.key)
-        data = blobs.read(self.key, self.offset_bytes, self.size_bytes)
-        return np.frombuffer(data, dtype).reshape(self.shape)
-
-    def is_intact(self, blobs: Blobs) -> bool:
-        """Return whether the stored bytes have the digest; an array without one counts as intact."""
-        if not self.digest:
-            return True
-        found, end = ArrayDigest(), self.offset_bytes + self.size_bytes
-        try:
-            for start in range(self.offset_bytes, end, self.chunk_bytes):
-                piece = blobs.read_copy(self.key, start, min(self.chunk_bytes, end - start))
-                found.update(hashlib.sha256(piece).digest())
-        except OSError as error:
-            if error.errno in _SHORT_OF_SOMETHING:
-                raise
-            return False
-        return found.digest().hex() == self.digest
-
-
-def at_least_single(blobs: Blobs, stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
-    """Return a representation in a type to compute in; float16 and 8-bit integers only save bytes."""
-    array = stored.open(blobs)
-    if scale is not None:
-        return dequantise(array, scale.open(blobs))
-    return array.astype(np.float32) if array.dtype.itemsize < 4 else array
-
-
-def store_array(
-    blobs: Blobs, key: str, array: NDArray[Any], *, survives_power_cut: bool = False
-) -> StoredArray:
-    """Store an array with its digest.
-
-    It need not survive a power cut unless records will name it: a round that is cut off starts again from
-    what was sealed.
-    """
-    stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    data, running = raw_bytes(stored), ArrayDigest()
-    for chunk in chunks_of(data, DEFAULT_CHUNK_BYTES):
-        running.update(hashlib.sha256(chunk).digest())
-    blobs.append(key, 0, data)
-    if survives_power_cut:
-        blobs.sync(key)
-    blobs.commit(key)
-    digest = running.digest().hex()
-    return StoredArray(key, 0, stored.dtype.str[1:], stored.shape, digest, DEFAULT_CHUNK_BYTES)

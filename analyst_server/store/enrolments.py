@@ -6,21 +6,18 @@ from contextlib import suppress
 
 from sqlalchemy import delete, func, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
 
+from analyst_server.store.questions import Questions
 from analyst_server.store.tables import Enrolled, EnrolledState, Revocations
 
 _IS_OPEN = (Enrolled.certificate.is_(None), Enrolled.rejected.is_(None))
 
 
-class Enrolments:
+class Enrolments(Questions):
     """The questions of a transaction about requests for certificates and revocation lists."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
     def enrolment(self, invitation_id: str) -> Enrolled | None:
-        return self._session.get(Enrolled, invitation_id)
+        return self._get(Enrolled, invitation_id)
 
     def open_enrolments(self, after: tuple[int, str], most: int) -> list[EnrolledState]:
         """Return requests without an answer, oldest first, from the first after a time and an id on."""

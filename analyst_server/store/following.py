@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, func, or_, select, text
-from sqlalchemy.orm import Session
 
+from analyst_server.store.questions import Questions
 from analyst_server.store.tables import Collaboration, LedgerRow, Progress, Reserved, Uplink
 from protocol.states import Event
 
 
-class Following:
+class Following(Questions):
     """The questions of a transaction that follow collaborations on their way."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     def progress(self, collaboration_ids: Collection[str]) -> list[Progress]:
         """Return how far collaborations are, without what each of their parties has done."""

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from sqlalchemy import distinct, exists, func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import aliased
 
+from analyst_server.store.questions import Questions
 from analyst_server.store.tables import Collaboration, Enrolled, Uplink
 
 
@@ -19,11 +20,8 @@ class InState(NamedTuple):
     """When the one that has not changed for longest took its last step, in unix seconds."""
 
 
-class Overview:
+class Overview(Questions):
     """The questions of a transaction about all collaborations together."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     def by_state(self) -> dict[str, InState]:
         """Return how many collaborations are in each state that any is in."""

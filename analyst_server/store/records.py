@@ -12,10 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Text,
     cast,
@@ -26,25 +24,26 @@ from sqlalchemy import (
     inspect,
     select,
     text,
-    true,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DatabaseError
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
 
-from analyst_server.store import sqlite
+from analyst_server.store import postgresql, sqlite
 from analyst_server.store.acts import Acts
 from analyst_server.store.enrolments import Enrolments
 from analyst_server.store.faults import busy, storage_errors
 from analyst_server.store.following import Following
+from analyst_server.store.ledgers import Ledgers
 from analyst_server.store.overview import Overview
+from analyst_server.store.questions import is_of
 from analyst_server.store.seen_ledgers import SeenLedgers
 from analyst_server.store.tables import (
     Base,
     Collaboration,
     Downlink,
     DownlinkState,
-    LedgerRow,
     Member,
     MemberState,
     ScoreRow,
@@ -53,20 +52,16 @@ from analyst_server.store.tables import (
     Uplink,
     UplinkState,
 )
-from protocol.errors import UnreadableFileError
-from protocol.states import Event, State
+from protocol.errors import InputError, StorageError, UnreadableFileError
+from protocol.states import State
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
+class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts):
     """One transaction: all of its changes are kept, or none."""
-
-    def __init__(self, session: Session, *, lock_rows: bool) -> None:
-        super().__init__(session)
-        self._lock_rows = lock_rows
 
     def add(self, row: Base) -> None:
         self._session.add(row)
@@ -74,9 +69,7 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
 
     def collaboration(self, collaboration_id: str) -> Collaboration | None:
         """Return the row of a collaboration; a writing transaction locks it until its end."""
-        return self._session.get(
-            Collaboration, collaboration_id, with_for_update=True if self._lock_rows else None
-        )
+        return self._get(Collaboration, collaboration_id)
 
     def collaborations(self, party: str | None = None) -> Sequence[Collaboration]:
         """Return all collaborations, or those of a party; oldest first."""
@@ -88,13 +81,17 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
         return self._session.scalars(query).all()
 
     def in_states(self, states: Sequence[str]) -> Sequence[Collaboration]:
+        """Return the collaborations in some states, the one that has not changed for longest first.
+
+        A writer, who claims one of them, locks them; those that another has locked are none of them.
+        """
         query = (
             select(Collaboration).where(Collaboration.state.in_(states)).order_by(Collaboration.updated_at)
         )
-        return self._session.scalars(query).all()
+        return self._session.scalars(self._to_claim(query)).all()
 
     def member(self, collaboration_id: str, party: str) -> Member | None:
-        return self._session.get(Member, (collaboration_id, party))
+        return self._get(Member, (collaboration_id, party))
 
     def members(self, collaboration_id: str) -> Sequence[Member]:
         query = select(Member).where(Member.collaboration_id == collaboration_id).order_by(Member.party)
@@ -121,7 +118,7 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
                 Member.last_seen_at,
                 Member.rejected,
             )
-            .where(Member.collaboration_id == collaboration_id, _is(Member.party, party))
+            .where(Member.collaboration_id == collaboration_id, is_of(Member.party, party))
             .order_by(Member.party)
         )
         return [MemberState(*row) for row in self._session.execute(query)]
@@ -138,19 +135,19 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
                 Uplink.refused,
                 Uplink.payload_bytes,
             )
-            .where(Uplink.collaboration_id == collaboration_id, _is(Uplink.party, party))
+            .where(Uplink.collaboration_id == collaboration_id, is_of(Uplink.party, party))
             .order_by(Uplink.created_at, Uplink.id)
         )
         return [UplinkState(*row) for row in self._session.execute(query)]
 
     def downlink_states(self, collaboration_id: str, party: str | None = None) -> list[DownlinkState]:
         query = select(Downlink.party, Downlink.fetched_at.is_not(None)).where(
-            Downlink.collaboration_id == collaboration_id, _is(Downlink.party, party)
+            Downlink.collaboration_id == collaboration_id, is_of(Downlink.party, party)
         )
         return [DownlinkState(*row) for row in self._session.execute(query)]
 
     def uplink(self, upload_id: str) -> Uplink | None:
-        return self._session.get(Uplink, upload_id)
+        return self._get(Uplink, upload_id)
 
     def uplinks_of(self, collaboration_id: str, party: str) -> Sequence[Uplink]:
         query = (
@@ -182,12 +179,16 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
         return self._session.scalar(query) or 0
 
     def waiting_latecomers(self) -> Sequence[Uplink]:
-        """Return the complete uplinks of released rounds that have no downlink yet; oldest first."""
+        """Return the complete uplinks of released rounds that have no downlink yet; oldest first.
+
+        A writer locks the rounds as with `in_states`.
+        """
         # asked several times a second: without late consumers no uplink is looked at
         taking = select(Collaboration.id).where(
             Collaboration.state == State.RELEASED, cast(Collaboration.kept, Text) != "null"
         )
-        rounds = self._session.scalars(taking).all()
+        # locked before their uplinks are read: so what another worker has just done is seen
+        rounds = self._session.scalars(self._to_claim(taking)).all()
         if not rounds:
             return []
         query = (
@@ -205,13 +206,13 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
         return self._session.scalars(query).all()
 
     def unjudged(self) -> Sequence[Collaboration]:
-        """Return the computed rounds whose model is to be judged, oldest first."""
+        """Return the computed rounds whose model is to be judged, oldest first; locked as by `in_states`."""
         query = (
             select(Collaboration)
             .where(Collaboration.unjudged.is_not(None))
             .order_by(Collaboration.updated_at, Collaboration.id)
         )
-        return self._session.scalars(query).all()
+        return self._session.scalars(self._to_claim(query)).all()
 
     def lease_owners(self) -> Sequence[str]:
         """Return the workers in whose names leases are written down."""
@@ -219,7 +220,7 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
         return [owner for owner in self._session.scalars(query) if owner is not None]
 
     def downlink(self, collaboration_id: str, party: str) -> Downlink | None:
-        return self._session.get(Downlink, (collaboration_id, party))
+        return self._get(Downlink, (collaboration_id, party))
 
     def downlinks(self, collaboration_id: str) -> Sequence[Downlink]:
         query = select(Downlink).where(Downlink.collaboration_id == collaboration_id).order_by(Downlink.party)
@@ -243,7 +244,7 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
         return self._session.scalars(query).all()
 
     def token(self, token_id: str) -> Token | None:
-        return self._session.get(Token, token_id)
+        return self._get(Token, token_id)
 
     def tokens(self, party: str) -> Sequence[Token]:
         """Return the tokens of a party, or with "" of the operator; oldest first."""
@@ -255,11 +256,7 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
         self._session.execute(delete(Token).where(Token.party == party, Token.expires_at <= before))
 
     def traffic_of(self, party: str, collaboration_id: str, kind: str) -> TrafficRow | None:
-        return self._session.get(
-            TrafficRow,
-            (party, collaboration_id, kind),
-            with_for_update=True if self._lock_rows else None,
-        )
+        return self._get(TrafficRow, (party, collaboration_id, kind))
 
     def traffic(self, collaboration_id: str) -> Sequence[TrafficRow]:
         """Return what was counted for a collaboration, or with "" for requests that name none."""
@@ -270,71 +267,26 @@ class Unit(Following, Enrolments, Overview, SeenLedgers, Acts):
         )
         return self._session.scalars(query).all()
 
-    def ledger(
-        self, collaboration_id: str, *, start: int = 0, limit: int | None = None
-    ) -> Sequence[LedgerRow]:
-        """Return entries from number ``start`` on."""
-        query = (
-            select(LedgerRow)
-            .where(LedgerRow.collaboration_id == collaboration_id, LedgerRow.index >= start)
-            .order_by(LedgerRow.index)
-            .limit(limit)
-        )
-        return self._session.scalars(query).all()
-
-    def last_of_ledger(self, collaboration_id: str) -> LedgerRow | None:
-        query = (
-            select(LedgerRow)
-            .where(LedgerRow.collaboration_id == collaboration_id)
-            .order_by(LedgerRow.index.desc())
-            .limit(1)
-        )
-        return self._session.scalars(query).first()
-
-    def last_step_of(self, collaboration_id: str, party: str | None, event: str) -> LedgerRow | None:
-        """Return the last entry of a kind that a party has caused, or with None anybody."""
-        query = (
-            select(LedgerRow)
-            .where(
-                LedgerRow.collaboration_id == collaboration_id,
-                _is(LedgerRow.party, party),
-                LedgerRow.event == event,
-            )
-            .order_by(LedgerRow.index.desc())
-            .limit(1)
-        )
-        return self._session.scalars(query).first()
-
-    def has_step(self, collaboration_id: str, party: str, event: Event) -> bool:
-        """Return whether a party has taken a step of this kind."""
-        query = exists().where(
-            LedgerRow.collaboration_id == collaboration_id,
-            LedgerRow.party == party,
-            LedgerRow.event == event,
-        )
-        return bool(self._session.scalar(select(query)))
-
-    def count_of_ledger(self, collaboration_id: str, party: str) -> int:
-        """Return how many entries a party has caused."""
-        query = select(func.count()).where(
-            LedgerRow.collaboration_id == collaboration_id, LedgerRow.party == party
-        )
-        return self._session.scalar(query) or 0
-
 
 class Records:
     """The analyst's database."""
 
     def __init__(self, url: str) -> None:
-        self._is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        self._engine = create_engine(url, hide_parameters=True)  # messages, which no log should have
+        address = _parsed(url)
+        self._is_sqlite = address.get_backend_name() == "sqlite"
+        if self._is_sqlite:
+            self._engine = create_engine(address, hide_parameters=True)  # messages, which no log should have
+            sqlite.prepare(self._engine)
+            reading = self._engine
+        else:
+            self._engine = postgresql.engine_of(address)
+            reading = postgresql.reading(self._engine)
+        self._reading = reading.execution_options(odc_write=False)
         self._writers = threading.Lock()
         """SQLite has one writer at a time; those of this process wait here, because one that waits for SQLite
         asks again and again, and the last to come may be the first to be let in."""
         self.on_open: Callable[[bool, float], None] = lambda _write, _seconds: None
         """Told of each transaction once it is open: whether it writes, and how long it has waited."""
-        if self._is_sqlite:
-            sqlite.prepare(self._engine)
 
     def __repr__(self) -> str:
         return f"<Records in {self._engine.url.render_as_string(hide_password=True)}>"
@@ -346,7 +298,7 @@ class Records:
         with (
             self._saying_if_damaged(),
             storage_errors(),
-            self._engine.connect().execution_options(odc_write=False) as connection,
+            self._reading.connect() as connection,
         ):
             found = str(connection.scalar(text("PRAGMA quick_check(1)")))
         if found != "ok":
@@ -363,11 +315,18 @@ class Records:
         Raises `UnreadableFileError` for a file of SQLite that is no database, or none any more, and
         `StorageError` if the database cannot work now.
         """
-        with self._saying_if_damaged(), storage_errors():
-            self._migrate(revision)
+        try:
+            with self._saying_if_damaged(), storage_errors():
+                self._migrate(revision)
+        except StorageError as error:
+            if self._is_sqlite:
+                raise
+            # for the operator, who has just started something, and not for those who ask the server
+            said = str(error.__cause__).partition("\n")[0]
+            raise type(error)(f"{error.detail}: {said}", **error.context) from error.__cause__
 
     def _migrate(self, revision: str) -> None:
-        with self._engine.connect().execution_options(odc_write=False) as connection:
+        with self._reading.connect() as connection:
             if _revision(connection) == _NEWEST:
                 return
         from alembic import command  # rarely needed, and as slow to load as SQLAlchemy
@@ -375,7 +334,9 @@ class Records:
 
         config = Config()
         config.set_main_option("script_location", str(_MIGRATIONS))
-        with self._engine.begin() as connection:
+        with (
+            self._engine.begin() if self._is_sqlite else postgresql.one_migration(self._engine) as connection
+        ):
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
 
@@ -389,7 +350,7 @@ class Records:
         with (
             self._turn() if write and self._is_sqlite else nullcontext(),
             storage_errors(),
-            self._engine.connect().execution_options(odc_write=write) as connection,
+            (self._engine if write else self._reading).connect() as connection,
             connection.begin(),
             Session(bind=connection, expire_on_commit=False) as session,
         ):
@@ -426,13 +387,29 @@ class Records:
         with self._saying_if_damaged(), storage_errors(), self._engine.connect() as connection:
             sqlite.copy_database(connection, path)
 
+    @property
+    def connections_in_use(self) -> int:
+        """How many transactions of this process are open; 0 for a database in memory."""
+        pool = self._engine.pool
+        return pool.checkedout() if isinstance(pool, QueuePool) else 0
+
     def dispose(self) -> None:
         """Close all connections."""
         self._engine.dispose()
 
 
-def _is(column: InstrumentedAttribute[Any], party: str | None) -> ColumnElement[bool]:
-    return true() if party is None else column == party
+def _parsed(url: str) -> URL:
+    """Return an address; raises `InputError`, without it, because a password may be in it."""
+    try:
+        found = make_url(url)
+        known = found.get_backend_name() in ("sqlite", "postgresql")
+    except (ArgumentError, ValueError):
+        known = False
+    if not known:
+        error = InputError("the address of the database cannot be read, or is of another kind")
+        error.hint = "sqlite:///PATH, or postgresql+psycopg://USER@HOST/NAME with the password in PGPASSFILE"
+        raise error
+    return found
 
 
 def _revision(connection: Connection) -> str | None:

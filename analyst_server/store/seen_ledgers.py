@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
+from analyst_server.store.questions import Questions
 from analyst_server.store.tables import SeenLedgerRow
 
 
-class SeenLedgers:
+class SeenLedgers(Questions):
     """The questions of a transaction about what parties have seen."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
     def seen_ledger(self, collaboration_id: str, party: str) -> SeenLedgerRow | None:
-        return self._session.get(SeenLedgerRow, (collaboration_id, party))
+        return self._get(SeenLedgerRow, (collaboration_id, party))
 
     def put_seen_ledger(self, row: SeenLedgerRow) -> None:
         """Store what a party says it has seen, and replace what it said before."""

@@ -6,12 +6,16 @@ seconds.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
 from protocol.states import State
+
+PARTY: Final = String(63).with_variant(String(63, collation="C"), "postgresql")
+"""A party's name. Names are ordered by their bytes, as Python and SQLite do, in whatever language a database
+of PostgreSQL was made: members page through them, and rounds are computed in their order."""
 
 
 class Base(DeclarativeBase):
@@ -47,7 +51,7 @@ class Enrolled(Base):
     invitation_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16), server_default="enrolment")
     role: Mapped[str] = mapped_column(String(16))
-    party: Mapped[str] = mapped_column(String(63), index=True)
+    party: Mapped[str] = mapped_column(PARTY, index=True)
     request: Mapped[bytes]
     certificate: Mapped[bytes | None]
     rejected: Mapped[str | None] = mapped_column(Text)
@@ -104,7 +108,7 @@ class Member(Base):
     __tablename__ = "members"
 
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
-    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    party: Mapped[str] = mapped_column(PARTY, primary_key=True)
     acceptance: Mapped[bytes | None]
     accepted_at: Mapped[int | None]
     sealed_anchor: Mapped[bytes | None]
@@ -125,7 +129,7 @@ class Uplink(Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"))
-    party: Mapped[str] = mapped_column(String(63))
+    party: Mapped[str] = mapped_column(PARTY)
     manifest: Mapped[bytes]
     manifest_digest: Mapped[bytes]
     rows: Mapped[int]
@@ -143,7 +147,7 @@ class Downlink(Base):
     __tablename__ = "downlinks"
 
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
-    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    party: Mapped[str] = mapped_column(PARTY, primary_key=True)
     manifest: Mapped[bytes]
     fetched_at: Mapped[int | None]
     """When it had arrived, not when it was asked for: the ledger says that."""
@@ -155,7 +159,7 @@ class ScoreRow(Base):
     __tablename__ = "scores"
 
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
-    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    party: Mapped[str] = mapped_column(PARTY, primary_key=True)
     score: Mapped[bytes]
     received_at: Mapped[int]
 
@@ -166,7 +170,7 @@ class SeenLedgerRow(Base):
     __tablename__ = "seen_ledgers"
 
     collaboration_id: Mapped[str] = mapped_column(ForeignKey("collaborations.id"), primary_key=True)
-    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    party: Mapped[str] = mapped_column(PARTY, primary_key=True)
     length: Mapped[int]
     statement: Mapped[bytes]
 
@@ -194,7 +198,7 @@ class LedgerRow(Base):
     index: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     at: Mapped[int]
     event: Mapped[str] = mapped_column(String(32))
-    party: Mapped[str | None] = mapped_column(String(63))
+    party: Mapped[str | None] = mapped_column(PARTY)
     state: Mapped[str] = mapped_column(String(16))
     subject: Mapped[bytes | None]
     previous: Mapped[bytes]
@@ -210,7 +214,7 @@ class Token(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))
     scope: Mapped[str] = mapped_column(String(16))
-    party: Mapped[str] = mapped_column(String(63), index=True)
+    party: Mapped[str] = mapped_column(PARTY, index=True)
     """Empty for the analyst's operator."""
     certificate: Mapped[bytes | None]
     """Of the party that made the token (PEM); it must still be valid when the token is used."""
@@ -242,7 +246,7 @@ class TrafficRow(Base):
 
     __tablename__ = "traffic"
 
-    party: Mapped[str] = mapped_column(String(63), primary_key=True)
+    party: Mapped[str] = mapped_column(PARTY, primary_key=True)
     """Empty for connections without a certificate."""
     collaboration_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Empty for requests that name none: joining, listing."""

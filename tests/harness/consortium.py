@@ -6,10 +6,9 @@ process matters. Setting up goes past the command line, which is too slow to do 
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy import NullPool, create_engine, text
 
 from analyst_server import installation
 from analyst_server.installation import open_analyst
@@ -94,10 +94,20 @@ class Consortium:
         membership = replace(session.membership, analyst_url=f"https://localhost:{port}")
         session.home.write_membership(membership, session.home.certificate(), session.home.root().certificate)
 
+    @property
+    def settings(self) -> Settings:
+        """Where the analyst's stores are."""
+        given: dict[str, Any] = {
+            name: value
+            for name in ("database_url", "blob_url")
+            if (value := self.analyst.settings.get(f"ODC_ANALYST_{name.upper()}"))
+        }
+        return Settings(data_dir=self.analyst.data_dir, **given)
+
     @contextmanager
     def operator(self) -> Iterator[OpenedAnalyst]:
         """The analyst's stores and key, opened beside the running server as its operator can."""
-        opened = open_analyst(Settings(data_dir=self.analyst.data_dir))
+        opened = open_analyst(self.settings)
         try:
             yield opened
         finally:
@@ -161,17 +171,16 @@ class Consortium:
         run(self.names, "predict", table)
         run(self.names, "status")
 
-    def _ask(self, question: str, *values: str) -> list[sqlite3.Row]:
-        with closing(
-            sqlite3.connect(f"file:{self.analyst.data_dir}/odc.sqlite?mode=ro", uri=True)
-        ) as database:
-            database.row_factory = sqlite3.Row
-            return database.execute(question, values).fetchall()
+    def _ask(self, question: str, **values: str) -> list[Mapping[str, Any]]:
+        read_only = f"sqlite:///file:{self.analyst.data_dir}/odc.sqlite?mode=ro&uri=true"
+        engine = create_engine(self.settings.database_url or read_only, poolclass=NullPool)
+        with engine.connect() as connection:
+            return [dict(row) for row in connection.execute(text(question), values).mappings()]
 
     def state(self, collaboration_id: str) -> str:
         """Where a collaboration stands, from the records: also while no server runs."""
-        ((state,),) = self._ask("SELECT state FROM collaborations WHERE id = ?", collaboration_id)
-        return str(state)
+        (found,) = self._ask("SELECT state FROM collaborations WHERE id = :id", id=collaboration_id)
+        return str(found["state"])
 
     def wait_for(self, collaboration_id: str, *states: str) -> str:
         """Wait until the collaboration is in one of the states, and return it."""
@@ -198,7 +207,7 @@ class Consortium:
         """Everything the analyst has: all rows of all tables, and the size of every blob."""
         found: dict[str, Any] = {
             table: [
-                {key: row[key] for key in row.keys() if key not in _ALWAYS_MOVING}  # noqa: SIM118  # a Row iterates values
+                {key: value for key, value in row.items() if key not in _ALWAYS_MOVING}
                 for row in self._ask(f"SELECT * FROM {table}")  # noqa: S608  # names of our own
             ]
             for table in _TABLES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,7 @@ from protocol.terms import AnchorTerms, Terms
 from tests.harness.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-a"
+LIMIT_S = 30
 SEED = bytes(range(32))
 FEATURES, LATENT_DIM = 4, 2
 
@@ -194,10 +196,13 @@ def _empty_database() -> bytes:
 class World:
     """The analyst of a consortium, and short words for what parties do to it."""
 
-    def __init__(self, directory: Path, *, blobs: Blobs | None = None, **options: Any) -> None:
+    def __init__(
+        self, directory: Path, *, blobs: Blobs | None = None, database: str = "", **options: Any
+    ) -> None:
         self.directory = directory
         self.clock = Clock()
-        self.records = Records(new_database(directory / "odc.sqlite"))
+        self.database = database or new_database(directory / "odc.sqlite")
+        self.records = Records(self.database)
         me = shared_member("analyst", "analyst")
         self.analyst = Analyst(
             records=self.records,
@@ -210,6 +215,13 @@ class World:
         )
         self.ingest = Ingest(self.analyst)
         self.terms = make_terms()
+
+    def close(self) -> None:
+        """Close the connections once all are back: a thread that an event loop has left may still read."""
+        deadline = time.monotonic() + LIMIT_S
+        while self.records.connections_in_use and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.records.dispose()
 
     def leases(self) -> Leases:
         """Return the leases as a process sees them that has just started."""

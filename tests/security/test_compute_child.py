@@ -17,6 +17,8 @@ import pytest
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.compute.pool import MOST_OPEN_FILES
 from analyst_server.compute.sequence import load_libraries
+from analyst_server.store import S3Blobs
+from protocol.errors import StorageBusyError
 from runtime.confinement import landlock_version, see_only
 
 T = TypeVar("T")
@@ -85,6 +87,38 @@ def test_it_connects_to_nobody(pool: ProcessPoolExecutor) -> None:
         socket.create_connection(address).close()
         with pytest.raises(PermissionError):
             asked(pool, socket.create_connection, address)
+
+
+@pytest.mark.skipif(landlock_version() < 4, reason="this kernel's Landlock does not know TCP")
+def test_it_connects_to_the_ports_of_the_blobs_and_no_other(data_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as named, socket.create_server(("127.0.0.1", 0)) as other:
+        port = named.getsockname()[1]
+        made = process_pool(1, memory_bytes=0, blob_dir=data_dir / "blobs", ports=[port])
+        try:
+            with suppress(TypeError, FileNotFoundError):  # it cannot send us its socket
+                asked(made, socket.create_connection, named.getsockname())
+            named.settimeout(LIMIT_S)
+            named.accept()[0].close()
+            with pytest.raises(PermissionError):
+                asked(made, socket.create_connection, other.getsockname())
+        finally:
+            stop_process_pool(made)
+
+
+@needs_linux
+def test_credentials_of_the_blobs_are_in_its_memory_and_not_in_its_environment(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    made = process_pool(1, memory_bytes=0, blob_dir=data_dir / "blobs", ports=[9])
+    try:
+        assert asked(made, os.getenv, "AWS_SECRET_ACCESS_KEY") is None
+        with pytest.raises(StorageBusyError):  # it has credentials, and nobody listens there
+            asked(made, S3Blobs("s3://bucket", data_dir / "blobs").exists, "key")
+    finally:
+        stop_process_pool(made)
 
 
 @pytest.mark.skipif(landlock_version() < 6, reason="this kernel's Landlock does not know signals")

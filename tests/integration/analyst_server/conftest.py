@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from analyst_server.services.acts import act_as
+from tests.harness.postgresql import PostgreSql, analysts_postgresql
 from tests.harness.world import World
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgreSql]:
+    with analysts_postgresql() as made:
+        yield made
 
 
 @pytest.fixture

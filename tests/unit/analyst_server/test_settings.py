@@ -29,6 +29,10 @@ def test_a_database_elsewhere_is_taken() -> None:
     assert Settings(database_url="postgresql://db/odc").database == "postgresql://db/odc"
 
 
+def test_a_password_of_the_database_is_not_shown() -> None:
+    assert "hunter2" not in repr(Settings(database_url="postgresql://odc:hunter2@db/odc"))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("PORT", "9000"), ("LEASE_S", "20"), ("HOLD_RELEASE", "true"), ("POLL_S", "2"), ("LOG_LEVEL", "DEBUG")],

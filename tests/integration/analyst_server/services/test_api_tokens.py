@@ -217,14 +217,14 @@ def test_a_request_that_is_none_is_malformed(body: bytes) -> None:
         TokenRequest.from_json(body)
 
 
-def test_no_token_is_in_the_records_or_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_token_is_in_the_records_or_the_log(in_a_file: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    token = made(world)
-    api_tokens.check(world.analyst, token)
-    api_tokens.revoke(world.analyst, identity(HOSPITAL), token_id(token_digest(token)))
-    world.records.dispose()
+    token = made(in_a_file)
+    api_tokens.check(in_a_file.analyst, token)
+    api_tokens.revoke(in_a_file.analyst, identity(HOSPITAL), token_id(token_digest(token)))
+    in_a_file.records.dispose()
     secret = token.removeprefix("odct_").encode()
-    files = [path for path in world.directory.rglob("*") if path.is_file()]
+    files = [path for path in in_a_file.directory.rglob("*") if path.is_file()]
     assert files
     assert not any(secret in path.read_bytes() for path in files)
     assert secret.decode() not in caplog.text

@@ -80,7 +80,7 @@ def test_what_another_process_writes_wakes_who_waits(published: World) -> None:
             await to_thread.run_sync(end.cancel, published.analyst, published.id)
             assert await waits
 
-    elsewhere = Records(f"sqlite:///{published.directory / 'odc.sqlite'}")
+    elsewhere = Records(published.database)
     try:
         played(published, scene)
     finally:

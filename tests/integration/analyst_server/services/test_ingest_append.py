@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from analyst_server.store import DirectoryBlobs
+from analyst_server.store import DirectoryBlobs, MemoryBlobs
 from protocol.arrays import DIGEST_BYTES, raw_bytes
 from protocol.errors import (
     DigestMismatchError,
@@ -33,6 +35,28 @@ def test_bytes_in_pieces_of_any_size_arrive(ready: World) -> None:
     for start in range(0, len(uplink.stream), 10_007):
         append.write(uplink.stream[start : start + 10_007])
     assert append.close() == len(uplink.stream)
+
+
+def test_a_store_that_holds_bytes_back_is_synced_while_they_arrive(tmp_path: Path) -> None:
+    class HoldingBack(MemoryBlobs):
+        holds_back_bytes = 2 * MIN_CHUNK_BYTES
+
+        def sync(self, key: str) -> None:
+            synced.append(key)
+
+    synced: list[str] = []
+    world = World(tmp_path, blobs=HoldingBack()).until_anchored()
+    uplink = hospital(world, rows=MANY_ROWS)
+    upload_id = world.begin(uplink).upload_id
+    append = world.ingest.append(identity(HOSPITAL), upload_id, 0)
+    assert append is not None
+    append.write(uplink.stream)
+    whole = sum(array.nbytes for array in uplink.arrays) // (2 * MIN_CHUNK_BYTES)
+    assert whole > 0
+    arrays = [key for key in synced if key.endswith(upload_id)]
+    assert len(arrays) == whole
+    assert len(synced) == 2 * len(arrays), "and the list of digests with them"
+    world.records.dispose()
 
 
 def test_what_is_stored_is_the_arrays_without_their_digests(ready: World) -> None:

@@ -49,9 +49,9 @@ def test_a_disk_that_cannot_be_written_is_found_and_so_is_its_end(
     assert readiness.look(computes=True) == ALL
 
 
-def test_a_database_that_cannot_be_opened_is_found(world: World) -> None:
-    world.records.dispose()
-    database = world.directory / "odc.sqlite"
+def test_a_database_that_cannot_be_opened_is_found(in_a_file: World) -> None:
+    in_a_file.records.dispose()
+    database = in_a_file.directory / "odc.sqlite"
     database.rename(database.with_suffix(".away"))
     database.mkdir()
-    assert Readiness(world.analyst).look(computes=True) == {**ALL, "database": False}
+    assert Readiness(in_a_file.analyst).look(computes=True) == {**ALL, "database": False}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.orm.exc import StaleDataError
 
-from analyst_server.store.faults import RETRY_AFTER_S, storage_errors
+from analyst_server.store.faults import OVERTAKEN_RETRY_AFTER_S, RETRY_AFTER_S, storage_errors
 from protocol.errors import DiskFullError, StorageBusyError, StorageError
 from runtime.storage import RETRY_FULL_DISK_S
 
@@ -51,9 +53,44 @@ def test_a_database_that_cannot_work_is_an_error_of_ours(said: Exception, error:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        OperationalError("UPDATE", {}, OfPostgresError("40001")),
+        OperationalError("UPDATE", {}, OfPostgresError("40P01")),
+        OperationalError("SELECT", {}, OfPostgresError("55P03")),
+        IntegrityError("INSERT", {}, OfPostgresError("23505")),
+        StaleDataError("expected to update 1 row"),
+    ],
+    ids=repr,
+)
+def test_who_was_overtaken_by_another_writer_comes_again_soon(said: Exception) -> None:
+    with pytest.raises(StorageBusyError, match="another process") as caught, storage_errors():
+        raise said
+    assert caught.value.context["retry_after_s"] == OVERTAKEN_RETRY_AFTER_S
+
+
+@pytest.mark.parametrize("code", ["25006", "58030", "XX001"])
+def test_a_database_that_fails_is_not_called_busy(code: str) -> None:
+    with pytest.raises(StorageError, match=code) as caught, storage_errors():
+        raise InternalError("SELECT", {}, OfPostgresError(code))
+    assert type(caught.value) is StorageError
+
+
+def test_a_connection_that_was_lost_is_a_database_that_does_not_answer() -> None:
+    with pytest.raises(StorageBusyError, match="does not answer"), storage_errors():
+        raise InternalError("SELECT", {}, OfPostgresError(None), connection_invalidated=True)
+
+
+def test_a_pool_without_a_connection_left_is_busy() -> None:
+    with pytest.raises(StorageBusyError, match="all connections"), storage_errors():
+        raise PoolTimeoutError
+
+
+@pytest.mark.parametrize(
     "error",
     [
         OperationalError("SELECT 1", {}, of_sqlite(sqlite3.SQLITE_ERROR)),
+        IntegrityError("INSERT", {}, OfPostgresError("23503")),
         IntegrityError("INSERT", {}, sqlite3.IntegrityError("UNIQUE")),
     ],
 )
