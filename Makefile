@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests benchmarks/tests
 BIN := $(VENV)/bin
-PACKAGES := protocol metering runtime pages analyst_server user_client orthonormal_data_collaboration odc_demo
+PACKAGES := protocol metering runtime pages analyst_server user_client orthonormal_data_collaboration odc_demo fake_analyst
 
-.PHONY: setup demo compose test bench campaign fuzz openapi wheel wheelhouse manual reference check format lock images sbom audit clean help
+.PHONY: setup demo compose test bench campaign fuzz openapi conformance wheel wheelhouse manual reference check format lock images sbom audit clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -50,6 +50,17 @@ fuzz: setup  ## try a million hostile inputs on every decoder: make fuzz RUNS=50
 openapi: setup  ## ask the analyst what its OpenAPI document allows: make openapi EXAMPLES=200 SEED=7
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.rest \
 	  $(if $(EXAMPLES),--examples $(EXAMPLES)) $(if $(SEED),--seed $(SEED))
+
+EXAMPLE := node $(CURDIR)/examples/node-institution/src/main.js
+conformance: setup  ## try `odc` and the client in Node with an analyst that lies: make conformance ONLY=forked-ledger
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m fake_analyst $(if $(ONLY),--only $(ONLY))
+	@command -v node >/dev/null || { echo "NOT RUN: there is no node"; exit 0; } && \
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m fake_analyst $(if $(ONLY),--only $(ONLY)) \
+	  --env 'ODC_NODE_HOME={home}' --join '$(EXAMPLE) join {invitation} --yes' \
+	  --accept '$(EXAMPLE) accept --yes --collaboration {collaboration}' \
+	  --contribute '$(EXAMPLE) contribute {table} --yes --collaboration {collaboration}' \
+	  --receive '$(EXAMPLE) receive --collaboration {collaboration}' \
+	  --predict '$(EXAMPLE) predict {table} --out {out} --collaboration {collaboration}'
 
 wheel: setup  ## build the distribution, in build/wheel
 	$(BIN)/python -m hatchling build -t wheel -d build/wheel

@@ -14,6 +14,7 @@ from math import ceil
 from typing import Final
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from analyst_server.api.connection import AnalystProtocol
 from analyst_server.api.doors import Doors, Places
@@ -67,9 +68,21 @@ def serve(settings: Settings) -> None:
 
 
 def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
-    directory = settings.identity_dir
     doors, measures = Doors(_places(settings)), Measures()
     app = create_app(analyst, settings, doors, owners, measures)
+    config = web_config(app, settings)
+    kind = GuardedCountingSocket if settings.bytes_counted_by == "transport" else GuardedSocket
+    listening = kind.around(config.bind_socket())
+    listening.guard(doors, settings.connection_timeout_s)
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays; collecting the rest takes milliseconds (`api.listening`)
+    with _metrics(settings, measures):
+        _Server(config, app.state.changes).run([listening])
+
+
+def web_config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+    """Return how uvicorn serves the application at its address: mutual TLS 1.3, and our protocol class."""
+    directory = settings.identity_dir
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -93,13 +106,7 @@ def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
         config.ssl.num_tickets = 0  # each is larger than a certificate, and no client of ours resumes
-    kind = GuardedCountingSocket if settings.bytes_counted_by == "transport" else GuardedSocket
-    listening = kind.around(config.bind_socket())
-    listening.guard(doors, settings.connection_timeout_s)
-    gc.collect()
-    gc.freeze()  # what is loaded by now stays; collecting the rest takes milliseconds (`api.listening`)
-    with _metrics(settings, measures):
-        _Server(config, app.state.changes).run([listening])
+    return config
 
 
 def _metrics(settings: Settings, measures: Measures) -> AbstractContextManager[object]:

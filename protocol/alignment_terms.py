@@ -14,6 +14,8 @@ AlignmentMethod = Literal["odc", "isotropic", "imakura", "kawakami", "procrustes
 AlignmentTarget = Literal["identity", "haar", "invertible"]
 LEAST_SQUARES_METHODS: Final[frozenset[str]] = frozenset({"imakura", "kawakami"})
 """Methods that do not keep lengths, so that any invertible right factor is as good as another."""
+ORTHOGONAL_METHODS: Final[frozenset[str]] = frozenset({"odc", "isotropic", "procrustes", "gopp"})
+"""Methods whose G_i is orthogonal, whatever the anchor representations are."""
 
 
 class AlignmentTerms(Message):

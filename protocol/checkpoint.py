@@ -9,19 +9,19 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeAlias, cast
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from protocol.codec import encode
-from protocol.errors import LimitExceededError, MalformedMessageError, SignatureError
+from protocol.errors import InputError, LimitExceededError, MalformedMessageError, SignatureError
 from protocol.identity import certified_name, public_key
 from protocol.ledger import LedgerEntry
 from protocol.limits import MAX_NOTE_BYTES
@@ -34,6 +34,11 @@ _TEXT: Final = re.compile(
 _LINE: Final = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
 _KEY_ID_BYTES: Final = 4
 _HASH: Final = ec.ECDSA(hashes.SHA256())
+_ED25519, _COSIGNATURE, _TIME_BYTES = 0x01, 0x04, 8
+"""Signature types of C2SP for keys of witnesses, and how long the time in a cosignature is."""
+NoteKey: TypeAlias = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
+"""A key that can have signed a note: of a certificate, or of a witness outside."""
+_Holds: TypeAlias = Callable[[bytes, bytes], bool]
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class Note:
     def signed(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> Note:
         """Return the note with one more signature, that of the certificate's holder."""
         signature = key.sign(self.checkpoint.text.encode(), _HASH)
-        written = base64.b64encode(_key_id(certificate) + signature).decode()
+        written = base64.b64encode(_key_id(key.public_key()) + signature).decode()
         line = f"— {self.name_of(certificate)} {written}"
         return Note(self.checkpoint, (*self.lines, line))
 
@@ -105,22 +110,22 @@ class Note:
 
         Raises `SignatureError` if a line says so in its name and with its key, and is wrong.
         """
-        name, key_id = self.name_of(certificate), _key_id(certificate)
-        is_found = False
+        return self.is_signed_with(self.name_of(certificate), public_key(certificate))
+
+    def is_signed_with(self, name: str, key: NoteKey) -> bool:
+        """Return whether a key has signed under a name; raises `SignatureError` as `is_signed_by` does."""
+        known, is_found = _signings(name, key), False
         for line in self.lines:
             _, its_name, written = line.split(" ")
             try:
                 signature = base64.b64decode(written, validate=True)
             except binascii.Error:  # of an unknown key, as far as anybody can tell
                 continue
-            if its_name != name or signature[:_KEY_ID_BYTES] != key_id:
+            holds = known.get(signature[:_KEY_ID_BYTES])
+            if its_name != name or holds is None:
                 continue
-            try:
-                public_key(certificate).verify(
-                    signature[_KEY_ID_BYTES:], self.checkpoint.text.encode(), _HASH
-                )
-            except InvalidSignature:
-                raise SignatureError(f"checkpoint: was not signed by {name}") from None
+            if not holds(signature[_KEY_ID_BYTES:], self.checkpoint.text.encode()):
+                raise SignatureError(f"checkpoint: was not signed by {name}")
             is_found = True
         return is_found
 
@@ -135,7 +140,46 @@ def leaf_hashes(entries: Iterable[LedgerEntry]) -> list[bytes]:
     return [leaf_hash(encode(entry)) for entry in entries]
 
 
-def _key_id(certificate: x509.Certificate) -> bytes:
+def load_note_key(data: bytes) -> NoteKey:
+    """Return the public key of a witness, PEM: EC P-256 or Ed25519; raises `InputError` for any other."""
+    try:
+        key = load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        raise InputError("the key of a witness is a public key in PEM") from None
+    is_p256 = isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
+    if not is_p256 and not isinstance(key, ed25519.Ed25519PublicKey):
+        raise InputError("the key of a witness is of EC P-256 or Ed25519; this one is of neither")
+    return cast("NoteKey", key)
+
+
+def _signings(name: str, key: NoteKey) -> dict[bytes, _Holds]:
+    """Return how a key signs notes, by the key id in the line: C2SP signed-note and tlog-cosignature."""
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return {_key_id(key): lambda signature, text: _verified(key.verify, signature, text, _HASH)}
+
+    def cosigned(signature: bytes, text: bytes) -> bool:
+        at = int.from_bytes(signature[:_TIME_BYTES])
+        covered = f"cosignature/v1\ntime {at}\n".encode() + text
+        return _verified(key.verify, signature[_TIME_BYTES:], covered)
+
+    def key_id(kind: int) -> bytes:
+        return sha256(name.encode() + b"\n" + bytes([kind]) + key.public_bytes_raw()).digest()[:_KEY_ID_BYTES]
+
+    return {
+        key_id(_ED25519): lambda signature, text: _verified(key.verify, signature, text),
+        key_id(_COSIGNATURE): cosigned,
+    }
+
+
+def _verified(verify: Callable[..., None], *arguments: object) -> bool:
+    try:
+        verify(*arguments)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _key_id(key: ec.EllipticCurvePublicKey) -> bytes:
     """Return the id of an ECDSA key in a note: of its SubjectPublicKeyInfo alone, without the name."""
-    der = public_key(certificate).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return sha256(der).digest()[:_KEY_ID_BYTES]

@@ -21,6 +21,7 @@ PACKAGES = (
     "user_client",
     "orthonormal_data_collaboration",
     "odc_demo",
+    "fake_analyst",
 )
 DIST_INFO = "orthonormal_data_collaboration-{version}.dist-info"
 
@@ -75,6 +76,12 @@ for package in ({", ".join(PACKAGES)}):
 def test_the_commands_answer(programs: Path, tmp_path: Path) -> None:
     assert "consortium" in run(programs / "odc", "--help", cwd=tmp_path)
     assert run(programs / "odc-analyst", "version", cwd=tmp_path).startswith("odc-analyst 0.1.0")
+
+
+def test_the_fake_analyst_tries_the_installed_client(programs: Path, tmp_path: Path) -> None:
+    shown = run(programs / "odc-fake-analyst", "--only", "forked-ledger", cwd=tmp_path)
+    assert "passed   forked-ledger" in shown
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_demo_runs_in_an_empty_directory(programs: Path, tmp_path: Path) -> None:

@@ -31,6 +31,21 @@ def missing_node() -> str | None:
     return None if major >= 18 else f"node is {version}, and the example needs 18"
 
 
+def commands_of_the_example() -> list[str]:
+    """Return the options by which `odc-fake-analyst` tries the example."""
+    rest = "--collaboration {collaboration}"
+    steps = {
+        "join": "join {invitation} --yes",
+        "accept": f"accept --yes {rest}",
+        "contribute": f"contribute {{table}} --yes {rest}",
+        "receive": f"receive {rest}",
+        "predict": f"predict {{table}} --out {{out}} {rest}",
+    }
+    program = EXAMPLE / "src" / "main.js"
+    given = [f"--{step}=node {program} {words}" for step, words in steps.items()]
+    return [*given, "--env=ODC_NODE_HOME={home}"]
+
+
 @dataclass
 class NodeInstitution:
     """An institution whose software is not ours: a state directory and the command of the example."""

@@ -15,6 +15,7 @@ PACKAGES: Final = (
     "user_client",
     "orthonormal_data_collaboration",
     "odc_demo",
+    "fake_analyst",
     "benchmarks",
     "manual",
     "tests",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from typer.testing import CliRunner
 
 from analyst_server.services.analyst import find, move
 from analyst_server.services.checkpoints import Checkpoints
-from protocol.checkpoint import Note
-from protocol.errors import LedgerError, MalformedMessageError, NotPermittedError, SignatureError
+from protocol.checkpoint import Note, load_note_key
+from protocol.errors import InputError, LedgerError, MalformedMessageError, NotPermittedError, SignatureError
 from protocol.identity import key_digest
 from protocol.ledger import LedgerEntry, entry_digest
 from protocol.operations import FETCH_CHECKPOINT
@@ -143,3 +148,66 @@ def test_files_are_enough_for_somebody_outside(made: Consortium, tmp_path: Path)
     assert found.exit_code == 0, found.output
     assert f"{note.checkpoint.size} entries" in found.output
     assert not (tmp_path / "nobody").exists()
+
+
+WITNESS = "witness.example/odc"
+
+
+def line_of(key_id: bytes, signature: bytes, name: str = WITNESS) -> str:
+    return f"— {name} {base64.b64encode(key_id + signature).decode()}"
+
+
+def by_a_witness(note: Note, kind: str) -> tuple[Note, bytes]:
+    """Return a note that a witness outside has signed as C2SP says, and its public key."""
+    text = note.checkpoint.text.encode()
+    if kind == "ecdsa":
+        key = ec.generate_private_key(ec.SECP256R1())
+        public = key.public_key()
+        der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        line = line_of(hashlib.sha256(der).digest()[:4], key.sign(text, ec.ECDSA(hashes.SHA256())))
+        return replace(note, lines=(*note.lines, line)), pem(public)
+    own = ed25519.Ed25519PrivateKey.generate()
+    type_byte = {"ed25519": b"\x01", "cosignature": b"\x04"}[kind]
+    raw = own.public_key().public_bytes_raw()
+    key_id = hashlib.sha256(WITNESS.encode() + b"\n" + type_byte + raw).digest()[:4]
+    signature = own.sign(text)
+    if kind == "cosignature":
+        signature = struct.pack(">Q", 1_800_000_000) + own.sign(b"cosignature/v1\ntime 1800000000\n" + text)
+    return replace(note, lines=(*note.lines, line_of(key_id, signature))), pem(own.public_key())
+
+
+def pem(key: ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) -> bytes:
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+@pytest.mark.parametrize("kind", ["ecdsa", "ed25519", "cosignature"])
+def test_a_witness_outside_is_known_by_its_name_and_key(made: Consortium, kind: str) -> None:
+    signed, public = by_a_witness(fetched(made), kind)
+    key = load_note_key(public)
+    assert checkpoints.check_witnesses(signed, {WITNESS: key}) == [WITNESS]
+    with pytest.raises(SignatureError, match=f"was not signed by {WITNESS}"):
+        checkpoints.check_witnesses(longer(signed), {WITNESS: key})
+    with pytest.raises(NotPermittedError, match="is not signed by other"):
+        checkpoints.check_witnesses(signed, {"other": key})
+    another = load_note_key(by_a_witness(signed, kind)[1])
+    with pytest.raises(NotPermittedError, match=f"is not signed by {WITNESS} with this key"):
+        checkpoints.check_witnesses(signed, {WITNESS: another})
+
+
+@pytest.mark.parametrize("key", [ec.generate_private_key(ec.SECP384R1()).public_key(), None])
+def test_a_key_of_another_kind_is_refused(key: ec.EllipticCurvePublicKey | None) -> None:
+    with pytest.raises(InputError, match="the key of a witness is"):
+        load_note_key(b"no key" if key is None else pem(key))
+
+
+def test_the_command_takes_keys_of_witnesses(made: Consortium, tmp_path: Path) -> None:
+    signed, public = by_a_witness(fetched(made), "cosignature")
+    (tmp_path / "note").write_bytes(signed.bytes)
+    (tmp_path / "witness.pem").write_bytes(public)
+    (tmp_path / "analyst.pem").write_bytes(made.analyst.certificate.public_bytes(Encoding.PEM))
+    run = ["ledger", "verify-checkpoint", str(tmp_path / "note"), "--signer", str(tmp_path / "analyst.pem")]
+    found = CliRunner().invoke(app, [*run, "--witness", f"{WITNESS}={tmp_path / 'witness.pem'}"])
+    assert (found.exit_code, f"signed by {WITNESS}" in found.output) == (0, True), found.output
+    for wrong in ("witness.pem", "=witness.pem", f"{WITNESS}="):
+        refused = CliRunner().invoke(app, [*run, "--witness", wrong])
+        assert "--witness takes NAME=FILE" in str(refused.exception)

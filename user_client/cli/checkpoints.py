@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from protocol.checkpoint import Note
+from protocol.checkpoint import Note, NoteKey, load_note_key
 from protocol.errors import InputError
 from protocol.identity import load_certificate
 from runtime.files import read_bytes
@@ -91,6 +91,13 @@ def verify_checkpoint(
     signer: Annotated[
         list[Path], typer.Option(help="certificate of the analyst or of a member, which must have signed")
     ],
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="witness outside that must have signed: its name in the file, its public key as PEM",
+        ),
+    ] = None,
     earlier: Annotated[Path | None, typer.Option(help="a checkpoint that we have seen before")] = None,
     proof: Annotated[Path | None, typer.Option(help="what `odc ledger prove` wrote for the two")] = None,
     as_json: AsJson = False,
@@ -100,6 +107,7 @@ def verify_checkpoint(
         raise InputError("--earlier and --proof are given together")
     note = Note.parse(read_bytes(file))
     signers = checkpoints.check_signers(note, [load_certificate(read_bytes(path)) for path in signer])
+    signers += checkpoints.check_witnesses(note, _witnesses(witness or []))
     value = {**_json(note), "signers": signers, "begins_with": None}
     lines = [
         f"{note.checkpoint.origin}: {note.checkpoint.size} entries",
@@ -112,6 +120,16 @@ def verify_checkpoint(
         value["begins_with"] = before.checkpoint.size
         lines.append(f"begins with the {before.checkpoint.size} entries of the earlier checkpoint")
     show(as_json, value, lambda: "\n".join(lines))
+
+
+def _witnesses(given: list[str]) -> dict[str, NoteKey]:
+    found = {}
+    for one in given:
+        name, is_given, file = one.partition("=")
+        if not (name and is_given and file):
+            raise InputError(f"--witness takes NAME=FILE, got {one}")
+        found[name] = load_note_key(read_bytes(Path(file)))
+    return found
 
 
 def _json(note: Note) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cryptography import x509
 
-from protocol.checkpoint import Note, leaf_hashes
+from protocol.checkpoint import Note, NoteKey, leaf_hashes
 from protocol.errors import LedgerError, MalformedMessageError, NotPermittedError
 from protocol.ledger import LedgerEntry
 from protocol.merkle import check_consistency, consistency_proof, root_hash
@@ -86,6 +86,14 @@ def check_signers(note: Note, certificates: Sequence[x509.Certificate]) -> list[
         if not note.is_signed_by(certificate):
             raise NotPermittedError(f"the checkpoint is not signed by {note.name_of(certificate)}")
     return [note.name_of(certificate) for certificate in certificates]
+
+
+def check_witnesses(note: Note, witnesses: Mapping[str, NoteKey]) -> list[str]:
+    """Return the names of witnesses outside, who have signed a checkpoint; raises as `check_signers`."""
+    for name, key in witnesses.items():
+        if not note.is_signed_with(name, key):
+            raise NotPermittedError(f"the checkpoint is not signed by {name} with this key")
+    return list(witnesses)
 
 
 def compare(note: Note, collaboration_id: str, entries: Sequence[LedgerEntry]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
@@ -37,6 +37,15 @@ from protocol.operations import (
 )
 from protocol.terms import Terms
 from protocol.version import MEDIA_TYPE
+from user_client.sdk import conformance_of_rounds, conformance_of_uploads
+from user_client.sdk.conformance_attempts import (
+    Attempt,
+    SkippedError,
+    WrongAnswerError,
+    refusal,
+    refused,
+    require,
+)
 from user_client.sdk.session import Session
 from user_client.transport import AnalystConnection, Traffic, json_object
 
@@ -54,21 +63,11 @@ class Check:
     section: str
     outcome: Outcome
     detail: str = ""
+    says: str = ""
+    """Its words that are tried, where one sentence has them."""
 
     def to_json(self) -> dict[str, str]:
         return asdict(self)
-
-
-class _SkippedError(Exception):
-    """A check that cannot be made here, and why."""
-
-
-class _WrongError(Exception):
-    """An answer that docs/protocol.md does not allow."""
-
-
-Attempt = tuple[str, str, Callable[[], None]]
-"""What is tried, the section that asks for it, and the attempt, which raises if the answer is another."""
 
 
 def try_analyst(session: Session, url: str | None = None, collaboration_id: str | None = None) -> list[Check]:
@@ -88,66 +87,47 @@ def try_analyst(session: Session, url: str | None = None, collaboration_id: str 
         )
         stranger.discover()
         attempts = [*_by_strangers(stranger), *_by_a_member(session, member)]
+        attempts += conformance_of_uploads.attempts(member)
         if collaboration_id is not None:
             attempts += _of_a_round(session, member, collaboration_id)
-        return [_made(*attempt) for attempt in attempts]
+            attempts += conformance_of_rounds.attempts(session, member, collaboration_id)
+        return [_made(attempt) for attempt in attempts]
 
 
-def _made(what: str, section: str, attempt: Callable[[], None]) -> Check:
+def _made(attempt: Attempt) -> Check:
+    def found(outcome: Outcome, detail: str = "") -> Check:
+        return Check(attempt.what, attempt.section, outcome, detail, attempt.says)
+
     try:
-        attempt()
-    except _SkippedError as reason:
-        return Check(what, section, "skipped", str(reason))
-    except _WrongError as error:
-        return Check(what, section, "failed", str(error))
+        attempt.run()
+    except SkippedError as reason:
+        return found("skipped", str(reason))
+    except WrongAnswerError as error:
+        return found("failed", str(error))
     except OdcError as error:
-        return Check(what, section, "failed", f"{error.code}: {error.detail}")
-    return Check(what, section, "passed")
-
-
-def _refused(
-    connection: AnalystConnection,
-    expected: str,
-    method: str,
-    path: str,
-    content: bytes | None = None,
-    headers: dict[str, str] | None = None,
-) -> None:
-    """Require that a request is answered with a problem of this slug."""
-    try:
-        answer = connection.request_once(method, path, content=content, headers=headers)
-    except OdcError as error:
-        found = error.code
-        detail = error.detail
-    else:
-        found, detail = str(answer.status), "it was taken"
-    _require(found == expected, f"expected {expected}, got {found}: {detail}")
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise _WrongError(otherwise)
+        return found("failed", f"{error.code}: {error.detail}")
+    return found("passed")
 
 
 def _by_strangers(stranger: AnalystConnection) -> Iterator[Attempt]:
     def discovery() -> None:
         found = stranger.ask_json(DISCOVER)
         types = found.get("media_types")
-        _require(isinstance(types, list) and MEDIA_TYPE in types, f"media_types has no {MEDIA_TYPE}")
+        require(isinstance(types, list) and MEDIA_TYPE in types, f"media_types has no {MEDIA_TYPE}")
         limits = found.get("limits")
         if not isinstance(limits, dict):
-            raise _WrongError("limits is no object")
+            raise WrongAnswerError("limits is no object")
         missing = [name for name in LIMITS if not isinstance(limits.get(name), int)]
-        _require(not missing, f"limits has no {', '.join(missing)}")
+        require(not missing, f"limits has no {', '.join(missing)}")
 
     def health() -> None:
         found = json_object(stranger.request_once("GET", HEALTH.url()))
-        _require(found.get("status") == "ok", "it does not say that it serves")
+        require(found.get("status") == "ok", "it does not say that it serves")
 
     unknown = secrets.token_hex(16)
     garbage, other_version = b"\xc1", MEDIA_TYPE.replace("v1", "v2")
-    yield "discovery names version 1 and the limits", "11", discovery
-    yield "healthz answers anybody", "11", health
+    yield Attempt("discovery names version 1 and the limits", "11", discovery)
+    yield Attempt("healthz answers anybody", "11", health)
     for what, section, expected, request in [
         ("a stranger is asked for a certificate", "11", "certificate-required",
             ("GET", LIST_COLLABORATIONS.url(), None, {})),
@@ -165,18 +145,7 @@ def _by_strangers(stranger: AnalystConnection) -> Iterator[Attempt]:
             ("POST", _ENROLMENTS, garbage, {"content-type": other_version})),
     ]:  # fmt: skip
         method, path, content, headers = request
-        yield what, section, _bound(stranger, expected, method, path, content, headers)
-
-
-def _bound(
-    connection: AnalystConnection,
-    expected: str,
-    method: str,
-    path: str,
-    content: bytes | None,
-    headers: dict[str, str],
-) -> Callable[[], None]:
-    return lambda: _refused(connection, expected, method, path, content, headers)
+        yield Attempt(what, section, refusal(stranger, expected, method, path, content, headers))
 
 
 def _by_a_member(session: Session, member: AnalystConnection) -> Iterator[Attempt]:
@@ -192,9 +161,9 @@ def _by_a_member(session: Session, member: AnalystConnection) -> Iterator[Attemp
 
     def list_of_certificates() -> None:
         found = unpack_list(member.request_once("GET", LIST_CERTIFICATES.url()).content)
-        _require(bool(found), "the list is empty, without the analyst's own")
+        require(bool(found), "the list is empty, without the analyst's own")
         digests = [hashlib.sha256(each).digest() for each in found]
-        _require(digests == sorted(digests), "it is not in the order of SHA-256")
+        require(digests == sorted(digests), "it is not in the order of SHA-256")
         root = TrustRoot(session.home.root().certificate)
         for each in found:
             root.identify(load_certificate(each), at=session.clock())
@@ -203,17 +172,17 @@ def _by_a_member(session: Session, member: AnalystConnection) -> Iterator[Attemp
         try:
             found = member.request_once("GET", FETCH_REVOCATIONS.url()).content
         except NotFoundError:
-            raise _SkippedError("there is no list yet") from None
+            raise SkippedError("there is no list yet") from None
         TrustRoot(session.home.root().certificate).adopt(found)
 
     def lead_alone() -> None:
         if session.membership.role == "lead":
-            raise _SkippedError("this institution is the lead")
-        _refused(member, "not-permitted", "GET", _ENROLMENTS)
+            raise SkippedError("this institution is the lead")
+        refused(member, "not-permitted", "GET", _ENROLMENTS)
 
-    yield "the list of certificates", "11", list_of_certificates
-    yield "the revocation list", "3", revocations
-    yield "what the lead alone may ask", "11", lead_alone
+    yield Attempt("the list of certificates", "11", list_of_certificates)
+    yield Attempt("the revocation list", "3", revocations)
+    yield Attempt("what the lead alone may ask", "11", lead_alone)
     for what, section, expected, content in [
         ("a message signed by another key than its certificate's", "4", "bad-signature", stolen),
         ("a message of another kind", "4", "malformed-message", sign(head, key, certificate)),
@@ -221,9 +190,9 @@ def _by_a_member(session: Session, member: AnalystConnection) -> Iterator[Attemp
         ("a message that is no Signed", "4", "malformed-message", encode(renewal)),
         ("more bytes than a message may have", "13", "limit-exceeded", bytes(MAX_MESSAGE_BYTES + 1)),
     ]:
-        yield what, section, _bound(member, expected, "POST", _RENEWALS, content, _AS_MESSAGE)
+        yield Attempt(what, section, refusal(member, expected, "POST", _RENEWALS, content, _AS_MESSAGE))
     path = COLLABORATION_STATUS.url(collaboration_id=secrets.token_hex(16))
-    yield "a collaboration that there is not", "11", _bound(member, "not-found", "GET", path, None, {})
+    yield Attempt("a collaboration that there is not", "11", refusal(member, "not-found", "GET", path))
 
 
 def _of_a_round(session: Session, member: AnalystConnection, collaboration_id: str) -> Iterator[Attempt]:
@@ -232,15 +201,15 @@ def _of_a_round(session: Session, member: AnalystConnection, collaboration_id: s
     def terms() -> None:
         signed = member.request_once("GET", FETCH_TERMS.url(collaboration_id=collaboration_id)).content
         found = session.verify(Terms, signed)
-        _require(found.author.role == "analyst", "the terms are not signed by an analyst")
-        _require(found.message.collaboration_id == collaboration_id, "they are of another collaboration")
+        require(found.author.role == "analyst", "the terms are not signed by an analyst")
+        require(found.message.collaboration_id == collaboration_id, "they are of another collaboration")
 
     def status() -> None:
         found = member.request_once("GET", f"{path}?{ONLY_OWN}")
         tag = found.headers.get("etag")
-        _require(tag is not None, "a status without an ETag")
+        require(tag is not None, "a status without an ETag")
         again = member.request_once("GET", f"{path}?{ONLY_OWN}", headers={"if-none-match": str(tag)})
-        _require(again.status == 304, f"the same ETag is answered {again.status}")
+        require(again.status == 304, f"the same ETag is answered {again.status}")
 
     def ledger() -> None:
         page = decode(
@@ -249,9 +218,9 @@ def _of_a_round(session: Session, member: AnalystConnection, collaboration_id: s
         )
         head = session.verify(LedgerHead, page.head).message
         heads = check_chain(collaboration_id, page.entries)
-        _require(len(page.entries) == min(head.length, MAX_LEDGER_PAGE), "entries are missing")
-        _require(head.length >= len(heads) or head.digest == heads[head.length], "another head")
+        require(len(page.entries) == min(head.length, MAX_LEDGER_PAGE), "entries are missing")
+        require(head.length >= len(heads) or head.digest == heads[head.length], "another head")
 
-    yield "its terms are signed and are its own", "6", terms
-    yield "its status has an ETag that holds", "11", status
-    yield "its ledger holds, under a signed head", "10", ledger
+    yield Attempt("its terms are signed and are its own", "6", terms)
+    yield Attempt("its status has an ETag that holds", "11", status)
+    yield Attempt("its ledger holds, under a signed head", "10", ledger)

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from protocol.alignment_terms import ORTHOGONAL_METHODS
 from protocol.answers import Status
 from protocol.arrays import ArrayDigest, Layout, StreamReader
 from protocol.codec import digest
@@ -24,8 +25,10 @@ from protocol.errors import (
     LedgerError,
     LimitExceededError,
     MalformedMessageError,
+    NotFiniteError,
     NotPermittedError,
     OdcError,
+    ProtocolError,
     ShapeMismatchError,
     TruncatedError,
 )
@@ -60,6 +63,9 @@ log = logging.getLogger(__name__)
 
 UNDER_WAY: Final = (State.ANCHORED, State.COLLECTING, State.SEALED, State.ALIGNING, State.TRAINING)
 """States from which a release can follow without a person stepping in."""
+ORTHOGONAL_WITHIN: Final = 2e-2
+"""How far an entry of G^T G may be from the identity's: rounding to float16 makes less."""
+MOST_COLUMNS: Final = 256
 
 
 def receive(
@@ -101,6 +107,8 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
         manifest = session.verify_from_analyst(DownlinkManifest, data, terms).message
         _check(manifest, terms, uplink)  # before memory is taken for its arrays
         arrays = _read_arrays(manifest, chain([rest], pieces))
+    if manifest.has_change_of_basis:
+        _check_change(manifest, terms, arrays[0])
     _check_ledger(session, directory, manifest, data)
     if terms.returns_anchor_predictions:
         _train_own_model(session, directory, manifest, arrays[0])
@@ -255,6 +263,28 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
     _check_total(manifest, terms)
     if manifest.model.payload_bytes > MAX_MODEL_BYTES:
         raise LimitExceededError("model in bytes", MAX_MODEL_BYTES, manifest.model.payload_bytes)
+
+
+def _check_change(manifest: DownlinkManifest, terms: Terms, data: bytes) -> None:
+    """Raise unless G_i is finite, and orthogonal where the method of the terms has no other.
+
+    Of a large one some columns are looked at, drawn so that nobody can foresee which.
+    """
+    spec = manifest.change_of_basis
+    change = np.frombuffer(data, dtype=f"<{spec.dtype}").reshape(spec.shape)
+    error: ProtocolError | None = None
+    if not np.isfinite(change).all():
+        error = NotFiniteError(spec.name, int(np.argmin(np.isfinite(change).all(axis=1))))
+    elif terms.alignment.method in ORTHOGONAL_METHODS:
+        exact = change.astype(np.float32 if spec.dtype == "f2" else change.dtype)
+        columns = np.random.default_rng().permutation(len(exact))[:MOST_COLUMNS]
+        off = float(np.abs(exact.T @ exact[:, columns] - np.eye(len(exact))[:, columns]).max())
+        if not off <= ORTHOGONAL_WITHIN:
+            found = f"is not orthogonal: an entry of G^T G is {off:.3g} away from the identity's"
+            error = MalformedMessageError(spec.name, found)
+    if error is not None:
+        error.hint = "tell the analyst's operator and the lead institution: this downlink cannot be used"
+        raise error
 
 
 def _check_total(manifest: DownlinkManifest, terms: Terms) -> None:

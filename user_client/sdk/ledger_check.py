@@ -23,6 +23,7 @@ from protocol.ledger import (
     LedgerHead,
     LedgerPage,
     check_chain,
+    entry_digest,
     pack_pages,
     trained_on,
     unpack_pages,
@@ -164,10 +165,17 @@ def analyst_certificate(directory: RoundDirectory) -> x509.Certificate:
 
 
 def is_entered(directory: RoundDirectory) -> bool:
-    """Return whether the stored ledger reaches to the entry that our receipt names."""
+    """Return whether the stored ledger has the entry that our receipt names.
+
+    Its number alone shows nothing: the analyst may have named one of before the uplink.
+    """
     receipt = directory.find(Receipt)
-    count = sum(len(page.entries) for page in _stored_pages(directory))
-    return receipt is not None and receipt.ledger_index < count
+    entries = [entry for page in _stored_pages(directory) for entry in page.entries]
+    if receipt is None or receipt.ledger_index >= len(entries):
+        return False
+    return entry_digest(entries[receipt.ledger_index]) == receipt.ledger_digest and _accepts(
+        entries[receipt.ledger_index], receipt
+    )
 
 
 def _stored_pages(directory: RoundDirectory) -> list[LedgerPage]:
@@ -399,9 +407,11 @@ def _check_receipt(receipt: Receipt, entries: Sequence[LedgerEntry], heads: Sequ
     entry = entries[index]
     if heads[index + 1] != receipt.ledger_digest:
         raise LedgerError(f"entry {index}: is not the one our receipt names; it, or one before, was changed")
-    if (entry.event, entry.party, entry.subject) != (
-        Event.ACCEPT_UPLINK,
-        receipt.party,
-        receipt.uplink_digest,
-    ):
+    if not _accepts(entry, receipt):
         raise LedgerError(f"entry {index}: does not accept the uplink our receipt is for")
+
+
+def _accepts(entry: LedgerEntry, receipt: Receipt) -> bool:
+    """Return whether an entry is the one about the uplink that a receipt is for."""
+    expected = (Event.ACCEPT_UPLINK, receipt.party, receipt.uplink_digest)
+    return (entry.event, entry.party, entry.subject) == expected

@@ -106,6 +106,7 @@ export async function sendUplink(connection, collaborationId, signedManifest, sp
   let at = begun.complete ? stream.length : begun.offset + begun.begun;
   let afresh = false; // whether the chunk that had begun was given up
   for (let left = TRIES; ; left -= 1) {
+    if (!(Number.isSafeInteger(at) && at >= 0 && at <= stream.length)) refuse('malformed-message', 'an upload that stands at a byte outside of the stream');
     try {
       const answer = await connection.ask('PATCH', path, {
         attempts: 1, body: stream.subarray(at),

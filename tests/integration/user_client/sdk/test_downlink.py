@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from analyst_server.services import downlinks, rounds
 from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentMethod
+from protocol.envelope import decode_stored
 from protocol.errors import (
     LimitExceededError,
     NotPermittedError,
@@ -19,10 +22,13 @@ from protocol.errors import (
     TruncatedError,
     TrustError,
 )
+from protocol.messages import DownlinkManifest
 from tests.harness.in_process import HOSPITAL, SVM, Consortium, downlink_bytes, replay, rows
 from user_client.custody.round_directory import BASIS_FILE
 from user_client.errors import ConnectionFailedError, NotPreparedError
 from user_client.transport import Download
+
+Matrix = NDArray[Any]
 
 
 def test_an_svm_everybody_consented_to_comes_back_and_predicts(consortium: Consortium) -> None:
@@ -52,6 +58,39 @@ def test_all_members_predict_the_same(method: str, consortium: Consortium) -> No
         found.append(session.round(consortium.id).predict(pa.table(rows(9))))
     assert found[0].labels == found[1].labels
     np.testing.assert_allclose(found[0].probabilities, found[1].probabilities, atol=1e-5)  # float32
+
+
+def with_change(consortium: Consortium, make: Callable[[Matrix], Matrix]) -> None:
+    """Let the analyst send the hospital another G_i, and enter that into the ledger."""
+    analyst = consortium.analyst
+    with analyst.records.begin(write=True) as unit:
+        row = unit.downlink(consortium.id, HOSPITAL)
+        assert row is not None
+        manifest = decode_stored(DownlinkManifest, row.manifest)
+        spec = manifest.change_of_basis
+        key = downlinks.result_key(consortium.id, spec)
+        honest = np.frombuffer(analyst.blobs.read(key), f"<{spec.dtype}").reshape(spec.shape)
+        change = downlinks.put(analyst, consortium.id, spec.name, make(honest), spec.dtype)
+        row.manifest = analyst.sign(manifest.model_copy(update={"arrays": (change, manifest.model)}))
+
+
+@pytest.mark.parametrize(
+    ("method", "make", "says"),
+    [
+        ("isotropic", lambda honest: 2 * honest, "change_of_basis: is not orthogonal"),
+        ("gopp", lambda honest: honest + 0.1, "change_of_basis: is not orthogonal"),
+        ("imakura", lambda honest: honest * np.inf, "change_of_basis: row 0 is not finite"),
+    ],
+)
+def test_a_change_of_basis_that_its_method_does_not_make_is_refused(
+    method: str, make: Callable[[Matrix], Matrix], says: str, consortium: Consortium
+) -> None:
+    consortium.until_released(alignment={"method": method})
+    with_change(consortium, make)
+    with pytest.raises(ProtocolError, match=says) as caught:
+        consortium.hospital_round.receive()
+    assert "this downlink cannot be used" in caught.value.hint
+    assert not consortium.hospital_round.directory.holds(DownlinkManifest)
 
 
 def test_predicting_needs_no_label(consortium: Consortium) -> None:

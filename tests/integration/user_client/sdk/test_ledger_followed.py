@@ -10,11 +10,14 @@ import pytest
 
 from analyst_server.services import views
 from protocol.codec import decode, encode
+from protocol.envelope import decode_stored
 from protocol.errors import LedgerError
 from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage, entry_digest, first_previous, unpack_pages
+from protocol.messages import Receipt
 from protocol.states import Event
 from tests.harness.in_process import HOSPITAL, Consortium
 from user_client.custody.round_directory import REFUSED_FILE
+from user_client.transport.upload import send_uplink
 
 
 def chained(consortium: Consortium, entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], bytes]:
@@ -85,6 +88,22 @@ def test_a_receipt_needs_its_entry_at_once(consortium: Consortium, monkeypatch: 
     found.contribute()
     entries = found.verify_ledger(found.stored_ledger()).entries
     assert Event.ACCEPT_UPLINK in [entry.event for entry in entries]
+
+
+def test_a_receipt_that_names_an_entry_of_before_is_refused(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger that was seen before the uplink reaches to that entry, and is not looked at alone."""
+    ready(consortium)
+
+    def renumbered(*args: Any, **options: Any) -> bytes:
+        receipt = decode_stored(Receipt, send_uplink(*args, **options))
+        return consortium.analyst.sign(receipt.model_copy(update={"ledger_index": 0}))
+
+    monkeypatch.setattr("user_client.sdk.uplink.send_uplink", renumbered)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="entry 0: is not the one our receipt names"):
+            consortium.hospital_round.contribute()
 
 
 def test_only_what_is_new_is_fetched(consortium: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from analyst_server.alignment.diagnostics import diagnose
 from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.registry import METHODS, TARGETS
-from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentTerms
+from protocol.alignment_terms import LEAST_SQUARES_METHODS, ORTHOGONAL_METHODS, AlignmentTerms
 from protocol.arrays import dequantise, quantise
 from tests.harness.problems import Matrix, anchor, own_span, shared_span, worst_disagreement
 
@@ -38,6 +38,10 @@ def run(method: str = "odc", anchor_reps: Any = None, **options: Any) -> Any:
 def test_the_terms_offer_exactly_the_registered_names(name: str) -> None:
     registered = {"method": tuple(METHODS), "target": tuple(TARGETS)}[name]
     assert AlignmentTerms.model_fields[name].annotation.__args__ == registered  # type: ignore[union-attr]
+
+
+def test_clients_know_the_methods_whose_change_of_basis_is_orthogonal() -> None:
+    assert {name for name, method in METHODS.items() if method.is_orthogonal} == ORTHOGONAL_METHODS
 
 
 def test_the_terms_know_the_methods_of_least_squares() -> None:
