@@ -1,4 +1,4 @@
-"""What the tests between containers share."""
+"""What the tests between containers share, and the installed wheel."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.harness.compose import Project, missing_engine
+from tests.harness.wheel import build_wheel, install_wheel
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands of an environment are that has the wheel, and the libraries of this one."""
+    return install_wheel(wheel, tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""The commands of docs/start.md and of the README, typed as they stand, each terminal a process at a time."""
+"""The commands of docs/start.md and of the README, typed as they stand, each terminal a process at a time.
+
+Those of the README are typed as by a stranger, who has the wheel and empty directories.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from pathlib import Path
 
 from odc_demo.actors import free_port
 from tests.harness.tree import REPOSITORY
+from tests.harness.wheel import bare_environment
 from tests.harness.written_commands import Written, blocks, written_in
 
 START = REPOSITORY / "docs" / "start.md"
@@ -29,6 +33,28 @@ NOT_NOW = 6
 """The exit code that says to try again later, as a person does."""
 PATIENCE_S = 300
 MOST_QUESTIONS = 5
+HERE = Path(sys.executable).parent
+MOST_OF_AN_INSTITUTION, MOST_OF_THE_ANALYST = 4, 3
+"""Commands from the invitation to predictions, and from nothing to a model."""
+IN_WORDS = dict(
+    enumerate(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ]
+    )
+)
 
 
 @dataclass
@@ -40,6 +66,8 @@ class Terminal:
     running: tuple[Written, subprocess.Popen[str]] | None = None
     printed: dict[str, str] = field(default_factory=dict)
     keyboards: list[int] = field(default_factory=list)
+    typed: list[str] = field(default_factory=list)
+    """Every command as often as it was typed."""
 
     def type(self, command: Written, line: str, *, patience_s: float = PATIENCE_S) -> None:
         """Type a command once the one before has ended; again and again if it says that it is too early."""
@@ -58,6 +86,7 @@ class Terminal:
             time.sleep(0.5)
 
     def _started(self, line: str) -> subprocess.Popen[str]:
+        self.typed.append(line)
         keyboard, screen = pty.openpty()
         os.write(keyboard, b"y\n" * MOST_QUESTIONS)  # who is asked agrees; nobody reads what is left over
         process = subprocess.Popen(
@@ -112,9 +141,9 @@ def wait_for(port: int) -> None:
 
 
 @contextmanager
-def terminals(folders: dict[str, Path]) -> Iterator[dict[str, Terminal]]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ODC_", "COV_"))}
-    kept["PATH"] = f"{Path(sys.executable).parent}:{kept['PATH']}"
+def terminals(folders: dict[str, Path], programs: Path) -> Iterator[dict[str, Terminal]]:
+    kept = bare_environment()
+    kept["PATH"] = f"{programs}:{kept['PATH']}"
     found = {}
     for who, folder in folders.items():
         folder.mkdir(exist_ok=True)
@@ -136,7 +165,7 @@ def test_the_five_minute_start_leads_to_predictions(tmp_path: Path) -> None:
     (tmp_path / "tables.py").write_text(program)
     port = free_port()
     typed = [command for command in written_in(START) if command.who]
-    with terminals(dict.fromkeys((*INSTITUTIONS, "analyst", "operator"), tmp_path)) as people:
+    with terminals(dict.fromkeys((*INSTITUTIONS, "analyst", "operator"), tmp_path), HERE) as people:
         assert {command.who for command in typed} == set(people)
         for command in typed:
             people[command.who].type(command, command.line.replace("8443", str(port)))
@@ -149,29 +178,50 @@ def test_the_five_minute_start_leads_to_predictions(tmp_path: Path) -> None:
     assert "ROC-AUC" in shown
 
 
-def test_the_readme_leads_to_predictions_in_one_sitting(tmp_path: Path) -> None:
+def test_a_stranger_gets_to_predictions_with_the_commands_that_the_readme_counts(
+    tmp_path: Path, wheel: Path, programs: Path
+) -> None:
     step_by_step = README.read_text().split("**The same step by step.**")[0].count("\n") + 1
-    play_readme(tmp_path, [one for one in typed_in_readme() if one.number < step_by_step])
+    sitting = [one for one in typed_in_readme() if one.number < step_by_step]
+    typed = play_readme(tmp_path, sitting, programs)
+    for who in ("b", "c"):
+        assert [line.split()[1] for line in typed[who]] == ["join", "round", "predict"]
+    analyst = typed["analyst"] + typed["operator"]
+    assert [line.split()[1] for line in analyst] == ["join", "serve", "collaboration"]
+    lead = set(typed["lead"])  # once more if a request comes later
+    said = " ".join(README.read_text().split())
+    assert f"an institution types {IN_WORDS[len(typed['b'])]} commands and carries one file" in said
+    assert f"The analyst types {IN_WORDS[len(analyst)]}" in said
+    assert f"The lead types {IN_WORDS[len(lead)]}" in said
+    assert wheel.name in said
+    assert len(typed["b"]) <= MOST_OF_AN_INSTITUTION
+    assert len(analyst) <= MOST_OF_THE_ANALYST
 
 
-def test_the_readme_leads_to_predictions_step_by_step(tmp_path: Path) -> None:
+def test_the_readme_leads_to_predictions_step_by_step(tmp_path: Path, programs: Path) -> None:
     sitting = ("odc round rows.csv", "odc predict new-patients.csv --out predictions.csv")
     commands = typed_in_readme()
     first = next(number for number, one in enumerate(commands) if one.line == sitting[0])
     assert tuple(one.line for one in commands[first : first + 2]) == sitting
-    play_readme(tmp_path, commands[:first] + commands[first + 2 :])
+    play_readme(tmp_path, commands[:first] + commands[first + 2 :], programs)
 
 
 def typed_in_readme() -> list[Written]:
     return [command for command in written_in(README) if command.who]
 
 
-def play_readme(tmp_path: Path, commands: Iterable[Written]) -> None:
-    """Type commands on four machines, which are folders here; people send each other files."""
+def play_readme(tmp_path: Path, commands: Iterable[Written], programs: Path) -> dict[str, list[str]]:
+    """Type commands on four machines, which are folders here; people send each other files.
+
+    Returns
+    -------
+    dict of str to list of str
+        What was typed at each terminal.
+    """
     folders = {who: tmp_path / who for who in (*INSTITUTIONS, "analyst", "operator")}
     folders["operator"] = folders["analyst"]  # `serve` keeps the analyst's first terminal busy
     port = free_port()
-    with terminals(folders) as people:
+    with terminals(folders, programs) as people:
         for number, who in enumerate(INSTITUTIONS):
             write_tables(folders[who], number)
             people[who].environment["ODC_HOME"] = str(folders[who] / "home")
@@ -196,6 +246,7 @@ def play_readme(tmp_path: Path, commands: Iterable[Written]) -> None:
                 assert "serve" in str(people[who].running)
             lines = (folders[who] / "predictions.csv").read_text().splitlines()
             assert len(lines) == len((folders[who] / "new-patients.csv").read_text().splitlines())
+        return {who: list(terminal.typed) for who, terminal in people.items()}
 
 
 def write_tables(folder: Path, seed: int) -> None:

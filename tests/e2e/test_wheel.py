@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import email
 import json
-import os
-import subprocess
-import sys
-import sysconfig
 import tomllib
-import venv
 import zipfile
 from pathlib import Path
 
-import pytest
+from tests.harness.tree import REPOSITORY
+from tests.harness.wheel import run
 
-REPOSITORY = Path(__file__).parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 PACKAGES = (
     "protocol",
@@ -28,47 +23,6 @@ PACKAGES = (
     "odc_demo",
 )
 DIST_INFO = "orthonormal_data_collaboration-{version}.dist-info"
-
-
-def run(*words: str | Path, cwd: Path) -> str:
-    """Run a command that sees neither the checkout nor a person's settings; return what it printed."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("ODC_", "PYTHON", "COV_"))
-    }
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=cwd,
-        env=kept,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, f"{words}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", directory, cwd=REPOSITORY)
-    (built,) = directory.iterdir()
-    return built
-
-
-@pytest.fixture(scope="module")
-def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands of an environment are that has the wheel, and the libraries of this one."""
-    environment = tmp_path_factory.mktemp("installed")
-    venv.create(environment)
-    programs = environment / "bin"
-    pip = (sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check")
-    run(*pip, "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=environment)
-    (site_packages,) = environment.glob("lib/python3*/site-packages")
-    libraries = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    # a line in a .pth file adds a directory, but not the .pth files in it, one of which names the checkout
-    (site_packages / "libraries.pth").write_text("".join(f"{path}\n" for path in sorted(libraries)))
-    return programs
 
 
 def files(wheel: Path) -> set[str]:
