@@ -10,9 +10,18 @@ import numpy as np
 from protocol.terms import Terms
 from protocol.texts import visible
 from runtime.terminal import minute, privacy_in_words
-from user_client.sdk import Attack, Information, Isolated, LocalFit, Prepared, Signal, plain_words
+from user_client.sdk import (
+    Attack,
+    CheckedTable,
+    Information,
+    Isolated,
+    LocalFit,
+    Prepared,
+    Signal,
+    plain_words,
+)
 from user_client.sdk.session import SHORT_ID
-from user_client.tables import Misfit
+from user_client.tables import ColumnProfile, Misfit
 
 
 def on_screen(terms: Terms) -> str:
@@ -43,6 +52,62 @@ def differences_in_words(terms: Terms, differs: Sequence[str] | None) -> str:
 def misfits_in_words(found: Sequence[Misfit]) -> str:
     """Return what of a table does not fit the terms, and what to do about each."""
     return "\n".join(f"{misfit.detail}\n  fix: {misfit.fix}" for misfit in found)
+
+
+def checked_in_words(terms: Terms, found: CheckedTable, *, is_short: bool = False) -> str:
+    """Return how a table goes with terms, for people: what does not fit, or warnings first and then the rest.
+
+    Parameters
+    ----------
+    is_short : bool
+        Leave out of the counts the columns of which nothing is empty, clipped or a code.
+    """
+    if found.misfits:
+        return misfits_in_words(found.misfits)
+    warnings, rest = risk_in_words(terms, found)
+    fits = f"the table fits: {found.rows:,} rows of {found.features:,} encoded features"
+    counts = _counts_in_words(found.profile, is_short=is_short)
+    return "\n".join([*(f"warning: {line}" for line in warnings), fits, *rest, *counts])
+
+
+def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[str]]:
+    """Return what a person should look at in a table that fits, and what else terms find in its rows."""
+    warnings = _coded_in_words(found.profile)
+    rest: list[str] = []
+    if found.isolated:
+        warnings.append(isolated_in_words(found.isolated))
+    if found.rows and terms.sums is None:  # of sums nothing is projected away
+        least, signal = terms.least_signal, found.signal
+        is_lost = least is not None and signal is not None and signal.kept < least
+        (warnings if is_lost else rest).append(signal_in_words(signal, least))
+    if found.information:
+        rest.append(information_in_words(found.information))
+    return warnings, rest
+
+
+def _coded_in_words(profile: Sequence[ColumnProfile]) -> list[str]:
+    """Return one sentence for each number that may mean "not known", with the line of the terms for it."""
+    return [
+        f"{column.name}: {' and '.join(code.texts)} stands in {code.rows:,} rows, far from all others, and is"
+        " taken as it stands; if it means that the value is not known, ask the lead for terms with"
+        f" {column.line}, or empty these fields"
+        for column in profile
+        for code in column.codes
+    ]
+
+
+def _counts_in_words(profile: Sequence[ColumnProfile], *, is_short: bool) -> list[str]:
+    """Return a table of what the terms find in each column: counts, and no value."""
+    shown = [one for one in profile if not is_short or one.empty or one.clipped or one.coded]
+    width = max([len(column.name) for column in shown] + [6])
+    names = ("empty", "imputed", "clipped", "coded", "distinct")
+    lines = [f"  {'column':<{width}} " + " ".join(f"{name:>9}" for name in names)] if shown else []
+    for column in shown:
+        counts = " ".join(f"{getattr(column, name):>9,}" for name in names)
+        lines.append(f"  {column.name:<{width}} {counts}")
+    if rest := len(profile) - len(shown):
+        lines.append(f"  in {rest:,} of {len(profile):,} columns nothing is empty, clipped or a code")
+    return lines
 
 
 def signal_in_words(signal: Signal | None, least: float | None) -> str:
@@ -105,9 +170,9 @@ def attacks_in_words(attacks: Sequence[Attack]) -> list[str]:
 
 
 def isolated_in_words(found: Isolated) -> str:
-    """Return a warning of the column that the leading axis tells, for people."""
+    """Return what the leading axis tells of a column, for people: a warning."""
     return (
-        f"warning: under these terms the column {found.column} has {found.share:.0%} of the variance, and"
+        f"under these terms the column {found.column} has {found.share:.0%} of the variance, and"
         f" along their first axis the rows are that column (correlation {found.correlation:.4f}): the analyst"
         " can read it off without the secret basis, whatever share of a row is projected away; ask the lead"
         " for ranges that fit"
@@ -141,7 +206,7 @@ def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: P
         lines.append(information_in_words(prepared.information))
         lines += attacks_in_words(prepared.attacks)
     if prepared.isolated:
-        lines.append(isolated_in_words(prepared.isolated))
+        lines.append(f"warning: {isolated_in_words(prepared.isolated)}")
     if prepared.rows:
         lines.append(signal_in_words(prepared.signal, prepared.least_signal))
     if 0 < prepared.rows < prepared.latent_dim:

@@ -17,15 +17,8 @@ from user_client.cli.desk import does_not_fit
 from user_client.cli.drafting import draft
 from user_client.cli.options import AsJson, CollaborationOption, open_session, round_of, show
 from user_client.cli.table_options import TableArgument, reads_table
-from user_client.sdk import CheckedTable, check_table, differences, never_invited, plain_words, reject_terms
-from user_client.words import (
-    differences_in_words,
-    information_in_words,
-    isolated_in_words,
-    misfits_in_words,
-    on_screen,
-    signal_in_words,
-)
+from user_client.sdk import check_table, differences, never_invited, plain_words, reject_terms
+from user_client.words import checked_in_words, differences_in_words, on_screen
 
 _NO_ID: Final = 32 * "0"
 """A draft has no ids yet."""
@@ -88,7 +81,7 @@ def check(
         "columns": [column.to_json() for column in found.profile],
         "never_invited": strangers,
     }
-    show(as_json, value, lambda: "\n".join([*_strange(strangers), _check_text(terms, found)]))
+    show(as_json, value, lambda: "\n".join([*_strange(strangers), checked_in_words(terms, found)]))
     if found.misfits:
         raise does_not_fit(found.misfits)
 
@@ -99,29 +92,6 @@ def _strange(parties: list[str]) -> list[str]:
         f" name, or run `odc consortium invite {party}`"
         for party in parties
     ]
-
-
-def _profile_lines(found: CheckedTable) -> list[str]:
-    """Return a table of what the terms find in each column: counts, and no value."""
-    width = max([len(column.name) for column in found.profile] + [6])
-    lines = [f"  {'column':<{width}} {'empty':>9} {'imputed':>9} {'clipped':>9} {'distinct':>9}"]
-    for column in found.profile:
-        counts = (column.empty, column.imputed, column.clipped, column.distinct)
-        lines.append(f"  {column.name:<{width}} " + " ".join(f"{count:>9,}" for count in counts))
-    return lines
-
-
-def _check_text(terms: Terms, found: CheckedTable) -> str:
-    if found.misfits:
-        return misfits_in_words(found.misfits)
-    lines = [f"the table fits: {found.rows:,} rows of {found.features:,} encoded features"]
-    if found.rows and terms.sums is None:  # of sums nothing is projected away
-        lines.append(signal_in_words(found.signal, terms.least_signal))
-    if found.information:
-        lines.append(information_in_words(found.information))
-    if found.isolated:
-        lines.append(isolated_in_words(found.isolated))
-    return "\n".join([*lines, *_profile_lines(found)])
 
 
 @app.command()

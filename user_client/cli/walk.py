@@ -40,7 +40,7 @@ from user_client.sdk.doctor import Finding, examine
 from user_client.sdk.session import named
 from user_client.sdk.terms import CheckedTable
 from user_client.tables import Source
-from user_client.words import differences_in_words, misfits_in_words, on_screen, summary_in_words
+from user_client.words import checked_in_words, differences_in_words, on_screen, summary_in_words
 
 WaitOption = Annotated[float, typer.Option("--wait", help="seconds to wait for others")]
 _A_DAY_S: Final = 86_400.0
@@ -202,10 +202,9 @@ def _accept(session: Session, chosen: Round, table: Source, yes: bool, row_revea
     terms = chosen.fetch_terms()
     typer.echo(differences_in_words(terms, differences(session, terms)) + on_screen(terms), err=True)
     found: CheckedTable = check_table(terms, table, session.home.path, party=chosen.party)
+    typer.echo(checked_in_words(terms, found, is_short=True), err=True)
     if found.misfits:
-        typer.echo(misfits_in_words(found.misfits), err=True)
         raise does_not_fit(found.misfits)
-    typer.echo(f"our table fits: {found.rows:,} rows of {found.features:,} features", err=True)
     if not yes and not can_ask():
         raise ConfirmationNeededError("nobody has agreed to these terms, and there is no terminal to ask at")
     if not yes and not typer.confirm(f"Sign these terms for {chosen.party}?", err=True):

@@ -156,14 +156,18 @@ def _fix(error: TableError, column: Column | None, table: pa.Table) -> str:
     if isinstance(error, EmptyFieldError):
         if column is None:
             return f"{_DROP_OR_FILL}: a row without a label cannot train"
-        line = 'empty = "centre"' if isinstance(column, CENTRED_COLUMNS) else "impute = VALUE"
-        return f"{_DROP_OR_FILL}, or write {line} to this column in the terms"
+        return f"{_DROP_OR_FILL}, or write {filling_line(column)} to this column in the terms"
     if isinstance(error, NotANumberError | NotADateError):
         return _MISSING
     if isinstance(error, UnknownLevelError) and column is not None:
         line = 'other = "LEVEL"' if isinstance(column, LevelsColumn) else "them to levels"
         return f"correct the fields, or write {line} to this column in the terms"
     return error.hint
+
+
+def filling_line(column: Column) -> str:
+    """Return the line of the terms by which a column may have empty fields."""
+    return 'empty = "centre"' if isinstance(column, CENTRED_COLUMNS) else "impute = VALUE"
 
 
 def _plain(name: str) -> str:

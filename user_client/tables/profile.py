@@ -1,10 +1,11 @@
 """What the terms find in each column of a table: how many fields are empty, outside or of which kind.
 
-It holds counts and no value.
+It holds counts, and no value but numbers that tables use for "not known".
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.table_schema import Column, ColumnOfLevels, RanksColumn, Schema
+from protocol.table_schema import CENTRED_COLUMNS, Column, ColumnOfLevels, RanksColumn, Schema
+from user_client.tables.codes import CODES, DATE_CODES, Ends, FarCode
 from user_client.tables.encode import numbers_of
-from user_client.tables.fields import as_text, column_of, is_empty
+from user_client.tables.fields import Mask, Matrix64, as_text, column_of, is_empty
+from user_client.tables.misfits import filling_line
 from user_client.tables.read import parts_of
 
 MOST_DISTINCT: Final = 10_000
@@ -33,6 +36,8 @@ class ColumnProfile:
         Those of them that count as a value or as the centre of the column; else they refuse the table.
     clipped : int
         Numbers outside the range of the terms, which are moved to its nearer end.
+    coded : int
+        Numbers that tables use for "not known", far from all others, and that the terms take for numbers.
     distinct : int
         Different values; `MOST_DISTINCT` if there are more.
     """
@@ -41,12 +46,18 @@ class ColumnProfile:
     empty: int = 0
     imputed: int = 0
     clipped: int = 0
+    coded: int = 0
     distinct: int = 0
+    codes: list[FarCode] = field(default_factory=list)
+    """Those numbers as the table writes them: for people at this machine, and in no JSON."""
+    line: str = ""
+    """What the terms need to say for them to count as empty fields."""
+    _ends: Ends | None = field(default=None, repr=False)
     _seen: pa.StringArray = field(default_factory=lambda: pa.array([], pa.string()), repr=False)
     """These values; none once there are `MOST_DISTINCT`. Strings of Python would take ten times as much."""
 
     def to_json(self) -> dict[str, Any]:
-        names = ("name", "empty", "imputed", "clipped", "distinct")
+        names = ("name", "empty", "imputed", "clipped", "coded", "distinct")
         return {name: getattr(self, name) for name in names}
 
     def add(self, part: pa.Table, column: Column, schema: Schema) -> None:
@@ -64,8 +75,21 @@ class ColumnProfile:
             numbers, empty = numbers_of(part, column, missing)
             low, high = _range(column)
             self.clipped += int(((numbers < low) | (numbers > high))[~empty].sum())
+            self._add_codes(numbers, empty, text, column, schema)
         self.empty += int(empty.sum())
         self.imputed = self.empty if _fills(column) else 0
+
+    def _add_codes(
+        self, numbers: Matrix64, empty: Mask, text: pa.ChunkedArray, column: Column, schema: Schema
+    ) -> None:
+        if getattr(column, "since", None) is not None:  # no code is a duration
+            return
+        if self._ends is None:
+            self._ends = Ends(CODES if getattr(column, "dates", None) is None else DATE_CODES)
+        self._ends.add(np.where(empty, np.nan, numbers), text)
+        self.codes = self._ends.far()
+        self.coded = sum(one.rows for one in self.codes)
+        self.line = _line_of([text for one in self.codes for text in one.texts], column, schema)
 
 
 def _range(column: Any) -> tuple[float, float]:
@@ -76,6 +100,15 @@ def _range(column: Any) -> tuple[float, float]:
 
 def _fills(column: Any) -> bool:
     return column.impute is not None if hasattr(column, "impute") else column.empty == "centre"
+
+
+def _line_of(texts: list[str], column: Column, schema: Schema) -> str:
+    """Return the line of the terms by which texts of a column count as empty fields."""
+    is_own = isinstance(column, CENTRED_COLUMNS)  # those of the papers share a list
+    before = (getattr(column, "missing", None) or ()) if is_own else schema.missing
+    listed = ", ".join(json.dumps(text, ensure_ascii=False) for text in (*before, *texts))
+    line = f"missing = [{listed}] {'in this column' if is_own else 'in table_schema'}"
+    return line if _fills(column) else f"{line}, and {filling_line(column)} in this column"
 
 
 def profile(data: Any, schema: Schema) -> list[ColumnProfile]:

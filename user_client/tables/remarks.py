@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from datetime import date
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,33 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from user_client.scores import roc_auc
+from user_client.tables.codes import CODES, DATE_CODES, far_codes
 from user_client.tables.draft_column import DraftedColumn
 from user_client.tables.fields import Matrix64, as_text
 
-CODES: Final = frozenset(
-    sign * code
-    for sign in (-1, 1)
-    for code in (9, 88, 98, 99, 888, 988, 998, 999, 8888, 9998, 9999, 88888, 99998, 99999, 999999)
-)
-"""Numbers that tables use for "not known"."""
-DATE_CODES: Final = {
-    float((day - date(1970, 1, 1)).days): day.isoformat()
-    for day in (
-        date(1, 1, 1),
-        date(1800, 1, 1),
-        date(1899, 12, 30),
-        date(1899, 12, 31),
-        date(1900, 1, 1),
-        date(1901, 1, 1),
-        date(1970, 1, 1),
-        date(2099, 12, 31),
-        date(2999, 12, 31),
-        date(9999, 12, 31),
-    )
-}
-"""Days since 1970-01-01 that tables use for "not known", and how they are written."""
-FAR: Final = 1.0
-"""A code stands at least this many times the spread of all other numbers away from them."""
 HEAVY: Final = 20.0
 """How many times as long as the middle half of the numbers a tail is that we call heavy."""
 FEW: Final = 10
@@ -110,7 +86,7 @@ def _never_after(begins: Matrix64, ends: Matrix64) -> bool:
 
 def _remarks_on_days(name: str, known: Matrix64) -> Iterator[str]:
     distinct, counts = np.unique(known, return_counts=True)
-    for code in _far_codes(distinct, DATE_CODES):
+    for code in far_codes(distinct, DATE_CODES):
         count = int(counts[distinct == code][0])
         yield (
             f"{name}: {DATE_CODES[code]} stands in {count} rows, far from all other dates; if it means that"
@@ -120,7 +96,7 @@ def _remarks_on_days(name: str, known: Matrix64) -> Iterator[str]:
 
 def _remarks_on_numbers(name: str, known: Matrix64) -> Iterator[str]:
     distinct, counts = np.unique(known, return_counts=True)
-    for code in _far_codes(distinct, CODES):
+    for code in far_codes(distinct, CODES):
         count = int(counts[distinct == code][0])
         yield (
             f"{name}: {code:g} stands in {count} rows, far from all other numbers; if it means that"
@@ -138,17 +114,6 @@ def _remarks_on_numbers(name: str, known: Matrix64) -> Iterator[str]:
     tail = max(np.quantile(known, 0.995) - middle, middle - np.quantile(known, 0.005))
     if third > first and tail > HEAVY * (third - first):
         yield f"{name}: has a heavy tail, which ranks keep in proportion and ranges cut off"
-
-
-def _far_codes(distinct: Matrix64, codes: Collection[float]) -> Iterator[float]:
-    """Yield the first and the last of ascending numbers if they are codes, far from all others."""
-    for code in (distinct[0], distinct[-1]):
-        others = distinct[distinct != code]
-        if code in codes and len(others) > 1:
-            spread = others[-1] - others[0]
-            distance = others[0] - code if code < others[0] else code - others[-1]
-            if distance >= FAR * spread:
-                yield float(code)
 
 
 def _rates(values: pa.ChunkedArray, labels: NDArray[Any]) -> Matrix64:

@@ -80,7 +80,8 @@ def check(desk: TheDesk, collaboration_id: str, fields: Form) -> Response:
     source = _named(desk, collaboration_id, fields)
 
     def do(session: Session, chosen: Round, _work: Work) -> Any:
-        return check_table(chosen.fetch_terms(keep=False), source, session.home.path)
+        terms = chosen.fetch_terms(keep=False)
+        return check_table(terms, source, session.home.path, party=chosen.party)
 
     return _begin(desk, "check", collaboration_id, do)
 

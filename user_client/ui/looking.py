@@ -26,13 +26,7 @@ from user_client.ui.answers import PageRoute, TheDesk, show
 from user_client.ui.drawn import answers_chart, explanation_chart, leaving_charts
 from user_client.ui.entry import ROOT
 from user_client.ui.work import Desk, Work
-from user_client.words import (
-    information_in_words,
-    isolated_in_words,
-    on_screen,
-    signal_in_words,
-    summary_in_words,
-)
+from user_client.words import on_screen, risk_in_words, summary_in_words
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 ONE: Final = f"{ROOT}/rounds/{{collaboration_id}}"
@@ -126,14 +120,6 @@ def table(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         is_sent = next_step(status, chosen.directory).kind not in ("contribute", "accept", "wait")
     known = desk.found(collaboration_id)
     checked = known.results.get("check")
-    words = []
-    if checked is not None and not checked.misfits:
-        if checked.rows and found.sums is None:
-            words.append(signal_in_words(checked.signal, found.least_signal))
-        if checked.information:
-            words.append(information_in_words(checked.information))
-        if checked.isolated:
-            words.append(isolated_in_words(checked.isolated))
     twin = {
         "checked": None
         if checked is None
@@ -153,7 +139,7 @@ def table(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         features=found.table_schema.width,
         columns=[column.name for column in found.table_schema.columns],
         label=found.table_schema.label_column.columns,
-        words=words,
+        risk=risk_in_words(found, checked) if checked is not None and not checked.misfits else ([], []),
         is_signed=is_signed,
         is_sent=is_sent,
         failed=_failed(desk, collaboration_id, "check", "prepare"),

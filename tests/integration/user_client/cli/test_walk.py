@@ -72,6 +72,31 @@ def test_a_round_asks_before_it_signs_and_before_it_sends(odc: Odc) -> None:
     assert all(member["uplink"] == "none" for member in odc.consortium.hospital_round.status()["members"])
 
 
+def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
+    columns = [
+        {"kind": "numeric", "name": name, "low": -4, "high": 4, "out_of_range": "clip"}
+        for name in ("x0", "x1", "x2")
+    ]
+    label = {"name": "y", "classes": ["no", "yes"]}
+    odc.consortium.until_joined().publish(table_schema={"columns": columns, "label_column": label})
+    table = odc.consortium.table(1, x2=[-999, *(index / 10 for index in range(39))])
+    asked = odc.at_terminal("round", table, typed="n").err
+    told = [
+        "warning: x2: -999 stands in 1 rows",
+        'ask the lead for terms with missing = ["", "-999"] in table_schema',
+        "the table fits: 40 rows of 3 encoded features",
+        "your own score of these rows has a ROC-AUC of",
+        "who knows the secret basis, the analyst with any member, can in principle rebuild every value",
+        "in 2 of 3 columns nothing is empty, clipped or a code",
+        f"Sign these terms for {HOSPITAL}?",
+    ]
+    places = [asked.find(words) for words in told]
+    assert -1 not in places, told[places.index(-1)]
+    assert places == sorted(places)
+    unasked = odc("round", table, "--yes", "--wait", "0").err  # a script signs, and its log has the risk
+    assert all(words in unasked for words in told[:-1])
+
+
 def test_a_table_that_does_not_fit_is_told_before_anything_is_signed(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
     refused = odc("round", odc.consortium.table(1, x1=["old"] * 40), "--yes")
