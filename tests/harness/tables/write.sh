@@ -19,6 +19,9 @@ LC_ALL=C.UTF-8 Rscript "$work/rows.R"
 iconv -f UTF-8 -t UTF-16 r.csv > iconv-utf-16.csv
 iconv -f UTF-8 -t UTF-16BE r.csv | { printf '\xfe\xff'; cat; } > iconv-utf-16-be.csv
 iconv -f UTF-8 -t LATIN1 r.csv > iconv-latin-1.csv
+iconv -f UTF-8 -t MACINTOSH r.csv > iconv-mac-roman.csv
+bzip2 --stdout r.csv > bzip2.csv.bz2
+zstd --quiet --stdout r.csv > zstd.csv.zst
 
 "${PYTHON:-python3}" - "$work" <<'PY'
 import sys
@@ -76,3 +79,5 @@ soffice --headless --convert-to xlsx --outdir "$work/calc" xlsxwriter.xlsx > /de
 mv "$work/calc/xlsxwriter.xlsx" libreoffice.xlsx
 ssconvert r.csv gnumeric.xlsx
 mv "$work/rows.xlsx" pandas.xlsx
+# a workbook that may have macros
+"${PYTHON:-python3}" -c 'import openpyxl; openpyxl.load_workbook("pandas.xlsx", keep_vba=True).save("openpyxl.xlsm")'

@@ -30,7 +30,7 @@ def workbook(path: Path, *rows: Sequence[object]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["pandas.xlsx", "gnumeric.xlsx"])
+@pytest.mark.parametrize("name", ["pandas.xlsx", "gnumeric.xlsx", "openpyxl.xlsm"])
 def test_a_workbook_is_read_as_the_text_of_its_cells(name: str) -> None:
     found = read_table(TABLES / name).to_pydict()
     assert found == {

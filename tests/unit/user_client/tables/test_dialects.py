@@ -1,4 +1,4 @@
-"""CSV files of all dialects, as R, pandas, LibreOffice, Gnumeric, SQLite and iconv write them."""
+"""CSV files of all dialects, as R, pandas, LibreOffice, Gnumeric and others write them, some packed."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ def guessed(path: Path, words: str = "") -> Source:
         ("iconv-utf-16-be.csv", "", "commas,decimal-point,utf-16"),
         ("iconv-latin-1.csv", "", "commas,decimal-point,windows-1252"),
         ("iconv-latin-1.csv", "latin-1", "commas,decimal-point,iso8859-1"),
+        ("iconv-mac-roman.csv", "mac-roman", "commas,decimal-point,mac-roman"),
+        ("bzip2.csv.bz2", "", "commas,decimal-point,utf-8"),
+        ("zstd.csv.zst", "", "commas,decimal-point,utf-8"),
         ("pandas-semicolons-bom.csv.gz", "", "semicolons,decimal-comma,utf-8"),
         ("pandas-tabs.tsv", "", "tabs,decimal-point,utf-8"),
         ("libreoffice-semicolons.csv", "", "semicolons,decimal-point,windows-1252"),
