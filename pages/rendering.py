@@ -64,7 +64,7 @@ class Templates:
 
     def render(self, name: str, **values: Any) -> str:
         """Return a template with its values filled in; one that is missing is an error."""
-        return self._environment.get_template(name).render(**values)
+        return self._environment.get_template(name).render(page=name.removesuffix(".html"), **values)
 
     def macro(self, name: str, macro: str, *values: Any) -> Markup:
         """Return what a macro of a template makes of some values."""

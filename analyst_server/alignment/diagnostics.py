@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix
 from analyst_server.alignment._orthogonal import mean_aligned
+
+MOST_VALUES: Final = 32
+"""Singular values of one party that are kept: enough for a curve, and little of many parties."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class Diagnostics:
         With a Haar anchor the singular values of every orthonormal basis are 1, whatever its span.
     singular_values : tuple of (float, float)
         The largest and the smallest ``s_k(A_i)`` for each party.
+    spectra : tuple of tuple of float
+        ``s_k(A_i)`` for each party, the largest first; of more than `MOST_VALUES`, as many at even
+        distances, the first and the last among them.
     span_angles : tuple of (float, float)
         The median and the largest principal angle between the spans of ``A_i`` and of ``Z``, in degrees,
         for each party: 0 for a direction it shares with the others, 90 for one that it lacks.
@@ -39,6 +46,7 @@ class Diagnostics:
     party_gaps: tuple[float, ...]
     spectrum_spread: tuple[float, ...]
     singular_values: tuple[tuple[float, float], ...]
+    spectra: tuple[tuple[float, ...], ...]
     span_angles: tuple[tuple[float, float], ...]
 
 
@@ -77,6 +85,7 @@ def diagnose(
         party_gaps=gaps,
         spectrum_spread=_spread(spectra),
         singular_values=tuple((float(values[0]), float(values[-1])) for values in spectra),
+        spectra=tuple(map(_some, spectra)),
         span_angles=tuple((float(np.median(found)), float(found.max())) for found in angles),
     )
 
@@ -92,6 +101,11 @@ def _compare(rep: Matrix, directions: Matrix) -> tuple[Matrix, Matrix]:
     found = np.linalg.svd(whitened, compute_uv=False)
     cosines[: len(found)] = found[: len(cosines)].clip(max=1)
     return values[::-1], np.degrees(np.arccos(cosines))
+
+
+def _some(values: Matrix) -> tuple[float, ...]:
+    chosen = np.linspace(0, len(values) - 1, min(len(values), MOST_VALUES)).round().astype(int)
+    return tuple(float(value) for value in values[chosen])
 
 
 def _spread(spectra: Sequence[Matrix]) -> tuple[float, ...]:

@@ -37,6 +37,7 @@ from analyst_server.services import (
 )
 from analyst_server.services.checkpoints import Checkpoints
 from analyst_server.services.readiness import Readiness
+from analyst_server.services.report_answers import Report
 from analyst_server.services.worker import Workers
 from protocol import __version__, answers, operations
 from protocol.answers import Collaborations, Discovery, Health, Status, Tokens
@@ -337,7 +338,7 @@ def send_score(analyst: TheAnalyst, sender: Sender, collaboration_id: str, body:
 
 
 @serve(router, operations.COLLABORATION_REPORT)
-def collaboration_report(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> report.Report:
+def collaboration_report(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> Report:
     """Return what happened and what it cost, beside the paper's formulas."""
     if grant.holder is None:
         return report.for_operator(analyst, collaboration_id)

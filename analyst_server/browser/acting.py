@@ -53,6 +53,7 @@ def ask(
         act=act,
         party=party,
         concerned=acts.concerned(act, status),
+        calls=(act.operation, {"collaboration_id": collaboration_id, "party": party}),
         **standing_values(status),
     )
 

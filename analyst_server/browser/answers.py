@@ -37,10 +37,11 @@ def show(
     """Return a page made of a template.
 
     ``twin`` among the values is the REST address that answers the same, with its media type after a space if
-    it is not JSON.
+    it is not JSON; ``calls`` is the REST operation, with its ids, that does what the form of the page does.
     """
     sessions = sessions_of(request)
     url, _, media_type = values.pop("twin", "").partition(" ")
+    operation, ids = values.pop("calls", (None, {}))
     subject = visitor.subject if visitor else "sign-in"
     text = TEMPLATES.render(
         name,
@@ -49,6 +50,7 @@ def show(
         visitor=visitor,
         may_create=visitor is not None and visitor.may(PUBLISH_TERMS),
         twin={"url": url, "media_type": media_type or JSON} if url else None,
+        calls=f"{operation.method} {operation.url(**ids)}" if operation else "",
         form_token=sessions.guard.form_token(subject, sessions.analyst.clock()),
         **values,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -15,7 +16,7 @@ from analyst_server.api.problems import STATUS
 from analyst_server.api.surface import TheAnalyst
 from analyst_server.browser.answers import Form, PageRoute, go_to, require_yes, show
 from analyst_server.browser.visits import TheVisitor, Visitor
-from analyst_server.services import prepare
+from analyst_server.services import prepare, views
 from analyst_server.services.analyst import Analyst
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError, OdcError
@@ -29,57 +30,77 @@ _NAMED: Final = "the draft"
 
 
 @router.get(NEW)
-def ask(request: Request, visitor: TheVisitor) -> Response:
+def ask(request: Request, analyst: TheAnalyst, visitor: TheVisitor) -> Response:
     """Ask for a draft of terms."""
     visitor.require(PUBLISH_TERMS)
-    return _asked(request, visitor, "", None)
+    return _asked(request, analyst, visitor, {}, None)
 
 
 @router.post(f"{NEW}/check")
 def check(request: Request, analyst: TheAnalyst, visitor: TheVisitor, fields: Form) -> Response:
     """Check a draft, and show what the institutions would sign."""
     visitor.require(PUBLISH_TERMS)
-    text, collaboration_id = fields.get("draft", ""), secrets.token_hex(16)
+    collaboration_id = secrets.token_hex(16)
     try:
-        _, terms = _terms(analyst, text, collaboration_id)
+        _, terms = _terms(analyst, fields, collaboration_id)
+        replaced = views.status(analyst, None, terms.replaces)["title"] if terms.replaces else ""
     except OdcError as error:
-        return _asked(request, visitor, text, error)
+        return _asked(request, analyst, visitor, fields, error)
     return show(
         request,
         "draft_checked.html",
         visitor=visitor,
-        draft=text,
+        draft=fields.get("draft", ""),
         collaboration_id=collaboration_id,
         terms=terms,
         words=plain_words(terms),
+        replaced=replaced,
+        calls=(PUBLISH_TERMS, {"collaboration_id": collaboration_id}),
     )
 
 
 @router.post(f"{NEW}/publish")
 def publish(request: Request, analyst: TheAnalyst, visitor: TheVisitor, fields: Form) -> Response:
     """Publish the terms, under the id that they were checked with: sent twice, they are published once."""
-    text, collaboration_id = fields.get("draft", ""), fields.get("collaboration_id", "")
+    collaboration_id = fields.get("collaboration_id", "")
     if not re.fullmatch("[0-9a-f]{32}", collaboration_id):
         raise MalformedMessageError("form", "names no collaboration")
     visitor.require(PUBLISH_TERMS, collaboration_id)
     require_yes(fields)
     try:
-        draft, _ = _terms(analyst, text, collaboration_id)
+        draft, _ = _terms(analyst, fields, collaboration_id)
         prepare.create_once(analyst, collaboration_id, json.dumps(draft, default=str).encode())
     except OdcError as error:
-        return _asked(request, visitor, text, error)
+        return _asked(request, analyst, visitor, fields, error)
     return go_to(f"{PAGES}/collaborations/{collaboration_id}")
 
 
-def _terms(analyst: Analyst, text: str, collaboration_id: str) -> tuple[dict[str, Any], Terms]:
+def _terms(
+    analyst: Analyst, fields: Mapping[str, str], collaboration_id: str
+) -> tuple[dict[str, Any], Terms]:
     """Return the fields of a draft, and the terms they make here; an error names the line that is wrong."""
+    text, replaces = fields.get("draft", ""), fields.get("replaces", "")
     is_json = text.lstrip().startswith("{")
     draft = parsed_draft(text, is_json=is_json, named=_NAMED)
+    if replaces:
+        draft["replaces"] = replaces
     ids = {"consortium_id": analyst.root.consortium_id, "collaboration_id": collaboration_id}
     checked_draft(draft, ids, "" if is_json else text.replace("\r\n", "\n"), named=_NAMED)
     return draft, prepare.complete_terms(analyst, draft, collaboration_id)
 
 
-def _asked(request: Request, visitor: Visitor, text: str, error: OdcError | None) -> Response:
-    code = STATUS[type(error)] if error is not None else 200
-    return show(request, "draft.html", visitor=visitor, draft=text, error=error, code=code)
+def _asked(
+    request: Request, analyst: Analyst, visitor: Visitor, fields: Mapping[str, str], error: OdcError | None
+) -> Response:
+    listed = views.listing(analyst, visitor.holder, visitor.grant.only)
+    return show(
+        request,
+        "draft.html",
+        visitor=visitor,
+        draft=fields.get("draft", ""),
+        replaces=fields.get("replaces", ""),
+        can_be_replaced=[one for one in listed if one["state"] in prepare.CAN_BE_REPLACED],
+        error=error,
+        code=STATUS[type(error)] if error is not None else 200,
+        calls=(PUBLISH_TERMS, {"collaboration_id": "{id}"}),
+    )

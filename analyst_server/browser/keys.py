@@ -40,7 +40,8 @@ def ask_to_reject(request: Request, analyst: TheAnalyst, visitor: TheVisitor, in
     row = next((one for one in waiting if one["invitation_id"] == invitation_id), None)
     if row is None:
         raise NotFoundError("this request does not wait")
-    return show(request, "reject.html", visitor=visitor, row=row)
+    calls = (operations.REJECT_CERTIFICATE_REQUEST, {"invitation_id": invitation_id})
+    return show(request, "reject.html", visitor=visitor, row=row, calls=calls)
 
 
 @router.post(f"{REQUESTS}/{{invitation_id}}/rejection")
@@ -58,9 +59,8 @@ def tokens(request: Request, analyst: TheAnalyst, visitor: TheVisitor) -> Respon
     """Show the visitor's API tokens: their purpose, their end, and when each was last used."""
     sender = _sender(visitor, operations.LIST_TOKENS)
     rows = api_tokens.listing(analyst, sender)
-    return show(
-        request, "tokens.html", visitor=visitor, rows=rows, twin=operations.LIST_TOKENS.url()
-    )  # fmt: skip
+    twin, calls = operations.LIST_TOKENS.url(), (operations.REVOKE_TOKEN, {"token_id": "{id}"})
+    return show(request, "tokens.html", visitor=visitor, rows=rows, twin=twin, calls=calls)
 
 
 @router.post(f"{TOKENS}/{{token_id}}/revocation")

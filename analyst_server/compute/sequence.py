@@ -147,6 +147,7 @@ class Agreement:
     party_gaps: Mapping[str, float]
     spectrum_spread: Mapping[str, float]
     singular_values: Mapping[str, tuple[float, float]]
+    spectra: Mapping[str, tuple[float, ...]]
     span_angles: Mapping[str, tuple[float, float]]
 
 
@@ -374,6 +375,7 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
             party_gaps=by_party(measured.party_gaps),
             spectrum_spread=by_party(measured.spectrum_spread),
             singular_values=by_party(measured.singular_values),
+            spectra=by_party(measured.spectra),
             span_angles=by_party(measured.span_angles),
         ),
         suspicions=suspicions,
@@ -408,11 +410,9 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     gap = parity_gap(fitted, onnx_file, fitted.model.probes(rows.aligned_rep))
     if not gap <= PARITY_TOLERANCE:
         raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
-    predictions = (
-        _predict_anchors(spec, blobs, changes, fitted.predictions)
-        if spec.returns_anchor_predictions
-        else None
-    )
+    predictions = None
+    if spec.returns_anchor_predictions:
+        predictions = _predict_anchors(spec, blobs, changes, fitted.predictions)
     return TrainedModel(
         onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
         anchor_predictions=predictions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyst_server.pages.chart import break_even_chart
 from analyst_server.pages.elements import heading, paragraph
 from analyst_server.services.planning import Scenario, plan
-from analyst_server.services.report import Report
+from analyst_server.services.report_answers import Report
 
 
 def compared_with_averaging(report: Report) -> list[str]:

@@ -13,7 +13,7 @@ from itertools import cycle, islice
 from typing import Final
 
 from analyst_server.pages.elements import paragraph, table
-from analyst_server.services.report import BinReport, EstimateReport
+from analyst_server.services.report_answers import BinReport, EstimateReport
 from pages.charts import Curve, curves
 
 _COLOURS: Final = ("--formula", "--one", "--two", "--three")

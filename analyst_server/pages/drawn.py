@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, cast
 
 from analyst_server.services.planning import Comparison
-from analyst_server.services.report import AlignmentReport, EstimateReport, PartyScoreReport, Results
-from pages.charts import Bar, Interval, bars, calibration, intervals
+from analyst_server.services.report_answers import AlignmentReport, EstimateReport, PartyScoreReport, Results
+from pages.charts import Bar, Curve, Interval, bars, calibration, curves, intervals
 from pages.numbers import size
 from runtime.terminal import FIGURES, figure
 
@@ -18,6 +18,8 @@ WAYS: Final[tuple[tuple[Literal["within", "across"], str], ...]] = (
 _SHARES: Final = ("roc_auc", "pr_auc", "accuracy", "c_index", "r2")
 """The scores on a scale that ends at 1."""
 _RIGHT_ANGLE: Final = 90
+_MOST_CURVES: Final = 10
+_CURVE_COLOURS: Final = ("--ours", "--two", "--three", "--formula")
 
 
 def bytes_chart(rows: Sequence[Comparison]) -> str:
@@ -105,6 +107,8 @@ def alignment_charts(alignment: AlignmentReport) -> list[str]:
         ]
         both = [("--ours", "largest"), ("--formula", "smallest")]
         charts.append(_by_party("Singular values of each anchor representation", rows, both))
+    if spectra := alignment.get("spectra"):
+        charts.append(_spectra(spectra, suspected))
     if "span_angles" in alignment:
         angles = [
             Interval(party, median, median, largest, f"{median:.0f} to {largest:.0f}°", colour(party))
@@ -114,6 +118,27 @@ def alignment_charts(alignment: AlignmentReport) -> list[str]:
         title = "Principal angles to the common span: median (dot) to largest, in degrees"
         charts.append(intervals(title, said, angles, (0, _RIGHT_ANGLE), lambda value: f"{value:g}"))
     return charts
+
+
+def _spectra(spectra: Mapping[str, Sequence[float]], suspected: Collection[str]) -> str:
+    """Return a curve of each party's singular values; of many parties, of those that are suspected first."""
+    shown = sorted(spectra, key=lambda party: party not in suspected)[:_MOST_CURVES]
+    top = max((values[0] for values in spectra.values()), default=0) or 1.0
+    lines = [
+        Curve(
+            party,
+            [(k / max(len(spectra[party]) - 1, 1), value / top) for k, value in enumerate(spectra[party])],
+            "--one" if party in suspected else _CURVE_COLOURS[number % len(_CURVE_COLOURS)],
+            "5 4" if party in suspected else "",
+            is_main=party in suspected,
+        )
+        for number, party in enumerate(shown)
+    ]
+    said = "; ".join(f"{party} from {spectra[party][0]:.3g} to {spectra[party][-1]:.3g}" for party in shown)
+    title = "Spectrum of each anchor representation: its singular values in their order"
+    if rest := len(spectra) - len(shown):
+        title += f"; {rest} more parties are not drawn"
+    return curves(title, said, lines, ("place, from the first to the last", f"share of {top:.3g}"))
 
 
 def _by_party(

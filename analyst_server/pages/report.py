@@ -25,7 +25,7 @@ from analyst_server.pages.elements import (
 )
 from analyst_server.pages.scores import score_lines, score_parts
 from analyst_server.services.planning import Comparison, compare
-from analyst_server.services.report import AlignmentReport, PartyReport, Report, Results, Suspicion
+from analyst_server.services.report_answers import AlignmentReport, PartyReport, Report, Results, Suspicion
 from metering.explanation import WORDS, Parts, RoundBytes
 from protocol.answers import ReportedScore
 from protocol.messages import PrivacyRecord

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, cast
 
 from analyst_server.pages.elements import exact, heading, paragraph, table
-from analyst_server.services.report import (
+from analyst_server.services.report_answers import (
     CalibrationReport,
     EstimateReport,
     HeadlineReport,

@@ -44,6 +44,8 @@ from protocol.states import Event, State, advance
 from protocol.terms import Terms
 from protocol.texts import why_not_new
 
+CAN_BE_REPLACED: Final = (State.ENROLLING, State.ANCHORED)
+"""States of a collaboration whose terms can be corrected: nobody has sent under them."""
 _MOST_REASONS: Final = 5
 MOST_OF_A_PAGE: Final = 4096
 """Acceptances that are read for one page; about half as many fit into a message."""
@@ -168,7 +170,7 @@ def _cancel_replaced(unit: Unit, collaboration_id: str, now: int) -> None:
     Raises `NotFoundError`, or `OutOfOrderError` if an institution may have sent rows under them.
     """
     replaced = find(unit, collaboration_id)
-    if replaced.now_in not in (State.ENROLLING, State.ANCHORED):
+    if replaced.now_in not in CAN_BE_REPLACED:
         why = "its terms can be replaced until the first institution sends: cancel it, and publish others"
         raise OutOfOrderError(replaced.state, Event.CANCEL, why)
     move(unit, replaced, Event.CANCEL, at=now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +11,25 @@ from playwright.sync_api import Browser
 
 from analyst_server.services import api_tokens
 from protocol.tokens import Scope, TokenRequest, new_token, token_digest
-from tests.harness.browser import chromium, running_browser
+from tests.harness.browser import WINDOWS, chromium, running_browser
 from tests.harness.consortium import Consortium, consortium
+from tests.harness.page_coverage import seen_in
+from tests.harness.pages_covered import COVERED
 
 NAMES = ("lead-hospital", "hospital-b", "hospital-c")
 HOUR_S = 3600
+
+
+@pytest.fixture(autouse=True)
+def covers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check after a test that it has seen every page, form and box which `COVERED` says it does."""
+    WINDOWS.clear()
+    yield
+    if shutil.which("chromium") is None:  # the test was skipped
+        return
+    name = getattr(request.node, "originalname", request.node.name)
+    missed = {line for line, test in COVERED.items() if test == name} - seen_in(WINDOWS)
+    assert not missed, f"{name} has not seen {sorted(missed)}"
 
 
 @pytest.fixture(scope="module")

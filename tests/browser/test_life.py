@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.harness.browser import Watched, draft_in_toml, enter, press_until, sign_in, visiting
 from tests.harness.consortium import WAIT_S, Consortium, rows
@@ -77,7 +77,7 @@ def test_a_collaboration_from_its_draft_to_its_end(
         assert made.state(found) == "closed"
 
 
-def test_one_institution_is_left_out_the_round_is_sealed_and_computed_again(
+def test_one_institution_is_left_out_and_the_round_is_computed_again(
     browser: Browser, made: Consortium, manage: str
 ) -> None:
     found = made.anchored(title="Left out")
@@ -86,9 +86,6 @@ def test_one_institution_is_left_out_the_round_is_sealed_and_computed_again(
     with visiting(browser, made.analyst.url) as seen:
         seen.open(f"/pages/collaborations/{found}")
         sign_in(seen, manage)
-        seen.click("Seal the round now")
-        expect(seen.page.get_by_text("this concerns hospital-c")).to_be_visible()
-        seen.click("Do nothing")
         take(seen, "Exclude hospital-c", "life-exclude")
         expect(seen.page.get_by_text("excluded", exact=True)).to_be_visible()
         wait_for_link(seen, "Compute the round again")
@@ -101,6 +98,45 @@ def test_one_institution_is_left_out_the_round_is_sealed_and_computed_again(
         seen.shot("life-failed")
         take(seen, "Cancel the collaboration", "life-cancel")
         assert made.state(found) == "cancelled"
+
+
+def test_a_round_is_sealed_without_an_institution_that_sends_nothing(
+    browser: Browser, made: Consortium, manage: str
+) -> None:
+    found = made.anchored(title="Sealed by hand")
+    made.contribute("lead-hospital", found, rows(1, 40))
+    made.contribute("hospital-b", found, rows(2, 40))
+    with visiting(browser, made.analyst.url) as seen:
+        seen.open(f"/pages/collaborations/{found}")
+        sign_in(seen, manage)
+        seen.click("Seal the round now")
+        expect(seen.page.get_by_text("this concerns hospital-c")).to_be_visible()
+        seen.click("Do nothing")
+        stands_at(seen, "collecting")
+        take(seen, "Seal the round now", "life-seal")
+        wait_for_link(seen, "Release the model")
+        uplinks = {one["party"]: one["uplink"] for one in made.lead.round(found).status()["members"]}
+        assert uplinks == {"lead-hospital": "received", "hospital-b": "received", "hospital-c": "none"}
+
+
+def test_corrected_terms_replace_those_of_a_collaboration(
+    browser: Browser, made: Consortium, manage: str
+) -> None:
+    earlier = made.publish(title="With a mistake")
+    with visiting(browser, made.analyst.url) as seen:
+        seen.open("/pages/new")
+        sign_in(seen, manage)
+        seen.page.get_by_label("The draft").fill(draft_in_toml(made.names, title="Corrected"))
+        seen.page.get_by_label("the corrected terms of").select_option(earlier)
+        seen.shot("new-replaces")
+        seen.click("Check the draft", "button")
+        expect(seen.page.get_by_text(f"With a mistake ({earlier[:8]}) is cancelled by this")).to_be_visible()
+        seen.shot("new-replaces-checked")
+        seen.page.get_by_label("I have read the terms").check()
+        seen.click("Publish the terms", "button")
+        stands_at(seen, "enrolling")
+        assert made.state(earlier) == "cancelled"
+        assert made.sessions["hospital-b"].round(published(seen)).fetch_terms().replaces == earlier
 
 
 def test_a_draft_that_is_wrong_is_shown_with_its_line_and_kept(
@@ -141,11 +177,26 @@ def test_a_collaboration_by_the_keyboard_alone(browser: Browser, made: Consortiu
         enter(page)
         expect(page.get_by_role("heading", name="By the keyboard")).to_be_visible()
         found = published(seen)
-        press_until(page, "Cancel the collaboration")
-        enter(page)
-        press_until(page, READ)
-        page.keyboard.press("Space")
-        press_until(page, "Cancel the collaboration")
-        enter(page)
-        expect(page.locator(".steps [aria-current=step]")).to_have_text("cancelled")
-        assert made.state(found) == "cancelled"
+        for session in made.sessions.values():
+            session.round(found).accept()
+        made.lead.round(found).create_anchor()
+        made.contribute_all(found)
+        wait_for_link(seen, "Release the model")
+        by_keys(page, "Release the model")
+        stands_at(seen, "released")
+        for session in made.sessions.values():
+            session.round(found).receive()
+        expect(page.get_by_text("fetched", exact=True)).to_have_count(len(made.names))
+        by_keys(page, "Close the collaboration")
+        stands_at(seen, "closed")
+        assert made.state(found) == "closed"
+
+
+def by_keys(page: Page, words: str) -> None:
+    """Take a step as `take` does, without a mouse."""
+    press_until(page, words)
+    enter(page)
+    press_until(page, READ)
+    page.keyboard.press("Space")
+    press_until(page, words)
+    enter(page)

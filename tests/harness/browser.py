@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import tomli_w
@@ -28,6 +29,13 @@ from tests.harness.tree import REPOSITORY
 SCREENSHOTS: Final = REPOSITORY / "build" / "browser"
 MOST_BYTES: Final = 300_000
 """Of a page with all that it loads."""
+_SECONDS: Final = """() => {
+  const [page] = performance.getEntriesByType('navigation');
+  return (page.loadEventEnd - page.startTime) / 1000;
+}"""
+"""From the click, or from typing the address, until the page and what it loads is there."""
+WINDOWS: Final[list[Watched]] = []
+"""Every window of a server's pages that was opened, for who wants to know what was seen in them."""
 _FLAGS: Final = [
     "--no-sandbox",
     "--disable-gpu",
@@ -62,6 +70,16 @@ def running_browser() -> Iterator[Browser]:
             browser.close()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One answer that a page has got: what was asked for, with which fields of a form, and the status."""
+
+    method: str
+    path: str
+    status: int
+    fields: frozenset[str]
+
+
 @dataclass
 class Watched:
     """A page of a browser, and everything that it must not do."""
@@ -74,12 +92,20 @@ class Watched:
     """Statuses that a test provokes, of which the console complains."""
     is_folder: bool = False
     """Whether the pages are files, which have no header fields, and so no policy."""
+    asked: list[Asked] = field(default_factory=list)
+    looked: set[str] = field(default_factory=set)
+    """The templates of the pages that were looked at, such as ``tokens``."""
 
     def __post_init__(self) -> None:
         self.page.on("console", self._note_console)
         self.page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
         self.page.on("request", self._note_request)
         self.page.on("response", self._note_response)
+
+    @property
+    def side(self) -> str:
+        """Whose pages these are: the analyst's have TLS, an institution's own are on the loopback without."""
+        return "analyst" if self.origin.startswith("https:") else "own"
 
     def _note_console(self, message: Any) -> None:
         is_expected = any(f"status of {status}" in message.text for status in self.expected)
@@ -91,6 +117,11 @@ class Watched:
             self.complaints.append(f"left the origin: {request.url}")
 
     def _note_response(self, response: Response) -> None:
+        request = response.request
+        if request.url.startswith(f"{self.origin}/") and not self.is_folder:
+            form = dict(parse_qsl(request.post_data or ""))
+            path = urlsplit(request.url).path
+            self.asked.append(Asked(request.method, path, response.status, frozenset(form)))
         if response.request.resource_type == "document" and response.ok and not self.is_folder:
             policy = response.headers.get("content-security-policy", "")
             if "default-src 'none'" not in policy or "unsafe" in policy:
@@ -106,9 +137,14 @@ class Watched:
         self.page.wait_for_load_state()
 
     def shot(self, name: str) -> None:
-        """Do as `look` does, and raise if the page and what it loads is too heavy."""
+        """Do as `look` does, and raise if the page and what it loads is too heavy; note how quick it was."""
         self.look(name)
         self.check_weight()
+        self.looked.add(self.page.evaluate("() => document.body.dataset.page"))
+        with (SCREENSHOTS / "seconds.tsv").open(
+            "a"
+        ) as table:  # how long it took on a machine that others use too
+            table.write(f"{name}\t{self.page.evaluate(_SECONDS):.3f}\n")
 
     def look(self, name: str) -> None:
         """Keep a picture of the whole page, and look for what shuts people out, in light and in dark."""
@@ -151,6 +187,7 @@ def visiting(browser: Browser, origin: str, **options: Any) -> Iterator[Watched]
     """Open a page in a window of its own; look at the end whether it kept the rules."""
     with _context(browser, **options) as context:
         watched = Watched(context.new_page(), origin)
+        WINDOWS.append(watched)
         yield watched
         watched.check()
 

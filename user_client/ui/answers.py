@@ -75,6 +75,7 @@ def show(
         root=ROOT,
         product=PRODUCT,
         twin={"url": url, "media_type": JSON} if twin is not None else None,
+        calls="",  # its commands do what the forms do
         form_token=entry_of(request).form_token(request.app.state.clock()),
         **values,
     )

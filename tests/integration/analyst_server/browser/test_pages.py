@@ -157,6 +157,41 @@ def test_terms_that_are_sent_twice_are_published_once(api: Api) -> None:
     assert "odc round rows.csv" in client.get(answers[0].headers["location"]).text
 
 
+def test_corrected_terms_end_the_collaboration_that_they_replace(api: Api) -> None:
+    api.world.enrol(*DRAFT["parties"])
+    api.world.publish()
+    client, replaced, text = with_token(api, operator_token(api)), api.world.id, json.dumps(DRAFT)
+    assert f'<option value="{replaced}">' in client.get("/pages/new").text
+    checked = send(client, "/pages/new/check", "/pages/new", draft=text, replaces=replaced)
+    assert "is cancelled by this" in checked.text
+    form = {**hidden(checked.text), "draft": text, "confirmed": "yes"}
+    assert client.post("/pages/new/publish", data=form, headers=SAME_ORIGIN).status_code == 303
+    assert api.world.state == "cancelled"
+    answered = by_bearer(api, operator_token(api)).get("/v1/collaborations").json()["collaborations"]
+    assert {one["collaboration_id"]: one["state"] for one in answered} == {
+        replaced: "cancelled",
+        form["collaboration_id"]: "enrolling",
+    }
+    assert f'<option value="{replaced}">' not in client.get("/pages/new").text
+
+
+@pytest.mark.parametrize("replaces", ["x", 32 * "7"])
+def test_terms_replace_a_collaboration_that_exists(api: Api, replaces: str) -> None:
+    client = with_token(api, operator_token(api))
+    answer = send(client, "/pages/new/check", "/pages/new", draft=json.dumps(DRAFT), replaces=replaces)
+    assert answer.status_code in (400, 404)
+    assert 'role="alert"' in answer.text
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_the_page_of_a_step_names_the_request_that_takes_it(api: Api, round_page: str, name: str) -> None:
+    page = with_token(api, operator_token(api)).get(f"{round_page}/{name}?party={HOSPITAL}").text
+    operation = ACTS[name].operation
+    url = operation.url(collaboration_id=api.world.id, party=HOSPITAL)
+    assert f"<code>{operation.method} {url}</code>" in page
+    assert by_bearer(api, operator_token(api, "read")).request(operation.method, url).status_code == 403
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "title = 3", "<script>", "\x00", "x = " + "[" * 5000])
 def test_what_is_no_draft_is_shown_again_with_the_reason(api: Api, text: str) -> None:
     client = with_token(api, operator_token(api))

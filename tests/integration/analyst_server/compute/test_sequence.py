@@ -165,6 +165,7 @@ def test_a_result_is_kept_as_json(world: World) -> None:
         "party_gaps",
         "spectrum_spread",
         "singular_values",
+        "spectra",
         "span_angles",
         "suspicions",
         "left_out",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analyst_server.alignment.diagnostics import diagnose
+from analyst_server.alignment.diagnostics import MOST_VALUES, diagnose
 from analyst_server.alignment.odc import align_odc
 from tests.harness.problems import SEEDS, Matrix, anchor, haar, own_span, shared_span
 
@@ -114,7 +114,17 @@ def test_the_singular_values_are_those_of_an_svd(seed: int, dtype: type) -> None
     ]
     found = diagnose(reps, align_odc(reps).changes_of_basis)
     plain = [np.linalg.svd(rep.astype(np.float64), compute_uv=False)[[0, -1]] for rep in reps]
-    np.testing.assert_allclose(found.singular_values, plain, rtol=1e-3 if dtype is np.float32 else 1e-10)
+    rtol = 1e-3 if dtype is np.float32 else 1e-10
+    np.testing.assert_allclose(found.singular_values, plain, rtol=rtol)
+    spectra = [np.linalg.svd(rep.astype(np.float64), compute_uv=False) for rep in reps]
+    np.testing.assert_allclose(found.spectra, spectra, rtol=rtol)
+
+
+def test_of_a_long_spectrum_some_values_are_kept_with_both_ends() -> None:
+    rep = np.diag(np.arange(100.0, 0, -1))
+    (spectrum,) = diagnose([rep], [np.eye(100)]).spectra
+    assert (len(spectrum), spectrum[0], spectrum[-1]) == (MOST_VALUES, 100, 1)
+    assert list(spectrum) == sorted(spectrum, reverse=True)
 
 
 def test_a_party_that_is_not_trusted_moves_nobody_elses_gap() -> None:

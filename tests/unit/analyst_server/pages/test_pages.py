@@ -17,7 +17,7 @@ from analyst_server.pages.plan import plan_page, plan_text
 from analyst_server.pages.report import by_party, compared, report_page, report_text, where_it_went
 from analyst_server.services.planning import Plan, Scenario, SumsScenario, plan
 from analyst_server.services.planning_sums import plan_sums
-from analyst_server.services.report import Report
+from analyst_server.services.report_answers import Report
 from metering.explanation import (
     Control,
     Explanation,

@@ -5,8 +5,9 @@ from typing import get_args
 import pytest
 
 from analyst_server.alignment.suspicion import Assumption
+from analyst_server.pages.drawn import alignment_charts
 from analyst_server.pages.report import findings
-from analyst_server.services.report import AlignmentReport, Suspicion
+from analyst_server.services.report_answers import AlignmentReport, Suspicion
 from protocol.suspicions import LIKELY_CAUSE
 
 ALIGNMENT: AlignmentReport = {
@@ -79,3 +80,14 @@ def test_a_suspicion_says_what_it_costs(alignment: AlignmentReport, says: str) -
     assert cost.startswith("  cost: it did not shape the common representation")
     assert says in cost
     assert cost.endswith("its predictions may be worthless")
+
+
+def test_the_spectrum_of_each_party_is_drawn_those_of_suspected_ones_first_and_apart() -> None:
+    spectra = {f"clinic-{number:02}": [1.0, 1.0] for number in range(12)} | {"hospital-b": [2.0, 1.5]}
+    (drawn,) = [one for one in alignment_charts({**suspected(), "spectra": spectra}) if "Spectrum" in one]
+    assert "3 more parties are not drawn" in drawn
+    assert drawn.index("hospital-b from 2 to 1.5") < drawn.index("clinic-00 from 1 to 1")
+    assert drawn.count("<polyline") == 2 * 10  # a sample in the legend, and the curve
+    assert drawn.count('stroke="var(--one)"') == 2
+    assert "share of 2" in drawn
+    assert not any("Spectrum" in one for one in alignment_charts(suspected()))

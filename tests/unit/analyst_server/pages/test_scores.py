@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from analyst_server.pages.scores import score_lines, score_parts
-from analyst_server.services.report import Results
+from analyst_server.services.report_answers import Results
 
 
 def interval(mean: float) -> dict[str, float]:
