@@ -61,7 +61,7 @@ manual: setup  ## build the manual as a site that needs no network, in build/man
 	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet --conf-dir manual . build/manual
 	@echo "open build/manual/index.html"
 
-reference: setup  ## write the pages of docs/ that are made from the code: REST, decisions, pictures
+reference: setup  ## write the pages of docs/ that are made from the code: REST, options, decisions, pictures
 	$(BIN)/python -m manual
 
 check: setup  ## check lint, types and import contracts, as CI does before the tests

@@ -93,14 +93,18 @@ def _open_at(data_dir: Path | None, given: str) -> tuple[Analyst, str]:
 
 
 @app.command()
-def version() -> None:
+def version(as_json: AsJson = False) -> None:
     """Print the version."""
-    typer.echo(f"odc-analyst {__version__}")
+    show_value({"program": "odc-analyst", "version": __version__}, as_json, lambda _: _version_text())
+
+
+def _version_text() -> str:
+    return f"odc-analyst {__version__}"
 
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        version()
+        typer.echo(_version_text())
         raise typer.Exit
 
 

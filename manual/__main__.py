@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from manual.commands import commands_reference
 from manual.decisions import list_of_decisions
 from manual.pictures import PICTURES
 from manual.rest import analyst_reference, service_reference
@@ -16,6 +17,7 @@ def written() -> Iterator[tuple[Path, str]]:
     """Yield every file of docs/ that is written from the code, with what belongs into it."""
     yield DOCS / "rest-analyst.md", analyst_reference()
     yield DOCS / "rest-predictions.md", service_reference()
+    yield DOCS / "options.md", commands_reference()
     yield DOCS / "adr" / "README.md", list_of_decisions(DOCS / "adr")
     for name, draw in PICTURES.items():
         yield DOCS / "pictures" / f"{name}.svg", draw().svg()

@@ -88,9 +88,9 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
 def _coded_in_words(profile: Sequence[ColumnProfile]) -> list[str]:
     """Return one sentence for each number that may mean "not known", with the line of the terms for it."""
     return [
-        f"{column.name}: {' and '.join(code.texts)} stands in {code.rows:,} rows, far from all others, and is"
-        " taken as it stands; if it means that the value is not known, ask the lead for terms with"
-        f" {column.line}, or empty these fields"
+        f"column '{column.name}': {' and '.join(code.texts)} stands in {code.rows:,} rows, far from all"
+        " others, and is taken as it stands; if it means that the value is not known, ask the lead for"
+        f" terms with {column.line}, or empty these fields"
         for column in profile
         for code in column.codes
     ]

@@ -52,6 +52,37 @@ def test_command_is_documented(command: str) -> None:
     )
 
 
+@pytest.mark.parametrize("words", ALL_COMMANDS)
+def test_every_option_of_a_command_is_documented(words: str) -> None:
+    program, *names = words.split()
+    command: Any = typer.main.get_command(client_cli.app if program == "odc" else analyst_cli.app)
+    for name in names:
+        command = command.commands[name]
+    sections = (DOCS / "options.md").read_text().split(f"\n### `{words}`\n")
+    assert len(sections) == 2 or not command.params
+    section = sections[-1].split("\n#")[0]
+    for parameter in command.params:
+        is_shown = parameter.param_type_name == "option" and not parameter.hidden
+        for name in parameter.opts if is_shown else ():
+            assert f"`{name}`" in section, name
+            assert parameter.help, f"{words} {name} says nothing"
+
+
+def variables(*packages: str) -> set[str]:
+    """Return the environment variables of ours that stand in the code of some packages."""
+    texts = (path.read_text() for name in packages for path in (REPOSITORY / name).rglob("*.py"))
+    return {name for text in texts for name in re.findall(r'"(ODC_[A-Z_]+[A-Z])"', text)}
+
+
+def test_every_environment_variable_is_documented() -> None:
+    pages = {path.name: path.read_text() for path in DOCS.glob("*.md")}
+    ours = variables("user_client")
+    assert len(ours) >= 3
+    assert all(f"| `{name}` |" in pages["cli.md"] for name in ours), ours
+    for name in variables(*set(PACKAGES) - {"benchmarks", "manual", "tests"}):
+        assert any(re.search(rf"\b{name}\b", text) for text in pages.values()), name
+
+
 @pytest.mark.parametrize("field", [field.name for field in fields(PrivacyOptions)])
 def test_privacy_option_is_documented(field: str) -> None:
     for name in ("cli.md", "privacy.md"):

@@ -9,7 +9,8 @@ from typing import Final
 import typer
 
 from runtime.terminal import printable
-from user_client.cli.options import AsJson, CollaborationOption, busy, open_session, round_of, show
+from user_client.cli.options import AsJson, CollaborationOption, open_session, round_of, show
+from user_client.cli.progress import busy
 from user_client.sdk import Cohort, Component
 
 _PAIRS_SHOWN: Final = 10

@@ -14,11 +14,11 @@ from user_client.class_scores import bins_in_words, class_scores_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
-    busy,
     open_session,
     round_of,
     show,
 )
+from user_client.cli.progress import busy, reading
 from user_client.cli.table_options import TableArgument, reads_table
 from user_client.sdk import Evaluation
 from user_client.words import local_fit_in_words
@@ -56,8 +56,8 @@ def evaluate(
     """
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json)
-        with busy(as_json, "predicting with both models"):
-            found = chosen.evaluate(table, send=send)
+        with reading(as_json, table, "predicting with both models") as watched:
+            found = chosen.evaluate(watched, send=send)
     value = {"collaboration_id": chosen.id, **found.to_json()}
     show(as_json, value, lambda: "\n".join(_evaluation_lines(found)))
 

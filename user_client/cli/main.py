@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from protocol import __version__
+from protocol.errors import InputError
 from user_client.cli import (
     access,
     audit,
@@ -25,7 +26,7 @@ from user_client.cli import (
     terms,
     walk,
 )
-from user_client.cli.options import Options, PassphraseFile, open_session, set_up_logging
+from user_client.cli.options import AsJson, Options, PassphraseFile, open_session, set_up_logging, show
 
 
 class _OptionsAnywhere(TyperGroup):
@@ -67,7 +68,7 @@ def options_first(words: list[str]) -> list[str]:
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        version()
+        typer.echo(_version_text())
         raise typer.Exit
 
 
@@ -83,21 +84,31 @@ def options(
         bool,
         typer.Option("--version", help="print the version", is_eager=True, callback=_print_version),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Without a command: where we are, and what comes next."""
     set_up_logging(verbose)
     chosen = home or Path(os.environ.get("ODC_HOME") or Path.home() / ".odc")
     context.obj = Options(chosen, passphrase_file)
-    if context.invoked_subcommand is None:
-        with open_session(context) as session:
-            typer.echo(walk.where(session))
+    if context.invoked_subcommand is not None:
+        if as_json:
+            raise InputError("--json stands behind the command, or alone: odc COMMAND --json")
+        return
+    with open_session(context) as session:
+        found = walk.where(session)
+    show(as_json, found, lambda: walk.where_in_words(found))
+    if not as_json:
         typer.echo("odc --help lists all commands", err=True)
 
 
 @app.command()
-def version() -> None:
+def version(as_json: AsJson = False) -> None:
     """Print the version."""
-    typer.echo(f"odc {__version__}")
+    show(as_json, {"program": "odc", "version": __version__}, _version_text)
+
+
+def _version_text() -> str:
+    return f"odc {__version__}"
 
 
 app.command(name="round")(walk.round_)

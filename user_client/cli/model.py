@@ -14,7 +14,6 @@ from user_client.cli.options import (
     AsJson,
     CollaborationOption,
     Force,
-    busy,
     open_session,
     refuse_to_overwrite,
     round_of,
@@ -22,6 +21,7 @@ from user_client.cli.options import (
     write_output,
     write_private,
 )
+from user_client.cli.progress import busy
 from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import MissingExtraError
 from user_client.sdk import Coefficients, Explanation
@@ -172,7 +172,7 @@ def serve(
     host: Annotated[
         str, typer.Option(help="address to listen on; any but the loopback needs TLS")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 8080,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8080,
     token_file: Annotated[
         Path | None,
         typer.Option(

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from protocol.answers import Status
 from protocol.errors import InputError
@@ -24,9 +22,6 @@ from runtime.terminal import printable, shown
 from user_client.errors import PassphraseNeededError
 from user_client.sdk import Round, Session, renew_in_time
 from user_client.transport import ATTEMPTS
-
-PROGRESS_AFTER_BYTES = 4 * 2**20
-"""A smaller upload ends before a person has read the bar."""
 
 
 @dataclass
@@ -111,38 +106,6 @@ def set_up_logging(verbose: bool) -> None:
     form = "%(asctime)s %(name)s: %(message)s" if verbose else "odc: %(message)s"
     set_up(Lines(form), logging.INFO if verbose else logging.WARNING)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-
-
-@contextmanager
-def upload_progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback that shows a progress bar on a terminal if there is much to send."""
-    console = Console(stderr=True)
-    if as_json or not console.is_terminal:
-        yield lambda _done, _all: None
-        return
-    columns = ("sending", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=console, transient=True)
-    task = bar.add_task("uplink", total=None, visible=False)
-
-    def show_progress(done: int, total: int) -> None:
-        bar.start()  # not before: what is sent may be asked about first
-        bar.update(task, completed=done, total=total, visible=total > PROGRESS_AFTER_BYTES)
-
-    try:
-        yield show_progress
-    finally:
-        bar.stop()
-
-
-@contextmanager
-def busy(as_json: bool, words: str) -> Iterator[None]:
-    """Show on a terminal that a step of unknown length is under way."""
-    console = Console(stderr=True)
-    if as_json or not console.is_terminal:
-        yield
-        return
-    with console.status(words):
-        yield
 
 
 CollaborationOption = Annotated[

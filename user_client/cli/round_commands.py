@@ -23,14 +23,13 @@ from user_client.cli.options import (
     AsJson,
     CollaborationOption,
     Force,
-    busy,
     open_session,
     refuse_to_overwrite,
     round_of,
     show,
-    upload_progress,
     write_private,
 )
+from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import TABLE, TableArgument, reads_table, with_parameters
 from user_client.sdk import AttackLevel, Prepared, PrivacyOptions, next_step
 from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
@@ -143,8 +142,9 @@ def prepare(
     level: AttackLevel = "thorough" if thorough else "quick" if attacks else "none"
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json, running=True, accepted=True)
-        with busy(as_json, "attacking our own rows"):
-            prepared = chosen.prepare(table, options, threshold=threshold, attacks=level)
+        words = "preparing the table" if level == "none" else "preparing the table, attacking our own rows"
+        with reading(as_json, table, words) as watched:
+            prepared = chosen.prepare(watched, options, threshold=threshold, attacks=level)
         refused = chosen.policy_violations()
         if picture is not None:
             write_private(picture, chosen.draw_picture(table, size))
@@ -189,7 +189,8 @@ def contribute(
         chosen = round_of(session, collaboration, as_json=as_json, running=True, accepted=True)
         if table is not None:
             _refuse_to_drop_options(chosen.prepared, options)
-            chosen.prepare(table, options)
+            with reading(as_json, table, "preparing the table") as watched:
+                chosen.prepare(watched, options)
         with upload_progress(as_json) as progress:
             receipt = chosen.contribute(
                 accept_signal_loss=accept_signal_loss,
@@ -330,16 +331,17 @@ def predict(
     with open_session(context) as session:
         predictor = round_of(session, collaboration, as_json=as_json).predictor()
     predictor.check(thresholds=thresholds, coverage=interval)
-    parts = predictor.predict_parts(
-        read_parts(table), keep=keep or (), thresholds=thresholds, coverage=interval
-    )
     rows = 0
-    empty = next(parts)
-    with table_writer(out, empty.schema) as write:
-        for part in parts:
-            # the analyst has named the classes
-            write(part if is_parquet(out) else without_formulas(part, "prediction"))
-            rows += part.num_rows
+    with reading(as_json or out == OUTPUT, table, "predicting") as watched:
+        parts = predictor.predict_parts(
+            read_parts(watched), keep=keep or (), thresholds=thresholds, coverage=interval
+        )
+        empty = next(parts)
+        with table_writer(out, empty.schema) as write:
+            for part in parts:
+                # the analyst has named the classes
+                write(part if is_parquet(out) else without_formulas(part, "prediction"))
+                rows += part.num_rows
     if out != OUTPUT:
         value = {"rows": rows, "predictions": str(out)}
         show(as_json, value, lambda: f"{rows} predictions written to {out}")

@@ -16,6 +16,7 @@ from runtime.drafts import terms_of_draft
 from user_client.cli.desk import does_not_fit
 from user_client.cli.drafting import draft
 from user_client.cli.options import AsJson, CollaborationOption, open_session, round_of, show
+from user_client.cli.progress import reading
 from user_client.cli.table_options import TableArgument, reads_table
 from user_client.sdk import check_table, differences, never_invited, plain_words, reject_terms
 from user_client.words import checked_in_words, differences_in_words, on_screen
@@ -70,7 +71,8 @@ def check(
             strangers = never_invited(session, terms.parties)
         scratch = session.home.path if session.is_joined() else None
         party = session.membership.party if session.is_joined() else None
-        found = check_table(terms, table, scratch, party=party)
+        with reading(as_json, table, "comparing the table with the terms") as watched:
+            found = check_table(terms, watched, scratch, party=party)
     value = {
         "rows": found.rows,
         "features": found.features,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Final, TypedDict
 
 import typer
 
@@ -15,13 +15,12 @@ from user_client.cli.desk import agree_to_send, does_not_fit
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
-    busy,
     can_ask,
     open_session,
     round_of,
     show,
-    upload_progress,
 )
+from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import ConfirmationNeededError, NotPreparedError
 from user_client.sdk import (
@@ -46,24 +45,80 @@ WaitOption = Annotated[float, typer.Option("--wait", help="seconds to wait for o
 _A_DAY_S: Final = 86_400.0
 
 
-def where(session: Session) -> str:
+class Standing(TypedDict):
+    """One collaboration, and what comes next in it."""
+
+    collaboration_id: str
+    title: str
+    state: str
+    next: str
+
+
+class Where(TypedDict):
+    """Where this institution is, as ``odc --json`` prints it."""
+
+    home: str
+    party: str | None
+    """None before a membership, as the two behind it."""
+    consortium: str | None
+    analyst: str | None
+    waiting_for_certificates: list[str]
+    """Whom the lead has to approve, if its directory needs no passphrase."""
+    collaborations: list[Standing]
+    next: str | None
+    """What comes next outside of collaborations."""
+
+
+def where(session: Session) -> Where:
     """Return where this institution is and what it does next."""
+    found: Where = {
+        "home": str(session.home.path),
+        "party": None,
+        "consortium": None,
+        "analyst": None,
+        "waiting_for_certificates": [],
+        "collaborations": [],
+        "next": None,
+    }
     if not session.is_joined():
         step = "odc join" if session.home.invitation_path.exists() else "odc join INVITATION"
-        return f"no membership in {session.home.path}\nnext: {step}, or the lead: odc consortium create"
+        return {**found, "next": f"{step}, or the lead: odc consortium create"}
     membership = session.membership
-    lines = [f"{membership.party} in {printable(membership.consortium)}, analyst {membership.analyst_url}"]
+    found |= {
+        "party": membership.party,
+        "consortium": membership.consortium,
+        "analyst": membership.analyst_url,
+        "collaborations": [_standing(session, row) for row in session.collaborations()],
+    }
     if session.home.root_key_path.exists() and not session.home.is_protected():
         waiting, _ = waiting_requests(session)
-        if waiting:
-            names = ", ".join(one.identity.name for one in waiting)
-            lines.append(f"{names} waits for a certificate\nnext: odc consortium approve")
-    rows = session.collaborations()
-    for row in rows:
-        chosen = session.round(row["collaboration_id"])
+        found["waiting_for_certificates"] = [one.identity.name for one in waiting]
+    if found["waiting_for_certificates"]:
+        found["next"] = "odc consortium approve"
+    return found
+
+
+def _standing(session: Session, row: Status) -> Standing:
+    chosen = session.round(row["collaboration_id"])
+    return {
+        "collaboration_id": row["collaboration_id"],
+        "title": row["title"],
+        "state": row["state"],
+        "next": next_step(row, chosen.directory).words,
+    }
+
+
+def where_in_words(found: Where) -> str:
+    """Return the same for people."""
+    if found["party"] is None:
+        return f"no membership in {found['home']}\nnext: {found['next']}"
+    lines = [f"{found['party']} in {printable(found['consortium'] or '')}, analyst {found['analyst']}"]
+    if waiting := found["waiting_for_certificates"]:
+        lines.append(f"{', '.join(waiting)} waits for a certificate\nnext: {found['next']}")
+    for row in found["collaborations"]:
         lines.append(f"{printable(named(row['title'], row['collaboration_id']))}: {row['state']}")
-        lines.append(f"  next: {next_step(row, chosen.directory).words}")
-    if not rows:
+        lines.append(f"  next: {row['next']}")
+    if not found["collaborations"]:
         lines.append("no collaboration names this institution yet: the analyst publishes the terms")
     return "\n".join(lines)
 
@@ -176,7 +231,7 @@ def round_(
                 listed = wait_for_terms(session, wait_s=wait)
         chosen = round_of(session, collaboration, as_json=as_json, running=True, listed=listed)
         do: dict[str, Callable[[], object]] = {
-            "accept": partial(_accept, session, chosen, table, yes, accept_row_revealing_model),
+            "accept": partial(_accept, session, chosen, table, yes, accept_row_revealing_model, as_json),
             "anchor": chosen.create_anchor,
             "contribute": partial(_contribute, chosen, table, yes, consumer, accept_signal_loss, as_json),
             "receive": partial(chosen.receive, wait_s=wait),
@@ -197,11 +252,14 @@ def round_(
     show(as_json, value, lambda: f"{status['state']}\nnext: {step.words}")
 
 
-def _accept(session: Session, chosen: Round, table: Source, yes: bool, row_revealing: bool) -> None:
+def _accept(
+    session: Session, chosen: Round, table: Source, yes: bool, row_revealing: bool, as_json: bool
+) -> None:
     """Show the terms and what they find in our table, ask, and sign."""
     terms = chosen.fetch_terms()
     typer.echo(differences_in_words(terms, differences(session, terms)) + on_screen(terms), err=True)
-    found: CheckedTable = check_table(terms, table, session.home.path, party=chosen.party)
+    with reading(as_json, table, "comparing the table with the terms") as watched:
+        found: CheckedTable = check_table(terms, watched, session.home.path, party=chosen.party)
     typer.echo(checked_in_words(terms, found, is_short=True), err=True)
     if found.misfits:
         raise does_not_fit(found.misfits)
@@ -216,8 +274,8 @@ def _contribute(
     chosen: Round, table: Source, yes: bool, consumer: bool, accept_signal_loss: bool, as_json: bool
 ) -> None:
     """Prepare the table, show what would leave and its risk, ask, and send."""
-    with busy(as_json, "attacking our own rows"):
-        prepared = chosen.prepare(table, attacks="quick")
+    with reading(as_json, table, "preparing the table, attacking our own rows") as watched:
+        prepared = chosen.prepare(watched, attacks="quick")
     if yes:  # who is asked is shown the same
         typer.echo(summary_in_words(prepared, chosen.policy_violations()), err=True)
     with upload_progress(as_json) as progress:

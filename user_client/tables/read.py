@@ -42,6 +42,8 @@ _PARTS_BEFORE_RELEASE: Final = 8
 """After so many parts the memory of those that nobody has any more goes back to the system."""
 _TOLD_SEPARATOR: Final = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")
 """The first line of some files that Excel is to open."""
+_CODECS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""What compresses a file, by the end of its name."""
 _ARROW_FILE: Final = b"ARROW1"
 _COLUMN_BYTES: Final = 2**16
 """Bytes of each column of a Parquet file that are read at a time."""
@@ -88,40 +90,46 @@ def read_parts(where: str | Path | Source) -> Iterator[pa.Table]:
 
 def _parts_of_file(source: Source) -> Iterator[pa.Table]:
     if is_parquet(source.path):
-        return _parts_of_parquet(source.path)
+        return _parts_of_parquet(source)
     if is_arrow(source.path):
-        return _parts_of_arrow(source.path)
+        return _parts_of_arrow(source)
     if is_excel(source.path):
         return excel_parts(source.path, source.sheet)
-    return _parts_of_csv(source.path, source.dialect)
+    return _parts_of_csv(source)
 
 
-def _parts_of_parquet(path: Path) -> Iterator[pa.Table]:
+def _parts_of_parquet(source: Source) -> Iterator[pa.Table]:
     from pyarrow import parquet
 
+    size, rows = source.path.stat().st_size, 0
     # a group of rows may be the whole file, so it is not read ahead
-    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_COLUMN_BYTES) as file:
+    with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=_COLUMN_BYTES) as file:
         columns = file.schema_arrow
         yield columns.empty_table()
         for batch in file.iter_batches(rows_of_a_part(len(columns))):
             yield pa.Table.from_batches([batch])
+            rows += batch.num_rows
+            _tell(source, size * rows // max(file.metadata.num_rows, 1))  # columns lie apart: the rows tell
 
 
-def _parts_of_arrow(path: Path) -> Iterator[pa.Table]:
+def _parts_of_arrow(source: Source) -> Iterator[pa.Table]:
     """Yield a file of Arrow (also Feather), or a stream of it, part by part."""
-    with pa.OSFile(str(path)) as file:
+    with pa.OSFile(str(source.path)) as file:
         is_file = file.read(len(_ARROW_FILE)) == _ARROW_FILE
         file.seek(0)
+        count = 0  # a stream does not say
         if is_file:
             reader = pa.ipc.open_file(file)
-            batches = map(reader.get_batch, range(reader.num_record_batches))
+            count = reader.num_record_batches
+            batches = map(reader.get_batch, range(count))
         else:
             batches = reader = pa.ipc.open_stream(file)
         yield reader.schema.empty_table()
         at_once = rows_of_a_part(len(reader.schema))
-        for batch in batches:
+        for number, batch in enumerate(batches, 1):
             for start in range(0, batch.num_rows, at_once):
                 yield pa.Table.from_batches([batch.slice(start, at_once)])
+            _tell(source, file.size() * number // count if count else file.tell())
 
 
 def parts_of(data: Any) -> Iterator[pa.Table]:
@@ -167,37 +175,35 @@ def _read_csv(path: Path, dialect: Dialect) -> pa.Table:
                 return with_points(table, dialect)
         except pa.ArrowInvalid:
             if refused:  # only a single thread reports the number of the line
-                list(_batches(path, dialect, refused))
+                list(_batches(Source(path, dialect), refused))
             raise
 
 
-def _parts_of_csv(path: Path, dialect: Dialect) -> Iterator[pa.Table]:
+def _parts_of_csv(source: Source) -> Iterator[pa.Table]:
     refused: list[pyarrow.csv.InvalidRow] = []
-    with _readable_as_csv(path, dialect, refused):
-        yield from _batches(path, dialect, refused)
+    with _readable_as_csv(source.path, source.dialect, refused):
+        yield from _batches(source, refused)
 
 
-def _batches(path: Path, dialect: Dialect, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[pa.Table]:
+def _batches(source: Source, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[pa.Table]:
     rows_before = 0
     try:
-        for part in _in_parts(path, dialect, refused, _PART_BYTES):
+        for part in _in_parts(source, refused, _PART_BYTES):
             yield part
             rows_before += part.num_rows
         return
     except pa.ArrowInvalid as error:
         if _TOO_LONG not in str(error):
             raise
-    for part in _in_parts(path, dialect, refused, _LONG_ROW_BYTES):
+    for part in _in_parts(source, refused, _LONG_ROW_BYTES):
         if part.num_rows > rows_before or not part.num_rows:
             yield part.slice(rows_before)
         rows_before = max(rows_before - part.num_rows, 0)
 
 
-def _in_parts(
-    path: Path, dialect: Dialect, refused: list[pyarrow.csv.InvalidRow], part_bytes: int
-) -> Iterator[pa.Table]:
-    rows_before = 0
-    with _opened(path, dialect) as file:
+def _in_parts(source: Source, refused: list[pyarrow.csv.InvalidRow], part_bytes: int) -> Iterator[pa.Table]:
+    rows_before, path, dialect = 0, source.path, source.dialect
+    with pa.OSFile(str(path)) as packed, _unpacked(packed, path, dialect) as file:
         options = _options(path, dialect, refused, use_threads=False, part_bytes=part_bytes)
         reader = pyarrow.csv.open_csv(file, *options)
         yield reader.schema.empty_table()
@@ -209,6 +215,13 @@ def _in_parts(
                     error.column, rows_before + error.row, str(error), error.hint
                 ) from None
             rows_before += batch.num_rows
+            _tell(source, packed.tell())  # some blocks ahead of the batch
+
+
+def _tell(source: Source, done_bytes: int) -> None:
+    """Say how much of a file has been read, to whoever watches."""
+    if source.watch is not None:
+        source.watch(done_bytes, source.path.stat().st_size)
 
 
 @contextmanager
@@ -309,12 +322,16 @@ def _names_before(path: Path, dialect: Dialect, lines_before: int, block_bytes: 
 
 def _opened(path: Path, dialect: Dialect) -> pa.NativeFile:
     """Return a file as UTF-8, unpacked if it is compressed."""
-    file = pa.input_stream(str(path), compression="detect")
-    return (
-        file
-        if dialect.encoding in (None, "utf-8")
-        else pa.transcoding_input_stream(file, dialect.encoding, "utf8")
-    )
+    return _unpacked(pa.OSFile(str(path)), path, dialect)
+
+
+def _unpacked(packed: pa.NativeFile, path: Path, dialect: Dialect) -> pa.NativeFile:
+    """Return the text of a file as UTF-8, which reads from it."""
+    codec = _CODECS.get(path.suffix)
+    file = packed if codec is None else pa.CompressedInputStream(packed, codec)
+    if dialect.encoding in (None, "utf-8"):
+        return file
+    return pa.transcoding_input_stream(file, dialect.encoding, "utf8")
 
 
 def table_from(data: Any) -> pa.Table:

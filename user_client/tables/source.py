@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from protocol.errors import InputError
@@ -27,6 +28,9 @@ class Source:
         Of an Excel workbook; needed if it has several.
     query : str, optional
         What a database is asked; needed for one.
+    watch : callable, optional
+        Is told how many bytes of the file are read, and how many it has; of a workbook and of a database it
+        is told nothing.
 
     Raises
     ------
@@ -38,6 +42,7 @@ class Source:
     dialect: Dialect = PLAIN
     sheet: str | None = None
     query: str | None = None
+    watch: Callable[[int, int], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.is_database:

@@ -65,7 +65,7 @@ def test_every_command_has_help(path: tuple[str, ...]) -> None:
     assert (result.exit_code, "Usage" in result.output) == (0, True)
 
 
-@pytest.mark.parametrize("path", sorted(leaves() - {("version",), ("serve",)}), ids=" ".join)
+@pytest.mark.parametrize("path", sorted(leaves() - {("serve",)}), ids=" ".join)
 def test_every_command_answers_machines(path: tuple[str, ...]) -> None:
     assert "--json" in CliRunner().invoke(cli.app, [*path, "--help"], env={"COLUMNS": "200"}).output
 
@@ -90,6 +90,9 @@ def test_a_party_is_excluded_and_the_round_is_resumed(run: Run, world: World) ->
 
 def test_the_version_is_that_of_the_package() -> None:
     assert CliRunner().invoke(cli.app, ["version"]).output == f"odc-analyst {__version__}\n"
+    assert CliRunner().invoke(cli.app, ["--version"]).output == f"odc-analyst {__version__}\n"
+    found = json.loads(CliRunner().invoke(cli.app, ["version", "--json"]).output)
+    assert found == {"program": "odc-analyst", "version": __version__}
 
 
 @pytest.mark.parametrize("kind", ["toml", "json"])

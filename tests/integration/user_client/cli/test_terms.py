@@ -282,22 +282,6 @@ def test_a_table_is_held_to_the_terms_before_they_are_signed(odc: Odc) -> None:
     assert "This institution sends to the analyst, once:" in accepted.err
 
 
-def test_a_code_that_the_terms_take_for_a_number_is_named_for_people_and_counted_for_machines(
-    odc: Odc,
-) -> None:
-    columns = [{"kind": "range", "name": name, "low": -4, "high": 4, "centre": 0} for name in ("x0", "x1")]
-    schema = {"columns": columns, "label_column": {"name": "y", "classes": ["no", "yes"]}}
-    odc.consortium.until_joined().publish(
-        table_schema=schema, latent_dim=2, anchor={"kind": "haar", "rows": 2}
-    )
-    table = odc.consortium.table(1, x1=[-999, -999, *(index / 10 for index in range(38))])
-    shown = odc("terms", "check", table)
-    assert (shown.code, shown.out.startswith("warning: x1: -999 stands in 2 rows")) == (0, True)
-    machine = odc("terms", "check", table, "--json")
-    assert [(one["name"], one["coded"]) for one in machine.json["columns"]] == [("x0", 0), ("x1", 2)]
-    assert "999" not in machine.out
-
-
 def test_every_column_that_does_not_fit_the_terms_is_told_at_once(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
     table = odc.consortium.table(1, x0=["0.1"] * 39 + ["SECRET"], y=["no"] * 39 + ["SECRET"])

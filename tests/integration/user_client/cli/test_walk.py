@@ -27,6 +27,31 @@ def test_without_a_command_it_names_the_next_step(odc: Odc) -> None:
     assert f"Readmission ({odc.consortium.id[:8]}): enrolling\n  next: odc terms show" in odc().out
 
 
+def test_machines_are_told_the_same_without_a_command(odc: Odc) -> None:
+    nobody = odc("--json", home="nobody").json
+    assert (nobody["party"], nobody["next"]) == (
+        None,
+        "odc join INVITATION, or the lead: odc consortium create",
+    )
+    odc("consortium", "invite", HOSPITAL, "--out", "i.json", home=LEAD)
+    odc("join", "i.json")
+    lead = odc("--json", home=LEAD).json
+    assert (lead["waiting_for_certificates"], lead["next"]) == ([HOSPITAL], "odc consortium approve")
+    odc.consortium.until_joined().publish()
+    found = odc("--json")
+    assert (found.json["party"], found.err) == (HOSPITAL, "")
+    assert found.json["collaborations"] == [
+        {
+            "collaboration_id": odc.consortium.id,
+            "title": "Readmission",
+            "state": "enrolling",
+            "next": "odc terms show, then odc terms accept",
+        }
+    ]
+    refused = odc("--json", "status")
+    assert (refused.code, "odc COMMAND --json" in refused.err) == (3, True)
+
+
 @pytest.mark.parametrize("how", ["status", ""])
 def test_after_the_downlink_is_here_nothing_is_to_be_received(odc: Odc, how: str) -> None:
     odc.consortium.until_released()
@@ -82,7 +107,7 @@ def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
     table = odc.consortium.table(1, x2=[-999, *(index / 10 for index in range(39))])
     asked = odc.at_terminal("round", table, typed="n").err
     told = [
-        "warning: x2: -999 stands in 1 rows",
+        "warning: column 'x2': -999 stands in 1 rows",
         'ask the lead for terms with missing = ["", "-999"] in table_schema',
         "the table fits: 40 rows of 3 encoded features",
         "your own score of these rows has a ROC-AUC of",

@@ -76,6 +76,9 @@ def test_the_promised_commands_are_there() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     result = CliRunner().invoke(app, ["version"])
     assert (result.exit_code, result.output) == (0, f"odc {__version__}\n")
+    assert CliRunner().invoke(app, ["--version"]).output == f"odc {__version__}\n"
+    found = json.loads(CliRunner().invoke(app, ["version", "--json"]).output)
+    assert found == {"program": "odc", "version": __version__}
 
 
 def end_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import io
 import stat
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
 from protocol.errors import InputError, UnreadableFileError
 from tests.harness.schemas import SECRET
-from user_client.tables import read_parts, read_table, table_writer, without_formulas
+from user_client.tables import Source, read_parts, read_table, table_writer, without_formulas
 
 LINES = 900_000
 """A CSV file of so many lines has more than one part."""
@@ -34,6 +37,31 @@ def test_the_parts_of_a_parquet_file_are_the_table(tmp_path: Path) -> None:
     assert (first.num_rows, first.column_names) == (0, ["age", "ward"])
     assert len(parts) > 1
     assert pa.concat_tables(parts).to_pydict() == rows.to_pydict()
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.arrow", "stream.arrow"])
+def test_who_watches_is_told_how_much_of_a_file_is_read(tmp_path: Path, name: str) -> None:
+    path, told = tmp_path / name, list[tuple[int, int]]()
+    rows = pa.table({"age": np.random.default_rng(0).permutation(400_000), "ward": ["ward " * 30] * 400_000})
+    with path.open("wb") as file:
+        if name.endswith(".parquet"):
+            pyarrow.parquet.write_table(rows, file)
+        elif name.endswith(".arrow"):
+            kind = pa.ipc.new_file if name.startswith("rows") else pa.ipc.new_stream
+            with kind(file, rows.schema) as writer:
+                writer.write_table(rows, max_chunksize=50_000)
+        else:
+            text = io.BytesIO()
+            pyarrow.csv.write_csv(rows, text)
+            file.write(gzip.compress(text.getvalue()) if name.endswith(".gz") else text.getvalue())
+    source = Source(path, watch=lambda done, total: told.append((done, total)))
+    assert sum(part.num_rows for part in read_parts(source)) == 400_000
+    assert len(told) > 1
+    assert {total for _, total in told} == {path.stat().st_size}
+    read = [done for done, _ in told]
+    assert read == sorted(read)
+    assert read[0] < 0.8 * path.stat().st_size
+    assert read[-1] >= 0.99 * path.stat().st_size
 
 
 def test_a_compressed_file_of_a_header_alone_has_one_part(tmp_path: Path) -> None:
