@@ -109,7 +109,7 @@ def _parts_of_parquet(source: Source) -> Iterator[pa.Table]:
         for batch in file.iter_batches(rows_of_a_part(len(columns))):
             yield pa.Table.from_batches([batch])
             rows += batch.num_rows
-            _tell(source, size * rows // file.metadata.num_rows)  # columns lie apart: the rows tell
+            _tell(source, size * rows // max(file.metadata.num_rows, 1))  # columns lie apart: the rows tell
 
 
 def _parts_of_arrow(source: Source) -> Iterator[pa.Table]:
@@ -202,9 +202,9 @@ def _batches(source: Source, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[
 
 
 def _in_parts(source: Source, refused: list[pyarrow.csv.InvalidRow], part_bytes: int) -> Iterator[pa.Table]:
-    rows_before, dialect = 0, source.dialect
-    with pa.OSFile(str(source.path)) as packed, _unpacked(packed, source.path, dialect) as file:
-        options = _options(source.path, dialect, refused, use_threads=False, part_bytes=part_bytes)
+    rows_before, path, dialect = 0, source.path, source.dialect
+    with pa.OSFile(str(path)) as packed, _unpacked(packed, path, dialect) as file:
+        options = _options(path, dialect, refused, use_threads=False, part_bytes=part_bytes)
         reader = pyarrow.csv.open_csv(file, *options)
         yield reader.schema.empty_table()
         for batch in reader:

@@ -1,4 +1,4 @@
-"""What terms find in each column of a table: counts, and numbers that tables use for "not known"."""
+"""Numbers that tables use for "not known", and that terms take as they stand, are found and counted."""
 
 from __future__ import annotations
 
