@@ -10,6 +10,7 @@ from typing import Final
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
+from analyst_server import app  # noqa: F401  # first, so that handlers are registered in the usual order
 from analyst_server.browser import acting, drafting, keys, live, looking, sign_in
 from analyst_server.pages.acts import ACTS
 from tests.harness.browser import Asked, Watched
