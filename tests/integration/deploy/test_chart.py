@@ -80,6 +80,7 @@ def test_several_replicas_keep_nothing_and_are_replaced_one_by_one() -> None:
     assert "PersistentVolumeClaim" not in kinds(text)
     assert "PodDisruptionBudget" in kinds(text)
     assert "type: RollingUpdate" in text
+    assert "sessionAffinity: ClientIP" in text
     assert "postgresql" not in text  # the address with its password stays in the Secret
 
 
