@@ -13,6 +13,7 @@ from protocol.codec import decode, encode
 from protocol.errors import AlreadyExistsError, CertificateRefusedError, InputError, InvitationError
 from protocol.messages import Enrolment, InvitationTicket
 from protocol.operations import REQUEST_CERTIFICATE, Operation
+from tests.harness import certificates as fakes
 from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, URL, Consortium
 from user_client.errors import NotJoinedError, PassphraseError
 from user_client.sdk import (
@@ -200,6 +201,19 @@ def test_an_expired_invitation_is_refused(consortium: Consortium) -> None:
     consortium.clock.forward(INVITATION_VALIDITY_S)
     with pytest.raises(InvitationError, match="expired"):
         join(consortium.hospital, invitation)
+
+
+@pytest.mark.parametrize("label", ["CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"])
+def test_only_the_certificate_with_the_fingerprint_of_an_invitation_is_trusted(
+    consortium: Consortium, label: str
+) -> None:
+    """TLS would believe a second root behind it, and with that anybody who answers to the analyst's name."""
+    good, second = consortium.invitation(), fakes.make_root().pem.decode().replace("CERTIFICATE", label)
+    both = good.model_copy(update={"root_certificate": good.root_certificate + second})
+    with pytest.raises(CertificateRefusedError, match="more than one certificate"):
+        join(consortium.hospital, both)
+    assert not consortium.hospital.is_connected()
+    assert not consortium.hospital.home.invitation_path.exists()  # nothing was asked, and nothing kept
 
 
 def test_the_analysts_invitation_is_not_for_an_institution(tmp_path: Path, consortium: Consortium) -> None:
