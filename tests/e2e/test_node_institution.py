@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from analyst_server.services import rounds
 from odc_demo.actors import CommandError
 from protocol.consent import plain_words
 from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
 from tests.harness.line import line
-from tests.harness.node_institution import EXAMPLE, NodeInstitution, missing_node
+from tests.harness.node_institution import EXAMPLE, NodeInstitution, require_node
 from user_client import sdk
 
 LEAD, MEMBER, NODE = "lead-hospital", "hospital-b", "node-hospital"
-pytestmark = pytest.mark.skipif(missing_node() is not None, reason=missing_node() or "")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _node_is_there() -> None:
+    require_node()
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +81,8 @@ def test_same_rows_and_same_basis_predict_the_same_classes(made: Consortium, nod
     theirs = node.run("contribute", node.table("own.csv", own), "--basis", node.basis(basis), *words)
     assert theirs["payload_bytes"] == ours.payload_bytes == (150 + 6) * 4 * 4 + 150
     made.wait_for(found, "released")
-    node.run("receive", "--collaboration", found)
+    assert node.run("receive", "--collaboration", found)["trained_on"] == [LEAD, MEMBER, NODE]
+    assert "trained without our rows" not in node.said
     made.sessions[MEMBER].round(found).receive()
     expected = made.sessions[MEMBER].round(found).predict(fresh)
     predicted = node.predict(found, fresh)
@@ -119,6 +127,38 @@ def test_it_holds_to_the_analysts_key_and_says_what_it_has_seen(
     node.run("contribute", "--yes", "--collaboration", found)  # without rows
     made.wait_for(found, "released")
     node.run("receive", "--collaboration", found)
+    checked = node.run("ledger", "--collaboration", found)
+    _, ours = made.lead.round(found).fetch_ledger()
+    assert (checked["entries"], checked["trained_on"]) == (len(ours.entries), [LEAD, MEMBER, NODE])
+
+
+def test_its_people_are_told_when_its_rows_were_left_out(made: Consortium, node: NodeInstitution) -> None:
+    """A basis whose span has nothing to do with the others' is orthonormal, and suspected."""
+    width, dimensions = 40, 6
+    found = agreed(made, node, features=width, latent_dim=dimensions)
+    for name in made.names:
+        made.contribute(name, found, narrow(rows(1, 300, features=width)))
+    stray, _ = np.linalg.qr(np.random.default_rng(5).standard_normal((width, dimensions)))
+    table = node.table("own.csv", narrow(rows(2, 300, features=width)))
+    node.run("contribute", table, "--basis", node.basis(stray), "--yes", "--collaboration", found)
+    made.wait_for(found, "training")
+    deadline = time.monotonic() + 60
+    while not node.run("status", "--collaboration", found).get("held") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert "trained without our rows" in node.said
+    with made.operator() as opened:
+        rounds.release(opened, found)
+    answer = node.run("receive", "--collaboration", found)
+    assert answer["trained_on"] == [LEAD, MEMBER]
+    assert answer["left_out"] is True
+    assert "trained without our rows" in node.said
+
+
+def narrow(table: pa.Table) -> pa.Table:
+    """The same rows with only a few columns that vary: the bases of two institutions have much in common."""
+    scales = [1.0 if number < 6 else 0.01 for number in range(table.num_columns - 1)]
+    columns = {f"x{i}": table.column(f"x{i}").to_numpy() * scale for i, scale in enumerate(scales)}
+    return pa.table({**columns, "label": table.column("label")})
 
 
 def test_it_shows_the_plain_words_that_ours_shows(made: Consortium, node: NodeInstitution) -> None:

@@ -21,12 +21,15 @@ from typing import Any
 
 from tests.vectors import unknown
 from tests.vectors.arrays import scaled_matrices, streams, uplinks
+from tests.vectors.checkpoints import checkpoints
 from tests.vectors.codings import codings
 from tests.vectors.encoded import encoded_columns
 from tests.vectors.exchanges import exchanges
+from tests.vectors.judged import judged
 from tests.vectors.keys import anchors, keys
 from tests.vectors.ledgers import ledgers
 from tests.vectors.messages import broken_messages, valid_messages
+from tests.vectors.models import models
 from tests.vectors.numbers import bases, numbers
 from tests.vectors.odd_inputs import odd_inputs
 from tests.vectors.plain_words import shown_texts
@@ -59,8 +62,11 @@ def deterministic() -> dict[str, Any]:
         "plain_words.json": [*shown_texts()],
         "trust.json": trust(),
         "received.json": received(),
+        "judged.json": judged(),
         "checks.json": [*checks()],
         "codings.json": [*codings()],
+        "checkpoints.json": checkpoints(),
+        "models.json": models(),
         "http.json": exchanges(),
         "numbers.json": numbers(),
         "anchors.json": [*anchors()],

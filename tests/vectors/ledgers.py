@@ -35,7 +35,7 @@ def ledgers() -> Iterator[Case]:
         }
         if verdict == "valid":
             case["heads"] = [head.hex() for head in HEADS[: len(entries) + 1]]
-            case["roots"] = [_root(entries[:size]).hex() for size in range(len(entries) + 1)]
+            case["roots"] = [merkle_root(entries[:size]).hex() for size in range(len(entries) + 1)]
         yield case
     yield {
         "name": "entries that are numbered from 1",
@@ -51,12 +51,12 @@ def ledgers() -> Iterator[Case]:
             "entries": [pack(entry).hex() for entry in entries],
             "verdict": verdict,
         }
-        roots = [_root(entries[:size]).hex() for size in range(len(entries) + 1)]
+        roots = [merkle_root(entries[:size]).hex() for size in range(len(entries) + 1)]
         right = {"heads": [head.hex() for head in heads], "roots": roots}
         yield {**found, **right} if verdict == "valid" else found
 
 
-def _root(entries: Sequence[dict[str, Any]]) -> bytes:
+def merkle_root(entries: Sequence[dict[str, Any]]) -> bytes:
     """Return the Merkle root of entries, by a stack of whole trees."""
     stack: list[tuple[int, bytes]] = []
     for entry in entries:

@@ -45,6 +45,11 @@ def tables() -> Iterator[Case]:
     yield case("columns in another order", turned, "valid", **good)
     wider = "\n".join(f"{line},{extra}" for line, extra in zip(lines, "zabc", strict=True)) + "\n"
     yield case("a column that nobody asked for", wider, "valid", **good)
+    for name, header in (("a blank before", " site"), ("a blank behind", "site "), ("capitals in", "Site")):
+        yield case(f"{name} the name of a column", text.replace("site", header), "input-error")
+    blank = {**schema, "columns": [NUMERIC, {**CATEGORICAL, "name": "the site"}]}
+    yield {**case("a blank inside the name of a column", text.replace("site", "the site"), "valid", **good),
+           "schema": blank}  # fmt: skip
     yield case("a missing text", text.replace("\n,", "\nNA,"), "valid", **good)
     yield case("a column is missing", text.replace("site", "place"), "input-error")
     yield case("the label is missing", text.replace("readmitted", "back"), "input-error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -70,3 +71,13 @@ def to_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [to_json(item) for item in value]
     return value
+
+
+def runs(data: bytes) -> list[list[Any]]:
+    """Return bytes as parts: a long run of one byte is that byte and how often it comes."""
+    found: list[list[Any]] = []
+    start = 0
+    for run in re.finditer(rb"(.)\1{999,}", data, re.DOTALL):
+        found += [[data[start : run.start()].hex(), 1], [run[1].hex(), len(run[0])]]
+        start = run.end()
+    return [*found, [data[start:].hex(), 1]]

@@ -65,6 +65,7 @@ def certificate(
     *,
     issuer: x509.Name | None = None,
     issuer_key: ec.EllipticCurvePrivateKey = ROOT_KEY,
+    begins: datetime = NOT_BEFORE,
     ends: datetime = NOT_AFTER,
 ) -> bytes:
     """Return a certificate (DER) for any key, with any names and extensions."""
@@ -74,7 +75,7 @@ def certificate(
         .issuer_name(issuer or subject())
         .public_key(holder)
         .serial_number(serial)
-        .not_valid_before(NOT_BEFORE)
+        .not_valid_before(begins)
         .not_valid_after(ends)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(holder), critical=False)
     )

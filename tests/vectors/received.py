@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +31,7 @@ from tests.vectors.examples import (
     array_stream,
 )
 from tests.vectors.examples import DOWNLINK as DOWNLINK_OF_EXAMPLES
-from tests.vectors.packing import pack
+from tests.vectors.packing import pack, runs
 
 ELSEWHERE = "f" * 32
 MODEL = b"\x07" * 70_000
@@ -71,7 +70,7 @@ def sealed(plaintext: bytes, info: bytes) -> bytes:
     return encapsulated + ChaCha20Poly1305(key).encrypt(nonce, plaintext, b"")
 
 
-def _info(collaboration: str = COLLABORATION, recipient: str = "hospital-b") -> bytes:
+def for_us(collaboration: str = COLLABORATION, recipient: str = "hospital-b") -> bytes:
     return b"odc/v1/sealed-anchor\0" + collaboration.encode() + TERMS_DIGEST + recipient.encode()
 
 
@@ -117,7 +116,7 @@ def terms_for_us() -> Iterator[Case]:
 
 
 def anchors_for_us() -> Iterator[Case]:
-    anchor = {**SEALED_ANCHOR, "ciphertext": sealed(SEED, _info())}
+    anchor = {**SEALED_ANCHOR, "ciphertext": sealed(SEED, for_us())}
     other_seed = hashlib.sha256(b"another seed").digest()
     lead, wrong_lead = people.LEAD, people.Person.named("lead", "hospital-c", 7110)
     rows: list[tuple[str, people.Person, dict[str, Any], str]] = [
@@ -130,13 +129,13 @@ def anchors_for_us() -> Iterator[Case]:
         ("an anchor for somebody else", lead, {"recipient": "hospital-a"}, "seal-broken"),
         ("an anchor of another collaboration", lead, {"collaboration_id": ELSEWHERE}, "seal-broken"),
         ("an anchor under other terms", lead, {"terms_digest": bytes(32)}, "seal-broken"),
-        ("another seed than was committed to", lead, {"ciphertext": sealed(other_seed, _info())},
+        ("another seed than was committed to", lead, {"ciphertext": sealed(other_seed, for_us())},
             "seal-broken"),
-        ("a seed of 31 bytes", lead, {"ciphertext": sealed(SEED[:31], _info()), "commitment": hashlib.sha256(
+        ("a seed of 31 bytes", lead, {"ciphertext": sealed(SEED[:31], for_us()), "commitment": hashlib.sha256(
             b"odc/v1/anchor-commitment\0" + SEED[:31]).digest()}, "seal-broken"),
-        ("sealed for another recipient", lead, {"ciphertext": sealed(SEED, _info(recipient="hospital-a"))},
+        ("sealed for another recipient", lead, {"ciphertext": sealed(SEED, for_us(recipient="hospital-a"))},
             "seal-broken"),
-        ("sealed for another collaboration", lead, {"ciphertext": sealed(SEED, _info(ELSEWHERE))},
+        ("sealed for another collaboration", lead, {"ciphertext": sealed(SEED, for_us(ELSEWHERE))},
             "seal-broken"),
         ("sealed by a suite that was not asked for", lead, {"sealing_suite": "mlkem768-x25519"},
             "seal-broken"),
@@ -170,16 +169,6 @@ def heads_for_us() -> Iterator[Case]:
     ]:
         signed = by.sign("odc/v1/ledger-head", LEDGER_HEAD)
         yield {"name": name, "kind": "LedgerHead", "hex": signed.hex(), "verdict": verdict}
-
-
-def runs(data: bytes) -> list[list[Any]]:
-    """Return bytes as parts: a long run of one byte is that byte and how often it comes."""
-    found: list[list[Any]] = []
-    start = 0
-    for run in re.finditer(rb"(.)\1{999,}", data, re.DOTALL):
-        found += [[data[start : run.start()].hex(), 1], [run[1].hex(), len(run[0])]]
-        start = run.end()
-    return [*found, [data[start:].hex(), 1]]
 
 
 def downlinks() -> Iterator[Case]:

@@ -56,6 +56,19 @@ def _unused_bits(der: bytes) -> bytes:
     return der[:at] + b"\x01" + der[at + 1 :]
 
 
+def _longer_length(der: bytes) -> bytes:
+    """Write the length of the whole with a zero before it, which nobody signs."""
+    return b"\x30\x83\x00" + der[2:]
+
+
+def _long_signature(der: bytes) -> bytes:
+    """Write the length of the issuer's signature, which nobody signs, in the long form."""
+    size = len(x509.load_der_x509_certificate(der).signature) + 1
+    body, bits = der[4 : -size - 2], der[-size:]
+    content = body + b"\x03\x81" + bytes([size]) + bits
+    return b"\x30\x82" + len(content).to_bytes(2, "big") + content
+
+
 def certificates() -> Iterator[Case]:
     other_root = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ODC consortium root")])
     rsa_free = people.key(7101)
@@ -120,6 +133,11 @@ def certificates() -> Iterator[Case]:
             "certificate-refused"),
         ("a critical extendedKeyUsage", made(136, extensions=with_(
             (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), True))), "certificate-refused"),
+        ("begins in 1950", made(137, begins=datetime(1950, 1, 1, tzinfo=UTC)), "valid"),
+        ("ends in 2049", made(138, ends=datetime(2049, 12, 31, tzinfo=UTC)), "valid"),
+        ("a length with a zero at its front", _longer_length(made(139)), "certificate-refused"),
+        ("a length of two bytes where one is enough", _long_signature(made(140)), "certificate-refused"),
+        ("cut off", made(141)[:-1], "certificate-refused"),
         ("the root itself", people.ROOT.public_bytes(Encoding.DER), "certificate-refused"),
     ]:  # fmt: skip
         yield {"name": name, "hex": der.hex(), "verdict": verdict}
@@ -149,6 +167,12 @@ def revocation_lists() -> Iterator[Case]:
     yield case("one is revoked", [(one, "valid")], mine_is=revoked, other_is="valid")
     yield case("a newer list", [(one, "valid"), (both, "valid")], mine_is=revoked, other_is=revoked)
     yield case("the same list again", [(one, "valid"), (one, "valid")], mine_is=revoked, other_is="valid")
+    yield case(
+        "another list with the same number",
+        [(one, "valid"), (people.revocations(5, 202), refused)],
+        mine_is=revoked,
+        other_is="valid",
+    )
     yield case(
         "an older list brings nobody back",
         [(one, "valid"), (none, refused)],
@@ -234,6 +258,14 @@ def invitations() -> Iterator[Case]:
     for name, changes, verdict in rows:
         content = {key: value for key, value in {**good, **changes}.items() if value is not None}
         yield {"name": name, "text": json.dumps(content, indent=1), "verdict": verdict}
+    second = people.root("e" * 32).public_bytes(Encoding.PEM).decode()
+    for label in ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"):
+        both = people.ROOT_PEM + second.replace("CERTIFICATE", label)
+        yield {
+            "name": f"a second root, in PEM as {label}, behind the one with the fingerprint",
+            "text": json.dumps({**good, "root_certificate": both}, indent=1),
+            "verdict": "certificate-refused",
+        }
     yield {"name": "no JSON", "text": "{", "verdict": "invitation-invalid"}
     yield {"name": "a list", "text": "[]", "verdict": "invitation-invalid"}
 

@@ -3,7 +3,7 @@
 import { createPublicKey, sign, verify } from 'node:crypto';
 
 import { refuse, orRefuse } from './errors.js';
-import { sha256 } from './bytes.js';
+import { equal, sha256 } from './bytes.js';
 import { TAG, items, oid, oidOf, read, sequence, timeOf, whole, write } from './der.js';
 import { isId, isParty } from './layout.js';
 
@@ -20,11 +20,10 @@ const MAX_REVOCATION_LIST_BYTES = 4194304;
 
 const refused = (detail) => refuse('certificate-refused', detail);
 
-/** The DER of the one certificate in a PEM text. */
+/** The DER of the one certificate that a PEM text is; a TLS library would trust all that stands beside it. */
 export function pemToDer(pem) {
-  const found = [...pem.matchAll(/-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----/g)];
-  if (found.length !== 1) refused(`${found.length} certificates where one belongs`);
-  return Buffer.from(found[0][1], 'base64');
+  const found = /^-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----\s*$/.exec(pem);
+  return found ? Buffer.from(found[1], 'base64') : refused('something else than one certificate in PEM');
 }
 
 export const toPem = (der, kind = 'CERTIFICATE') =>
@@ -138,6 +137,7 @@ export class TrustRoot {
     if (der.length > MAX_REVOCATION_LIST_BYTES) refused('a revocation list that is too long');
     const { number, serials } = orRefuse('certificate-refused', 'not a revocation list', () => this.readList(der));
     if (this.revocationNumber !== null && number < this.revocationNumber) refused('an older revocation list');
+    if (number === this.revocationNumber && !equal(der, this.revocationList)) refused('another revocation list with the same number');
     this.revocationNumber = number;
     this.revocationList = der;
     this.revoked = serials;

@@ -7,21 +7,25 @@ import {
 import { drawBasis, expand } from './anchor.js';
 import { equal } from './bytes.js';
 import { TrustRoot, pemToDer, toPem } from './certificates.js';
+import { isSignedBy, merkleRoot, readCheckpoint } from './checkpoint.js';
 import { schemaWidth } from './columns.js';
 import {
   acknowledge, changeOfBasis, checkDownlinkManifest, fetchDownlink,
 } from './downlink.js';
 import { refuse } from './errors.js';
+import { evaluate } from './evaluate.js';
 import { Connection, MESSAGE } from './http.js';
 import { readInvitation, requestCertificate } from './invitation.js';
 import { decode } from './layout.js';
-import { checkChain, checkDownlink, checkLedger, checkReceipt } from './ledger.js';
+import {
+  checkChain, checkDownlink, checkLedger, checkReceipt, isLeftOut, trainedOn,
+} from './ledger.js';
 import { matrix, multiply } from './matrix.js';
 import { ledgerPage } from './messages.js';
-import { evaluate, readModel } from './onnx.js';
+import { readModel } from './onnx.js';
 import { anchorFor, byAnalyst, keyOf, receiptFor, termsFor } from './received.js';
 import { SUITE, generate, rawPublic } from './seal.js';
-import { sign } from './signed.js';
+import { requireSignedBy, sign } from './signed.js';
 import { encodeLabels, encodeRows } from './table.js';
 import { featuresOf, rowRevealing, schemaOf } from './terms.js';
 import { checkManifest, dithered, makeArrays, sendUplink, signalKept } from './uplink.js';
@@ -64,7 +68,7 @@ export class Institution {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
     if (!home.has('identity.key')) home.write('identity.key', privateKey.export({ format: 'pem', type: 'pkcs8' }));
     if (!home.has('enrolment.odc')) home.write('enrolment.odc', requestCertificate(invitation, createPrivateKey(home.read('identity.key'))));
-    home.write('root.pem', invitation.root_certificate);
+    home.write('root.pem', toPem(invitation.root.certificate.der));
     home.writeJson('member.json', {
       analyst_url: invitation.analyst_url, party: invitation.party, role: invitation.role, invitation_id: invitation.invitation_id,
       fingerprint: invitation.root.fingerprint,
@@ -181,6 +185,7 @@ export class Round {
     for (const head of heads) if (!chain[head.length] || !equal(chain[head.length], head.digest)) refuse('ledger-broken', 'two heads that do not agree');
     const published = entries[0]?.subject;
     if (!published || !equal(published, agreed.digest)) refuse('ledger-broken', 'the ledger of other terms');
+    requireSignedBy(agreed, entries[0].at);
     this.files.writeJson('seen.json', { length: found.length, digest: found.digest.toString('hex') });
     return { entries, chain, head: found };
   }
@@ -226,10 +231,12 @@ export class Round {
     const { specs, payload_bytes: payloadBytes } = this.specs();
     await this.ledger(agreed);
     const bytes = await sendUplink(this.connection, this.id, this.files.read('uplink.odc'), specs, this.files.read('uplink.stream'));
-    const message = receiptFor(this.us, agreed, bytes, this.uplinkDigest());
+    const receipt = receiptFor(this.us, agreed, bytes, this.uplinkDigest());
+    const { message } = receipt;
     if (Number(message.payload_bytes) !== payloadBytes) refuse('not-permitted', 'a receipt for other bytes');
     const { entries, chain } = await this.ledger(agreed);
     checkReceipt(entries, chain, message);
+    requireSignedBy(receipt, entries[message.ledger_index].at);
     this.files.write('receipt.odc', bytes);
     return message;
   }
@@ -274,7 +281,7 @@ export class Round {
     this.files.write('uplink.odc', bytes);
   }
 
-  /** Fetch the model and our change of basis; keep them once everything about them holds. */
+  /** Fetch the model and our change of basis; keep them once everything about them holds. Returns whose rows trained it too. */
   async receive(agreed) {
     const terms = agreed.message;
     const found = await fetchDownlink(this.connection, this.id, (bytes) => {
@@ -293,7 +300,17 @@ export class Round {
     this.files.write('downlink.odc', manifest.bytes);
     if (terms.analyst_key !== undefined) await this.tellSeen(head);
     await acknowledge(this.connection, this.id, etag);
-    return manifest.message;
+    return { manifest: manifest.message, trainedOn: trainedOn(entries), leftOut: isLeftOut(entries, this.party) };
+  }
+
+  /** Check the whole ledger, and that the analyst's checkpoint, which others see, is of the same. */
+  async checkpoint(agreed) {
+    const { body } = await this.connection.ask('GET', `${this.path}/ledger/checkpoint`); // first: the ledger can only grow
+    const found = readCheckpoint(body);
+    const { entries } = await this.ledger(agreed);
+    const isOurs = found.collaborationId === this.id && isSignedBy(found, agreed.author);
+    if (!isOurs || !equal(found.root, merkleRoot(entries.slice(0, found.size)))) refuse('ledger-broken', 'the checkpoint of another ledger, or of another analyst');
+    return { size: found.size, root: found.root, trainedOn: trainedOn(entries) };
   }
 
   /** Tell the other members which ledger we have seen; an older analyst does not relay it. */

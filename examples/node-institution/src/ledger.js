@@ -76,3 +76,22 @@ export function checkDownlink(entries, party, manifestDigest, modelDigest) {
   const fetched = entries.filter((entry) => entry.event === 'fetch downlink' && entry.party === party);
   if (!fetched.length || !fetched.every((entry) => entry.subject !== null && equal(entry.subject, manifestDigest))) broken('another downlink was fetched in our name');
 }
+
+/** The parties whose uplinks the released model is made of, in the order in which they were accepted; null before the release. */
+export function trainedOn(entries) {
+  const release = entries.findIndex(({ event }) => event === 'release');
+  if (release < 0) return null;
+  const before = entries.slice(0, release);
+  const computed = before.slice(before.findLastIndex(({ event }) => event === 'begin training') + 1); // others came to nothing
+  const partiesOf = (some, named) => some.filter(({ event }) => event === named).map(({ party }) => party);
+  const without = new Set([...partiesOf(before, 'exclude party'), ...partiesOf(computed, 'leave out rows')]);
+  return partiesOf(before, 'accept uplink').filter((party) => !without.has(party));
+}
+
+/** Whether a party has sent an uplink in time, and the model was trained without it. */
+export function isLeftOut(entries, party) {
+  const trained = trainedOn(entries);
+  const release = entries.findIndex(({ event }) => event === 'release');
+  return trained !== null && !trained.includes(party)
+    && entries.slice(0, release).some(({ event, party: by }) => event === 'accept uplink' && by === party);
+}

@@ -17,7 +17,8 @@ const USAGE = `usage: odc-node COMMAND
   accept [--yes] [--accept-row-revealing-model] read the terms in plain words, and sign them
   contribute [TABLE.csv] [--yes] [--basis FILE] [--accept-weak-signal] [--wait SECONDS]
                                                 send the projections of the rows, or none; get the receipt
-  receive [--wait SECONDS]                      fetch the model
+  receive [--wait SECONDS]                      fetch the model; says whose rows trained it
+  ledger                                        check the ledger, and the checkpoint that others see
   predict TABLE.csv --out FILE.csv              predict on this machine
   each with --collaboration ID where there are several`;
 
@@ -32,6 +33,9 @@ const say = (value) => process.stdout.write(`${typeof value === 'string' ? value
 
 /** Spell out what nobody sees, so that a text cannot pass for another. */
 export const visible = (text) => text.replace(/[^\P{C}\n]|\p{Default_Ignorable_Code_Point}/gu, (each) => `<U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}>`);
+
+const LEFT_OUT = 'the model is trained without our rows: what it predicts for us may be worthless';
+const warn = (text) => process.stderr.write(`odc-node: warning: ${text}\n`);
 
 async function agree(question, yes) {
   if (yes) return;
@@ -66,7 +70,11 @@ const COMMANDS = {
     }
   },
 
-  status: (_, options) => inRound(options, async (round) => say(await round.status())),
+  status: (_, options) => inRound(options, async (round) => {
+    const status = await round.status();
+    say(status);
+    if (status.members.some((each) => each.party === round.party && each.left_out)) warn(LEFT_OUT);
+  }),
 
   accept: (_, options) => inRound(options, async (round) => {
     const agreed = await round.terms();
@@ -89,8 +97,14 @@ const COMMANDS = {
   receive: (_, options) => inRound(options, async (round) => {
     const agreed = await round.terms();
     await round.waitFor(({ state }) => state === 'released', Number(options.wait));
-    const { model_parameters: parameters } = await round.receive(agreed);
-    say({ model_parameters: Number(parameters) });
+    const { manifest, trainedOn, leftOut } = await round.receive(agreed);
+    say({ model_parameters: Number(manifest.model_parameters), trained_on: trainedOn, left_out: leftOut });
+    if (leftOut) warn(LEFT_OUT);
+  }),
+
+  ledger: (_, options) => inRound(options, async (round) => {
+    const { size, root, trainedOn } = await round.checkpoint(await round.terms());
+    say({ entries: size, root, trained_on: trainedOn });
   }),
 
   predict: ([table], options) => inRound(options, async (round) => {

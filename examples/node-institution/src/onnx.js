@@ -1,11 +1,13 @@
-// The model (section 9): reads an ONNX file within the profile, and evaluates those of the kinds
-// logistic, mlp and averaged for classes. The file is data from the analyst; nothing in it is run.
+// The model (section 9): reads an ONNX file within the profile. The file is data from the analyst; nothing in it is run.
 
-import { refuse } from './errors.js';
+import { orRefuse, refuse } from './errors.js';
 
-const refused = (detail) => refuse('model-refused', detail);
+export const refused = (detail) => refuse('model-refused', detail);
 
-/** The fields of a protobuf message: number -> what stands there, in order. */
+/** The wire types that a field may have, by the last sign of its kind: bytes or a text, # whole numbers, % floats of 32 bits, & of 64. */
+const WIRE_TYPES = { '#': [0], '#*': [0, 2], '%*': [5, 2], '&*': [1, 2] };
+
+/** The fields of a protobuf message: name -> what stands there, in order for one that is a list (*). */
 function fieldsOf(bytes, allowed) {
   const found = {};
   let at = 0;
@@ -29,42 +31,68 @@ function fieldsOf(bytes, allowed) {
     const key = Number(varint());
     const [number, wire] = [key >>> 3, key & 7];
     if (!Object.hasOwn(allowed, number)) refused(`the field ${number}`);
-    const value = { 0: varint, 1: () => take(8), 2: () => take(Number(varint())), 5: () => take(4) }[wire]?.();
-    if (value === undefined) refused(`the wire type ${wire}`);
-    const [name, many] = [allowed[number].replace('*', ''), allowed[number].endsWith('*')];
-    if (!many && found[name] !== undefined) refused(`${name} twice`);
-    found[name] = many ? [...(found[name] ?? []), value] : value;
+    const [, name, kind] = /^(\w+)(.*)$/.exec(allowed[number]);
+    if (!(WIRE_TYPES[kind] ?? [2]).includes(wire)) refused(`${name} of the wire type ${wire}`);
+    const value = { 0: varint, 1: () => take(8), 2: () => take(Number(varint())), 5: () => take(4) }[wire]();
+    if (!kind.endsWith('*') && found[name] !== undefined) refused(`${name} twice`);
+    found[name] = kind.endsWith('*') ? [...(found[name] ?? []), value] : value;
   }
   return found;
 }
 
-const MODEL = { 1: 'ir', 2: 'producer', 3: 'version', 4: 'domain', 5: 'number', 6: 'text', 7: 'graph', 8: 'opsets*' };
-const OPSET = { 1: 'domain', 2: 'version' };
+const MODEL = { 1: 'ir#', 2: 'producer', 3: 'version', 4: 'domain', 5: 'number#', 6: 'text', 7: 'graph', 8: 'opsets*' };
+const OPSET = { 1: 'domain', 2: 'version#' };
 const GRAPH = { 1: 'nodes*', 2: 'name', 5: 'initializers*', 10: 'text', 11: 'inputs*', 12: 'outputs*', 13: 'values*' };
+const VALUE = { 1: 'name', 2: 'type', 3: 'text' };
 const NODE = { 1: 'inputs*', 2: 'outputs*', 3: 'name', 4: 'operator', 5: 'attributes*', 6: 'text', 7: 'domain' };
-const ATTRIBUTE = { 1: 'name', 3: 'number', 4: 'string', 7: 'floats*', 8: 'integers*', 9: 'strings*', 13: 'text', 20: 'type' };
-const TENSOR = { 1: 'dims*', 2: 'type', 4: 'floats*', 5: 'integers*', 7: 'longs*', 8: 'name', 9: 'raw', 10: 'doubles*', 12: 'text' };
-const OPSETS = { '': [13, 22], 'ai.onnx': [13, 22], 'ai.onnx.ml': [1, 3] };
+const ATTRIBUTE = { 1: 'name', 3: 'number#', 4: 'string', 7: 'floats%*', 8: 'integers#*', 9: 'strings*', 13: 'text', 20: 'type#' };
+const TENSOR = { 1: 'dims#*', 2: 'type#', 4: 'floats%*', 5: 'integers#*', 7: 'longs#*', 8: 'name', 9: 'raw', 10: 'doubles&*', 12: 'text' };
+/** Where the value of an attribute stands, and the numbers of an initializer with their size, by the type that it says. */
+const ATTRIBUTE_TYPES = { 2: 'number', 3: 'string', 6: 'floats', 7: 'integers', 8: 'strings' };
+const TENSOR_TYPES = { 1: ['floats', 4], 6: ['integers', 4], 7: ['longs', 8], 11: ['doubles', 8] };
+const IR_VERSIONS = [7, 10];
+const OPSETS = { '': [13, 22], 'ai.onnx.ml': [1, 3] };
 const OPERATORS = {
   '': ('Add ArgMax Cast Clip Concat Cos Div Exp Flatten Gather Identity LpNormalization MatMul Max Mul ReduceMax ReduceSum Relu Reshape '
     + 'Sigmoid Slice Softmax Sub Sum TopK Transpose Unsqueeze').split(' '),
   'ai.onnx.ml': ('ArrayFeatureExtractor LinearClassifier LinearRegressor Normalizer SVMClassifier Scaler TreeEnsembleClassifier '
     + 'TreeEnsembleRegressor').split(' '),
 };
-const FLOAT = 1n;
-const text = (bytes) => (bytes ?? '').toString();
+/** The texts that an attribute may have, where the profile says so. */
+const TEXTS = { post_transform: ['NONE', 'LOGISTIC', 'SOFTMAX'], nodes_modes: ['BRANCH_LEQ', 'LEAF'], norm: ['L1'], kernel_type: ['RBF'] };
+const MAX_PARTS = 65536;
+const MAX_ATTRIBUTES = 32;
+const MAX_NAME_BYTES = 1000;
+const MAX_DIMENSIONS = 8;
+const ALWAYS_ALLOWED = 16777216;
+export const FLOAT = 1n;
+const distinct = (names) => new Set(names).size === names.length;
 
-const floatsOf = (parts = []) => Buffer.concat(parts).length / 4 % 1 ? refused('floats cut off')
-  : Array.from({ length: Buffer.concat(parts).length / 4 }, (_, index) => Buffer.concat(parts).readFloatLE(4 * index));
+export function text(bytes = Buffer.alloc(0)) {
+  if (bytes.length > MAX_NAME_BYTES) refused('a name that is too long');
+  return orRefuse('model-refused', 'a name that is no text', () => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
+}
 
-/** A matrix of an initializer; those of other types than float32 only name classes, and are not read. */
+export const floatsOf = (parts = []) => {
+  const bytes = Buffer.concat(parts);
+  if (bytes.length % 4) refused('floats cut off');
+  return Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(4 * index));
+};
+
+/** A matrix of an initializer; those of other types than float32 only name classes, and are not evaluated. */
 function tensor(bytes) {
   const found = fieldsOf(bytes, TENSOR);
   const name = text(found.name);
-  if (found.type !== FLOAT) return { name, value: null };
+  const [own, size] = TENSOR_TYPES[found.type] ?? refused(`${name} of the type ${found.type}`);
+  const places = ['floats', 'integers', 'longs', 'doubles', 'raw'].filter((each) => found[each] !== undefined);
+  if (places.length > 1 || !['raw', own].includes(places[0] ?? own)) refused(`${name} with numbers in another place`);
   const dims = dimensions(found.dims);
+  if (dims.length > MAX_DIMENSIONS || dims.some((each) => each < 0)) refused(`${name} with dimensions that there are not`);
+  const isWhole = places[0] === 'integers' || places[0] === 'longs';
+  const count = isWhole ? dimensions(found[own]).length : Buffer.concat(found.raw === undefined ? found[own] ?? [] : [found.raw]).length / size;
+  if (count !== dims.reduce((product, each) => product * each, 1)) refused(`${name} has another shape than numbers`);
+  if (found.type !== FLOAT) return { name, value: null };
   const data = floatsOf(found.raw === undefined ? found.floats : [found.raw]);
-  if (data.length !== dims.reduce((product, each) => product * each, 1)) refused(`${name} has another shape than numbers`);
   const columns = dims.at(-1) ?? 1;
   return { name, value: { rows: columns ? data.length / columns : 0, columns, data: Float64Array.from(data) } };
 }
@@ -73,49 +101,69 @@ function tensor(bytes) {
 function dimensions(parts = []) {
   return parts.flatMap((part) => {
     if (typeof part === 'bigint') return [Number(part)];
+    if (part.length && part.at(-1) >= 0x80) refused('a number cut off');
     const out = [];
-    let value = 0;
-    let scale = 1;
+    let value = 0n;
+    let shift = 0n;
     for (const byte of part) {
-      value += (byte & 0x7f) * scale;
-      scale *= 128;
+      value |= BigInt(byte & 0x7f) << shift;
+      shift += 7n;
       if (byte < 0x80) {
-        out.push(value);
-        [value, scale] = [0, 1];
+        out.push(Number(BigInt.asIntN(64, value)));
+        [value, shift] = [0n, 0n];
       }
     }
     return out;
   });
 }
 
-function nodeOf(bytes) {
+/** An attribute: its name, its one value and whether the profile has it. */
+function attributeOf(bytes) {
+  const found = fieldsOf(bytes, ATTRIBUTE);
+  const name = text(found.name);
+  const own = ATTRIBUTE_TYPES[found.type] ?? refused(`${name} of another type`);
+  if (Object.values(ATTRIBUTE_TYPES).some((each) => each !== own && found[each] !== undefined)) refused(`${name} with two values`);
+  const texts = found.strings ?? (found.string === undefined ? [] : [found.string]);
+  if (Object.hasOwn(TEXTS, name) && !texts.every((each) => TEXTS[name].includes(each.toString()))) refused(`${name} that is not in the profile`);
+  return [name, found];
+}
+
+function nodeOf(bytes, domains) {
   const found = fieldsOf(bytes, NODE);
-  const [operator, domain] = [text(found.operator), text(found.domain).replace(/^ai\.onnx$/, '')];
-  if (!Object.hasOwn(OPERATORS, domain) || !OPERATORS[domain].includes(operator)) refused(`the operator ${domain} ${operator}`);
-  const attributes = Object.fromEntries((found.attributes ?? []).map((each) => {
-    const one = fieldsOf(each, ATTRIBUTE);
-    return [text(one.name), one];
+  const [operator, domain] = [text(found.operator), text(found.domain)];
+  if (!domains.has(domain) || !OPERATORS[domain].includes(operator)) refused(`the operator ${domain} ${operator}`);
+  const attributes = (found.attributes ?? []).map(attributeOf);
+  if (attributes.length > MAX_ATTRIBUTES || !distinct(attributes.map(([name]) => name))) refused(`a ${operator} with too many attributes, or one twice`);
+  return { operator, attributes: Object.fromEntries(attributes), inputs: (found.inputs ?? []).map(text), outputs: (found.outputs ?? []).map(text) };
+}
+
+/** The domains of a file, each in a version that the profile has. */
+function domainsOf(opsets = []) {
+  return new Set(opsets.map((bytes) => {
+    const { domain, version = 0n } = fieldsOf(bytes, OPSET);
+    const name = text(domain);
+    const [low, high] = Object.hasOwn(OPSETS, name) ? OPSETS[name] : refused(`the domain ${name}`);
+    return version >= low && version <= high ? name : refused(`the opset ${version}`);
   }));
-  return { operator, attributes, inputs: (found.inputs ?? []).map(text), outputs: (found.outputs ?? []).map(text) };
 }
 
 /** Read a file and refuse what is outside the profile. */
 export function readModel(file) {
   const model = fieldsOf(file, MODEL);
-  if (model.ir < 7n || model.ir > 10n || model.graph === undefined) refused('another version of ONNX');
-  for (const bytes of model.opsets ?? []) {
-    const { domain, version = 0n } = fieldsOf(bytes, OPSET);
-    const [low, high] = OPSETS[text(domain)] ?? refused(`the domain ${text(domain)}`);
-    if (version < low || version > high) refused(`the opset ${version}`);
-  }
+  const [oldest, newest] = IR_VERSIONS;
+  if (model.ir === undefined || model.ir < oldest || model.ir > newest || model.graph === undefined) refused('another version of ONNX');
+  const domains = domainsOf(model.opsets);
   const graph = fieldsOf(model.graph, GRAPH);
-  const nameOf = (bytes) => text(fieldsOf(bytes, { 1: 'name', 2: 'type', 3: 'text' }).name);
-  if ((graph.inputs ?? []).map(nameOf).join() !== 'rep') refused('other inputs than rep');
-  const initializers = new Map((graph.initializers ?? []).map(tensor).map(({ name, value }) => [name, value]));
+  const { nodes: nodeParts = [], initializers: tensorParts = [] } = graph;
+  if (nodeParts.length > MAX_PARTS || tensorParts.length > MAX_PARTS) refused('too many parts');
+  const namesOf = (values = []) => values.map((bytes) => text(fieldsOf(bytes, VALUE).name));
+  if (namesOf(graph.inputs).join() !== 'rep') refused('other inputs than rep');
+  const tensors = tensorParts.map(tensor);
+  const initializers = new Map(tensors.map(({ name, value }) => [name, value]));
   const makers = new Map();
   const known = new Set(['rep', ...initializers.keys()]);
-  if (known.size !== initializers.size + 1) refused('a name given twice');
-  for (const node of (graph.nodes ?? []).map(nodeOf)) {
+  if (known.size !== tensors.length + 1) refused('a name given twice');
+  for (const node of nodeParts.map((bytes) => nodeOf(bytes, domains))) {
     if (!node.inputs.every((name) => known.has(name))) refused('a name that is used before it is given');
     for (const name of node.outputs) {
       if (known.has(name)) refused('a name given twice');
@@ -123,106 +171,7 @@ export function readModel(file) {
       makers.set(name, node);
     }
   }
-  return { initializers, makers, outputs: (graph.outputs ?? []).map(nameOf) };
-}
-
-const map = (a, change) => ({ ...a, data: a.data.map(change) });
-const float32 = (a) => map(a, Math.fround);
-
-/** Two matrices number by number; the second is as large, one row, one column or one number. */
-function combine(a, b, change) {
-  if (a.data.length < b.data.length) return combine(b, a, (x, y) => change(y, x));
-  const fits = (own, other) => other === own || other === 1;
-  if (!fits(a.rows, b.rows) || !fits(a.columns, b.columns)) refused('shapes that do not go together');
-  return map(a, (x, index) => change(x, b.data[(b.rows === 1 ? 0 : Math.floor(index / a.columns)) * b.columns + (b.columns === 1 ? 0 : index % a.columns)]));
-}
-
-function product(a, b) {
-  if (a.columns !== b.rows) refused('shapes that do not go together');
-  const data = new Float64Array(a.rows * b.columns);
-  for (let i = 0; i < a.rows; i += 1) {
-    for (let j = 0; j < b.columns; j += 1) {
-      let sum = 0;
-      for (let k = 0; k < a.columns; k += 1) sum += a.data[i * a.columns + k] * b.data[k * b.columns + j];
-      data[i * b.columns + j] = sum;
-    }
-  }
-  return { rows: a.rows, columns: b.columns, data };
-}
-
-const byRows = (a, change) => {
-  const data = new Float64Array(a.data.length);
-  for (let i = 0; i < a.rows; i += 1) data.set(change(a.data.subarray(i * a.columns, (i + 1) * a.columns)), i * a.columns);
-  return { ...a, data };
-};
-const total = (values) => values.reduce((sum, each) => sum + each, 0);
-const softmax = (a) => byRows(a, (row) => {
-  const largest = Math.max(...row);
-  const powers = row.map((each) => Math.exp(each - largest));
-  return powers.map((each) => each / total(powers));
-});
-const logistic = (a) => map(a, (x) => 1 / (1 + Math.exp(-x)));
-const rowOf = (values) => ({ rows: 1, columns: values.length, data: Float64Array.from(values) });
-
-function linearClassifier({ coefficients, intercepts, post_transform: after }, x) {
-  const weights = floatsOf(coefficients.floats);
-  const classes = weights.length / x.columns;
-  if (!Number.isInteger(classes)) refused('coefficients of another width');
-  const turned = new Float64Array(weights.length);
-  weights.forEach((weight, index) => {
-    turned[(index % x.columns) * classes + Math.floor(index / x.columns)] = weight;
-  });
-  const scores = combine(product(x, { rows: x.columns, columns: classes, data: turned }), rowOf(floatsOf(intercepts.floats)), (a, b) => a + b);
-  const transform = { NONE: (a) => a, LOGISTIC: logistic, SOFTMAX: softmax }[text(after?.string) || 'NONE'];
-  return (transform ?? refused('a transform'))(scores);
-}
-
-const EVALUATE = {
-  Identity: (_, a) => a,
-  Cast: ({ to }, a) => (to.number === FLOAT ? float32(a) : refused('a cast to no float')),
-  MatMul: (_, a, b) => product(a, b),
-  Add: (_, a, b) => combine(a, b, (x, y) => x + y),
-  Sub: (_, a, b) => combine(a, b, (x, y) => x - y),
-  Mul: (_, a, b) => combine(a, b, (x, y) => x * y),
-  Div: (_, a, b) => combine(a, b, (x, y) => x / y),
-  Sum: (_, ...all) => all.reduce((a, b) => combine(a, b, (x, y) => x + y)),
-  Relu: (_, a) => map(a, (x) => Math.max(x, 0)),
-  Sigmoid: (_, a) => logistic(a),
-  Softmax: (_, a) => softmax(a),
-  Concat: ({ axis }, ...all) => {
-    if (axis.number !== 1n && axis.number !== -1n) refused('a concatenation of rows');
-    const columns = total(all.map((each) => each.columns));
-    const data = new Float64Array(all[0].rows * columns);
-    for (let i = 0; i < all[0].rows; i += 1) {
-      data.set(all.flatMap((each) => [...each.data.subarray(i * each.columns, (i + 1) * each.columns)]), i * columns);
-    }
-    return { rows: all[0].rows, columns, data };
-  },
-  Scaler: ({ offset, scale }, a) => combine(combine(a, rowOf(floatsOf(offset.floats)), (x, y) => x - y), rowOf(floatsOf(scale.floats)), (x, y) => x * y),
-  Normalizer: (_, a) => byRows(a, (row) => {
-    const length = total(row.map(Math.abs)) || 1;
-    return row.map((each) => each / length);
-  }),
-};
-
-/** The output of this name for the rows of `rep`; only what it needs is computed. */
-export function evaluate(model, output, rep) {
-  if (!model.outputs.includes(output)) refused(`no output ${output}`);
-  const values = new Map([['rep', float32(rep)]]);
-  const value = (name) => {
-    if (!values.has(name)) values.set(name, compute(name));
-    return values.get(name) ?? refused(`${name} is no matrix of floats`);
-  };
-  const compute = (name) => {
-    if (model.initializers.has(name)) return model.initializers.get(name);
-    const node = model.makers.get(name);
-    const probabilities = node.operator === 'LinearClassifier';
-    if (probabilities) {
-      if (node.outputs.indexOf(name) !== 1) refused('labels are not evaluated');
-      return float32(linearClassifier(node.attributes, value(node.inputs[0])));
-    }
-    if (!Object.hasOwn(EVALUATE, node.operator)) refused(`this client does not evaluate ${node.operator}`);
-    return float32(EVALUATE[node.operator](node.attributes, ...node.inputs.map(value)));
-  };
-  return value(output);
+  const outputs = namesOf(graph.outputs);
+  if (!outputs.every((name) => known.has(name))) refused('an output that nothing makes');
+  return { initializers, makers, outputs, most: Math.max(ALWAYS_ALLOWED, file.length / 4) };
 }

@@ -7,22 +7,27 @@ import { schemaWidth, width } from './columns.js';
 
 const wrong = (column, what) => refuse('input-error', `column ${column.name}: ${what}`);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
-const trimmed = (field) => (field === null || field === undefined ? null : field.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, ''));
+const WHOLE_NUMBER = /^(-?[0-9]+)(\.0+)?$/;
+const WHITE_SPACE = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]+'; // those of the document, not those of \\s
+const OUTER = new RegExp(`^${WHITE_SPACE}|${WHITE_SPACE}$`, 'g');
 
-/** A field that is a finite number in 64-bit floats. */
-function numberOf(column, field) {
-  if (!NUMBER.test(field)) wrong(column, 'not a number');
-  const value = Number(field);
-  return Number.isFinite(value) ? value : wrong(column, 'a number too large');
+/** A field without the white space around it. */
+export const trimmed = (field) => (field === null || field === undefined ? null : field.replace(OUTER, ''));
+
+/** The finite number in 64-bit floats that a text is, or null. */
+export function readNumber(field) {
+  const value = NUMBER.test(field) ? Number(field) : NaN;
+  return Number.isFinite(value) ? value : null;
 }
 
-/** The level that a text is: itself, or the whole number that it is but for a point and zeros. */
+const numberOf = (column, field) => readNumber(field) ?? wrong(column, 'not a number');
+
+/** The level that a text is: itself, or the same whole number but for a point and zeros. */
 function levelOf(column, field) {
   const exact = column.levels.indexOf(field);
   if (exact >= 0) return exact;
-  const whole = /^([+-]?\d+)(\.0*)?$/;
-  const number = field.match(whole);
-  return number ? column.levels.findIndex((level) => level.match(whole)?.[1] === number[1]) : -1;
+  const number = field.match(WHOLE_NUMBER);
+  return number ? column.levels.findIndex((level) => level.match(WHOLE_NUMBER)?.[1] === number[1]) : -1;
 }
 
 function indicator(column, level) {
@@ -130,5 +135,5 @@ export function readCsv(text) {
   }
   const [header, ...rows] = records;
   if (field.lastIndex < body.length || rows.some((row) => row.length !== header.length)) refuse('unreadable-file', 'not a CSV file with a header');
-  return rows.map((row) => Object.fromEntries(header.map((name, index) => [name.trim(), row[index]])));
+  return rows.map((row) => Object.fromEntries(header.map((name, index) => [name, row[index]])));
 }

@@ -5,6 +5,9 @@ import { expand } from '../src/anchor.js';
 import { fromBytes, longestRow, toBytes } from '../src/arrays.js';
 import { TrustRoot, pemToDer } from '../src/certificates.js';
 import { DownlinkReader, checkDownlinkManifest, fetchParts } from '../src/downlink.js';
+import {
+  TAG, items, oidOf, whole as wholeDer,
+} from '../src/der.js';
 import { OdcError } from '../src/errors.js';
 import { Connection, problemOf } from '../src/http.js';
 import { readInvitation, requestCertificate } from '../src/invitation.js';
@@ -18,7 +21,7 @@ import { verify } from '../src/signed.js';
 import { encodeLabels, encodeRows, readCsv } from '../src/table.js';
 import { terms } from '../src/terms.js';
 import { sendUplink } from '../src/uplink.js';
-import { generateKeyPairSync } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync, verify as verifyBytes } from 'node:crypto';
 import { hex, judge, load, whole } from './vectors.js';
 
 const text = (bytes) => Buffer.from(bytes).toString('hex');
@@ -44,8 +47,18 @@ for (const given of trust.invitations) {
     const invitation = judge(given.verdict, () => readInvitation(given.text));
     if (given.verdict !== 'valid') return;
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
-    assert.equal(decode(enrolment, requestCertificate(invitation, privateKey)).ticket.toString('base64'), invitation.ticket);
+    const { ticket, csr } = decode(enrolment, requestCertificate(invitation, privateKey));
+    assert.equal(ticket.toString('base64'), invitation.ticket);
+    checkRequest(csr, createPublicKey(privateKey));
   });
+}
+
+/** A certificate request is a body with our key, an algorithm, and a signature by that key over the body. */
+function checkRequest(csr, key) {
+  const [body, algorithm, signature] = items(wholeDer(csr, TAG.sequence).content);
+  assert.equal(oidOf(items(algorithm.content)[0].content), '1.2.840.10045.4.3.2');
+  assert.ok(items(body.content)[2].all.equals(key.export({ format: 'der', type: 'spki' })));
+  assert.ok(verifyBytes('sha256', body.all, key, signature.content.subarray(1)));
 }
 
 const received = load('received.json');

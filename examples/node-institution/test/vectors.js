@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { OdcError } from '../src/errors.js';
 import { Float } from '../src/msgpack.js';
 
-const FOLDER = process.env.ODC_VECTORS ?? fileURLToPath(new URL('../../../tests/vectors', import.meta.url));
+export const FOLDER = process.env.ODC_VECTORS ?? fileURLToPath(new URL('../../../tests/vectors', import.meta.url));
 
 export const load = (name) => JSON.parse(readFileSync(join(FOLDER, name), 'utf8'));
 export const hex = (text) => Buffer.from(text, 'hex');

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from protocol.checkpoint import Checkpoint, Note
-from protocol.errors import LimitExceededError, MalformedMessageError, ProtocolError, SignatureError
-from protocol.identity import public_key
+from protocol.codec import decode
+from protocol.errors import LimitExceededError, MalformedMessageError, OdcError, ProtocolError, SignatureError
+from protocol.identity import load_certificate, public_key
 from protocol.ledger import LedgerEntry
 from protocol.limits import MAX_NOTE_BYTES
 from tests.harness import certificates as fakes
@@ -105,3 +108,29 @@ def test_bytes_that_are_no_text_or_too_many_are_refused() -> None:
         Note.parse(b"\xff\xfe" + GOOD.encode())
     with pytest.raises(LimitExceededError):
         Note.parse(GOOD.encode() + b"x" * MAX_NOTE_BYTES)
+
+
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "checkpoints.json").read_text())
+
+
+def judged(case: dict[str, Any]) -> tuple[Note, list[str]]:
+    """Return the note of a case, and which of the holders that the reader knows have signed it."""
+    parts = case.get("parts") or [[case["text"].encode().hex(), 1]]
+    found = Note.parse(b"".join(bytes.fromhex(data) * times for data, times in parts))
+    known = {name: load_certificate(bytes.fromhex(der)) for name, der in VECTORS["certificates"].items()}
+    return found, [name for name, certificate in known.items() if found.is_signed_by(certificate)]
+
+
+@pytest.mark.parametrize("case", VECTORS["notes"], ids=lambda case: str(case["name"]))
+def test_a_text_is_the_checkpoint_in_the_vectors_or_none(case: dict[str, Any]) -> None:
+    if case["verdict"] != "valid":
+        with pytest.raises(OdcError) as caught:
+            judged(case)
+        assert caught.value.code == case["verdict"]
+        return
+    found, signed_by = judged(case)
+    assert signed_by == case["signed_by"]
+    entries = [decode(LedgerEntry, bytes.fromhex(entry)) for entry in VECTORS["entries"]]
+    assert found.checkpoint == Checkpoint.of(VECTORS["collaboration_id"], entries[: case["size"]])
+    assert found.checkpoint.root.hex() == case["root"]
+    assert found.bytes.decode() == case["text"]
