@@ -18,7 +18,14 @@ REPOSITORY: Final = Path(__file__).parents[2]
 NODE: Final = shutil.which("node") or "node"
 CLIENT: Final = REPOSITORY / "examples" / "node-institution"
 VECTORS: Final = REPOSITORY / "tests" / "vectors"
-TESTS: Final = ("more.test.js", "rest.test.js", "messages.test.js")
+TESTS: Final = (
+    "more.test.js",
+    "rest.test.js",
+    "ledger.test.js",
+    "models.test.js",
+    "table.test.js",
+    "messages.test.js",
+)
 """The quick ones first: one that fails is enough."""
 PATIENCE_S: Final = 120
 """A client that does not end is as broken as one that fails: the tests take some seconds."""

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from benchmarks.conformance import running
 from benchmarks.conformance.mutants import MUTANTS, Mutant
+from tests.harness.node_institution import require_node
 
 SAMPLE = (
     "certificates: an older revocation list brings back",
@@ -32,8 +31,14 @@ def test_the_names_of_bugs_are_distinct() -> None:
     assert len(set(names)) == len(names) >= 60
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no `node` (Debian: apt install nodejs)")
+def test_every_file_of_the_clients_tests_is_run() -> None:
+    there = {path.name for path in (running.CLIENT / "test").glob("*.test.js")}
+    about_the_tests = {"files.test.js"}
+    assert there - about_the_tests == set(running.TESTS)
+
+
 def test_a_sample_of_bugs_dies_and_a_harmless_change_lives() -> None:
+    require_node()
     harmless = Mutant("http", "another pause", "2 ** attempt / 10", "2 ** attempt / 11")
     chosen = [mutant for mutant in MUTANTS if mutant.name in SAMPLE]
     assert len(chosen) == len(SAMPLE)

@@ -72,6 +72,8 @@ def _notes() -> Iterator[Case]:
     yield case("a line in the analyst's name by another key", good + stranger, "valid", "analyst", **sizes)
     named = _line(people.ANALYST, HOSPITAL_URN, text)
     yield case("a line of the analyst's key in another name", good + named, "valid", "analyst", **sizes)
+    yield case("the same line alone", f"{text}\n{named}", "valid", **sizes)
+    yield case("two lines, and no line feed at the end", (good + cosigned)[:-1], MALFORMED)
     forged = _line(people.SECOND_ANALYST, ORIGIN, text, key_of=people.ANALYST)
     yield case("a signature by another key than the line says", f"{text}\n{forged}", "bad-signature")
     yield case("the same behind one that holds", good + forged, "bad-signature")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.vectors.examples import LEVELS, NUMERIC, RANGE, RANKS, TERMS, TERMS_2, changed
+from tests.vectors.examples import LEVELS, NUMERIC, RANGE, RANKS, SURVIVAL_TERMS, TERMS, TERMS_2, changed
 
 DATES: dict[str, Any] = {
     **RANKS,
@@ -13,6 +13,7 @@ DATES: dict[str, Any] = {
     "quantiles": [18261.0, 18262.5, 18321.0],
     "dates": "iso",
 }
+_WAYS = ("dd.mm.yyyy", "dd/mm/yyyy", "mm/dd/yyyy", "yyyy/mm/dd", "yyyymmdd")
 DURATION: dict[str, Any] = {
     **RANGE, "name": "left", "high": 30.0, "centre": 4.5, "dates": "iso", "since": "admitted",
 }  # fmt: skip
@@ -45,9 +46,24 @@ CODED_TERMS: dict[str, Any] = {
 }
 
 
+def edges_of_columns() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield terms whose columns or label lie just within the rules."""
+    first, second = (("table_schema", "columns", index) for index in range(2))
+    label = ("table_schema", "label_column")
+    for name, terms in [
+        ("two quantiles that are the same", changed(TERMS_2, *first, "quantiles", to=[0.0, 0.0, 4.0])),
+        ("a range with its centre at an end", changed(TERMS_2, *second, "centre", to=4.0)),
+        *((f"dates as {each}", changed(DATE_TERMS, *first, "dates", to=each)) for each in _WAYS),
+        ("a time at the horizon", changed(SURVIVAL_TERMS, *label, "times", to=[182.5, 730.0])),
+        ("the shortest time", changed(SURVIVAL_TERMS, *label, "times", to=[730.0 / 2**20])),
+    ]:
+        yield name, "Terms", terms
+
+
 def broken_columns() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield terms with a column that is none."""
     first, second, third = (("table_schema", "columns", index) for index in range(3))
+    label = ("table_schema", "label_column")
     yield from [
         ("dates written in no known way", changed(DATE_TERMS, *first, "dates", to="yyyy")),
         ("dates that are nil", changed(TERMS_2, *first, to={**RANKS, "dates": None})),
@@ -69,5 +85,11 @@ def broken_columns() -> Iterator[tuple[str, dict[str, Any]]]:
             changed(CODED_TERMS, *second, "missing", to=["9" * 201])),
         ("a column of schema 1 with texts of its own for an empty field",
             changed(TERMS, *first, to={**NUMERIC, "missing": ["-9"]})),
+        ("a share for one level alone", changed(TERMS_2, *third, "shares", to=[0.25])),
+        ("three shares of two levels", changed(TERMS_2, *third, "shares", to=[0.25, 0.5, 0.25])),
+        ("a share of empty fields that are refused", changed(TERMS_2, *third, "empty", to="refuse")),
+        ("the event in the column of times", changed(SURVIVAL_TERMS, *label, "event", to="days")),
+        ("one text for seen and censored", changed(SURVIVAL_TERMS, *label, "censored", to="yes")),
+        ("a time that is too short", changed(SURVIVAL_TERMS, *label, "times", to=[730.0 / 2**21])),
         ("levels that are dates", changed(TERMS_2, *third, to={**LEVELS, "dates": "iso"})),
     ]  # fmt: skip

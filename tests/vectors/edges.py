@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tests.vectors.columns import edges_of_columns
 from tests.vectors.examples import (
     ACCEPTANCE,
     COLLABORATION,
@@ -69,6 +70,7 @@ def valid() -> Iterator[Named]:
     yield "every row may be left out", "UplinkManifest", {**UPLINK, "privacy": {**PRIVACY, "drop_below": 1.0}}
     yield "half of the rows are kept back", "Terms", {**TERMS_2, "hold_out": 0.5}
     yield "an empty ledger", "LedgerHead", {**LEDGER_HEAD, "length": 0}
+    yield from edges_of_columns()
 
 
 def broken() -> Iterator[Named]:

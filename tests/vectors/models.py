@@ -204,6 +204,7 @@ def outside() -> Iterator[tuple[str, bytes]]:
         ("opset 23", [("", 23)]),
         ("opset 4 of ai.onnx.ml", [("", 17), ("ai.onnx.ml", 4)]),
         ("another domain", [("", 17), ("com.example", 1)]),
+        ("another domain of a version that ours has", [("", 17), ("com.example", 17)]),
         ("no opset", []),
     ]:
         yield name, file(MLP, TENSORS, opsets=opsets)
@@ -211,6 +212,8 @@ def outside() -> Iterator[tuple[str, bytes]]:
     yield "cut off", good[:-1]
     yield "nothing", b""
     yield "two graphs", good + message((7, b""))
+    yield "the IR version twice", good + message((1, 9))
+    yield "the IR version as bytes", file(MLP, TENSORS, (1, b"9"), ir=None)
     yield "a function", good + message((25, message((1, "Steal"))))
     yield "metadata", good + message((14, message((1, "key"), (2, "value"))))
     yield "two inputs", file(MLP, TENSORS, inputs=["rep", "more"])
@@ -232,6 +235,7 @@ def _of_nodes() -> Iterator[tuple[str, bytes]]:
         ("an attribute that is a graph", node(*soft, (5, a_graph))),
         ("an attribute that is a tensor", node(*soft, (5, a_tensor))),
         ("an attribute that is one float", node(*soft, (5, a_float))),
+        ("an attribute that says another type", node(*soft, (5, message(axis, (3, -1), (20, 1))))),
         ("an attribute twice", node(*soft, (5, a_number), (5, a_number))),
         ("33 attributes", node(*soft, *((5, attribute(f"a{i}", 1)) for i in range(33)))),
         ("a value that is made later", node("Softmax", ["later"], ["probabilities"])),
@@ -247,6 +251,10 @@ def _of_nodes() -> Iterator[tuple[str, bytes]]:
         file([*MLP[:-1], node("Concat", ["s1", "s1"], ["probabilities"], axis=0)], TENSORS),
     )
     yield "shapes that do not fit", file([*HIDDEN, node("MatMul", ["s1", "v"], ["probabilities"])], TENSORS)
+    swapped = linear("SOFTMAX").replace(
+        b"\x12\x05label\x12\x0dprobabilities", b"\x12\x0dprobabilities\x12\x05label"
+    )
+    yield "the label in the place of the probabilities", file([swapped], [], opsets=ML)
     yield "a transform that is not in the list", file([linear("PROBIT")], [], opsets=ML)
     norm = node("Normalizer", ["s1"], ["probabilities"], domain="ai.onnx.ml", norm="L2")
     yield "a norm that is not in the list", file([*HIDDEN, norm], TENSORS, opsets=ML)
@@ -285,6 +293,19 @@ def _of_tensors() -> Iterator[tuple[str, bytes]]:
         ("a part of a larger one", tensor("w", W, (3, message((1, 0), (2, 6))))),
     ]:  # fmt: skip
         yield name, file(MLP, [given, *TENSORS[1:]])
+    for name, spare in [
+        (
+            "an initializer of a type that is not in the list",
+            message((1, 2), (2, 12), (8, "u"), (9, bytes(8))),
+        ),
+        ("no numbers, where another type has them", message((1, 0), (2, FLOAT), (8, "u"), (7, b""))),
+        (
+            "an unused one, a dimension below zero",
+            message((1, -1), (1, -1), (2, FLOAT), (8, "u"), (9, bytes(4))),
+        ),
+        ("an unused one, fewer numbers than its shape", message((1, 2), (2, FLOAT), (8, "u"), (9, bytes(4)))),
+    ]:
+        yield name, file(MLP, [*TENSORS, spare])
     yield "two initializers of one name", file(MLP, [*TENSORS, tensor("w", W)])
     yield "an initializer with the name of the input", file(MLP, [*TENSORS, tensor("rep", W)])
 

@@ -99,6 +99,7 @@ _LEVELS: Final[list[tuple[list[str], str, int | str]]] = [
     (["-1", "1"], "-1.0", 0),
     (["1", "2"], "\uff11", REFUSED),
     (["-999", "1"], "-999.0", 0),
+    (["+1", "2"], "+1.0", REFUSED),
 ]
 _TYPED: Final[list[tuple[str, Any, str | None]]] = [
     ("integer", -5, "-5"),

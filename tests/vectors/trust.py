@@ -61,6 +61,11 @@ def _longer_length(der: bytes) -> bytes:
     return b"\x30\x83\x00" + der[2:]
 
 
+def _one_more(der: bytes) -> bytes:
+    """Say that the whole is a byte longer, which nobody signs."""
+    return der[:2] + (int.from_bytes(der[2:4], "big") + 1).to_bytes(2, "big") + der[4:]
+
+
 def _long_signature(der: bytes) -> bytes:
     """Write the length of the issuer's signature, which nobody signs, in the long form."""
     size = len(x509.load_der_x509_certificate(der).signature) + 1
@@ -138,6 +143,8 @@ def certificates() -> Iterator[Case]:
         ("a length with a zero at its front", _longer_length(made(139)), "certificate-refused"),
         ("a length of two bytes where one is enough", _long_signature(made(140)), "certificate-refused"),
         ("cut off", made(141)[:-1], "certificate-refused"),
+        ("a length with a byte more than there is", _one_more(made(142)), "certificate-refused"),
+        ("a set in the place of the sequence", b"\x31" + made(143)[1:], "certificate-refused"),
         ("the root itself", people.ROOT.public_bytes(Encoding.DER), "certificate-refused"),
     ]:  # fmt: skip
         yield {"name": name, "hex": der.hex(), "verdict": verdict}
@@ -258,6 +265,9 @@ def invitations() -> Iterator[Case]:
     for name, changes, verdict in rows:
         content = {key: value for key, value in {**good, **changes}.items() if value is not None}
         yield {"name": name, "text": json.dumps(content, indent=1), "verdict": verdict}
+    long_name = {"party": "a" * 63}  # a request of more than 255 bytes
+    text = json.dumps({**good, **long_name}, indent=1)
+    yield {"name": "a party of 63 characters", "text": text, "verdict": "valid"}
     second = people.root("e" * 32).public_bytes(Encoding.PEM).decode()
     for label in ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"):
         both = people.ROOT_PEM + second.replace("CERTIFICATE", label)

@@ -7,6 +7,7 @@ import { FOLDER } from './vectors.js';
 /** Files of vectors that no test here reads, and why. */
 const EXCLUDED = {
   'sums.json': 'this client takes no part in rounds with sums',
+  'codings.json': 'this client asks for no coding and answers in none',
 };
 /** Those of which some cases are skipped where they are read; the others are read whole. */
 const IN_PART = {
