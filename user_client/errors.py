@@ -16,7 +16,7 @@
      +- AnotherAnalystError        not the analyst whose key was seen first, or stands in the terms
 
     MalformedMessageError
-     +- ModelRefusedError          the analyst's model is outside the profile, or asks for too much
+     +- ModelRefusedError          the analyst's model is none of the terms, or asks for too much
 
     InputError
      +- ChoiceNeededError
@@ -232,7 +232,7 @@ class ExportDiffersError(LocalError, OdcError):
 
 
 class ModelRefusedError(LocalError, MalformedMessageError):
-    """A model of the analyst that is outside the profile of docs/protocol.md, or asks for too much."""
+    """A model of the analyst that is none of the terms or of docs/protocol.md, or asks for too much."""
 
     code = "model-refused"
     title = "The analyst's model is refused"

@@ -33,19 +33,22 @@ SMALL: Final[dict[str, Model]] = {
     "random-forest": RandomForest(trees=30, seed=3),
     "gradient-boosting": GradientBoosting(trees=30, learning_rate=0.2, seed=3),
 }
-_MODELS: Final = {kind: SMALL.get(kind) or model_of(terms()) for kind, terms in TERMS.items()}
-MODELS: Final = {kind: model for kind, model in _MODELS.items() if "classes" in TERMS[kind].tasks}
-"""Every kind that predicts classes, small where a test needs it to be quick."""
+ALL_MODELS: Final = {kind: SMALL.get(kind) or model_of(terms()) for kind, terms in TERMS.items()}
+"""Every kind, small where a test needs it to be quick."""
+MODELS: Final = {kind: model for kind, model in ALL_MODELS.items() if "classes" in TERMS[kind].tasks}
+"""Every kind that predicts classes."""
 WEIGHTED: Final[dict[str, Model]] = {
     kind: replace(model, class_weight="balanced")
     for kind, model in MODELS.items()
     if isinstance(model, Weighable)
 }
 """Every kind that can be trained with class weights, with them."""
-MODELS_OF_NUMBERS: Final = {kind: model for kind, model in _MODELS.items() if "number" in TERMS[kind].tasks}
+MODELS_OF_NUMBERS: Final = {
+    kind: model for kind, model in ALL_MODELS.items() if "number" in TERMS[kind].tasks
+}
 """Every kind that predicts numbers."""
 MODELS_OF_SURVIVAL: Final = {
-    kind: model for kind, model in _MODELS.items() if "survival" in TERMS[kind].tasks
+    kind: model for kind, model in ALL_MODELS.items() if "survival" in TERMS[kind].tasks
 }
 """Every kind that predicts survival."""
 

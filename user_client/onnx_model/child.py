@@ -14,13 +14,15 @@ import numpy as np
 
 from runtime.confinement import forbid_tracing, lower_limits, own_bytes
 from user_client.onnx_model.evaluation import Evaluation
+from user_client.onnx_model.form import from_bytes
 from user_client.onnx_model.wire import RefusedModelError
 
 if sys.platform != "win32":
     import resource
 
-HEAD: Final = struct.Struct("<QQI")
-"""Bytes of the model, bytes of memory beside those of the program, seconds of the processor to read it."""
+HEAD: Final = struct.Struct("<QQII")
+"""Bytes of the model, bytes of memory beside those of the program, seconds of the processor to read it, and
+bytes of the forms that it may have."""
 REQUEST: Final = struct.Struct("<IIII")
 """Rows, their numbers, bytes of the output's name, and seconds of the processor to answer."""
 ANSWER: Final = struct.Struct("<BII")
@@ -32,12 +34,13 @@ _OPEN_FILES: Final = 3
 def main() -> None:
     """Serve one model until the input ends."""
     given, answers = sys.stdin.buffer, sys.stdout.buffer
-    model_bytes, memory_bytes, seconds = HEAD.unpack(_exactly(given, HEAD.size))
+    model_bytes, memory_bytes, seconds, form_bytes = HEAD.unpack(_exactly(given, HEAD.size))
+    forms = from_bytes(_exactly(given, form_bytes))
     np.zeros((8, 8)) @ np.zeros((8, 8))  # what numpy loads late, it loads now
     _bound(memory_bytes)
     _bound_time(seconds)
     try:
-        evaluation = Evaluation(_exactly(given, model_bytes))
+        evaluation = Evaluation(_exactly(given, model_bytes), forms)
     except (RefusedModelError, MemoryError) as error:
         _refuse(answers, error)
         return

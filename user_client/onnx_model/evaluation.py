@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from user_client.onnx_model.form import Form, check_form
 from user_client.onnx_model.learned import LEARNED
 from user_client.onnx_model.operators import STANDARD, Call, Operator, Room, Values
 from user_client.onnx_model.wire import Graph, Node, RefusedModelError, read
@@ -35,12 +36,16 @@ class _Step:
 
 
 class Evaluation:
-    """A model, checked and ready; raises `RefusedModelError` for one that is outside the profile."""
+    """A model, checked and ready.
 
-    def __init__(self, file: bytes) -> None:
+    Raises `RefusedModelError` for one outside the profile, or with none of the forms if any are given.
+    """
+
+    def __init__(self, file: bytes, forms: Sequence[Form] = ()) -> None:
         self._graph = read(file)
         self._room = max(ALWAYS_ALLOWED, len(file) // 4)
         _check(self._graph)
+        check_form(self._graph, len(file), forms)
         self._constants: dict[str, Values] = dict(self._graph.constants)
         self._plans: dict[str, list[_Step]] = {}
         self._rows_at_once: dict[tuple[str, int], int] = {}

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
@@ -20,6 +20,7 @@ from protocol.limits import MAX_CLASSES
 from runtime.confinement import ONE_THREAD, kept_environment
 from user_client.errors import ModelRefusedError
 from user_client.onnx_model.child import ANSWER, HEAD, REQUEST
+from user_client.onnx_model.form import Form, to_bytes
 
 MEMORY_BYTES: Final = 2**30
 """What a model may take, beside sixteen times the size of its file: its lists of numbers as arrays."""
@@ -31,7 +32,7 @@ SECONDS: Final = 30
 SECONDS_PER_MB: Final = 1
 SECONDS_PER_ROW: Final = 0.02
 """The nearest of a million rows with a hundred numbers each take about as long."""
-_REASON_BYTES: Final = 300
+_REASON_BYTES: Final = 1000
 _OUT_OF_TIME: Final = -getattr(signal, "SIGXCPU", 2**31)
 """The code of a process that the kernel ends because it took its time; Windows has none."""
 _Process = subprocess.Popen[bytes]
@@ -41,11 +42,13 @@ class Model:
     """A model of the analyst, open to be run, by several threads if need be.
 
     Another process checks and evaluates it, so that nothing the model does there reaches the memory, files or
-    connections of this one. Raises `ModelRefusedError` if it is outside the profile of docs/protocol.md.
+    connections of this one. Raises `ModelRefusedError` if it is outside the profile of docs/protocol.md, or
+    has none of the forms that it may have, if any are given.
     """
 
-    def __init__(self, onnx_file: bytes) -> None:
+    def __init__(self, onnx_file: bytes, forms: Sequence[Form] = ()) -> None:
         self._file = onnx_file
+        self._forms = to_bytes(forms)
         self._lock = threading.Lock()
         self._process: _Process | None = None
         with self._lock:
@@ -76,7 +79,8 @@ class Model:
         seconds = SECONDS + SECONDS_PER_MB * len(self._file) // 2**20
         memory = MEMORY_BYTES + MEMORY_PER_BYTE * len(self._file)
         with _within(process, seconds) as (given, answers):
-            given.write(HEAD.pack(len(self._file), memory, seconds))
+            given.write(HEAD.pack(len(self._file), memory, seconds, len(self._forms)))
+            given.write(self._forms)
             given.write(self._file)
             given.flush()
             _answered(answers)

@@ -53,6 +53,7 @@ from user_client.sdk.anchor import open_anchor
 from user_client.sdk.consumer import is_being_aligned
 from user_client.sdk.forgetting import forget_if_required
 from user_client.sdk.ledger_check import follow_to_receive, tell_ledger
+from user_client.sdk.model_form import check_model
 from user_client.sdk.receipt import was_received
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
@@ -114,6 +115,7 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
         _train_own_model(session, directory, manifest, arrays[0])
     else:
         by_name = {spec.name: array for spec, array in zip(manifest.arrays, arrays, strict=True)}
+        check_model(by_name["model"], terms)
         if manifest.has_change_of_basis:
             directory.write(CHANGE_FILE, by_name["change_of_basis"])
         if manifest.has_total:

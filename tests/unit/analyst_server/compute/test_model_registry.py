@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -11,6 +11,8 @@ import pytest
 
 from analyst_server.compute.model_registry import model_of, private_model_of, task_of, trainable_of
 from analyst_server.training.choosing import Auto
+from analyst_server.training.discriminant import SumsDiscriminant, fit_by_class, of_all_classes
+from analyst_server.training.from_sums import SumsRidge, fit_total
 from analyst_server.training.models import fit, fit_task
 from analyst_server.training.onnx_file import export
 from analyst_server.training.tasks import Classes, Numbers, Survival
@@ -21,13 +23,15 @@ from protocol.model_terms import (
     LogisticTerms,
     MlpTerms,
     ModelPrivacyTerms,
+    ModelTerms,
+    QuadraticDiscriminantTerms,
+    RidgeTerms,
     models_with_weights,
 )
 from protocol.table_schema import Label, NumberLabel, SurvivalLabel, Task
 from tests.harness.problems import (
+    ALL_MODELS,
     MODELS,
-    MODELS_OF_NUMBERS,
-    MODELS_OF_SURVIVAL,
     TERMS,
     blobs,
     numbers,
@@ -37,7 +41,8 @@ from tests.harness.problems import (
 KINDS = pytest.mark.parametrize("kind", list(TERMS))
 TASKS = {"classes": Classes(2), "number": Numbers(), "survival": Survival((0.2, 0.6))}
 ROWS = {"classes": lambda: blobs(2), "number": numbers, "survival": survivals}
-SMALL = {**MODELS_OF_SURVIVAL, **MODELS_OF_NUMBERS, **MODELS}
+OF_SUMS = (QuadraticDiscriminantTerms, RidgeTerms)
+"""Kinds that are made of sums over rows."""
 
 
 def another(value: Any) -> Any:
@@ -86,12 +91,33 @@ def test_the_terms_say_whether_a_model_carries_rows(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "task"), [(kind, task) for kind in TERMS for task in TERMS[kind].tasks])
 def test_a_model_carries_rows_if_it_says_so_and_only_then(kind: str, task: Task) -> None:
     """Whoever gets the file looks for its training rows, on the model's own scale and as they were."""
-    (rows, labels), model = ROWS[task](), SMALL[kind]
+    (rows, labels), model = ROWS[task](), ALL_MODELS[kind]
     fitted = fit_task(model, rows, labels, TASKS[task])
     scaled = np.asarray(fitted.pipeline["scale"].transform(rows))
     found = np.concatenate(list(numbers_in(export(fitted, rows.shape[1]))))
     carried = sum(holds(found, row) for row in np.concatenate([scaled, rows]))
     assert (carried > 5) if model.carried_rows else (carried == 0)
+
+
+def test_every_kind_of_the_terms_is_searched_for_rows() -> None:
+    kinds, *_ = get_args(ModelTerms)
+    assert set(get_args(kinds)) == {*TERMS.values(), *OF_SUMS, AutoTerms}
+
+
+@pytest.mark.parametrize("terms", OF_SUMS)
+def test_a_model_of_sums_carries_no_row(terms: type[Any]) -> None:
+    """The fewest rows of a class that terms may have come from three institutions with two each."""
+    rows, labels = blobs(2, rows=12)
+    z = np.hstack([np.ones((len(rows), 1)), rows.astype(np.float64)])
+    by_class = np.stack([z[labels == each].T @ z[labels == each] for each in range(2)])
+    if terms is QuadraticDiscriminantTerms:
+        fitted = fit_by_class(SumsDiscriminant(terms().pooled_share), by_class)
+    else:
+        fitted = fit_total(SumsRidge(), of_all_classes(by_class), rows.shape[1], Classes(2))
+    found = np.concatenate(list(numbers_in(export(fitted, rows.shape[1]))))
+    assert len(found) > 10
+    assert not any(holds(found, row) for row in rows)
+    assert not terms.carries_rows
 
 
 def numbers_in(onnx_file: bytes) -> Any:
