@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, cast
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 import typer
 
@@ -12,14 +13,26 @@ from analyst_server.pages.plan import plan_page, plan_text
 from analyst_server.services import planning
 from analyst_server.services.planning_sums import plan_sums
 from protocol.errors import InputError
-from protocol.terms import ANCHORS, RowType
+from protocol.terms import ANCHORS, RowType, Terms
+from runtime.drafts import terms_of_draft
 
 T = TypeVar("T")
+NO_IDS: Final = {"consortium_id": "0" * 32, "collaboration_id": "0" * 32}
+"""A draft has none, and a plan needs none."""
+DEFAULT_CLASSES: Final = 2
+_OF_ROWS: Final = ("latent_dim", "rep_dtype", "anchor_kind", "anchor_rows")
 
 
 def plan(
-    parties: Annotated[int, typer.Option(help="number of institutions, c")],
-    features: Annotated[int, typer.Option(help="number of encoded features, m")],
+    parties: Annotated[int | None, typer.Option(help="number of institutions, c")] = None,
+    features: Annotated[int | None, typer.Option(help="number of encoded features, m")] = None,
+    terms: Annotated[
+        Path | None,
+        typer.Option(
+            help="draft of terms (TOML or JSON) that says all but rows and model parameters;"
+            " --latent-dim with it plans another latent dimension"
+        ),
+    ] = None,
     rows: Annotated[
         int | None, typer.Option(help="rows of each institution, n; they do not matter under sums")
     ] = None,
@@ -31,8 +44,9 @@ def plan(
         typer.Option(help="parameters of the model, N; may be written 25e6; under sums only for formula (7)"),
     ] = None,
     uplink: Annotated[
-        Literal["rows", "sums"], typer.Option(help="what institutions send: projected rows, or masked sums")
-    ] = "rows",
+        Literal["rows", "sums"] | None,
+        typer.Option(help="what institutions send: projected rows (the default), or masked sums"),
+    ] = None,
     random_features: Annotated[int, typer.Option(help="random features, under sums")] = 0,
     cohort: Annotated[bool, typer.Option("--cohort", help="under sums, the total comes back too")] = False,
     by_class: Annotated[
@@ -49,22 +63,36 @@ def plan(
     rounds: Annotated[
         int | None, typer.Option(help="federated rounds to compare with, R (default: twice the break-even)")
     ] = None,
-    rep_dtype: Annotated[str, typer.Option(help="number type in our terms: f2, f4, f8 or i1")] = "i1",
-    anchor_kind: Annotated[str, typer.Option(help=f"anchor in our terms: {', '.join(ANCHORS)}")] = "haar",
+    rep_dtype: Annotated[
+        str | None, typer.Option(help="number type in our terms: f2, f4, f8 or i1 (default: i1)")
+    ] = None,
+    anchor_kind: Annotated[
+        str | None, typer.Option(help=f"anchor in our terms: {', '.join(ANCHORS)} (default: haar)")
+    ] = None,
     classes: Annotated[
-        int, typer.Option(help="number of classes of the label; 1 for a number, under sums")
-    ] = 2,
+        int | None,
+        typer.Option(help="number of classes of the label; 1 for a number, under sums (default: 2)"),
+    ] = None,
     html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a round would cost, by the paper's formulas (3) to (8) and in our messages."""
-    shared: dict[str, Any] = {"parties": parties, "features": features, "bits": bits, "rounds": rounds}
+    shared: dict[str, Any] = {"bits": bits, "rounds": rounds}
     shared["participation"] = tuple(participation or planning.PARTICIPATION)
+    chosen: dict[str, Any] = {"parties": parties, "features": features, "uplink": uplink, "classes": classes}
     of_sums: dict[str, Any] = {"random_features": random_features, "cohort": cohort, "by_class": by_class}
-    of_rows = {"latent_dim": latent_dim, "anchor_rows": anchor_rows}
+    of_rows: dict[str, Any] = {"rep_dtype": rep_dtype, "anchor_kind": anchor_kind, "anchor_rows": anchor_rows}
     try:
-        if uplink == "sums":
-            _refuse(of_rows, "rows, not with sums")
+        if terms is not None:
+            _refuse({**chosen, **of_sums, **of_rows}, "a plan without --terms, which say it")
+            chosen, of_sums, of_rows = _symbols(terms_of_draft(terms, **NO_IDS))
+        if latent_dim is not None or terms is None:
+            of_rows["latent_dim"] = latent_dim
+        for name in ("parties", "features"):
+            shared[name] = _needed(f"--{name}, or --terms", chosen[name], of="a round")
+        classes = chosen["classes"] or DEFAULT_CLASSES
+        if chosen["uplink"] == "sums":
+            _refuse({name: of_rows[name] for name in ("latent_dim", "anchor_rows")}, "rows, not with sums")
             compared = None if model_parameters is None else round(model_parameters)
             of_sums |= {"outputs": classes, "federated_parameters": compared}
             found = plan_sums(planning.SumsScenario(**shared, **of_sums))
@@ -72,11 +100,11 @@ def plan(
             _refuse(of_sums, "--uplink sums")
             scenario = planning.Scenario(
                 rows=_needed("--rows", rows),
-                anchor_rows=features if anchor_rows is None else anchor_rows,
-                latent_dim=_needed("--latent-dim", latent_dim),
+                anchor_rows=shared["features"] if of_rows["anchor_rows"] is None else of_rows["anchor_rows"],
+                latent_dim=_needed("--latent-dim", of_rows["latent_dim"]),
                 model_parameters=round(_needed("--model-parameters", model_parameters)),
-                rep_dtype=cast("RowType", rep_dtype),  # the scenario checks it
-                anchor_kind=anchor_kind,
+                rep_dtype=cast("RowType", of_rows["rep_dtype"] or "i1"),  # the scenario checks it
+                anchor_kind=of_rows["anchor_kind"] or "haar",
                 classes=classes,
                 **shared,
             )
@@ -87,10 +115,32 @@ def plan(
     show_value(found.as_json(), as_json, lambda _: plan_text(found))
 
 
-def _needed(option: str, value: T | None) -> T:
-    """Return what was given for an option that a plan of rows needs."""
+def _symbols(terms: Terms) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return what terms say of every round, of sums and of rows; the last two are empty of the other's."""
+    sums, label = terms.sums, terms.table_schema.label_column
+    chosen = {
+        "parties": len(terms.parties),
+        "features": terms.table_schema.width,
+        "uplink": "rows" if sums is None else "sums",
+        "classes": label.outputs if sums is not None or label.task == "classes" else None,
+    }
+    if sums is not None:
+        by_class = terms.model.kind == "quadratic-discriminant"
+        of_sums = {"random_features": sums.random_features, "cohort": bool(sums.cohort), "by_class": by_class}
+        return chosen, of_sums, dict.fromkeys(_OF_ROWS)
+    of_rows = {
+        "latent_dim": terms.latent_dim,
+        "rep_dtype": terms.rep_dtype,
+        "anchor_kind": terms.anchor.kind,
+        "anchor_rows": terms.anchor.rows,
+    }
+    return chosen, {}, of_rows
+
+
+def _needed(option: str, value: T | None, *, of: str = "rows") -> T:
+    """Return what was given for an option that a plan needs."""
     if value is None:
-        raise typer.BadParameter(f"a plan of rows needs {option}")
+        raise typer.BadParameter(f"a plan of {of} needs {option}")
     return value
 
 

@@ -20,6 +20,7 @@ from user_client.sdk import (
     Signal,
     plain_words,
 )
+from user_client.sdk.lower_dimensions import Kept
 from user_client.sdk.session import SHORT_ID
 from user_client.tables import ColumnProfile, Misfit
 
@@ -125,6 +126,17 @@ def signal_in_words(signal: Signal | None, least: float | None) -> str:
     if least is not None and signal.kept < least:
         words += f"\nthe terms ask for {least:g}: ask the lead for terms with a larger latent_dim"
     return words
+
+
+def fewer_in_words(found: Sequence[Kept]) -> list[str]:
+    """Return the lines of a table: what so many latent dimensions keep of a table's own score."""
+    if not found:
+        return []
+    measure = "ROC-AUC" if found[0].measure == "roc_auc" else "concordance"
+    return [
+        f"{'latent_dim':>12} {'kept (R squared)':>18} {measure + ' along them':>22}",
+        *(f"{one.latent_dim:>12} {one.kept:>18.2f} {one.score:>22.1%}" for one in found),
+    ]
 
 
 def information_in_words(found: Information) -> str:

@@ -27,7 +27,7 @@ from user_client.sdk import (
     with_sums,
 )
 from user_client.tables import Source
-from user_client.words import information_in_words, signal_in_words
+from user_client.words import fewer_in_words, information_in_words, signal_in_words
 
 LatentDim = Annotated[
     int | None,
@@ -305,6 +305,7 @@ def _drafted_as_json(out: Path, drafted: DraftedTerms) -> dict[str, Any]:
         "features": drafted.features,
         "latent_dim": drafted.latent_dim,
         "signal": asdict(drafted.signal) if drafted.signal else None,
+        "fewer": [asdict(one) for one in drafted.fewer],
         "information": asdict(drafted.information) if drafted.information else None,
         "remarks": drafted.remarks,
     }
@@ -382,7 +383,7 @@ def _drafted_text(out: Path, drafted: DraftedTerms) -> str:
         f"terms with {drafted.features} encoded features and latent_dim {drafted.latent_dim} written to {out}"
     ]
     if drafted.signal:
-        lines.append(signal_in_words(drafted.signal, None))
+        lines += [signal_in_words(drafted.signal, None), *fewer_in_words(drafted.fewer)]
     if drafted.information:
         lines.append(information_in_words(drafted.information))
     lines += [f"look at {remark}" for remark in drafted.remarks]

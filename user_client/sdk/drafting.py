@@ -17,6 +17,7 @@ from protocol.table_schema import DateFormat, LevelsColumn, Schema
 from protocol.texts import why_not_new
 from user_client.privacy.information import Information
 from user_client.sdk.agreement import LEAST_SIGNAL, Agreement, AgreementOptions, check_choice
+from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
 from user_client.sdk.privacy import bits_of, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
@@ -47,6 +48,9 @@ class DraftedTerms:
     """How many bits a row holds, and how many of them can leave; None if there are no rows."""
     remarks: list[str]
     """What a person should look at, one sentence each."""
+    fewer: tuple[Kept, ...] = ()
+    """What the latent dimension keeps of the own score, and what fewer would; empty if no table can tell.
+    It is not in the file, because it tells of the table's own rows."""
 
     def signed_by(self, analyst_key: str | None) -> Self:
         """Return the same, naming the only key that the analyst may sign with, if it is known."""
@@ -141,27 +145,45 @@ def draft_terms(
     )
     schema = _valid(drafted.content)
     _check_dimension(latent_dim, schema.width)
-    latent_dim, signal, bits, remarks = _measured(
-        rows, schema, latent_dim, agreement.rep_dtype, agreement.dither
+    measured = _measured(rows, schema, latent_dim, agreement.rep_dtype, agreement.dither)
+    return DraftedTerms(
+        agreement.terms(drafted, schema, measured.latent_dim),
+        schema.width,
+        measured.latent_dim,
+        measured.signal,
+        measured.bits,
+        [*drafted.remarks, *measured.remarks],
+        measured.fewer,
     )
-    content = agreement.terms(drafted, schema, latent_dim)
-    return DraftedTerms(content, schema.width, latent_dim, signal, bits, [*drafted.remarks, *remarks])
 
 
-def _measured(
-    rows: pa.Table, schema: Schema, latent_dim: int | None, rep_dtype: str, dither: float
-) -> tuple[int, Signal | None, Information | None, list[str]]:
-    """Return the latent dimension, what it keeps of the own score and of a row, and remarks on it."""
+@dataclass(frozen=True)
+class _Measured:
+    """The latent dimension, what it and fewer keep of the own score, what leaves of a row, and remarks."""
+
+    latent_dim: int
+    signal: Signal | None
+    fewer: tuple[Kept, ...]
+    bits: Information | None
+    remarks: list[str]
+
+
+def _measured(rows: pa.Table, schema: Schema, wanted: int | None, rep_dtype: str, dither: float) -> _Measured:
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
     score = own_score(encoded, score_targets(labels, schema.label_column.task))
     singular_values, axes = principal_axes(encoded)
-    latent_dim = latent_dim or _fewest_dimensions(score, axes, singular_values)
-    axes = axes[:, :latent_dim]
-    signal = score.along(axes) if score else None
-    bits = bits_of(schema, encoded, encoded @ axes, number_type=rep_dtype, dither=dither)
-    remarks = list(_remarks_on_dimension(signal, latent_dim, schema.width, len(encoded)))
-    return latent_dim, signal, bits, remarks
+    fewest = _fewest_dimensions(score, axes, singular_values)
+    latent_dim = wanted or fewest
+    leading = axes[:, :latent_dim]
+    signal = score.along(leading) if score else None
+    return _Measured(
+        latent_dim,
+        signal,
+        kept_by_fewer(score, axes, latent_dim, fewest) if score else (),
+        bits_of(schema, encoded, encoded @ leading, number_type=rep_dtype, dither=dither),
+        list(_remarks_on_dimension(signal, latent_dim, schema.width, len(encoded))),
+    )
 
 
 def draft_terms_from_dictionary(

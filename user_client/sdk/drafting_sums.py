@@ -100,7 +100,13 @@ def with_sums(
         if schema.label_column.task == "classes" and not random_features:
             remarks.append(_LINEAR)
     return replace(
-        drafted, content=content, latent_dim=features, signal=None, information=None, remarks=remarks
+        drafted,
+        content=content,
+        latent_dim=features,
+        signal=None,
+        fewer=(),
+        information=None,
+        remarks=remarks,
     )
 
 

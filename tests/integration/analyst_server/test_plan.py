@@ -1,0 +1,62 @@
+"""`odc-analyst plan` with a draft of terms; it opens no analyst."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from analyst_server import cli
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def test_a_plan_names_what_no_draft_has_said() -> None:
+    found = run("plan", "--rows", 5, "--latent-dim", 3, "--model-parameters", 10)
+    assert (found.exit_code, "needs --parties, or --terms" in found.output) == (2, True)
+
+
+NUMERIC = [{"kind": "numeric", "name": f"x{i}", "low": 0, "high": 1} for i in range(30)]
+
+
+def draft_file(directory: Path, **changed: Any) -> Path:
+    """Write a draft of terms for five institutions and thirty features."""
+    parties = [f"hospital-{i}" for i in range(5)]
+    schema = {"columns": NUMERIC, "label_column": {"name": "y", "classes": ["a", "b", "c"]}}
+    anchor = {"kind": "haar", "rows": 30}
+    content = {"title": "Five", "parties": parties, "lead": parties[0], "anchor": anchor, **changed}
+    path = directory / "terms.json"
+    path.write_text(json.dumps({"terms_schema": 2, "table_schema": schema, **content}))
+    return path
+
+
+OF_A_DRAFT = ("plan", "--rows", 400, "--model-parameters", 100, "--json")
+
+
+def test_a_draft_of_terms_is_planned_as_it_is_and_with_fewer_dimensions(tmp_path: Path) -> None:
+    path = draft_file(tmp_path, latent_dim=20, rep_dtype="f2")
+    symbols = ("--parties", 5, "--features", 30, "--classes", 3, "--rep-dtype", "f2")
+    for latent_dim, option in ((20, ()), (10, ("--latent-dim", 10))):
+        found = json.loads(run(*OF_A_DRAFT, "--terms", path, *option).output)
+        assert found == json.loads(run(*OF_A_DRAFT, *symbols, "--latent-dim", latent_dim).output)
+        assert found["scenario"]["latent_dim"] == latent_dim
+
+
+def test_a_draft_of_sums_is_planned(tmp_path: Path) -> None:
+    sums = {"random_features": 16, "kernel_width": 1.5, "min_rows": 5, "max_rows": 99, "cohort": True}
+    path = draft_file(tmp_path, latent_dim=46, model={"kind": "ridge"}, sums=sums)
+    symbols = ("--uplink", "sums", "--parties", 5, "--features", 30, "--classes", 3)
+    expected = run("plan", *symbols, "--random-features", 16, "--cohort", "--json")
+    assert run("plan", "--terms", path, "--json").output == expected.output
+    assert run("plan", "--terms", path, "--latent-dim", 3).exception.code == "input-error"
+
+
+@pytest.mark.parametrize("said", [("--features", 30), ("--rep-dtype", "i1"), ("--cohort",), ("--classes", 2)])
+def test_what_a_draft_says_is_not_said_twice(tmp_path: Path, said: tuple[Any, ...]) -> None:
+    path = draft_file(tmp_path, latent_dim=20)
+    assert run(*OF_A_DRAFT, "--terms", path, *said).exception.code == "input-error"
