@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from http import HTTPStatus
 from typing import Annotated, Final
 
 from anyio import to_thread
@@ -135,7 +136,8 @@ class _Packer:
         start, self._start = self._start, None
         headers, body = MutableHeaders(raw=start["headers"]), message.get("body", b"")
         is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if is_whole and len(body) >= PACKED_FROM_BYTES and _CODING not in headers:
+        is_problem = start["status"] >= HTTPStatus.BAD_REQUEST  # which the access log reads as it goes by
+        if is_whole and not is_problem and len(body) >= PACKED_FROM_BYTES and _CODING not in headers:
             if headers.get("cache-control") != "no-store":
                 headers.add_vary_header("Accept-Encoding")
             packed = await self._packed(body)

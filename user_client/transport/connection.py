@@ -194,7 +194,8 @@ class AnalystConnection:
         if body is None:
             return self.request(operation.method, path)
         headers = {"content-type": media_type} if media_type else {}
-        packed, said = self._packing.packed(body)
+        # what is compared with the papers' formulas is sent as it is: its bytes are explained one by one
+        packed, said = self._packing.packed(body) if operation.kind == "control" else (body, {})
         try:
             return self.request(operation.method, path, content=packed, headers={**headers, **said})
         except MalformedMessageError:

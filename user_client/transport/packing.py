@@ -56,6 +56,8 @@ class Packing:
         if self._theirs is None or headers.get(HEADER) != self._theirs.name:
             return body
         self._is_understood = True  # whoever packs like this unpacks it too
+        if not body:  # to HEAD: it says how the body would come
+            return body
         return self._theirs.unpack(body, MAX_ANSWER_BYTES)
 
     def packed(self, body: bytes) -> tuple[bytes, dict[str, str]]:

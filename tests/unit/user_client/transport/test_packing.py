@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from protocol.coding import Coding
 from protocol.errors import LimitExceededError, MalformedMessageError
 from protocol.limits import MAX_ANSWER_BYTES
-from protocol.operations import ACCEPT_TERMS, FETCH_TERMS
+from protocol.operations import ACCEPT_TERMS, BEGIN_UPLINK, FETCH_TERMS
 from tests.harness.certificates import Credential, shared_member
 from tests.harness.scripted_server import InTurn, connect, problem
 from user_client.custody.home import key_pem
@@ -116,6 +116,22 @@ def test_requests_are_packed_once_the_analyst_has_packed_an_answer(identity: tup
     assert "content-encoding" not in second.headers
     assert last.headers["content-encoding"] == OWN.name
     assert OWN.unpack(last.content, 1000) == TEXT
+
+
+def test_what_is_compared_with_the_formulas_is_sent_as_it_is(identity: tuple[Path, Path]) -> None:
+    server = InTurn(answer(), answer(coding=THEIRS), answer())
+    line = connect(server, identity=identity)
+    for _ in range(2):
+        fetch(line)
+    line.ask(BEGIN_UPLINK, TEXT, collaboration_id=ID)
+    assert server.requests[-1].content == TEXT
+
+
+def test_an_answer_without_a_body_has_nothing_to_unpack(identity: tuple[Path, Path]) -> None:
+    bare = httpx.Response(200, headers={"content-encoding": THEIRS.name})
+    line = connect(InTurn(answer(), bare), identity=identity)
+    fetch(line)
+    assert line.ask(FETCH_TERMS, collaboration_id=ID).content == b""
 
 
 def test_what_would_grow_is_sent_as_it_is(identity: tuple[Path, Path]) -> None:
