@@ -47,7 +47,7 @@ class Packing:
         """Note with which certificate the analyst has answered."""
         stream = response.extensions.get("network_stream")
         tls = None if stream is None else stream.get_extra_info("ssl_object")
-        shown = getattr(tls, "getpeercert", None)  # a line that tests make has no certificate
+        shown = getattr(tls, "getpeercert", None)  # httpcore promises no type for what is here
         certificate = None if shown is None else shown(True)
         if certificate and certificate != self._certificate:
             self._certificate, self._theirs = certificate, Coding.of(certificate)
