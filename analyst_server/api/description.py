@@ -21,7 +21,7 @@ from analyst_server.api.problems import OF_HTTP, PROBLEM_MEDIA_TYPE, STATUS, UNE
 from analyst_server.api.surface import SERVED, Bytes, Content, Draft, Says, Served, success
 from protocol import __version__
 from protocol.errors import PROBLEM_TYPE_PREFIX
-from protocol.operations import Operation, Tag
+from protocol.operations import OPERATIONS, Operation, Tag
 from protocol.texts import Identifier, PartyName
 from protocol.tracing import MEMBER
 from protocol.version import STREAM_MEDIA_TYPE
@@ -78,9 +78,11 @@ _PROBLEM: Final[Json] = {
 @cache
 def document() -> Json:
     """Return the document. Every handler has to be registered: `app` loads them all."""
-    schemas = _Schemas()
+    # in the order of the table, whichever module was loaded first
+    ordered = {operation: SERVED[operation] for operation in OPERATIONS if operation in SERVED}
+    schemas = _Schemas(ordered.values())
     paths: defaultdict[str, Json] = defaultdict(dict)
-    for operation, served in SERVED.items():
+    for operation, served in ordered.items():
         paths[operation.path][operation.method.lower()] = _operation(operation, served, schemas)
     return {
         "openapi": "3.1.0",
@@ -105,9 +107,9 @@ def as_json() -> bytes:
 class _Schemas:
     """The JSON schemas of types, each under a name of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, all_served: Iterable[Served]) -> None:
         types: dict[tuple[str, JsonSchemaMode], TypeAdapter[Any]] = {}
-        for served in SERVED.values():
+        for served in all_served:
             answered = [served.answers, *(one.content for one in served.says)]
             for content, mode in (
                 (served.takes, "validation"),
