@@ -90,29 +90,50 @@ def plan(
             of_rows["latent_dim"] = latent_dim
         for name in ("parties", "features"):
             shared[name] = _needed(f"--{name}, or --terms", chosen[name], of="a round")
-        classes = chosen["classes"] or DEFAULT_CLASSES
         if chosen["uplink"] == "sums":
             _refuse({name: of_rows[name] for name in ("latent_dim", "anchor_rows")}, "rows, not with sums")
-            compared = None if model_parameters is None else round(model_parameters)
-            of_sums |= {"outputs": classes, "federated_parameters": compared}
-            found = plan_sums(planning.SumsScenario(**shared, **of_sums))
+            found = _plan_of_sums(shared, of_sums, chosen["classes"], model_parameters)
         else:
             _refuse(of_sums, "--uplink sums")
-            scenario = planning.Scenario(
-                rows=_needed("--rows", rows),
-                anchor_rows=shared["features"] if of_rows["anchor_rows"] is None else of_rows["anchor_rows"],
-                latent_dim=_needed("--latent-dim", of_rows["latent_dim"]),
-                model_parameters=round(_needed("--model-parameters", model_parameters)),
-                rep_dtype=cast("RowType", of_rows["rep_dtype"] or "i1"),  # the scenario checks it
-                anchor_kind=of_rows["anchor_kind"] or "haar",
-                classes=classes,
-                **shared,
-            )
-            found = planning.plan(scenario)
+            found = _plan_of_rows(shared, of_rows, chosen["classes"], rows, model_parameters)
     except (ValueError, OverflowError) as error:
         raise InputError(str(error)) from None
     write_page(html, plan_page, found)
     show_value(found.as_json(), as_json, lambda _: plan_text(found))
+
+
+def _plan_of_sums(
+    shared: Mapping[str, Any],
+    of_sums: Mapping[str, Any],
+    outputs: int | None,
+    federated_parameters: float | None,
+) -> planning.Plan:
+    compared = None if federated_parameters is None else round(federated_parameters)
+    return plan_sums(
+        planning.SumsScenario(
+            outputs=outputs or DEFAULT_CLASSES, federated_parameters=compared, **of_sums, **shared
+        )
+    )
+
+
+def _plan_of_rows(
+    shared: Mapping[str, Any],
+    of_rows: Mapping[str, Any],
+    classes: int | None,
+    rows: int | None,
+    model_parameters: float | None,
+) -> planning.Plan:
+    scenario = planning.Scenario(
+        rows=_needed("--rows", rows),
+        anchor_rows=shared["features"] if of_rows["anchor_rows"] is None else of_rows["anchor_rows"],
+        latent_dim=_needed("--latent-dim", of_rows["latent_dim"]),
+        model_parameters=round(_needed("--model-parameters", model_parameters)),
+        rep_dtype=cast("RowType", of_rows["rep_dtype"] or "i1"),  # the scenario checks it
+        anchor_kind=of_rows["anchor_kind"] or "haar",
+        classes=classes or DEFAULT_CLASSES,
+        **shared,
+    )
+    return planning.plan(scenario)
 
 
 def _symbols(terms: Terms) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

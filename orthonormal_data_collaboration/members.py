@@ -92,8 +92,8 @@ def encoded(terms: Terms, name: str, table: pa.Table, share: float | None, strea
     found = encode_table(table, terms.schema_of(name), new_scratch().keep)
     share = terms.hold_out if share is None else share
     groups = found.labels if found.task == "classes" else strata(found.labels, found.task)
-    rows = choose(groups, share, streams.of_party(name)("hold-out"))
-    return Encoded(name, found, HoldOut(found.digest, share, rows))
+    chosen = choose(groups, share, streams.of_party(name)("hold-out"))
+    return Encoded(name, found, HoldOut(found.digest, share, np.packbits(chosen)))
 
 
 def anchor_of(terms: Terms, public: Any, streams: Streams) -> Matrix64:
@@ -144,7 +144,7 @@ class Senders:
             new_scratch(),
             party=name,
             level=self._level,
-            fits_alone=len(party.kept.rows) > 0,  # it is compared on the rows that are kept back
+            fits_alone=len(party.kept) > 0,  # it is compared on the rows that are kept back
             draws=Draws(self._streams.of_party(name), self._draw),
         )
         # what is not orthonormal may lengthen rows, and no institution could send it

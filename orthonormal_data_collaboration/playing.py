@@ -195,7 +195,7 @@ def _play_sums(terms: Terms, parties: list[Encoded], wishes: Wishes, streams: St
         blobs.append(party.name, 0, raw_bytes(little_endian(covered, "u8")))
         blobs.commit(party.name)
         stored.append(StoredArray(party.name, 0, "u8", covered.shape))
-        leaving[party.name] = fit_alone(terms, rows, labels) if len(party.kept.rows) else None
+        leaving[party.name] = fit_alone(terms, rows, labels) if len(party.kept) else None
     result = compute_sums(SumsSpec.of(terms, stored, _FOLDER), blobs)
     onnx_file = result.model.onnx_file.open(blobs).tobytes()
     model = SharedModel(onnx_file, terms.table_schema.label_column.model_output)

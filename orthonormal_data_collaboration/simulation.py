@@ -118,8 +118,7 @@ class Member:
     def evaluation(self) -> Comparison | None:
         """Scores on the rows that were kept back: together, alone and the gain; None if they tell nothing."""
         table, played = self._played.encoded.table, self._played
-        kept = np.zeros(len(table.rows), np.bool_)
-        kept[self.held_out] = True
+        kept = ~played.encoded.kept.leaves(len(table.rows))
         labels = table.labels[kept]
         if not len(labels) or not can_be_scored(labels, table.task):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.start_up import start
+from user_client.memory import return_what_is_freed
 
 
 def main() -> None:
@@ -13,6 +14,7 @@ def main() -> None:
 
 
 def _load() -> Callable[..., object]:
+    return_what_is_freed()
     from user_client.cli.main import app
 
     return app

@@ -14,7 +14,7 @@ Numbers = NDArray[np.int64]
 _NUMBERS_AT_ONCE: Final = 2**16
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, slots=True)
 class Block:
     """Some rows that follow one another.
 

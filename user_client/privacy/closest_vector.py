@@ -108,12 +108,12 @@ def closest_vector(
     order = np.random.default_rng(seed).permutation(len(rows))
     attacked, known = np.split(order, [min(len(rows) // 2, most_rows)])
     sigma = _noise(rep, rows @ secret_basis)
+    prior = row_prior(grid, rows[known])
     found, finished = _decode(
-        grid, rep[attacked], secret_basis, sigma, known=rows[known], deadline=start + seconds
+        prior, rep[attacked], secret_basis, sigma, known=rows[known], deadline=start + seconds
     )
     right = grid.alike(found, rows[attacked])
-    frequent = row_prior(grid, rows[known]).most_frequent
-    guess = grid.alike(np.tile(frequent, (len(attacked), 1)), rows[attacked])
+    guess = grid.alike(prior.most_frequent, rows[attacked])
     return ClosestVector(
         len(attacked),
         float(right.all(axis=1).mean()),
@@ -154,7 +154,7 @@ def _guessed_columns(grid: Grid, rep: Matrix64, sigma: Matrix64) -> list[int]:
 
 
 def _decode(
-    grid: Grid,
+    prior: RowPrior,
     rep: Matrix64,
     basis: Matrix64,
     sigma: Matrix64,
@@ -163,8 +163,8 @@ def _decode(
     deadline: float,
 ) -> tuple[Matrix64, bool]:
     """Return the likeliest rows, (n, m), and whether all guesses were tried before the deadline."""
-    prior = row_prior(grid, known)
-    whole = LatticeDecoder(grid, basis, known, sigma).candidates(rep, CANDIDATES)
+    grid = prior.grid
+    whole = LatticeDecoder(prior, basis, sigma).candidates(rep, CANDIDATES)
     best, _ = _best(whole, rep, basis, sigma, prior)
     best = prior.improved(best, rep, basis, sigma, deadline=deadline)
     guessed = _guessed_columns(grid, rep, sigma)
@@ -173,7 +173,7 @@ def _decode(
     features = np.arange(len(basis))
     mine = np.concatenate([features[grid.slices[i]] for i in guessed])
     others = np.setdiff1d(features, mine)
-    decoder = LatticeDecoder(_without(grid, guessed), basis[others], known[:, others], sigma)
+    decoder = LatticeDecoder(row_prior(_without(grid, guessed), known[:, others]), basis[others], sigma)
     best, least = _best(best[:, None], rep, basis, sigma, prior)
     finished = True
     for states in product(*(grid.columns[i].states for i in guessed)):

@@ -88,10 +88,18 @@ class Grid:
 
     def to_coordinates(self, rows: Matrix64) -> Matrix64:
         """Return the coordinates of the nearest states, (n, g + r): first all integers, then all reals."""
-        found = [column.to_coordinates(rows[:, part]) for column, part in self._parts()]
-        counts = [len(column.steps) for column in self.columns]
-        integers = [part[:, :count] for part, count in zip(found, counts, strict=True)]
-        return np.hstack(integers + [part[:, count:] for part, count in zip(found, counts, strict=True)])
+        integers, reals = 0, self.integers
+        found = np.empty((len(rows), reals + sum(len(column.directions) for column in self.columns)))
+        for column, part in self._parts():
+            here, count, more = (
+                column.to_coordinates(rows[:, part]),
+                len(column.steps),
+                len(column.directions),
+            )
+            found[:, integers : integers + count] = here[:, :count]
+            found[:, reals : reals + more] = here[:, count:]
+            integers, reals = integers + count, reals + more
+        return found
 
     def snapped(self, rows: Matrix64) -> Matrix64:
         """Return the rows of states nearest to some rows, (n, m)."""

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from user_client.privacy import lattices
-from user_client.privacy.grid import Grid, Matrix64
-from user_client.privacy.row_prior import row_prior
+from user_client.privacy.grid import Matrix64
+from user_client.privacy.row_prior import RowPrior
 
 _PRECISION: Final = 2.0**8
 """Steps of the lattice's integers for one standard deviation of the noise."""
@@ -22,18 +22,16 @@ class LatticeDecoder:
 
     Parameters
     ----------
-    grid : Grid
-        Of m features, with at least one column.
+    prior : RowPrior
+        What rows like those to be found are like; its grid has m features and at least one column.
     basis : (m, l) ndarray
-    known : (p, m) ndarray
-        Rows like those to be found.
     sigma : (l,) ndarray
         Standard deviation of rounding and noise in each column of the representation.
     """
 
-    def __init__(self, grid: Grid, basis: Matrix64, known: Matrix64, sigma: Matrix64) -> None:
-        self._grid, count = grid, grid.integers
-        prior = row_prior(grid, known)
+    def __init__(self, prior: RowPrior, basis: Matrix64, sigma: Matrix64) -> None:
+        self._grid = grid = prior.grid
+        count = grid.integers
         self._mean, self._real_mean = prior.mean[:count], prior.mean[count:]
         moments = prior.moments
         inner, cross, outer = moments[:count, :count], moments[:count, count:], moments[count:, count:]

@@ -54,22 +54,30 @@ class HoldOut:
         Digest of the encoded table: the same rows are found again in whatever file they are.
     share : float
         What was asked for.
-    rows : (k,) ndarray of int
-        Their numbers in the table, from 0 on, in ascending order.
+    bits : ndarray of uint8
+        One bit for each row of the table, set if it is kept back: numbers would take 64. `numpy.packbits`
+        writes them, and unset ones at the end may be missing.
     """
 
     table: str
     share: float
-    rows: NDArray[np.int64]
+    bits: NDArray[np.uint8]
 
     def __repr__(self) -> str:
-        return f"<HoldOut of {len(self.rows)} rows>"
+        return f"<HoldOut of {len(self)} rows>"
+
+    def __len__(self) -> int:
+        return int(np.unpackbits(self.bits).sum())
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Their numbers in the table, from 0 on, in ascending order."""
+        return np.flatnonzero(np.unpackbits(self.bits))
 
     def leaves(self, count: int) -> NDArray[np.bool_]:
         """Return which of the ``count`` rows of the table leave."""
-        found = np.ones(count, np.bool_)
-        found[self.rows] = False
-        return found
+        kept = np.unpackbits(self.bits, count=count).view(np.bool_)
+        return np.logical_not(kept, out=kept)
 
 
 def keep_back(directory: RoundDirectory, table: str, labels: Labels, share: float, task: Task) -> HoldOut:
@@ -82,17 +90,18 @@ def keep_back(directory: RoundDirectory, table: str, labels: Labels, share: floa
     if earlier is not None and (earlier.table, earlier.share) == (table, share):
         return earlier
     groups = labels if task == "classes" else strata(labels, task)
-    return HoldOut(table, share, choose(groups, share, KeyStream.fresh("odc/v1/hold-out").read))
+    chosen = choose(groups, share, KeyStream.fresh("odc/v1/hold-out").read)
+    return HoldOut(table, share, np.packbits(chosen))
 
 
-def choose(groups: Labels, share: float, source: ByteSource) -> NDArray[np.int64]:
-    """Return the numbers of a share of the rows of each group, chosen at random, in ascending order."""
+def choose(groups: Labels, share: float, source: ByteSource) -> NDArray[np.bool_]:
+    """Return which rows are of a share of the rows of each group that is chosen at random."""
     rng = np.random.default_rng(np.frombuffer(source(_SEED_BYTES), np.uint32))
     chosen = np.zeros(len(groups), np.bool_)
     for each, count in enumerate(class_counts(groups).tolist()):
         if count >= FEWEST_OF_A_CLASS:
             chosen[groups == each] = _drawn(rng, count, round(share * count))
-    return np.flatnonzero(chosen)
+    return chosen
 
 
 def _drawn(rng: np.random.Generator, count: int, size: int) -> NDArray[np.bool_]:
@@ -112,9 +121,7 @@ def _drawn(rng: np.random.Generator, count: int, size: int) -> NDArray[np.bool_]
 
 def store_hold_out(directory: RoundDirectory, kept: HoldOut) -> None:
     """Store which rows are kept back, and of which table."""
-    chosen = np.zeros(int(kept.rows.max(initial=-1)) + 1, np.bool_)
-    chosen[kept.rows] = True
-    packed = base64.b64encode(np.packbits(chosen).tobytes()).decode()
+    packed = base64.b64encode(kept.bits.tobytes()).decode()
     content = {"table": kept.table, "share": kept.share, "rows_as_bits": packed}
     directory.write_secret(HOLD_OUT_FILE, json.dumps(content).encode())
 
@@ -125,11 +132,12 @@ def stored_hold_out(directory: RoundDirectory) -> HoldOut | None:
         return None
     content = json.loads(directory.read_secret(HOLD_OUT_FILE))
     if "rows" in content:  # written by an earlier version
-        rows = np.array(content["rows"], dtype=np.int64)
+        chosen = np.zeros(max(content["rows"], default=-1) + 1, np.bool_)
+        chosen[content["rows"]] = True
+        bits = np.packbits(chosen)
     else:
-        packed = np.frombuffer(base64.b64decode(content["rows_as_bits"]), np.uint8)
-        rows = np.flatnonzero(np.unpackbits(packed))
-    return HoldOut(content["table"], content["share"], rows)
+        bits = np.frombuffer(base64.b64decode(content["rows_as_bits"]), np.uint8)
+    return HoldOut(content["table"], content["share"], bits)
 
 
 def kept_back(directory: RoundDirectory) -> NDArray[np.int64]:

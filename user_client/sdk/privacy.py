@@ -159,7 +159,8 @@ class Treated:
     def sample(self) -> Sample:
         """Return the rows to measure and to attack: all, or of a large table a part drawn at random."""
         numbers = measured(self.rows)
-        rows, original, rep = (each.take(numbers) for each in (self.rows, self.original, self.rep))
+        original, rep = self.original.take(numbers), self.rep.take(numbers)
+        rows = original if self.rows is self.original else self.rows.take(numbers)
         return Sample(original, rows @ self.secret_basis, rep, self.labels[numbers])
 
 

@@ -36,8 +36,10 @@ from user_client.tables.fields import as_text
 
 Fingerprints = NDArray[np.uint64]
 KEY_BYTES: Final = 32
-SORTED_AT_ONCE: Final = 2**20
+SORTED_AT_ONCE: Final = 2**19
 """Fingerprints that are in memory at once, about."""
+KEPT_AT_ONCE: Final = 2**16
+"""Fingerprints of one block: those of one part of a table are few."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class SeenRows:
         self._key = KeyStream.fresh("odc/v1/row-fingerprints").read(KEY_BYTES)
         self._scratch = scratch
         self._parts: list[Block] = []
+        self._waiting: list[Fingerprints] = []
         self._earlier = [
             _Earlier(directory, *sent)
             for directory in _received(home)
@@ -104,8 +107,9 @@ class SeenRows:
         """Take the next rows of the table."""
         rows = _RowTexts(part)
         if part.num_rows:
-            as_kept = rows.fingerprints(self._key).view(np.float64)[:, None]  # the same bytes
-            self._parts.append(self._scratch.keep_one(as_kept))
+            self._waiting.append(rows.fingerprints(self._key))
+            if sum(map(len, self._waiting)) >= KEPT_AT_ONCE:
+                self._keep()
         for earlier in self._earlier:
             earlier.count(rows.fingerprints(earlier.key))
 
@@ -116,9 +120,16 @@ class SeenRows:
 
     def store(self, directory: RoundDirectory, leaving: NDArray[np.bool_]) -> None:
         """Store the fingerprints of the rows that leave: ``leaving``, (n,), says which of the table do."""
+        self._keep()
         sent = Rows(self._parts, 1).where(leaving)
         directory.write_secret_of(RELEASE_FILE, chain([self._key], _ascending(sent)))
         directory.remove(OLD_RELEASE_FILE)
+
+    def _keep(self) -> None:
+        if self._waiting:
+            as_rows = np.concatenate(self._waiting).view(np.float64)[:, None]  # the same bytes
+            self._parts.append(self._scratch.keep_one(as_rows))
+            self._waiting.clear()
 
 
 def _ascending(sent: Rows) -> Iterator[memoryview]:
@@ -129,11 +140,14 @@ def _ascending(sent: Rows) -> Iterator[memoryview]:
     turns = -(-len(sent) // SORTED_AT_ONCE)
     for turn in range(turns):
         first, last = (2**64 * which // turns for which in (turn, turn + 1))
-        found = [
-            numbers[(numbers >= first) & (numbers <= last - 1)]
-            for numbers in (block.view(np.uint64)[:, 0] for block in sent.blocks())
-        ]
-        yield np.sort(np.concatenate(found)).astype("<u8", copy=False).data
+        found = np.concatenate(
+            [
+                numbers[(numbers >= first) & (numbers <= last - 1)]
+                for numbers in (block.view(np.uint64)[:, 0] for block in sent.blocks())
+            ]
+        )
+        found.sort()
+        yield found.astype("<u8", copy=False).data
 
 
 @dataclass

@@ -103,7 +103,7 @@ def prepare_sums(
         _summary(terms, manifest, options, rows=len(leaving), source=source),
         sums_noise=noise,
         table_rows=len(table.rows),
-        held_out_rows=len(kept.rows),
+        held_out_rows=len(kept),
         alone=described(terms, alone),
         overlaps=tuple(seen.overlaps()),
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.table_schema import Schema, Task
 from user_client.errors import FieldError
+from user_client.memory import give_back
 from user_client.rows import Rows
 from user_client.tables.encode import encode_labels, encode_rows
 from user_client.tables.fields import Matrix64
@@ -149,14 +150,16 @@ def encode_table(
         If the file cannot be read.
     """
     digest, some = hashlib.sha256(), _Some()
-    labels: list[NDArray[Any]] = []
+    labels, labels_dtype = bytearray(), np.dtype(np.uint8)  # one piece of memory that grows, not thousands
     has_labels = True
 
     def blocks() -> Iterator[Matrix64]:
-        nonlocal has_labels
+        nonlocal has_labels, labels_dtype
         for part in encoded_parts(data, schema, needs_labels=needs_labels):
             has_labels = part.labels is not None
-            labels.append(np.zeros(len(part.rows), np.uint8) if part.labels is None else part.labels)
+            of_part = np.zeros(len(part.rows), np.uint8) if part.labels is None else part.labels
+            labels_dtype = of_part.dtype
+            labels.extend(of_part.tobytes())
             watch(part.table)
             some.add(part.table)
             digest.update(np.ascontiguousarray(part.rows).data)
@@ -164,7 +167,8 @@ def encode_table(
 
     rows = keep(blocks(), schema.width)
     pa.default_memory_pool().release_unused()  # what follows needs memory as well
-    found = np.concatenate(labels)
+    give_back()
+    found = np.frombuffer(labels, labels_dtype)
     digest.update(found.data)
     task = schema.label_column.task if has_labels else "classes"
     return EncodedTable(rows, found, task, digest.hexdigest(), some.table())

@@ -35,7 +35,7 @@ def seed(count: int) -> bytes:
         (lambda: can_be_scored(NUMBERS, "number"), 1),
         (lambda: strata(NUMBERS, "number"), 8),  # quantiles sort a copy
         (lambda: strata(NUMBERS, "survival"), 3),
-        (lambda: choose(CLASSES, 0.2, seed), 6),
+        (lambda: choose(CLASSES, 0.2, seed), 4),
         (lambda: residuals(np.sign(NUMBERS - 0.5) * NUMBERS.round(3)), 26),  # eight for each are the result
     ],
     ids=["counts", "classes", "numbers", "scored", "quarters", "events", "hold-out", "residuals"],
@@ -62,10 +62,9 @@ def kept_in(rows: NDArray[Any], first: int, last: int) -> int:
 
 
 def test_of_many_rows_too_the_share_of_each_class_is_kept_back_wherever_they_stand() -> None:
-    kept = choose(CLASSES, 0.2, seed)
-    assert np.all(np.diff(kept) > 0)
+    kept = np.flatnonzero(choose(CLASSES, 0.2, seed))
     assert class_counts(CLASSES[kept]).tolist() == [round(0.2 * each) for each in class_counts(CLASSES)][:2]
     tenth = ROWS // 10
     for start in range(0, 10 * tenth, tenth):  # 6 standard deviations of a share of so many rows
         assert kept_in(kept, start, start + tenth) / tenth == pytest.approx(0.2, abs=0.006)
-    np.testing.assert_array_equal(choose(CLASSES, 0.2, seed), kept)
+    np.testing.assert_array_equal(np.flatnonzero(choose(CLASSES, 0.2, seed)), kept)

@@ -121,8 +121,8 @@ def test_without_rows_none_is_below_a_threshold() -> None:
 
 
 def test_the_quantiles_of_many_rows_are_of_a_part_that_is_in_memory_once() -> None:
-    part, basis = case(0, rows=10_000, features=3, latent_dim=2)
-    rows = Rows([Block(lambda: part, len(part)) for _ in range(150)], 3)
+    part, basis = case(0, rows=5000, features=3, latent_dim=2)
+    rows = Rows([Block(lambda: part, len(part)) for _ in range(60)], 3)
     found = reduction_risk(rows, basis)
     alone = reduction_risk(part, basis)
     assert found is not None
