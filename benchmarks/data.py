@@ -31,6 +31,7 @@ SHA256: Final[Mapping[str, str]] = {
     "adult/adult_test.csv.gz": "8b1e351af7a41f3745edeff5bf1aaf280319e11af13ee030b230d8ad83115396",
     "pima_diabetes/diabetes.csv.gz": "8d201a64433915f1253fa6c0c05f9f01d7b064a2b00875025b501262b8c4e3f9",
     "tcga_brca/tcga_brca.csv.gz": "fa87af457f0e9a487774759ceec1ecab97cfbbff47f980153bc7d7f39cd8e05f",
+    "heart/heart_1025.csv.gz": "683aa47e2be0703572a8a1a50dfe5e8396f32239b3e229dd81b178f1a1bbcba5",
     "heart/heart_uci_4site.csv.gz": "59a42de61a937b57c012f88d0c7bbdbc3cded46f69b87db501df04fe337af976",
     "ist_stroke/ist.csv.gz": "dc1df8611cc5713083af5305f8feab3577340ae724a2df92a867ba7f8864ee43",
     "molecules/ames.csv.gz": "357a0b179b11731207ca9fb41cd4c19a9f16f81d3dbe0e4251c0504fe5eff654",

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 Row = dict[str, Any]
-SCORED: Final = ("III", "V", "VI", "VI, every second", "II, v2", "hospitals", "anchors")
+SCORED: Final = ("III", "V", "VI", "VI, every second", "VII", "II, v2", "hospitals", "anchors")
+NRI_DC: Final = "NRI-DC"
 _PLACE: Final = ("dataset", "split", "model", "metric", "condition")
 
 
@@ -24,7 +25,9 @@ def tables(rows: Iterable[Row]) -> str:
     for name in SCORED:
         mine = [row for row in found if row["table"] == name]
         parts += [f"### {name}\n\n{_table(mine)}"] if mine else []
-    others = [row for row in found if row["table"] not in SCORED]
+    own = [row for row in found if row["table"].startswith(NRI_DC)]
+    parts += [f"### {NRI_DC}\n\n{_own_models(own)}"] if own else []
+    others = [row for row in found if row["table"] not in SCORED and row not in own]
     return "\n".join([*parts, *(_plain(row) for row in others)])
 
 
@@ -49,6 +52,20 @@ def _table(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _own_models(rows: list[Row]) -> str:
+    """Return the table of `benchmarks.accuracy.nri_dc`; it has no second scaling."""
+    ways = list(dict.fromkeys(row["method"] for row in rows))
+    lines = [
+        "| " + " | ".join(["paper's table", "data", "model", *ways]) + " |",
+        "|" + " --- |" * (3 + len(ways)),
+    ]
+    for number, dataset, model in dict.fromkeys((r["table"], r["dataset"], r["model"]) for r in rows):
+        here = {r["method"]: r for r in rows if (r["dataset"], r["model"]) == (dataset, model)}
+        cells = [_score(here[way]) + _papers(here[way]) for way in ways]
+        lines.append("| " + " | ".join([number.removeprefix(f"{NRI_DC} "), dataset, model, *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def _at(row: Row, place: tuple[Any, ...]) -> bool:
     return tuple(row[key] for key in _PLACE) == place
 
@@ -70,10 +87,11 @@ def _cell(rows: list[Row]) -> str:
     if not values:
         return "-"
     text = " / ".join(_score(values[scaled]) for scaled in (False, True) if scaled in values)
-    plain = values.get(False, {})
-    if "paper" in plain:
-        text += f" ({plain['paper']:.1f}{'*' if plain['differs'] else ''})"
-    return text
+    return text + _papers(values.get(False, {}))
+
+
+def _papers(row: Row) -> str:
+    return f" ({row['paper']:.1f}{'*' if row['differs'] else ''})" if "paper" in row else ""
 
 
 def _score(row: Row) -> str:
