@@ -10,7 +10,11 @@ from typing import Any, Final
 
 Row = dict[str, Any]
 SCORED: Final = ("III", "V", "VI", "VI, every second", "VII", "II, v2", "hospitals", "anchors")
-NRI_DC: Final = "NRI-DC"
+FLAT: Final = {
+    "NRI-DC": ("table", "dataset", "model"),
+    "users": ("table", "dataset", "users", "rows_per_user"),
+}
+"""Tables of one scaling, by how their names begin, and what a line of them belongs to."""
 _PLACE: Final = ("dataset", "split", "model", "metric", "condition")
 
 
@@ -25,9 +29,12 @@ def tables(rows: Iterable[Row]) -> str:
     for name in SCORED:
         mine = [row for row in found if row["table"] == name]
         parts += [f"### {name}\n\n{_table(mine)}"] if mine else []
-    own = [row for row in found if row["table"].startswith(NRI_DC)]
-    parts += [f"### {NRI_DC}\n\n{_own_models(own)}"] if own else []
-    others = [row for row in found if row["table"] not in SCORED and row not in own]
+    listed = [row for row in found if row["table"] in SCORED]
+    for name, place in FLAT.items():
+        mine = [row for row in found if row["table"].startswith(name)]
+        parts += [f"### {name}\n\n{_flat(mine, place)}"] if mine else []
+        listed += mine
+    others = [row for row in found if row not in listed]
     return "\n".join([*parts, *(_plain(row) for row in others)])
 
 
@@ -52,17 +59,14 @@ def _table(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _own_models(rows: list[Row]) -> str:
-    """Return the table of `benchmarks.accuracy.nri_dc`; it has no second scaling."""
+def _flat(rows: list[Row], place: tuple[str, ...]) -> str:
+    """Return a table with one column for each method, where nothing was scaled a second time."""
     ways = list(dict.fromkeys(row["method"] for row in rows))
-    lines = [
-        "| " + " | ".join(["paper's table", "data", "model", *ways]) + " |",
-        "|" + " --- |" * (3 + len(ways)),
-    ]
-    for number, dataset, model in dict.fromkeys((r["table"], r["dataset"], r["model"]) for r in rows):
-        here = {r["method"]: r for r in rows if (r["dataset"], r["model"]) == (dataset, model)}
-        cells = [_score(here[way]) + _papers(here[way]) for way in ways]
-        lines.append("| " + " | ".join([number.removeprefix(f"{NRI_DC} "), dataset, model, *cells]) + " |")
+    lines = ["| " + " | ".join([*place, *ways]) + " |", "|" + " --- |" * (len(place) + len(ways))]
+    for here in dict.fromkeys(tuple(row[key] for key in place) for row in rows):
+        mine = {row["method"]: row for row in rows if tuple(row[key] for key in place) == here}
+        cells = [_score(mine[way]) + _papers(mine[way]) for way in ways]
+        lines.append("| " + " | ".join([*map(str, here), *cells]) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -125,5 +125,5 @@ def test_a_row_says_whether_and_why_it_differs() -> None:
 def test_the_table_has_the_papers_figure_beside_ours() -> None:
     each = [{("logistic", "LS"): 53.0, ("logistic", "isotropic"): 82.0}] * 2
     text = markdown.tables(nri_dc.rows("pima", each))
-    assert "| paper's table | data | model | LS | isotropic |" in text
-    assert "| 1 | pima | logistic | 53.0±0.0 (53.6) | 82.0±0.0 |" in text
+    assert "| table | dataset | model | LS | isotropic |" in text
+    assert "| NRI-DC 1 | pima | logistic | 53.0±0.0 (53.6) | 82.0±0.0 |" in text
