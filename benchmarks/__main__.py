@@ -18,6 +18,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "flamby",
     "footprint",
     "ingest",
+    "instead",
     "judging",
     "knobs",
     "memory",

@@ -31,6 +31,7 @@ SHA256: Final[Mapping[str, str]] = {
     "adult/adult_test.csv.gz": "8b1e351af7a41f3745edeff5bf1aaf280319e11af13ee030b230d8ad83115396",
     "pima_diabetes/diabetes.csv.gz": "8d201a64433915f1253fa6c0c05f9f01d7b064a2b00875025b501262b8c4e3f9",
     "tcga_brca/tcga_brca.csv.gz": "fa87af457f0e9a487774759ceec1ecab97cfbbff47f980153bc7d7f39cd8e05f",
+    "heart/heart_1025.csv.gz": "683aa47e2be0703572a8a1a50dfe5e8396f32239b3e229dd81b178f1a1bbcba5",
     "heart/heart_uci_4site.csv.gz": "59a42de61a937b57c012f88d0c7bbdbc3cded46f69b87db501df04fe337af976",
     "ist_stroke/ist.csv.gz": "dc1df8611cc5713083af5305f8feab3577340ae724a2df92a867ba7f8864ee43",
     "molecules/ames.csv.gz": "357a0b179b11731207ca9fb41cd4c19a9f16f81d3dbe0e4251c0504fe5eff654",
@@ -97,6 +98,11 @@ def read_checked(directory: Path, name: str) -> bytes:
     return content
 
 
+def read_table(directory: Path, name: str) -> list[dict[str, str]]:
+    """Return the rows of a ``.csv.gz`` file, checked as `read_checked` does."""
+    return _table(read_checked(directory, name))
+
+
 def mnist(directory: Path) -> Dataset:
     """Return MNIST in its official split, grey values divided by 255."""
     return _images("MNIST", directory, "mnist/mnist_train60k.npz", "mnist/mnist_t10k.npz")
@@ -113,7 +119,7 @@ def molecules(directory: Path, name: str) -> Dataset:
 
     SMILES that RDKit cannot read are left out: 7 of Tox21's, none of the others'.
     """
-    table = _table(read_checked(directory, MOLECULES[name]))
+    table = read_table(directory, MOLECULES[name])
     fingerprints = morgan_fingerprints([row["smiles"] for row in table])
     known = [index for index, bits in enumerate(fingerprints) if bits is not None]
     rows = np.array([fingerprints[index] for index in known], dtype=np.float64)
@@ -138,7 +144,7 @@ def heart(directory: Path, seed: int = 0) -> Dataset:
 
     ``seed`` decides which fifth of each class in each hospital is held out for testing.
     """
-    table = _table(read_checked(directory, "heart/heart_uci_4site.csv.gz"))
+    table = read_table(directory, "heart/heart_uci_4site.csv.gz")
     for row in table:
         if row["chol"] and float(row["chol"]) == 0:  # how two of the hospitals wrote a missing value
             row["chol"] = ""
@@ -156,11 +162,7 @@ def stroke(directory: Path, seed: int = 0, *, least_patients: int = 100) -> Data
 
     The label is death or dependence after six months; only what was known at admission is a feature.
     """
-    table = [
-        row
-        for row in _table(read_checked(directory, "ist_stroke/ist.csv.gz"))
-        if row["y_dead_or_dependent_6m"]
-    ]
+    table = [row for row in read_table(directory, "ist_stroke/ist.csv.gz") if row["y_dead_or_dependent_6m"]]
     hospitals, patients = np.unique([row["HOSPNUM"] for row in table], return_counts=True)
     large = set(hospitals[patients >= least_patients])
     table = [row for row in table if row["HOSPNUM"] in large]
@@ -175,7 +177,7 @@ def stroke(directory: Path, seed: int = 0, *, least_patients: int = 100) -> Data
 
 def pima(directory: Path, seed: int = 0) -> Dataset:
     """Return the Pima diabetes table, each column divided by its largest value; a 0 stays a 0."""
-    table = _table(read_checked(directory, "pima_diabetes/diabetes.csv.gz"))
+    table = read_table(directory, "pima_diabetes/diabetes.csv.gz")
     labels = np.array([int(row.pop("Outcome")) for row in table])
     rows = np.array([[float(value) for value in row.values()] for row in table])
     return _split("pima", rows / rows.max(axis=0), labels, seed)
@@ -197,7 +199,7 @@ def adult(directory: Path) -> Dataset:
     A category has one feature for each value in either file, and `?` is such a value.
     """
     files = ("adult/adult_train.csv.gz", "adult/adult_test.csv.gz")
-    train, test = (_table(read_checked(directory, name)) for name in files)
+    train, test = (read_table(directory, name) for name in files)
     both = [*train, *test]
     names = [name for name in both[0] if name not in ADULT_RANGES and name != "income"]
     words = {name: sorted({row[name] for row in both}) for name in names}

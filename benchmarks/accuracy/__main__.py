@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from benchmarks.accuracy import bad_party
+from benchmarks.accuracy import bad_party, nri_dc, users
 from benchmarks.accuracy.claims import add_claims
 from benchmarks.accuracy.experiment import Cell, Job, run_job
 from benchmarks.accuracy.summary import gather, rows
@@ -31,6 +31,9 @@ def measure(options: Options) -> Report:
     add_claims(report, scores)
     planted, clean = (bad_party.rounds(bad_party.ROUND, None, faulty=faulty) for faulty in (True, False))
     report.rows += bad_party.as_rows([*planted, *clean])
+    if options.data is not None:
+        for more in (nri_dc, users):
+            report.rows += more.measured(options.data, full=options.full)
     named = sum(outcome.right for outcome in planted)
     alarms = sum(not outcome.right for outcome in clean)
     report.claim("bad_party_named", named, f"rounds of {len(planted)}", "==", bad_party.ROUNDS)

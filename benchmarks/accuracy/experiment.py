@@ -15,14 +15,55 @@ from benchmarks.accuracy.methods import Way
 from benchmarks.accuracy.models import Kind, Metric, scores
 from benchmarks.data import Dataset, Labels, Matrix
 from orthonormal_data_collaboration.bases import Condition, turn
+from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.terms import ANCHORS, AnchorKind
+from user_client.privacy.noise import add_noise, clip_rows
 
 Halves = Literal["complementary", "half of the parties"]
 """Which columns a party has: of each pair one half and the other, or of every second party half."""
 Split = Literal["iid", "five classes", "two classes", "one class", "hospitals"]
 CLASSES_PER_PARTY: Final[Mapping[Split, int]] = {"five classes": 5, "two classes": 2, "one class": 1}
+DELTA: Final = 1e-3
+"""Of noise on rows, as in arXiv:2403.02780v5, Figure 5."""
 LOCAL_PARTIES: Final = 10
 """Number of parties over which local models are averaged; a hundred fits would tell no more."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """One institution's rows and the rows it wants predictions for."""
+
+    rows: Matrix
+    labels: Labels
+    test: Matrix
+    test_labels: Labels
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise on every number that a party sends, by the Gaussian mechanism at delta = 0.001.
+
+    Attributes
+    ----------
+    unit : {"row", "feature"}
+        What may be replaced by anything else without being noticed: a whole row, clipped to the norm that
+        nine tenths of a party's rows stay below, or one feature between 0 and 1.
+    """
+
+    epsilon: float
+    unit: Literal["row", "feature"]
+
+    def added_to(self, party: Party, rng: np.random.Generator) -> Party:
+        """Return the party with noise on the rows that it trains with."""
+        rows, sensitivity = party.rows, 1.0
+        if self.unit == "row":
+            clip = float(np.quantile(np.linalg.norm(rows, axis=1), 0.9))
+            rows, sensitivity = clip_rows(rows, clip), 2 * clip
+        sigma = gaussian_sigma(self.epsilon, DELTA, sensitivity=sensitivity)
+        return replace(party, rows=add_noise(rows, sigma, rng.standard_normal))
+
+    def __str__(self) -> str:
+        return f"DP {self.epsilon:g} per {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -42,6 +83,8 @@ class Setup:
         Whether to fit also a model on all parties' own rows (Central) and on one party's own rows (Local).
     halves : {"complementary", "half of the parties"}, optional
         Which parties lack half of the columns: their features are zero, and so is the basis on them.
+    noises : tuple of Noise
+        With each of them a model is fitted on all parties' noisy rows, as is.
     """
 
     table: str
@@ -60,6 +103,7 @@ class Setup:
     same_test: bool = False
     oracles: bool = True
     halves: Halves | None = None
+    noises: tuple[Noise, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,16 +127,6 @@ class Cell:
     model: Kind
     one_scale: bool
     metric: Metric
-
-
-@dataclass(frozen=True)
-class Party:
-    """One institution's rows and the rows it wants predictions for."""
-
-    rows: Matrix
-    labels: Labels
-    test: Matrix
-    test_labels: Labels
 
 
 def load(name: str, directory: Path | None, seed: int) -> Dataset:
@@ -178,6 +212,10 @@ def run(setup: Setup, seed: int, directory: Path | None) -> list[tuple[Cell, flo
 def _oracles(setup: Setup, parties: list[Party], seed: int) -> Iterator[tuple[Cell, float]]:
     central = Cell(setup, None, "central", None, False, "svm", False, "accuracy")
     yield from _scored(central, parties, seed)
+    for number, noise in enumerate(setup.noises):
+        rng = np.random.default_rng([seed, 7, number])
+        noisy = [noise.added_to(party, rng) for party in parties]
+        yield from _scored(replace(central, method=str(noise)), noisy, seed)
     locals_ = [party for party in parties if len(np.unique(party.labels)) > 1][:LOCAL_PARTIES]
     each = [dict(_scored(replace(central, method="local"), [party], seed)) for party in locals_]
     for cell in each[0] if each else ():

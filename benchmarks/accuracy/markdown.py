@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 Row = dict[str, Any]
-SCORED: Final = ("III", "V", "VI", "VI, every second", "II, v2", "hospitals", "anchors")
+SCORED: Final = ("III", "V", "VI", "VI, every second", "VII", "II, v2", "hospitals", "anchors")
+FLAT: Final = {
+    "NRI-DC": ("table", "dataset", "model"),
+    "users": ("table", "dataset", "users", "rows_per_user"),
+}
+"""Tables of one scaling, by how their names begin, and what a line of them belongs to."""
 _PLACE: Final = ("dataset", "split", "model", "metric", "condition")
 
 
@@ -24,7 +29,12 @@ def tables(rows: Iterable[Row]) -> str:
     for name in SCORED:
         mine = [row for row in found if row["table"] == name]
         parts += [f"### {name}\n\n{_table(mine)}"] if mine else []
-    others = [row for row in found if row["table"] not in SCORED]
+    listed = [row for row in found if row["table"] in SCORED]
+    for name, place in FLAT.items():
+        mine = [row for row in found if row["table"].startswith(name)]
+        parts += [f"### {name}\n\n{_flat(mine, place)}"] if mine else []
+        listed += mine
+    others = [row for row in found if row not in listed]
     return "\n".join([*parts, *(_plain(row) for row in others)])
 
 
@@ -49,6 +59,17 @@ def _table(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _flat(rows: list[Row], place: tuple[str, ...]) -> str:
+    """Return a table with one column for each method, where nothing was scaled a second time."""
+    ways = list(dict.fromkeys(row["method"] for row in rows))
+    lines = ["| " + " | ".join([*place, *ways]) + " |", "|" + " --- |" * (len(place) + len(ways))]
+    for here in dict.fromkeys(tuple(row[key] for key in place) for row in rows):
+        mine = {row["method"]: row for row in rows if tuple(row[key] for key in place) == here}
+        cells = [_score(mine[way]) + _papers(mine[way]) for way in ways]
+        lines.append("| " + " | ".join([*map(str, here), *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def _at(row: Row, place: tuple[Any, ...]) -> bool:
     return tuple(row[key] for key in _PLACE) == place
 
@@ -70,10 +91,11 @@ def _cell(rows: list[Row]) -> str:
     if not values:
         return "-"
     text = " / ".join(_score(values[scaled]) for scaled in (False, True) if scaled in values)
-    plain = values.get(False, {})
-    if "paper" in plain:
-        text += f" ({plain['paper']:.1f}{'*' if plain['differs'] else ''})"
-    return text
+    return text + _papers(values.get(False, {}))
+
+
+def _papers(row: Row) -> str:
+    return f" ({row['paper']:.1f}{'*' if row['differs'] else ''})" if "paper" in row else ""
 
 
 def _score(row: Row) -> str:

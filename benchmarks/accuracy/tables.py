@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Setup, Split
+from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Noise, Setup, Split
 from benchmarks.accuracy.methods import GRID, ON_HAAR_ANCHOR, OURS, PAPERS_ODC, PAPERS_WAYS, Way
 from benchmarks.data import MOLECULES
 from orthonormal_data_collaboration.bases import CONDITIONS
@@ -12,6 +12,8 @@ from orthonormal_data_collaboration.bases import CONDITIONS
 HETEROGENEOUS: tuple[Split, ...] = tuple(CLASSES_PER_PARTY)
 CONCORDANCE = tuple(Way(method) for method in ("imakura", "imakura-random", "odc", "odc-random"))
 IN_ANCHORS = (Way("imakura"), Way("imakura", "haar"), *GRID, OURS)
+BESIDE_NOISE = (Way("imakura"), Way("kawakami"), PAPERS_ODC, OURS)
+NOISES = tuple(Noise(epsilon, unit) for unit in ("feature", "row") for epsilon in (0.5, 2.0, 8.0))
 ON_PUBLIC_ANCHOR = tuple(
     Way(method, "public") for method in ("imakura", "kawakami-scaled", "odc", "gopp", "isotropic")
 )
@@ -53,7 +55,15 @@ def _images(name: str, full: bool) -> list[Setup]:
         test_rows=1000,
     )
     concordance = replace(large, table="III", conditions=("SameSpan-Orth",), ways=CONCORDANCE, oracles=False)
-    return [concordance, large, *_splits(large, {"iid": (40, 50), "one class": (20, 30)}, (20, 50), full)]
+    noisy = replace(
+        large, table="VII", conditions=("DiffSpan-Orth",), ways=BESIDE_NOISE, models=("mlp",), noises=NOISES
+    )
+    return [
+        concordance,
+        large,
+        noisy,
+        *_splits(large, {"iid": (40, 50), "one class": (20, 30)}, (20, 50), full),
+    ]
 
 
 def _splits(

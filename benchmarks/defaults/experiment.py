@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -30,6 +31,10 @@ from user_client.secret.expansion import expand_anchor
 from user_client.secret.signal import own_score
 from user_client.tables import encode_labels, encode_rows
 
+Way = Callable[[int, Matrix], NDArray[Any]]
+"""Returns the probabilities of the classes for rows of the party of this number."""
+Scored = tuple[int, Matrix, Labels]
+"""A party that is scored, and the rows and labels it is scored on."""
 Split = Literal["iid", "sites", "dirichlet", "one class"]
 HELD_OUT: Final = 0.2
 """Share of each party's rows that drafted terms ask it to keep back; everything is scored on these."""
@@ -89,8 +94,45 @@ def run_job(job: tuple[Setup, int, bool], *, folder: Path | None) -> Outcome:
     return run(setup, seed, folder, judged=judged)
 
 
-def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcome:
-    """Hold the collaboration of a setup, and score it beside its rivals."""
+@dataclass(frozen=True)
+class Assembled:
+    """What the members of one setup have before anything is sent, by the terms that the largest drafted.
+
+    Attributes
+    ----------
+    round : Round
+        With the default bases, the dither and the number type of the terms.
+    of_axes : list of (m, l) ndarrays
+        Bases of principal axes alone.
+    signals : list of Signal
+        What each party was told before sending; None where its rows cannot tell.
+    source : KeyStream
+        From which more bases can be drawn.
+    scored : list of (party, rows, labels)
+        Which parties are scored, and on which encoded rows.
+    """
+
+    parties: list[Party]
+    schema: Schema
+    terms: Any
+    round: Round
+    of_axes: list[Matrix]
+    signals: list[Signal | None]
+    least_signal: float
+    source: KeyStream
+    scored: list[Scored]
+
+    @property
+    def classes(self) -> int:
+        return int(self.schema.label_column.outputs)
+
+    def undefended(self) -> Round:
+        """Return the round without dither and 8-bit integers."""
+        return replace(self.round, agreed=replace(self.round.agreed, rep_dtype="f4", dither=0.0))
+
+
+def assemble(setup: Setup, seed: int, folder: Path | None) -> Assembled:
+    """Divide the rows of a setup, draft terms from the largest party's, and draw all bases."""
     source = {**bundled(), **(real(folder) if folder else {})}[setup.table]()
     rng = np.random.default_rng([seed, setup.parties])
     parties = [_set_aside(source, rows, rng) for rows in divide(source, setup, rng)]
@@ -100,7 +142,6 @@ def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcom
     schema = for_all_members(Schema.model_validate(drafted.content["table_schema"], strict=False), source)
     encoded = [_encode(party, schema) for party in parties]
     terms: Any = TypeAdapter(ModelTerms).validate_python(drafted.content["model"])
-    classes = schema.label_column.outputs
     streams = KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
     latent_dim = min(drafted.latent_dim, schema.width)
     bases, signals, of_axes = [], [], []
@@ -110,34 +151,51 @@ def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcom
         of_axes.append(draw_basis(party.rows, None, latent_dim, streams.read, axes=axes))
         signals.append(score.along(axes[:, :latent_dim]) if score else None)
     anchor = expand_anchor("haar", streams.read, rows=schema.width, features=schema.width)
-    scored = _scored(encoded, own_tests=setup.split == "sites", classes=classes)
+    classes = schema.label_column.outputs
     agreed = Agreed(terms, schema.label_column, drafted.content["rep_dtype"], drafted.content["dither"])
-    drafted_round = Round(encoded, bases, anchor, agreed, seed)
+    return Assembled(
+        parties,
+        schema,
+        terms,
+        Round(encoded, bases, anchor, agreed, seed),
+        of_axes,
+        signals,
+        drafted.content["least_signal"],
+        streams,
+        scored_parties(encoded, own_tests=setup.split == "sites", classes=classes),
+    )
+
+
+def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcome:
+    """Hold the collaboration of a setup, and score it beside its rivals."""
+    held = assemble(setup, seed, folder)
+    drafted_round, classes, encoded = held.round, held.classes, held.round.parties
     headline = None
     if judged:
         result, together = drafted_round.play()
         headline = _headline(result)
     else:
         together = drafted_round.play_unjudged()
-    scores = {"together": _mean_score(scored, classes, together)}
+    scores = {"together": mean_score(held.scored, classes, together)}
     others = {
-        "axes alone": replace(drafted_round, bases=of_axes),
-        "one span": replace(drafted_round, bases=one_span(bases, streams.read)),
-        "undefended": replace(drafted_round, agreed=replace(agreed, rep_dtype="f4", dither=0.0)),
+        "axes alone": replace(drafted_round, bases=held.of_axes),
+        "one span": replace(drafted_round, bases=one_span(drafted_round.bases, held.source.read)),
+        "undefended": held.undefended(),
     }
     for name, other in others.items():
-        scores[name] = _mean_score(scored, classes, other.play_unjudged())
-    scores |= _baselines(encoded, scored, model_of(terms), classes, seed)
+        scores[name] = mean_score(held.scored, classes, other.play_unjudged())
+    ways = baselines(encoded, held.scored, model_of(held.terms), classes, seed)
+    scores |= {name: mean_score(held.scored, classes, way) for name, way in ways.items()}
     return Outcome(
         setup,
         seed,
-        schema.width,
-        latent_dim,
-        len(parties),
+        held.schema.width,
+        drafted_round.bases[0].shape[1],
+        len(encoded),
         sum(len(party.rows) for party in encoded),
         scores,
         headline,
-        sum(_warns(signal, drafted.content["least_signal"]) for signal in signals),
+        sum(_warns(signal, held.least_signal) for signal in held.signals),
     )
 
 
@@ -193,7 +251,7 @@ def _encode(party: Party, schema: Schema) -> Encoded:
     )
 
 
-def _scored(encoded: Sequence[Encoded], *, own_tests: bool, classes: int) -> list[tuple[int, Matrix, Labels]]:
+def scored_parties(encoded: Sequence[Encoded], *, own_tests: bool, classes: int) -> list[Scored]:
     """Return the parties that are scored, each with the rows it is scored on.
 
     At real sites these are the site's own. Dealt rows are all alike, so that every party is scored on those
@@ -207,13 +265,10 @@ def _scored(encoded: Sequence[Encoded], *, own_tests: bool, classes: int) -> lis
     return [(index, test, labels) for index in range(min(SCORED, len(encoded)))]
 
 
-def _baselines(
-    encoded: Sequence[Encoded],
-    scored: Sequence[tuple[int, Matrix, Labels]],
-    model: Model,
-    classes: int,
-    seed: int,
-) -> dict[str, float]:
+def baselines(
+    encoded: Sequence[Encoded], scored: Sequence[Scored], model: Model, classes: int, seed: int
+) -> dict[str, Way]:
+    """Return the other ways to learn from encoded rows; nothing is fitted before one is called."""
     parts = [(party.rows, party.labels) for party in encoded]
     pooled = np.vstack([rows for rows, _ in parts]), np.concatenate([labels for _, labels in parts])
 
@@ -225,27 +280,30 @@ def _baselines(
             return np.full((len(test), classes), 1 / classes)
         return rivals.tuned_logistic(parts[index], classes, test, seed=seed)
 
-    ways = {
+    of_all = partial(for_all, scored)
+    return {
         "alone": alone,
         "alone, tuned logistic": alone_tuned,
-        "central": _for_all(lambda test: _of_model(model, pooled, classes, test)),
-        "closed form": _for_all(lambda test: rivals.closed_form(parts, classes, test)),
-        "central boosting": _for_all(lambda test: rivals.central_boosting(parts, classes, test, seed=seed)),
-        "federated bagging": _for_all(lambda test: rivals.bagged_boosting(parts, classes, test, seed=seed)),
-        "federated averaging": _for_all(
+        "central": of_all(lambda test: _of_model(model, pooled, classes, test)),
+        "closed form": of_all(lambda test: rivals.closed_form(parts, classes, test)),
+        "central boosting": of_all(lambda test: rivals.central_boosting(parts, classes, test, seed=seed)),
+        "federated bagging": of_all(lambda test: rivals.bagged_boosting(parts, classes, test, seed=seed)),
+        "federated averaging": of_all(
             lambda test: rivals.federated_averaging(parts, classes, test, seed=seed)
         ),
     }
-    return {name: _mean_score(scored, classes, way) for name, way in ways.items()}
 
 
-def _for_all(predict: Any) -> Any:
-    """Return a way whose model is the same for every party: fitted once for each set of test rows."""
+def for_all(scored: Sequence[Scored], predict: Callable[[Matrix], NDArray[Any]]) -> Way:
+    """Return a way whose model is the same for every party: fitted once, for the test rows of all."""
     known: dict[int, NDArray[Any]] = {}
 
     def of_party(_: int, test: Matrix) -> NDArray[Any]:
-        if id(test) not in known:
-            known[id(test)] = predict(test)
+        if not known:
+            tests = {id(rows): rows for _, rows, _ in scored}
+            found = predict(np.vstack(list(tests.values())))
+            ends = np.cumsum([len(rows) for rows in tests.values()])[:-1]
+            known.update(zip(tests, np.split(found, ends), strict=True))
         return known[id(test)]
 
     return of_party
@@ -263,7 +321,8 @@ def _of_model(model: Model, part: rivals.Part, classes: int, test: Matrix) -> ND
     return found
 
 
-def _mean_score(scored: Sequence[tuple[int, Matrix, Labels]], classes: int, way: Any) -> float:
+def mean_score(scored: Sequence[Scored], classes: int, way: Way) -> float:
+    """Return the ROC-AUC in percent of ``way(party, rows)``, the mean over the scored parties."""
     return float(np.mean([_score(labels, way(index, test), classes) for index, test, labels in scored]))
 
 

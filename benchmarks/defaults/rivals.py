@@ -90,15 +90,15 @@ def _averaged(parts: Sequence[Part], classes: int, rate: float, seed: int) -> ML
         start = [array.copy() for array in (*model.coefs_, *model.intercepts_)]
         sums = [np.zeros_like(array) for array in start]
         for (rows, labels), weight in zip(parts, weights / weights.sum(), strict=True):
-            _put(model, start)
+            put_weights(model, start)
             model.partial_fit(rows, labels)
             for total, array in zip(sums, (*model.coefs_, *model.intercepts_), strict=True):
                 total += weight * array
-        _put(model, sums)
+        put_weights(model, sums)
     return model
 
 
-def _put(model: MLPClassifier, arrays: Sequence[NDArray[Any]]) -> None:
+def put_weights(model: MLPClassifier, arrays: Sequence[NDArray[Any]]) -> None:
     """Write weights into a model in place, because its optimiser keeps references to its arrays."""
     for target, array in zip((*model.coefs_, *model.intercepts_), arrays, strict=True):
         target[...] = array

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -90,12 +87,12 @@ def _of_matrix(values: NDArray[Any], label: NDArray[Any]) -> pa.Table:
 
 
 def _heart(folder: Path) -> Source:
-    rows = _rows(folder, "heart/heart_uci_4site.csv.gz")
+    rows = data.read_table(folder, "heart/heart_uci_4site.csv.gz")
     return _source("heart", rows, "label", exclude=("num",), site="site")
 
 
 def _stroke(folder: Path, least_patients: int = 200) -> Source:
-    rows = [row for row in _rows(folder, "ist_stroke/ist.csv.gz") if row["y_dead_or_dependent_6m"]]
+    rows = [row for row in data.read_table(folder, "ist_stroke/ist.csv.gz") if row["y_dead_or_dependent_6m"]]
     hospitals, patients = np.unique([row["HOSPNUM"] for row in rows], return_counts=True)
     large = set(hospitals[patients >= least_patients])
     names = ["RDELAY", "AGE", "RSBP", "RCONSC", "SEX", "STYPE", "RSLEEP", "RATRIAL", "RCT", "RVISINF"]
@@ -107,22 +104,22 @@ def _stroke(folder: Path, least_patients: int = 200) -> Source:
 
 
 def _adult(folder: Path) -> Source:
-    return _source("adult", _cut(_rows(folder, "adult/adult_train.csv.gz")), "income")
+    return _source("adult", _cut(data.read_table(folder, "adult/adult_train.csv.gz")), "income")
 
 
 def _pima(folder: Path) -> Source:
-    return _source("pima", _rows(folder, "pima_diabetes/diabetes.csv.gz"), "Outcome")
+    return _source("pima", data.read_table(folder, "pima_diabetes/diabetes.csv.gz"), "Outcome")
 
 
 def _tcga(folder: Path) -> Source:
-    rows = [row for row in _rows(folder, "tcga_brca/tcga_brca.csv.gz") if row["region"] != "Other"]
+    rows = [row for row in data.read_table(folder, "tcga_brca/tcga_brca.csv.gz") if row["region"] != "Other"]
     outside = ("T", "tss", "source_site", "fold", "fold2", "pid", "center")
     exclude = tuple(name for name in outside if name in rows[0])
     return _source("tcga", rows, "E", exclude=exclude, site="region")
 
 
 def _ames(folder: Path) -> Source:
-    rows = _rows(folder, "molecules/ames.csv.gz")
+    rows = data.read_table(folder, "molecules/ames.csv.gz")
     fingerprints = data.morgan_fingerprints([row["smiles"] for row in rows], bits=FINGERPRINT_BITS)
     known = [(bits, row["y"]) for bits, row in zip(fingerprints, rows, strict=True) if bits is not None]
     kept = _cut(known)
@@ -134,11 +131,6 @@ def _mnist(folder: Path) -> Source:
     chosen = np.random.default_rng(0).permutation(len(images.train))[:MOST_IMAGES]
     labels = np.array([f"class {digit}" for digit in images.train_labels[chosen]])
     return Source("mnist", _of_matrix(images.train[chosen], labels))
-
-
-def _rows(folder: Path, name: str) -> list[dict[str, str]]:
-    text = gzip.decompress(data.read_checked(folder, name)).decode("utf-8")
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 def _cut(rows: list[Any]) -> list[Any]:
@@ -169,6 +161,22 @@ def for_all_members(schema: Schema, source: Source) -> Schema:
     return schema.model_copy(
         update={"columns": tuple(_widened(column, schema, source) for column in schema.columns)}
     )
+
+
+def raw_rows(table: pa.Table, schema: Schema) -> NDArray[Any]:
+    """Return rows as trees take them: numbers as they are, an empty field as NaN, 0/1 for each level."""
+    columns = []
+    for column in schema.columns:
+        texts = [
+            None if field is None or str(field).strip() in schema.missing else str(field).strip()
+            for field in table[column.name].to_pylist()
+        ]
+        levels = getattr(column, "levels", None)
+        if levels is not None:
+            columns += [[float(text == level) for text in texts] for level in levels]
+        else:
+            columns.append([np.nan if text is None else float(text) for text in texts])
+    return np.array(columns, dtype=np.float64).T
 
 
 def _widened(column: Any, schema: Schema, source: Source) -> Any:

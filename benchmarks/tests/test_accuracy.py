@@ -9,13 +9,24 @@ from benchmarks import data
 from benchmarks.accuracy import bad_party, markdown
 from benchmarks.accuracy.bases import draw_anchor, principal_directions
 from benchmarks.accuracy.claims import largest_gap_to_central, least_gain, loss_to_best
-from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Cell, Halves, Setup, Split, deal, run
+from benchmarks.accuracy.experiment import (
+    CLASSES_PER_PARTY,
+    Cell,
+    Halves,
+    Noise,
+    Party,
+    Setup,
+    Split,
+    deal,
+    run,
+)
 from benchmarks.accuracy.methods import GRID, METHODS, OURS, PAPERS_WAYS, Way
 from benchmarks.accuracy.models import scores
 from benchmarks.accuracy.papers import FIGURES
 from benchmarks.accuracy.summary import gather, interval, rows
 from benchmarks.accuracy.tables import setups
 from orthonormal_data_collaboration.bases import CONDITIONS, Condition, turn
+from protocol.gaussian_mechanism import gaussian_sigma
 
 DIGITS = Setup(
     table="V",
@@ -317,3 +328,23 @@ def test_scaled_kawakami_shortens_a_direction_by_how_much_the_parties_agree_on_i
     images = [rep @ change for rep, change in zip(reps, plain, strict=True)]
     pairs = sum(np.sum((one - other) ** 2, axis=0) for one in images for other in images)
     np.testing.assert_allclose(scaled[2], plain[2] * (1 - pairs / (2 * len(reps))), rtol=1e-10)
+
+
+def test_noise_on_a_row_covers_the_whole_row_and_on_a_feature_one_number() -> None:
+    rows = np.full((2000, 4), 0.5)
+    party = Party(rows, np.zeros(2000, dtype=np.int64), rows[:1], np.zeros(1, dtype=np.int64))
+    of_feature, of_row = (
+        np.std(Noise(2.0, unit).added_to(party, _rng()).rows) for unit in ("feature", "row")
+    )
+    assert of_row / of_feature == pytest.approx(2, rel=0.05)  # every row has norm 1
+    assert of_feature == pytest.approx(gaussian_sigma(2.0, 1e-3, sensitivity=1), rel=0.05)
+
+
+def test_less_privacy_is_more_accuracy_and_each_noise_has_a_row() -> None:
+    noises = (Noise(0.5, "feature"), Noise(8.0, "feature"), Noise(8.0, "row"))
+    found = dict(run(replace(DIGITS, rows_per_party=100, noises=noises), 0, None))
+    mean = {
+        cell.method: value for cell, value in found.items() if cell.condition is None and not cell.one_scale
+    }
+    assert mean["central"] > mean["DP 8 per feature"] > mean["DP 0.5 per feature"] + 10
+    assert mean["DP 8 per feature"] > mean["DP 8 per row"] + 10
