@@ -17,6 +17,7 @@ import typer
 from analyst_server import installation
 from analyst_server.cli_audit import audit
 from analyst_server.cli_backup import backup, restore
+from analyst_server.cli_notify import notify
 from analyst_server.cli_options import (
     AsJson,
     DataDir,
@@ -65,6 +66,7 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(audit)
+app.command()(notify)
 app.command()(backup)
 app.command()(restore)
 collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
