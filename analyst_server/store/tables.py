@@ -91,6 +91,8 @@ class Collaboration(Base):
     lease_owner: Mapped[str | None] = mapped_column(String(64))
     lease_until: Mapped[int | None]
     """Grows with every renewal; `Leases` looks at whether it does, and compares it with no clock."""
+    computing: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """How far its computation is, as its worker saw it last; of no account without one."""
     created_at: Mapped[int]
     updated_at: Mapped[int]
 
