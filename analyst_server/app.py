@@ -23,6 +23,7 @@ from analyst_server.api.problems import on_hang_up, on_http_error, on_odc_error,
 from analyst_server.browser import acting, drafting, keys, live, looking, sign_in
 from analyst_server.browser.visits import Sessions
 from analyst_server.compute import process_pool, stop_process_pool
+from analyst_server.notices.notifier import Notifier
 from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.changes import Changes
@@ -47,11 +48,12 @@ def create_app(
     doors: Doors | None = None,
     owners: Sequence[str] = (),
     measures: Measures | None = None,
+    notifier: Notifier | None = None,
 ) -> FastAPI:
     """Return the application; its lifespan runs the round workers and closes the stores.
 
     ``owners`` are the names under which the workers hold rounds; without them each draws one.
-    ``measures`` is told what happens, for Prometheus.
+    ``measures`` is told what happens, for Prometheus, and ``notifier`` tells others what waits for them.
     """
     requests, readiness = Requests(), Readiness(analyst)
     doors, measures = doors or Doors(Places()), measures or Measures()
@@ -67,6 +69,8 @@ def create_app(
         meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock, measures.carried)
         workers.start()
         meter.start()
+        if notifier is not None:
+            notifier.start()
         try:
             yield {
                 "meter": meter,
@@ -76,6 +80,8 @@ def create_app(
             }
         finally:
             await requests.wait_until_over(LAST_WORDS_S)
+            if notifier is not None:
+                await to_thread.run_sync(notifier.stop)
             await to_thread.run_sync(workers.stop)
             meter.stop()
             analyst.records.dispose()

@@ -17,6 +17,7 @@ import typer
 from analyst_server import installation
 from analyst_server.cli_audit import audit
 from analyst_server.cli_backup import backup, restore
+from analyst_server.cli_notify import notify
 from analyst_server.cli_options import (
     AsJson,
     DataDir,
@@ -50,6 +51,7 @@ from protocol.states import State
 from runtime.drafts import terms_of_draft
 from runtime.files import read_text
 from runtime.logs import JsonLines, Lines, set_up
+from runtime.standing import progress_words
 from runtime.start_up import loading
 from runtime.terminal import minute
 from runtime.waiting import look_until
@@ -65,6 +67,7 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(audit)
+app.command()(notify)
 app.command()(backup)
 app.command()(restore)
 collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
@@ -427,6 +430,8 @@ def _details(row: Status) -> str:
         sent = f"uplink {member['uplink']}{rows}{downlink}{refused}"
         lines.append(f"  {member['party']:<24} {late}terms {signed}, {sent}")
     lines += [f"waiting for {item}" for item in row["waiting_for"]]
+    if (progress := progress_words(row)) is not None:
+        lines.append(f"now {progress}")
     if "erase_at" in row:
         lines.append(f"kept until {minute(row['erase_at'])}, as the terms say")
     return "\n".join(lines)

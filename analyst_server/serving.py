@@ -21,6 +21,8 @@ from analyst_server.api.doors import Doors, Places
 from analyst_server.api.listening import GuardedCountingSocket, GuardedSocket
 from analyst_server.app import create_app
 from analyst_server.installation import open_analyst
+from analyst_server.notices.notifier import Notifier
+from analyst_server.notices.webhook import webhook_of
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.changes import Changes
 from analyst_server.services.end import erase_ended
@@ -69,7 +71,9 @@ def serve(settings: Settings) -> None:
 
 def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     doors, measures = Doors(_places(settings)), Measures()
-    app = create_app(analyst, settings, doors, owners, measures)
+    webhook = webhook_of(settings)
+    notifier = Notifier(analyst, webhook, on_attempt=measures.notified) if webhook else None
+    app = create_app(analyst, settings, doors, owners, measures, notifier)
     config = web_config(app, settings)
     kind = GuardedCountingSocket if settings.bytes_counted_by == "transport" else GuardedSocket
     listening = kind.around(config.bind_socket())

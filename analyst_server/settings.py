@@ -68,6 +68,10 @@ class Settings(BaseSettings):
     """Address of the metrics. On any but the loopback they need TLS and a token."""
     metrics_token_file: Path | None = None
     """File of the bearer token that whoever asks for metrics has to show."""
+    webhook_url: str = Field(default="", repr=False)  # whoever knows a path may be who may use it
+    """Where to POST an event once a collaboration begins to wait for somebody; empty: nowhere."""
+    webhook_secret_file: Path | None = None
+    """File of the secrets that sign the events, one a line."""
     poll_s: float = Field(default=0.2, gt=0)
     """How often the worker looks for a sealed round, or for one that is expected soon, so that its libraries
     are loaded in time."""

@@ -100,6 +100,20 @@ class Viewer(Answer):
     role: Role
 
 
+class Computing(Answer):
+    """How far the computation of a round is."""
+
+    stage: Literal["checking", "aligning", "training", "judging"]
+    at: int
+    """When that was so, in unix seconds."""
+    done: NotRequired[int]
+    """How much of the stage is done, where that can be counted."""
+    of: NotRequired[int]
+    """How much there is at most, beside ``done``."""
+    unit: NotRequired[Literal["epochs", "trees", "steps", "candidates"]]
+    """What is counted, beside ``done``."""
+
+
 class Status(Answer):
     """The state of a collaboration: the answer of `COLLABORATION_STATUS`, and what ``--json`` shows."""
 
@@ -114,6 +128,8 @@ class Status(Answer):
     """Whether the model is still being judged. Analysts of earlier versions do not say."""
     held: NotRequired[bool]
     """True where the round is computed and waits for the operator to release it; else not there."""
+    computing: NotRequired[Computing]
+    """How far the computation is; there only while one runs that takes longer than a second."""
     erase_at: NotRequired[int]
     """Unix time at which the terms' `retention_days` are over, once something was received."""
     you: Viewer | None

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from protocol.answers import MemberStatus, Status
 from protocol.states import State
+from protocol.texts import visible
 
 PATH: Final = (
     State.ENROLLING,
@@ -125,6 +126,16 @@ def said(status: Status) -> str:
     return f"{found.words[:1].upper()}{found.words[1:]}." + (f" Waits for {who}." if who else "")
 
 
+def progress_words(status: Status) -> str | None:
+    """Return how far the computation is, None if the analyst does not say."""
+    told = status.get("computing")
+    if not told or "stage" not in told:
+        return None
+    if not told.get("of"):
+        return visible(told["stage"])
+    return visible(f"{told['stage']}: {told['done']} of {told['of']} {told['unit']}")
+
+
 def counts(status: Status) -> str:
     """Return how far the members are, in words."""
     members = [member for member in status["members"] if not member.get("excluded")]
@@ -142,6 +153,7 @@ def standing_values(status: Status) -> dict[str, Any]:
         "path": PATH,
         "waits": waits(status),
         "counts": counts(status),
+        "progress": progress_words(status),
         "members": [
             {"of": member, "uplink": uplink_words(member), "arrival": arrival(member)}
             for member in status["members"]

@@ -135,8 +135,10 @@ def now_values(request: Request, visitor: Visitor, status: Status) -> dict[str, 
 
 
 def moving_tag(status: Status) -> str:
-    """Return the name of a version of a status, with how much of the uplinks has arrived."""
-    return f"{tag_of(status)}-{sum(member.get('arrived_bytes', 0) for member in status['members'])}"
+    """Return the name of a version of a status, with how much has arrived and how much is computed."""
+    arrived = sum(member.get("arrived_bytes", 0) for member in status["members"])
+    computed = "-".join(map(str, status.get("computing", {}).values()))
+    return f"{tag_of(status)}-{arrived}-{computed}"
 
 
 def _invitation(request: Request, visitor: Visitor, status: Status) -> str | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from analyst_server.store import Blobs, DamagedBlobError, StoredArray
+from analyst_server.training import progress
 
 
 def require_intact(arrays: Iterable[StoredArray], blobs: Blobs) -> None:
     """Raise `DamagedBlobError` for the first array that is not what was signed."""
+    progress.begin("checking")
     for array in arrays:
         if not array.is_intact(blobs):
             raise DamagedBlobError(array.key)

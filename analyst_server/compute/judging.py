@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from analyst_server.compute.sequence import AlignedRound, RoundSpec
 from analyst_server.compute.training_rows import training_rows
 from analyst_server.store import Blobs, StoredArray
+from analyst_server.training import progress
 from protocol.alignment_terms import AutoAlignmentTerms
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def judge_model(spec: RoundSpec, blobs: Blobs, unjudged: Unjudged) -> dict[str, 
     from analyst_server.compute.model_registry import task_of, trained_model_of
     from analyst_server.training.judging import judge
 
+    progress.begin("judging")
     rows = training_rows(spec, blobs, unjudged.changes_of_basis.open(blobs), unjudged.left_out)
     judgement = judge(
         trained_model_of(spec.model, spec.model_privacy, spec.features),

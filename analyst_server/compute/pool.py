@@ -10,14 +10,17 @@ import sysconfig
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
+from ctypes import c_uint64
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import analyst_server
 import metering
 import protocol
 import runtime
 from analyst_server.store import remember_access
+from analyst_server.training import progress
+from analyst_server.training.progress import Told
 from runtime import confinement
 from runtime.files import make_directory
 
@@ -38,9 +41,7 @@ _TO_CONNECT: Final = (
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
 
 
-def process_pool(
-    processes: int, *, memory_bytes: int, blob_dir: Path, ports: Sequence[int] = ()
-) -> ProcessPoolExecutor:
+def process_pool(processes: int, *, memory_bytes: int, blob_dir: Path, ports: Sequence[int] = ()) -> ToldPool:
     """Return a pool whose processes start empty (nothing of the server's memory) and end with it.
 
     Each gives up the environment, memory beyond ``memory_bytes`` (0: no bound), and, where the kernel has
@@ -48,12 +49,31 @@ def process_pool(
     every connection but those to ``ports``: for blobs behind one it keeps the credentials.
     """
     make_directory(blob_dir)  # here, because a process that fails as it starts prints a traceback
-    return ProcessPoolExecutor(
-        processes,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin,
-        initargs=(memory_bytes, blob_dir, ports),
-    )
+    return ToldPool(processes, memory_bytes, blob_dir, ports)
+
+
+class ToldPool(ProcessPoolExecutor):
+    """A pool that knows how far what it computes is; of several processes, the one that told last."""
+
+    def __init__(self, processes: int, memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:
+        context = multiprocessing.get_context("spawn")
+        # one number and no lock: who is killed while it writes leaves the old one or the new one
+        self._shared = context.RawValue(c_uint64, 0)
+        super().__init__(
+            processes,
+            mp_context=context,
+            initializer=_begin,
+            initargs=(memory_bytes, blob_dir, ports, self._shared),
+        )
+
+    @property
+    def told(self) -> Told | None:
+        """Return how far the step is that runs, None if it has said nothing."""
+        return Told.unpacked(self._shared.value)
+
+    def forget(self) -> None:
+        """Forget what was told, before another step."""
+        self._shared.value = 0
 
 
 def stop_process_pool(pool: Executor) -> None:
@@ -66,12 +86,22 @@ def stop_process_pool(pool: Executor) -> None:
         child.join()
 
 
-def _begin(memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:
+def told_by(pool: Executor | None) -> Told | None:
+    """Return how far the step is that a pool runs, None of one that cannot tell."""
+    return pool.told if isinstance(pool, ToldPool) else None
+
+
+def _begin(memory_bytes: int, blob_dir: Path, ports: Sequence[int], shared: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
     if ports:
         remember_access()
     _confine(memory_bytes, blob_dir, ports)
     _end_with_parent()
+
+    def note(told: Told) -> None:
+        shared.value = told.packed()
+
+    progress.listen(note)
 
 
 def _confine(memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:

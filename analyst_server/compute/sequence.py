@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from analyst_server.compute.checking import require_intact
 from analyst_server.store import Blobs, StoredArray, at_least_single, store_array
+from analyst_server.training import progress
 from protocol.alignment_terms import AlignmentTarget, AnyAlignmentTerms, AutoAlignmentTerms
 from protocol.arrays import little_endian, raw_bytes
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
@@ -208,9 +209,8 @@ class TrainedModel:
     far_rows : mapping of str to int
         How many rows of a party were far from all others and were brought nearer.
     judgement : mapping
-        Scores on rows that did not train it, or that there are none yet: the fields of
-        `training.judgement.Judgement`, as plain values, because loading the room of training takes the server
-        as long as its own libraries.
+        Scores on rows that did not train it, or that there are none yet: `training.judgement.Judgement` as
+        plain values, because loading what is behind it takes the server as long as its own libraries.
     """
 
     onnx_file: StoredArray
@@ -327,8 +327,7 @@ def load_libraries() -> None:
 def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     """Compute every G_i, and name the parties that break an assumption.
 
-    Those parties, and parties without rows, get their G_i like all others but do not shape what everybody
-    is aligned to (docs/adr/0008).
+    Those, and parties without rows, get their G_i but do not shape what all are aligned to (docs/adr/0008).
 
     Raises
     ------
@@ -343,6 +342,7 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
 
     # all of them now: what is damaged should be known before hours of work
     require_intact((array for party in spec.parties for array in party.arrays), blobs)
+    progress.begin("aligning")
     names = [party.party for party in spec.parties]
     anchor_reps = [at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
     row_counts = [party.rep.shape[0] for party in spec.parties]
@@ -402,6 +402,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     from analyst_server.training.models import fit_task
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
+    progress.begin("training")
     changes = alignment.changes_of_basis.open(blobs)
     rows = training_rows(spec, blobs, changes, alignment.left_out)
     model, task = trained_model_of(spec.model, spec.model_privacy, spec.features), task_of(spec.label)

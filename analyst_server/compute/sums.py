@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from analyst_server.compute.sequence import Run, TrainedModel, here
 from analyst_server.store import Blobs, StoredArray, store_array
+from analyst_server.training import progress
 from protocol.model_terms import QuadraticDiscriminantTerms
 from protocol.sums import (
     by_class_from_fixed_point,
@@ -157,6 +158,7 @@ def total_of(spec: SumsSpec, blobs: Blobs) -> NDArray[np.float64]:
     ValueError
         If the masks do not cancel, or what an institution has sent is no sum over rows.
     """
+    progress.begin("checking")
     added = np.zeros(spec.sums[0].shape, dtype=np.uint64)
     for stored in spec.sums:
         added += stored.open(blobs)
@@ -212,6 +214,7 @@ def train_on_total(spec: SumsSpec, blobs: Blobs, total: NDArray[np.float64]) -> 
     from analyst_server.training.judgement import ONLY_SUMS
     from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
 
+    progress.begin("training")
     if spec.pooled_share is None:
         model = SumsRidge(penalty=spec.penalty, noise=spec.noise, clip=spec.clip)
         fitted = fit_total(model, total, spec.features, task_of(spec.label))

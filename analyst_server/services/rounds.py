@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import cast
 
 from analyst_server.compute.judging import Unjudged
 from analyst_server.compute.sequence import (
@@ -27,6 +28,7 @@ from analyst_server.services import damage, downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.stored import stored_arrays, stored_manifest
 from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
+from protocol.answers import Computing
 from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.states import Event, State
 
@@ -103,6 +105,8 @@ def is_held(collaboration: Collaboration) -> bool:
 
 def lease(analyst: Analyst, collaboration: Collaboration, owner: str, lease_s: int) -> None:
     """Write down that a worker holds a round, or still holds it."""
+    if collaboration.lease_owner != owner:
+        collaboration.computing = None  # what another worker has said of it
     grown = (collaboration.lease_until or 0) + 1  # also when the clock is set back: others see it grow
     collaboration.lease_owner = owner
     collaboration.lease_until = max(analyst.clock() + lease_s, grown)
@@ -126,6 +130,19 @@ def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> 
     """Prolong the lease of a claimed round; raises `RoundFailedError` if another worker has taken it."""
     with analyst.records.begin(write=True) as unit:
         lease(analyst, owned(unit, collaboration_id, owner), owner, lease_s)
+
+
+def note_progress(analyst: Analyst, collaboration_id: str, owner: str, told: Computing | None) -> None:
+    """Write down how far a claimed round is; raises `RoundFailedError` if another worker has taken it."""
+    with analyst.records.begin(write=True) as unit:
+        owned(unit, collaboration_id, owner).computing = dict(told) if told else None
+
+
+def progress_of(collaboration: Collaboration) -> Computing | None:
+    """Return how far the computation of a round is, None if nobody computes it or has said."""
+    if collaboration.lease_owner is None or collaboration.computing is None:
+        return None
+    return cast("Computing", collaboration.computing)
 
 
 def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:

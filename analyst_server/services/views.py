@@ -22,7 +22,7 @@ from analyst_server.store import (
     Unit,
     UplinkState,
 )
-from protocol.answers import MemberStatus, Status
+from protocol.answers import Computing, MemberStatus, Status
 from protocol.codec import encode, pack_list, pack_lists
 from protocol.errors import MalformedMessageError, NotFoundError
 from protocol.identity import Identity
@@ -38,6 +38,10 @@ class _Limit(TypedDict, total=False):
 
 class _Held(TypedDict, total=False):
     held: bool
+
+
+class _Progress(TypedDict, total=False):
+    computing: Computing
 
 
 class _Suspicion(TypedDict, total=False):
@@ -171,6 +175,7 @@ def _status(
         "failure": collaboration.failure,
         "judging": collaboration.is_judging,
         **_held(collaboration),
+        **_progress(collaboration),
         **_limit(unit, collaboration),
         "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
     }
@@ -192,6 +197,11 @@ def _arrival(uplinks: Sequence[UplinkState], blobs: Blobs) -> _Arrival:
 def _limit(unit: Unit, collaboration: Collaboration) -> _Limit:
     at = retention.erase_at(unit, collaboration)
     return {} if at is None else {"erase_at": at}
+
+
+def _progress(collaboration: Collaboration) -> _Progress:
+    told = rounds.progress_of(collaboration)
+    return {"computing": told} if told else {}
 
 
 def _held(collaboration: Collaboration) -> _Held:

@@ -17,10 +17,13 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
+from analyst_server.compute.pool import ToldPool, told_by
 from analyst_server.compute.sequence import load_libraries
 from analyst_server.services import judging, latecomers, retention, rounds
 from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
+from analyst_server.training.progress import Told
+from protocol.answers import Computing
 from protocol.errors import OdcError, StorageError
 from runtime.logs import REQUEST, ROUND, telling
 from runtime.storage import storage_error
@@ -42,6 +45,8 @@ _NEEDS_MEMORY: Final = (
 )
 STORAGE_PAUSE_S: Final = 5.0
 """How long a worker waits when the records cannot be read or written, so that the log stays readable."""
+PROGRESS_EVERY_S: Final = 1.0
+"""How often it is noted how far a computation is, at most; a step that is shorter notes nothing."""
 PURGE_EVERY_S: Final = 3600.0
 """How often a worker looks for rounds that the terms let be kept no longer."""
 
@@ -243,12 +248,14 @@ class Worker:
                 collaboration_id[:8],
             )
             self._executor = None
+            self._note_progress(collaboration_id, None)  # what was done is lost
             return run()
 
     def _run_once(
         self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
         began, outcome = time.perf_counter(), FAILED
+        self._forget_progress()
         try:
             found = self._wait_for(collaboration_id, self._pool().submit(step, *args, **options))
             outcome = DONE
@@ -258,7 +265,8 @@ class Worker:
 
     def _wait_for(self, collaboration_id: str, future: Future[T]) -> T:
         """Return the result of a step, and renew the lease until it is there."""
-        renewed_at = time.monotonic()
+        renewed_at = noted_at = time.monotonic()
+        noted: Told | None = None
         while not wait([future], timeout=self._poll_s).done:
             if self._stop.is_set():
                 future.cancel()
@@ -266,7 +274,24 @@ class Worker:
             if time.monotonic() >= renewed_at + self._lease_s / RENEWALS:
                 self._renew(collaboration_id)
                 renewed_at = time.monotonic()
+            told = told_by(self._executor)
+            if told not in (None, noted) and time.monotonic() >= noted_at + PROGRESS_EVERY_S:
+                noted, noted_at = told, time.monotonic()
+                self._note_progress(collaboration_id, told)
         return future.result()
+
+    def _note_progress(self, collaboration_id: str, told: Told | None) -> None:
+        value = None if told is None else Computing(stage=told.stage, at=self._analyst.clock())
+        if told is not None and value is not None and told.of:
+            value |= {"done": min(told.done, told.of), "of": told.of, "unit": told.unit}
+        try:
+            rounds.note_progress(self._analyst, collaboration_id, self.owner, value)
+        except StorageError as error:  # nothing depends on it
+            log.info("round %s: its progress was not noted: %s", collaboration_id[:8], error.detail)
+
+    def _forget_progress(self) -> None:
+        if isinstance(self._executor, ToldPool):
+            self._executor.forget()
 
     def _renew(self, collaboration_id: str) -> None:
         try:

@@ -36,6 +36,7 @@ from analyst_server.store.enrolments import Enrolments
 from analyst_server.store.faults import busy, storage_errors
 from analyst_server.store.following import Following
 from analyst_server.store.ledgers import Ledgers
+from analyst_server.store.notices import Notices
 from analyst_server.store.overview import Overview
 from analyst_server.store.questions import is_of
 from analyst_server.store.seen_ledgers import SeenLedgers
@@ -60,7 +61,7 @@ _NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts):
+class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices):
     """One transaction: all of its changes are kept, or none."""
 
     def add(self, row: Base) -> None:

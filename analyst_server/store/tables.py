@@ -91,6 +91,8 @@ class Collaboration(Base):
     lease_owner: Mapped[str | None] = mapped_column(String(64))
     lease_until: Mapped[int | None]
     """Grows with every renewal; `Leases` looks at whether it does, and compares it with no clock."""
+    computing: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """How far its computation is, as its worker saw it last; of no account without one."""
     created_at: Mapped[int]
     updated_at: Mapped[int]
 
@@ -239,6 +241,32 @@ class ActRow(Base):
     collaboration_id: Mapped[str | None] = mapped_column(String(32))
     """None for what belongs to no collaboration; no foreign key, so that nothing an act is about holds it."""
     subject: Mapped[str] = mapped_column(Text)
+
+
+class ToldRow(Base):
+    """Whom and what a collaboration waits for, as far as somebody outside was told (`services.waits`)."""
+
+    __tablename__ = "told"
+
+    about: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """Id of a collaboration; empty for requests for certificates."""
+    waits: Mapped[dict[str, Any]]
+    """Since when, in unix seconds, by who has to do what."""
+
+
+class NoticeRow(Base):
+    """What somebody outside is to be told: it stays until it is delivered or given up."""
+
+    __tablename__ = "notices"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    created_at: Mapped[int]
+    body: Mapped[str] = mapped_column(Text)
+    """JSON, as it is sent each time."""
+    attempts: Mapped[int]
+    """How often it was sent, or was about to be."""
+    next_at: Mapped[int]
+    """When it is sent next. Whoever sends it puts this off first, so that no other does meanwhile."""
 
 
 class TrafficRow(Base):

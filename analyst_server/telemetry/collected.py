@@ -101,6 +101,10 @@ class Collected(Collector):
             found.certificate_requests,
         )
 
+        with self.analyst.records.begin() as unit:
+            pending = unit.count_notices()
+        yield GaugeMetricFamily(f"{PREFIX}_webhook_pending", "Notices that are not delivered yet", pending)
+
     def _of_disk(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             f"{PREFIX}_blob_bytes", "Bytes of all blobs, whole and partial", self._bytes_of_blobs()

@@ -65,6 +65,12 @@ class Measures:
             buckets=DATABASE_BUCKETS_S,
             registry=self.registry,
         )
+        self._notices = Counter(
+            f"{PREFIX}_webhook_attempts",
+            "Attempts to deliver a notice of who is waited for",
+            ["outcome"],
+            registry=self.registry,
+        )
         info = Info(f"{PREFIX}_build", "Version of this software", registry=self.registry)
         wire = ",".join(map(str, WIRE_VERSIONS))
         info.info({"version": __version__, "wire_versions": wire, "python": platform.python_version()})
@@ -85,6 +91,10 @@ class Measures:
     def step(self, stage: str, outcome: str, seconds: float) -> None:
         """Count a step of a computation."""
         self._compute_seconds.labels(stage, outcome).observe(seconds)
+
+    def notified(self, outcome: str) -> None:
+        """Count an attempt to deliver a notice."""
+        self._notices.labels(outcome).inc()
 
     def opened(self, is_writing: bool, seconds: float) -> None:
         """Count a transaction that is open now."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from analyst_server.training.models import FittedModel, Model, Senders, Trainable, fit_task
 from analyst_server.training.parts import parts_of_parties
+from analyst_server.training.progress import counting
 from analyst_server.training.tasks import AnyLabels, Matrix, Task
 
 log = logging.getLogger(__name__)
@@ -227,10 +228,12 @@ def compare(
         untried = tuple(Candidate(one.name, why_none=NOT_COMPARED) for one in entrants)
         return Choice(untried, 0, task.decisive, words, NOT_COMPARED, 0)
     comparison = _Comparison(labels, task, folds)
-    first, *others = entrants
     end = clock() + budget_s
-    tried = [comparison.tried(first, lambda: True)]
-    tried += [comparison.tried(one, lambda: clock() < end) for one in others]
+    tried: list[Candidate] = []
+    with counting(len(entrants), "candidates") as note:
+        for one in entrants:
+            tried.append(comparison.tried(one, lambda: not tried or clock() < end))
+            note(len(tried))
     parties = {int(senders[own[0]]) for fold in folds for own in fold.parties}
     return Choice(tuple(tried), _best(tried), task.decisive, words, RULE, len(parties))
 

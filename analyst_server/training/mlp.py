@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from analyst_server.training.models import Classifier, Labels, Weighable
+from analyst_server.training.progress import following
 from analyst_server.training.tasks import Estimator
 
 
@@ -46,6 +48,9 @@ class Mlp(Weighable):
             "alpha": self.weight_penalty,
             "random_state": self.seed,
         }
+
+    def followed(self, estimator: Estimator) -> AbstractContextManager[None]:
+        return following(lambda: int(getattr(estimator, "n_iter_", 0)), self.epochs, "epochs")
 
     def parameters(self, fitted: Classifier) -> int:
         return sum(array.size for array in (*fitted.coefs_, *fitted.intercepts_))

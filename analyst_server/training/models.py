@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -112,13 +113,20 @@ class Model(Trainable):
     def fitted(self, rows: Matrix, labels: Labels, classes: int) -> Classifier:  # noqa: ARG002  # the labels tell
         """Return the classifier, fitted on scaled rows that have every class."""
         classifier, weights = self.classifier(labels, rows.shape[1]), self.row_weights(labels)
-        if weights is None:
-            return classifier.fit(rows, labels)
-        return classifier.fit(rows, labels, sample_weight=weights)
+        with self.followed(classifier):
+            if weights is None:
+                return classifier.fit(rows, labels)
+            return classifier.fit(rows, labels, sample_weight=weights)
 
     def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
         """Return the regressor, fitted on scaled rows."""
-        return self.regressor().fit(rows, numbers)
+        regressor = self.regressor()
+        with self.followed(regressor):
+            return regressor.fit(rows, numbers)
+
+    def followed(self, estimator: Estimator) -> AbstractContextManager[None]:  # noqa: ARG002  # for a model that counts
+        """Return what tells how far a fit is while it runs: of most models nobody knows."""
+        return nullcontext()
 
     def fitted_on_survival(self, rows: Matrix, labels: AnyLabels, times: Sequence[float]) -> Estimator:  # noqa: ARG002
         """Return what predicts survival at some times, fitted on scaled rows and times on the wire."""

@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Classifier, Labels, Model
+from analyst_server.training.progress import counted_steps
 from analyst_server.training.tasks import Matrix
 
 Matrix64 = NDArray[np.float64]
@@ -240,7 +241,7 @@ def descend(
     velocity = [(np.zeros_like(weights), np.zeros_like(biases)) for weights, biases in layers]
     total = [(np.zeros_like(weights), np.zeros_like(biases)) for weights, biases in layers]
     counted = max(1, round(AVERAGED * training.steps))
-    for step in range(training.steps):
+    for step in counted_steps(training.steps):
         chosen = rng.random(len(rows)) < rate if rate < 1 else np.ones(len(rows), dtype=bool)
         gradients = clipped_sum(current, rows[chosen], labels[chosen])
         for own, speed, gradient, mean in zip(current, velocity, gradients, total, strict=True):

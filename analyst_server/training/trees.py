@@ -8,6 +8,7 @@ without a scale, so that the ONNX file compares the same numbers.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -21,6 +22,7 @@ from sklearn.ensemble import (
 from sklearn.preprocessing import StandardScaler
 
 from analyst_server.training.models import Classifier, Labels, Weighable, unscaled
+from analyst_server.training.progress import following
 from analyst_server.training.tasks import Estimator, Matrix
 
 GRID_BITS: Final = 20
@@ -41,7 +43,7 @@ class _Trees(Weighable):
         return super().fitted(np.asarray(rows, np.float32), labels, classes)
 
     def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
-        return self.regressor().fit(np.asarray(rows, np.float32), numbers)
+        return super().fitted_on_numbers(np.asarray(rows, np.float32), numbers)
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,9 @@ class GradientBoosting(_Trees):
 
     def fitted_on_numbers(self, rows: Matrix, numbers: Matrix) -> Estimator:
         return super().fitted_on_numbers(_on_a_grid(rows), numbers)
+
+    def followed(self, estimator: Estimator) -> AbstractContextManager[None]:
+        return following(lambda: int(getattr(estimator, "n_iter_", 0)), self.trees, "trees")
 
     def classifier(self, labels: Labels, latent_dim: int) -> Classifier:  # noqa: ARG002  # it finds them itself
         return HistGradientBoostingClassifier(**self._options())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from odc_demo.actors import CommandError
 from protocol.errors import RoundFailedError
 from tests.harness.consortium import WAIT_S, Consortium, consortium, refused, rows
 from tests.harness.line import line
+from tests.harness.processes import compute_processes
 
 MIB = 2**20
 LARGE = {"features": 20, "latent_dim": 20, "anchor": {"kind": "haar", "rows": 20}}
@@ -184,16 +184,6 @@ def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, larg
     made.wait_for(found, "released")
     made.sessions["hospital-b"].round(found).receive()
     assert len(made.sessions["hospital-b"].round(found).predict(rows(5, 9, features=20)).labels) == 9
-
-
-def compute_processes(made: Consortium) -> list[psutil.Process]:
-    server = psutil.Process(made.analyst.server.pid)  # type: ignore[union-attr]  # it runs
-    found = []
-    for child in server.children():
-        with contextlib.suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # it ends just now
-            if "spawn_main" in " ".join(child.cmdline()):
-                found.append(child)
-    return found
 
 
 def test_a_compute_process_that_is_killed_once_costs_nobody_anything(made: Consortium) -> None:

@@ -18,6 +18,7 @@ from protocol.answers import Status
 from protocol.errors import InputError
 from protocol.suspicions import LIKELY_CAUSE
 from protocol.texts import visible
+from runtime.standing import progress_words
 from user_client.cli.desk import agree_to_send, prepared_in_words
 from user_client.cli.options import (
     AsJson,
@@ -368,6 +369,8 @@ def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | Non
         lines += [f"  excluded by the analyst's operator: {party}" for party in excluded]
         lines += _suspicions(row)
         lines += [f"  waiting for {item}" for item in row["waiting_for"]]
+        if (progress := progress_words(row)) is not None:
+            lines.append(f"  now {progress}")
         lines.append(f"  next: {value['next'][row['collaboration_id']]}")
         found = explained[row["collaboration_id"]]
         if found is not None:

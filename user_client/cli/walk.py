@@ -10,6 +10,7 @@ import typer
 
 from protocol.answers import Status
 from protocol.errors import InputError, ProtocolError
+from runtime.standing import progress_words
 from runtime.terminal import printable
 from user_client.cli.desk import agree_to_send, does_not_fit
 from user_client.cli.options import (
@@ -134,8 +135,8 @@ def wait(
         chosen = round_of(session, collaboration, as_json=as_json, running=True)
         status = chosen.status()
         if next_step(status, chosen.directory).kind == "wait":
-            with busy(as_json, "waiting for the others"):
-                _news(session, chosen, status, wait_s=seconds)
+            with busy(as_json, _WAITING) as say:
+                _news(session, chosen, status, say, wait_s=seconds)
             status = chosen.status()
         step = next_step(status, chosen.directory)
     value = {"collaboration_id": chosen.id, "state": status["state"], "next": step.words}
@@ -190,9 +191,24 @@ def _finding(found: Finding) -> str:
     return f"{line}\n         fix: {printable(found.fix)}" if found.fix else line
 
 
-def _news(session: Session, chosen: Round, status: Status, *, wait_s: float) -> Status:
+_WAITING: Final = "waiting for the others"
+
+
+def _progress(say: Callable[[str], None]) -> Callable[[Status], None]:
+    """Return what shows how far the analyst's computation is."""
+
+    def note(status: Status) -> None:
+        progress = progress_words(status)
+        say(_WAITING if progress is None else f"{_WAITING}; the analyst is {progress}")
+
+    return note
+
+
+def _news(
+    session: Session, chosen: Round, status: Status, say: Callable[[str], None], *, wait_s: float
+) -> Status:
     """Return the next status in which something is another for us; raises `NotPreparedError` without one."""
-    found = wait_for_change(session, chosen.directory, status, wait_s=wait_s)
+    found = wait_for_change(session, chosen.directory, status, wait_s=wait_s, note=_progress(say))
     if found is None:
         words = next_step(chosen.status(), chosen.directory).words  # that of all names whom we wait for
         error = NotPreparedError(f"nothing has changed in {wait_s:g} s; {words}")
@@ -241,12 +257,12 @@ def round_(
         while (step := next_step(status, chosen.directory)).kind in (*do, "wait"):
             typer.echo(f"{status['state']}: {step.words}", err=True)
             if step.kind == "wait":
-                with busy(as_json, "waiting for the others"):
-                    status = _news(session, chosen, status, wait_s=wait)
+                with busy(as_json, _WAITING) as say:
+                    status = _news(session, chosen, status, say, wait_s=wait)
             else:
                 do[step.kind]()
                 if step.kind != "receive":  # what follows that is told by what is stored here
-                    with busy(as_json, "waiting for the others"):
+                    with busy(as_json, _WAITING):
                         status = status_after(session, chosen.id, step, status, wait_s=wait)
     value = {"collaboration_id": chosen.id, "state": status["state"], "next": step.words}
     show(as_json, value, lambda: f"{status['state']}\nnext: {step.words}")

@@ -16,8 +16,16 @@ _STATUS: Final[Mapping[str, tuple[type, ...]]] = {
     "members": (list,),
     "failure": (str, _NONE),
     "judging": (bool,),
+    "computing": (dict,),
     "waiting_for": (list,),
     "you": (dict, _NONE),
+}
+_COMPUTING: Final[Mapping[str, tuple[type, ...]]] = {
+    "stage": (str,),
+    "at": (int,),
+    "done": (int,),
+    "of": (int,),
+    "unit": (str,),
 }
 _MEMBER: Final[Mapping[str, tuple[type, ...]]] = {
     "party": (str,),
@@ -52,6 +60,9 @@ def status_in(value: object) -> Status:
             _with("status", entry, _LATE_CONSUMER, needed=_LATE_CONSUMER)
         if entry.get("suspected"):
             _with("status", entry["suspected"], _SUSPECTED, needed=_SUSPECTED)
+    if "computing" in found:
+        counts = ("done", "of", "unit") if "of" in found["computing"] else ()
+        _with("status", found["computing"], _COMPUTING, needed=("stage", *counts))
     if (you := found.get("you")) is not None:
         _with("status", you, {"party": (str,)}, needed=("party",))
     return cast("Status", found)

@@ -130,14 +130,17 @@ def wait_for_change(
     *,
     wait_s: float,
     pause: Callable[[float], None] = time.sleep,
+    note: Callable[[Status], None] = lambda _status: None,
 ) -> Status | None:
     """Return the status once what concerns us has changed since ``seen``; None if it has not in ``wait_s``.
 
-    It is the status of us alone, but for a lead that waits for signatures.
+    It is the status of us alone, but for a lead that waits for signatures. ``note`` is told of each that is
+    seen on the way.
     """
     before = next_step(seen, directory)
 
     def is_news(status: Status) -> bool:
+        note(status)
         return _of_us(status) != _of_us(seen)
 
     def is_ours_now(status: Status) -> bool:

@@ -55,6 +55,7 @@ def measures(world: World) -> Measures:
     found.request("GET", operations.HEALTH.path, 200, 0.01)
     found.carried(Purpose("uplink", "hospital-a"), Counts(Flow(1000), Flow(20)))
     found.step("train_model", "done", 2.0)
+    found.notified("delivered")
     with world.records.begin(write=True):
         pass
     world.publish()

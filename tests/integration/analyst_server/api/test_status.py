@@ -11,11 +11,14 @@ import httpx
 import pytest
 from anyio import to_thread
 
+from analyst_server.services import rounds
+from protocol.answers import Computing
 from tests.harness.app import Api, WithCertificate
 from tests.harness.certificates import shared_member
 from tests.harness.world import HOSPITAL, LEAD, make_uplink, role_of
 
 LONG_S = 20
+OWNER = "a worker"
 
 
 @pytest.fixture
@@ -207,3 +210,36 @@ def test_more_wait_than_there_are_threads_and_connections_and_others_are_answere
             return others + [(await task).status_code for task in found]
 
     assert asyncio.run(scene()) == [200] * (5 + 32)
+
+
+def compute(api: Api, done: int) -> None:
+    """Let a worker say how far a round is, which it claims first if nobody has."""
+    if api.world.state == "enrolling":
+        api.world.accept(*api.world.terms.parties)
+        api.world.publish_anchor()
+        for number, party in enumerate(api.world.terms.parties):
+            api.world.send(make_uplink(api.world.terms, party, seed=number))
+        rounds.claim(api.world.analyst, OWNER, 60)
+    told: Computing = {"stage": "training", "at": 1, "done": done, "of": 9, "unit": "epochs"}
+    rounds.note_progress(api.world.analyst, api.world.id, OWNER, told)
+
+
+def test_how_far_a_computation_is_makes_no_other_version(api: Api, path: str) -> None:
+    compute(api, 1)
+    first = api.as_party(LEAD).get(path)
+    assert first.json()["computing"]["done"] == 1
+    compute(api, 2)
+    again = api.as_party(LEAD).get(path, headers=known(first.headers["etag"]))
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_who_has_waited_in_vain_is_told_how_far_the_computation_is(api: Api, path: str) -> None:
+    compute(api, 1)
+    own = {"members": "own", "until": "released"}
+    tag = api.as_party(LEAD).get(path, params=own).headers["etag"]
+    compute(api, 2)
+    answer = api.as_party(LEAD).get(path, params=own, headers=known(tag, 1))
+    assert answer.status_code == 200
+    assert answer.headers["etag"] == tag
+    assert answer.headers["preference-applied"] == "wait=1"
+    assert answer.json()["computing"]["done"] == 2

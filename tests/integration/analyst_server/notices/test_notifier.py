@@ -1,0 +1,155 @@
+"""Notices reach a real receiver: signed, once, after failures and after a restart, whatever it does."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analyst_server.notices.notifier import CLAIM_S, RETRY_AFTER_S, Notifier
+from analyst_server.notices.webhook import Delivery, Webhook, signature
+from tests.harness.receiver import SECRET, Receiver
+from tests.harness.world import World
+
+KEY = base64.b64decode(SECRET[6:])
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    if request.param == "sqlite":
+        made = World(tmp_path)
+        yield made
+        made.close()
+        return
+    with request.getfixturevalue("postgres").records() as url:
+        made = World(tmp_path, database=url)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver().listening() as made:
+        yield made
+
+
+class KilledAsItSends(Webhook):
+    def send(self, event_id: str, body: bytes, at: int) -> Delivery:  # noqa: ARG002  # it gets no further
+        raise KeyboardInterrupt
+
+
+def notifier(world: World, receiver: Receiver, deadline_s: float = 10.0) -> Notifier:
+    return Notifier(world.analyst, Webhook(receiver.url, [KEY], deadline_s), look_s=0.05)
+
+
+def pending(world: World) -> int:
+    with world.records.begin() as unit:
+        return unit.count_notices()
+
+
+def test_an_event_comes_once_and_is_signed(world: World, receiver: Receiver) -> None:
+    world.publish()
+    made = notifier(world, receiver)
+    made.look()
+    made.look()
+    ((headers, body),) = receiver.came
+    assert headers["content-type"] == "application/json"
+    assert headers["webhook-timestamp"] == str(world.clock())
+    assert headers["webhook-signature"] == signature(KEY, headers["webhook-id"], world.clock(), body)
+    assert pending(world) == 0
+
+
+def test_during_a_change_of_secrets_both_sign(world: World, receiver: Receiver) -> None:
+    world.publish()
+    Notifier(world.analyst, Webhook(receiver.url, [KEY, bytes(32)])).look()
+    ((headers, body),) = receiver.came
+    expected = [signature(key, headers["webhook-id"], world.clock(), body) for key in (KEY, bytes(32))]
+    assert headers["webhook-signature"].split() == expected
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 500, 503])
+def test_an_event_that_is_not_taken_comes_again_with_the_same_id(
+    world: World, receiver: Receiver, status: int
+) -> None:
+    world.publish()
+    receiver.statuses = [status, status]
+    made = notifier(world, receiver)
+    made.look()
+    made.look()
+    assert len(receiver.came) == 1, "not before its time, and no redirect is followed"
+    for pause_s in RETRY_AFTER_S[:2]:
+        world.clock.forward(pause_s)
+        made.look()
+    assert len(receiver.came) == 3
+    assert len(set(receiver.ids)) == 1
+    assert len({headers["webhook-timestamp"] for headers, _ in receiver.came}) == 3
+    assert pending(world) == 0
+
+
+def test_an_event_is_given_up_in_the_end(world: World) -> None:
+    world.publish()
+    outcomes: list[str] = []
+    nobody = Receiver()
+    with nobody.listening():
+        pass
+    made = Notifier(world.analyst, Webhook(nobody.url, [KEY]), on_attempt=outcomes.append)
+    for pause_s in (*RETRY_AFTER_S, 0):
+        made.look()
+        world.clock.forward(pause_s)
+    assert outcomes == ["failed"] * len(RETRY_AFTER_S) + ["given-up"]
+    assert pending(world) == 0
+
+
+def test_a_receiver_that_is_gone_is_not_asked_again(world: World, receiver: Receiver) -> None:
+    world.publish()
+    receiver.statuses = [410]
+    notifier(world, receiver).look()
+    assert pending(world) == 0
+
+
+def test_an_attempt_that_was_cut_off_with_its_process_is_made_again(world: World, receiver: Receiver) -> None:
+    """As after a kill: the notice is claimed, and nobody says what came of it."""
+    world.publish()
+    with pytest.raises(KeyboardInterrupt):
+        Notifier(world.analyst, KilledAsItSends(receiver.url, [KEY])).look()
+    again = notifier(world, receiver)
+    again.look()
+    assert receiver.came == [], "another server may be sending it"
+    world.clock.forward(CLAIM_S)
+    again.look()
+    assert len(receiver.came) == 1
+
+
+@pytest.mark.parametrize("how", ["is_silent", "drips"])
+def test_a_slow_receiver_has_its_time_and_no_more(world: World, receiver: Receiver, how: str) -> None:
+    world.publish()
+    setattr(receiver, how, True)
+    outcomes: list[str] = []
+    webhook = Webhook(receiver.url, [KEY], deadline_s=0.4)
+    thread = threading.Thread(target=Notifier(world.analyst, webhook, on_attempt=outcomes.append).look)
+    thread.start()
+    thread.join(30)
+    assert outcomes == ["failed"]
+    assert pending(world) == 1
+
+
+def test_an_attempt_is_cut_off_when_the_server_stops_and_made_at_the_next_start(
+    world: World, receiver: Receiver
+) -> None:
+    world.publish()
+    receiver.is_silent = True
+    made = notifier(world, receiver)
+    made.start()
+    receiver.wait_for(1)
+    made.stop()
+    receiver.is_silent = False
+    deadline = time.monotonic() + 30
+    while pending(world) and time.monotonic() < deadline:
+        notifier(world, receiver).look()
+        time.sleep(0.05)
+    assert len(receiver.came) == 2
+    assert len(set(receiver.ids)) == 1
