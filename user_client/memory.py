@@ -1,8 +1,8 @@
 """What the C library's allocator does with memory that is free again.
 
-glibc keeps it for whoever asks next, in one heap for each of some threads, and from the first large array that is
-freed on it takes the next large ones from these heaps too. In a command that reads a table with threads, and then
-takes step after step with large arrays, that adds a third to the peak. Other C libraries have no such settings.
+glibc keeps it for whoever asks next, in one heap for each of some threads. From the first large array that is
+freed on, it takes the next large ones from these heaps too. That adds to the peak of a command that reads a
+table with threads and then takes step after step with large arrays. Other C libraries have no such settings.
 """
 
 from __future__ import annotations

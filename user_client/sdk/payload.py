@@ -32,8 +32,8 @@ from protocol.row_bounds import RowBounds
 from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.custody.scratch import Scratch
-from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.memory import give_back
+from user_client.privacy.reduction import reduction_risk, threshold_risk
 from user_client.rows import Matrix64, Rows
 from user_client.sdk.desk import AttackLevel, Exposed, attack
 from user_client.sdk.hold_out import HoldOut, described, fit_alone
@@ -231,7 +231,6 @@ def make_uplink(
     )
     may_fit = fits_alone and table.task == terms.task
     alone = fit_alone(terms, treated.original, treated.labels) if may_fit else None
-    give_back()
     treated = treated.without_rows() if is_late else treated
     payload = payload_of(terms, treated, anchor[:, terms.features_of(party)] @ treated.secret_basis)
     sample = treated.sample()
@@ -241,12 +240,11 @@ def make_uplink(
         held_out_rows=len(kept),
         alone=described(terms, alone),
     )
-    give_back()
     exposed = None
     if len(treated.rows):
+        give_back()  # the attacks need more memory than any step before
         exposed = _exposed(schema, table, treated, payload.decoded(sample.rep), sample, applied)
         prepared = replace(prepared, attacks=attack(exposed, level))
-        give_back()
     leaves[leaves] = treated.leaves  # some may have been left out, and of a late consumer no row leaves
     return Made(treated, payload, applied, leaves, alone, prepared, exposed)
 

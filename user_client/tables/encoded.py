@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from protocol.table_schema import Schema, Task
 from user_client.errors import FieldError
-from user_client.memory import give_back
 from user_client.rows import Rows
 from user_client.tables.encode import encode_labels, encode_rows
 from user_client.tables.fields import Matrix64
@@ -167,7 +166,6 @@ def encode_table(
 
     rows = keep(blocks(), schema.width)
     pa.default_memory_pool().release_unused()  # what follows needs memory as well
-    give_back()
     found = np.frombuffer(labels, labels_dtype)
     digest.update(found.data)
     task = schema.label_column.task if has_labels else "classes"
