@@ -90,11 +90,12 @@ def row_prior(grid: Grid, known: Matrix64) -> RowPrior:
     coordinates = grid.to_coordinates(known)
     own = [_variances(column) for column in grid.columns]
     variances = np.concatenate([one[0] for one in own] + [one[1] for one in own])
-    count = len(known)
-    moments = count * np.cov(coordinates.T, bias=True).reshape(len(variances), -1)
-    moments = (moments + OWN_OPINION * np.diag(variances)) / (count + OWN_OPINION)
+    mean = coordinates.mean(axis=0)
+    coordinates -= mean
+    moments = coordinates.T @ coordinates
+    moments = (moments + OWN_OPINION * np.diag(variances)) / (len(known) + OWN_OPINION)
     frequent = [_most_frequent(known[:, part]) for part in grid.slices]
-    return RowPrior(grid, coordinates.mean(axis=0), moments, np.concatenate(frequent))
+    return RowPrior(grid, mean, moments, np.concatenate(frequent))
 
 
 def _variances(column: ColumnGrid) -> tuple[Matrix64, Matrix64]:
