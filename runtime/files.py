@@ -188,6 +188,27 @@ def take_lock(path: Path) -> int:
     return descriptor
 
 
+def hold(descriptor: int, path: Path, wait_s: float) -> None:
+    """Lock an open file until it is closed, and make sure that it still has its name.
+
+    Raises `FileNotFoundError` if it was renamed or removed before we had the lock, and `BlockingIOError` if
+    another one holds it for ``wait_s`` seconds. Where a file system has no locks, only the name is checked.
+    """
+    ends_at = time.monotonic() + wait_s
+    while True:
+        try:
+            _try_lock(descriptor)
+            break
+        except BlockingIOError:
+            if time.monotonic() > ends_at:
+                raise
+            time.sleep(_LOOK_AGAIN_S)
+        except OSError:  # a file system without locks
+            break
+    if not _is_at(descriptor, path):
+        raise FileNotFoundError(path)
+
+
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Wait until nobody else holds the lock of a file, and hold it; for what takes a moment.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from analyst_server.compute.checking import damaged_arrays
 from analyst_server.compute.sequence import Run
-from analyst_server.services.stored import blob_key, stored_arrays
+from analyst_server.services.stored import blob_key, damaged_key, stored_arrays
 from analyst_server.store import Blobs, Collaboration, Uplink, UplinkState
 from protocol.states import State
 
@@ -64,4 +64,4 @@ def asked_again(
 
 
 def _mark_key(uplink: Uplink | UplinkState) -> str:
-    return blob_key(uplink) + ".damaged"
+    return damaged_key(blob_key(uplink))

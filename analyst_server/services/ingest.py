@@ -4,13 +4,12 @@
 one upload. A chunk counts once its bytes have the digest its sender gave them and lie in the partial blob.
 A second partial blob lists those digests, so that an upload continues after a crash of either side, and the
 digests of whole arrays need no second pass. What a session holds in memory can be rebuilt from the blobs.
+Which of several processes writes an upload is kept by `UploadSessions`.
 """
 
 from __future__ import annotations
 
 import secrets
-import threading
-from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from analyst_server.services import damage, rounds
@@ -25,10 +24,16 @@ from analyst_server.services.analyst import (
 )
 from analyst_server.services.exclusion import require_taking_part
 from analyst_server.services.space import LookFirstError, Space, payload_bytes_of, require_within_limits
-from analyst_server.services.stored import blob_key, stored_manifest
+from analyst_server.services.stored import stored_manifest
 from analyst_server.services.upload_session import Append, UploadSession
+from analyst_server.services.upload_sessions import (
+    CompletedMeanwhileError,
+    UploadSessions,
+    layout_of,
+    locked,
+)
 from analyst_server.store import Collaboration, Member, Unit, Uplink
-from protocol.arrays import Layout, whole_digest
+from protocol.arrays import whole_digest
 from protocol.envelope import Verified
 from protocol.errors import (
     DifferentUplinkError,
@@ -63,11 +68,6 @@ class UploadStatus:
     begun: int = 0
 
 
-def _layout(uplink: Uplink) -> Layout:
-    manifest = stored_manifest(uplink)
-    return Layout(manifest.arrays, manifest.chunk_bytes)
-
-
 def _record(verified: Verified[UplinkManifest], body: bytes, now: int) -> Uplink:
     manifest = verified.message
     return Uplink(
@@ -88,14 +88,16 @@ def _is_newest(unit: Unit, uplink: Uplink) -> bool:
     return begun is None or begun.subject == uplink.manifest_digest
 
 
+def _replaced() -> UploadSupersededError:
+    return UploadSupersededError("another uplink of this institution was begun in its place")
+
+
 class Ingest:
-    """The uploads of all collaborations, and the sessions of those under way."""
+    """The uploads of all collaborations."""
 
     def __init__(self, analyst: Analyst) -> None:
         self._analyst = analyst
-        self._sessions: dict[str, UploadSession] = {}
-        self._rebuilding: dict[str, Future[UploadSession]] = {}
-        self._lock = threading.Lock()
+        self._sessions = UploadSessions(analyst)
 
     def begin(self, sender: Identity, collaboration_id: str, body: bytes) -> UploadStatus:
         """Open an upload for a signed manifest, or find the one it belongs to.
@@ -155,9 +157,17 @@ class Ingest:
                     party=sender.name,
                     subject=verified.digest,
                 )
+                for row in earlier:  # nor does a process that still receives one acknowledge any more of it
+                    locked(unit, row.id).takeovers += 1
         for replaced in () if goes_on else earlier:
-            self._forget(replaced)
-        return self._status(same or uplink, created=same is None)
+            self._sessions.forget(replaced)
+        begun = same or uplink
+        if not self._is_complete(begun):
+            try:
+                self._sessions.of(begun, is_new=same is None)
+            except CompletedMeanwhileError:
+                begun = self._find(sender, begun.id)
+        return self._status(begun, created=same is None)
 
     def _check(self, manifest: UplinkManifest, collaboration: Collaboration, member: Member) -> None:
         if manifest.terms_digest != collaboration.terms_digest:
@@ -183,7 +193,7 @@ class Ingest:
         """
         uplink = self._find(sender, upload_id)
         if self._is_complete(uplink):
-            length = _layout(uplink).stream_bytes
+            length = layout_of(uplink).stream_bytes
             if offset != length:
                 raise OffsetMismatchError(length, offset)
             return None
@@ -192,7 +202,11 @@ class Ingest:
                 collaboration = find(unit, uplink.collaboration_id)
                 require_turn(collaboration, uplink.party, Event.ACCEPT_UPLINK)
                 require_taking_part(unit, collaboration, uplink.party, Event.ACCEPT_UPLINK)
-        return Append(self._session(uplink), offset)
+        try:
+            session = self._sessions.of(uplink)
+        except CompletedMeanwhileError:
+            return self.append(sender, upload_id, offset)
+        return Append(session, offset, self._sessions.require_ours)
 
     def complete(self, sender: Identity, upload_id: str, claimed: bytes) -> bytes:
         """Accept an upload whose bytes are all there, and return the signed receipt.
@@ -211,20 +225,34 @@ class Ingest:
         uplink = self._find(sender, upload_id)
         if uplink.receipt is not None and self._is_complete(uplink):
             return uplink.receipt
-        session = self._session(uplink)
+        try:
+            session = self._sessions.of(uplink)
+        except CompletedMeanwhileError:
+            return self.complete(sender, upload_id, claimed)
         manifest = stored_manifest(uplink)
         with session.lock:
             if len(session.digests) < session.layout.chunk_count:
+                self._require_newest(uplink)
                 raise TruncatedError("uplink", session.layout.stream_bytes, session.offset)
-            session.check_stored()
+            try:
+                session.check_stored()
+            except FileNotFoundError:
+                self._sessions.require_ours(session)
+                raise
             self._check_digests(session, manifest, claimed)
             receipt = uplink.receipt
             if receipt is None:
                 receipt = self._accept(sender, uplink, session)
             else:
                 self._mend(uplink, session)
-        self._close(uplink, session)
+        self._close(session)
         return receipt
+
+    def _require_newest(self, uplink: Uplink) -> None:
+        """Ask nobody for the bytes of an upload that was replaced, and whose bytes were erased."""
+        with self._analyst.records.begin() as unit:
+            if uplink.receipt is None and not _is_newest(unit, uplink):
+                raise _replaced()
 
     def _check_digests(self, session: UploadSession, manifest: UplinkManifest, claimed: bytes) -> None:
         found = session.array_digests()
@@ -237,16 +265,16 @@ class Ingest:
         now = self._analyst.clock()
         with self._analyst.records.begin(write=True) as unit:
             collaboration, _ = find_as_member(unit, uplink.collaboration_id, sender)
-            row = unit.uplink(uplink.id)
-            if row is None:
-                raise NotFoundError("there is no such upload")
+            row = locked(unit, uplink.id)
             if row.receipt is not None:
                 return row.receipt
+            if row.takeovers != session.takeovers:
+                raise self._sessions.lost(session)
             for other in unit.uplinks_of(collaboration.id, sender.name):
                 if other.receipt is not None:
                     raise DifferentUplinkError(sender.name)
             if not _is_newest(unit, row):
-                raise UploadSupersededError("another uplink of this institution was begun in its place")
+                raise _replaced()
             require_turn(collaboration, sender.name, Event.ACCEPT_UPLINK)
             require_taking_part(unit, collaboration, sender.name, Event.ACCEPT_UPLINK)
             entry = move(
@@ -291,9 +319,11 @@ class Ingest:
 
     def _mend(self, uplink: Uplink, session: UploadSession) -> None:
         """Replace damaged bytes by those that the receipt is for; with the last of them the round goes on."""
-        session.commit()
         with self._analyst.records.begin(write=True) as unit:
             collaboration = find(unit, uplink.collaboration_id)
+            if locked(unit, uplink.id).takeovers != session.takeovers:
+                raise self._sessions.lost(session)
+            session.commit()
             damage.unmark([uplink], self._analyst.blobs)
             received = unit.uplinks_taking_part(collaboration.id)
             is_whole = not any(damage.is_marked(other, self._analyst.blobs) for other in received)
@@ -301,10 +331,9 @@ class Ingest:
                 rounds.start_again(unit, collaboration, self._analyst.clock())
         self._analyst.call_worker(collaboration.id)
 
-    def _close(self, uplink: Uplink, session: UploadSession) -> None:
+    def _close(self, session: UploadSession) -> None:
         session.discard_list()
-        with self._lock:
-            self._sessions.pop(uplink.id, None)
+        self._sessions.drop(session)
 
     def _is_complete(self, uplink: Uplink) -> bool:
         return uplink.receipt is not None and not damage.is_marked(uplink, self._analyst.blobs)
@@ -317,10 +346,10 @@ class Ingest:
         return uplink
 
     def _status(self, uplink: Uplink, *, created: bool = False) -> UploadStatus:
-        layout = _layout(uplink)
+        layout = layout_of(uplink)
         if self._is_complete(uplink):
             return UploadStatus(uplink.id, layout.stream_bytes, layout.stream_bytes, complete=True)
-        session = self._session(uplink)
+        session = self._sessions.seen(uplink)
         with session.lock:
             return UploadStatus(
                 uplink.id,
@@ -330,47 +359,3 @@ class Ingest:
                 created=created,
                 begun=session.begun_bytes,
             )
-
-    def _session(self, uplink: Uplink) -> UploadSession:
-        """Return the session of an upload. Of those who ask at once after a restart, one rebuilds it."""
-        with self._lock:
-            session = self._sessions.get(uplink.id)
-            if session is not None:
-                return session
-            under_way = self._rebuilding.get(uplink.id)
-            ours = under_way or self._rebuilding.setdefault(uplink.id, Future())
-        if under_way is not None:
-            return under_way.result()
-        try:
-            rebuilt = self._rebuild(uplink)
-        except BaseException as error:
-            with self._lock:
-                del self._rebuilding[uplink.id]
-            ours.set_exception(error)
-            raise
-        with self._lock:
-            self._sessions[uplink.id] = rebuilt
-            del self._rebuilding[uplink.id]
-        ours.set_result(rebuilt)
-        return rebuilt
-
-    def _rebuild(self, uplink: Uplink) -> UploadSession:
-        with self._analyst.records.begin() as unit:
-            terms = stored_terms(find(unit, uplink.collaboration_id))
-        label = terms.table_schema.label_column
-        bounds = RowBounds.of(terms, uplink.party, stored_manifest(uplink).privacy)
-        return UploadSession.rebuild(self._analyst.blobs, blob_key(uplink), _layout(uplink), label, bounds)
-
-    def _forget(self, uplink: Uplink) -> None:
-        """Drop an upload that the party has replaced by another."""
-        with self._lock:
-            under_way = self._rebuilding.get(uplink.id)
-        if under_way is not None:
-            wait([under_way])
-        with self._lock:
-            known = self._sessions.pop(uplink.id, None)
-        session = known or UploadSession(
-            self._analyst.blobs, blob_key(uplink), _layout(uplink), None, RowBounds(uplink.party)
-        )
-        with session.lock:
-            session.start_over()

@@ -15,7 +15,7 @@ from typing import Any
 from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import Run, here, scores_as_json
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.rounds import lease, owned, spec_of
+from analyst_server.services.rounds import owned, spec_of, take_lease
 from analyst_server.store import Collaboration, DamagedBlobError, Unit
 from protocol.errors import RoundFailedError
 
@@ -31,7 +31,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
         collaboration = _next(analyst, unit)
         if collaboration is None:
             return None
-        lease(analyst, collaboration, owner, lease_s)
+        take_lease(analyst, collaboration, owner, lease_s)
         return collaboration.id
 
 
@@ -50,7 +50,7 @@ def compute(analyst: Analyst, collaboration_id: str, owner: str, *, run: Run = h
         If another worker has taken the round, or it has ended or was started again meanwhile.
     """
     with analyst.records.begin() as unit:
-        unjudged = Unjudged.from_json(_still_unjudged(unit, collaboration_id, owner).unjudged or {})
+        unjudged = Unjudged.from_json(_still_unjudged(analyst, unit, collaboration_id, owner).unjudged or {})
     spec = replace(spec_of(analyst, collaboration_id), folder=unjudged.folder)
     try:
         judgement: Mapping[str, Any] = run(judge_model, spec, analyst.blobs, unjudged)
@@ -92,7 +92,7 @@ def _write(collaboration: Collaboration, judgement: Mapping[str, Any]) -> None:
 
 def _settle(analyst: Analyst, collaboration_id: str, owner: str, judgement: Mapping[str, Any]) -> None:
     with analyst.records.begin(write=True) as unit:
-        collaboration = _still_unjudged(unit, collaboration_id, owner)
+        collaboration = _still_unjudged(analyst, unit, collaboration_id, owner)
         folder = (collaboration.unjudged or {})["folder"]
         _write(collaboration, judgement)
         collaboration.lease_owner = collaboration.lease_until = None
@@ -100,8 +100,8 @@ def _settle(analyst: Analyst, collaboration_id: str, owner: str, judgement: Mapp
         analyst.blobs.erase(folder)
 
 
-def _still_unjudged(unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
-    collaboration = owned(unit, collaboration_id, owner)
+def _still_unjudged(analyst: Analyst, unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
+    collaboration = owned(analyst, unit, collaboration_id, owner)
     if collaboration.unjudged is None:
         raise RoundFailedError("the round has ended, or was started again, before its model was judged")
     return collaboration

@@ -14,7 +14,7 @@ from analyst_server.compute.latecomers import LatecomerSpec, align_latecomer
 from analyst_server.compute.sequence import Run, here
 from analyst_server.services import damage, downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
-from analyst_server.services.rounds import arrays_of, in_order, lease, owned
+from analyst_server.services.rounds import arrays_of, in_order, owned, take_lease
 from analyst_server.services.stored import blob_key
 from analyst_server.store import DamagedBlobError, StoredArray, Unit, Uplink
 from protocol.codec import digest
@@ -32,7 +32,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> Uplink | None:
     with analyst.records.begin(write=True) as unit:
         uplink = _next(analyst, unit)
         if uplink is not None:
-            lease(analyst, find(unit, uplink.collaboration_id), owner, lease_s)
+            take_lease(analyst, find(unit, uplink.collaboration_id), owner, lease_s)
         return uplink
 
 
@@ -63,12 +63,12 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
     except DamagedBlobError as error:
         raise _asked_again(analyst, uplink, error.key) from error
     with analyst.records.begin() as unit:
-        collaboration = owned(unit, uplink.collaboration_id, owner)
+        collaboration = owned(analyst, unit, uplink.collaboration_id, owner)
         first = decode_stored(DownlinkManifest, unit.downlinks(collaboration.id)[0].manifest)
     # blobs before the records that name them, as in a round
     downlink = downlinks.write_late(analyst, collaboration, uplink, found, first)
     with analyst.records.begin(write=True) as unit:
-        collaboration = owned(unit, uplink.collaboration_id, owner)
+        collaboration = owned(analyst, unit, uplink.collaboration_id, owner)
         unit.put_downlink(downlink)
         collaboration.lease_owner = collaboration.lease_until = None
         move(
@@ -115,7 +115,7 @@ def spec_of(analyst: Analyst, uplink: Uplink) -> LatecomerSpec:
 def refuse(analyst: Analyst, uplink: Uplink, owner: str, reason: str) -> None:
     """End a claim with the reason why the late consumer gets nothing."""
     with analyst.records.begin(write=True) as unit:
-        collaboration = owned(unit, uplink.collaboration_id, owner)
+        collaboration = owned(analyst, unit, uplink.collaboration_id, owner)
         collaboration.lease_owner = collaboration.lease_until = None
         row = unit.uplink(uplink.id)
         if row is not None:

@@ -84,7 +84,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
             start_again(unit, collaboration, now)
         for collaboration in unit.in_states([State.SEALED]):
             move(unit, collaboration, Event.BEGIN_ALIGNMENT, at=now)
-            lease(analyst, collaboration, owner, lease_s)
+            take_lease(analyst, collaboration, owner, lease_s)
             return collaboration.id
     return None
 
@@ -103,10 +103,15 @@ def is_held(collaboration: Collaboration) -> bool:
     return collaboration.now_in is State.TRAINING and collaboration.results is not None
 
 
-def lease(analyst: Analyst, collaboration: Collaboration, owner: str, lease_s: int) -> None:
-    """Write down that a worker holds a round, or still holds it."""
+def take_lease(analyst: Analyst, collaboration: Collaboration, owner: str, lease_s: int) -> None:
+    """Write down that a worker holds a round: from now on no earlier holder writes anything of it."""
     if collaboration.lease_owner != owner:
         collaboration.computing = None  # what another worker has said of it
+    analyst.leases.claimed(collaboration, owner)
+    _prolong(analyst, collaboration, owner, lease_s)
+
+
+def _prolong(analyst: Analyst, collaboration: Collaboration, owner: str, lease_s: int) -> None:
     grown = (collaboration.lease_until or 0) + 1  # also when the clock is set back: others see it grow
     collaboration.lease_owner = owner
     collaboration.lease_until = max(analyst.clock() + lease_s, grown)
@@ -129,13 +134,13 @@ def are_expected(analyst: Analyst) -> bool:
 def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> None:
     """Prolong the lease of a claimed round; raises `RoundFailedError` if another worker has taken it."""
     with analyst.records.begin(write=True) as unit:
-        lease(analyst, owned(unit, collaboration_id, owner), owner, lease_s)
+        _prolong(analyst, owned(analyst, unit, collaboration_id, owner), owner, lease_s)
 
 
 def note_progress(analyst: Analyst, collaboration_id: str, owner: str, told: Computing | None) -> None:
     """Write down how far a claimed round is; raises `RoundFailedError` if another worker has taken it."""
     with analyst.records.begin(write=True) as unit:
-        owned(unit, collaboration_id, owner).computing = dict(told) if told else None
+        owned(analyst, unit, collaboration_id, owner).computing = dict(told) if told else None
 
 
 def progress_of(collaboration: Collaboration) -> Computing | None:
@@ -148,13 +153,13 @@ def progress_of(collaboration: Collaboration) -> Computing | None:
 def hand_back(analyst: Analyst, collaboration_id: str, owner: str) -> None:
     """Give up a claimed round, so that the next worker need not wait for the lease to end."""
     with analyst.records.begin(write=True) as unit:
-        start_again(unit, owned(unit, collaboration_id, owner), analyst.clock())
+        start_again(unit, owned(analyst, unit, collaboration_id, owner), analyst.clock())
 
 
 def end_lease(analyst: Analyst, collaboration_id: str, owner: str) -> None:
     """Give up what was claimed of a computed round, so that the next worker need not wait."""
     with analyst.records.begin(write=True) as unit:
-        collaboration = owned(unit, collaboration_id, owner)
+        collaboration = owned(analyst, unit, collaboration_id, owner)
         collaboration.lease_owner = collaboration.lease_until = None
 
 
@@ -276,7 +281,7 @@ def _has_noise(uplink: Uplink) -> bool:
 def begin_training(analyst: Analyst, collaboration_id: str, owner: str) -> None:
     """Note that the alignment is done."""
     with analyst.records.begin(write=True) as unit:
-        move(unit, owned(unit, collaboration_id, owner), Event.BEGIN_TRAINING, at=analyst.clock())
+        move(unit, owned(analyst, unit, collaboration_id, owner), Event.BEGIN_TRAINING, at=analyst.clock())
 
 
 def finish(
@@ -298,13 +303,13 @@ def finish(
         else None
     )
     with analyst.records.begin() as unit:
-        collaboration = owned(unit, collaboration_id, owner)
+        collaboration = owned(analyst, unit, collaboration_id, owner)
         uplinks = in_order(unit, collaboration)
     # blobs before the records that name them, and outside their transaction: others write meanwhile
     written = downlinks.write(analyst, collaboration, uplinks, result)
     kept = downlinks.keep(analyst, collaboration, result)
     with analyst.records.begin(write=True) as unit:
-        collaboration = owned(unit, collaboration_id, owner)
+        collaboration = owned(analyst, unit, collaboration_id, owner)
         if isinstance(result, RoundResult):
             _enter_suspicions(unit, collaboration, uplinks, result, analyst.clock())
         for downlink in written:
@@ -344,7 +349,7 @@ def release(analyst: Analyst, collaboration_id: str) -> None:
 def fail(analyst: Analyst, collaboration_id: str, owner: str, reason: str) -> None:
     """End a claimed round with a reason; it can be resumed."""
     with analyst.records.begin(write=True) as unit:
-        collaboration = owned(unit, collaboration_id, owner)
+        collaboration = owned(analyst, unit, collaboration_id, owner)
         move(unit, collaboration, Event.FAIL, at=analyst.clock())
         collaboration.failure = reason
         collaboration.lease_owner = collaboration.lease_until = None
@@ -371,9 +376,13 @@ def sums_of(uplink: Uplink) -> StoredArray:
     return sums
 
 
-def owned(unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
+def owned(analyst: Analyst, unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
+    """Return a round that a worker of this process holds.
+
+    Raises `RoundFailedError` if it was claimed again since, or is held by nobody.
+    """
     collaboration = find(unit, collaboration_id)
-    if collaboration.lease_owner != owner:
+    if not analyst.leases.is_held_by(collaboration, owner):
         raise RoundFailedError("another worker has taken this round up")
     return collaboration
 

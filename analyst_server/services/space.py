@@ -13,7 +13,7 @@ from typing import Final
 
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.end import ENDED
-from analyst_server.services.stored import blob_key
+from analyst_server.services.stored import blob_key, partial_key
 from analyst_server.store import Reserved, Unit
 from protocol.errors import DiskFullError, LimitExceededError
 from protocol.messages import UplinkManifest
@@ -109,7 +109,7 @@ def _over(what: str, limit: int, got: int, setting: str) -> LimitExceededError:
 
 def _arrived_bytes(analyst: Analyst, one: Reserved) -> int:
     blobs, key = analyst.blobs, blob_key(one)
-    arrived = blobs.partial_size(key)
+    arrived = blobs.partial_size(partial_key(key, one.stored_as))
     if arrived is None and blobs.exists(key):
         return one.payload_bytes
     return arrived or 0

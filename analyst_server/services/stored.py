@@ -12,6 +12,16 @@ def blob_key(uplink: Uplink | UplinkState | Reserved) -> str:
     return f"{uplink.collaboration_id}/uplinks/{uplink.id}"
 
 
+def partial_key(whole: str, takeovers: int) -> str:
+    """Return the key under which an upload grows; its next process gives it another."""
+    return f"{whole}.{takeovers}" if takeovers else whole
+
+
+def damaged_key(whole: str) -> str:
+    """Return the key of the mark that the bytes of an uplink are awaited again."""
+    return whole + ".damaged"
+
+
 def stored_manifest(uplink: Uplink) -> UplinkManifest:
     """Return the manifest; it was checked when the upload began."""
     return decode_stored(UplinkManifest, uplink.manifest)

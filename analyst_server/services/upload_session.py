@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from analyst_server.services.stored import damaged_key, partial_key
 from analyst_server.store import Blobs
 from protocol.arrays import (
     DIGEST_BYTES,
@@ -37,9 +38,12 @@ class UploadSession:
 
     blobs: Blobs
     key: str
+    """Of the whole blob."""
     layout: Layout
     label: AnyLabel | None
     bounds: RowBounds
+    takeovers: int = 0
+    """How often the upload had been taken over when this process took it."""
     digests: list[bytes] = field(default_factory=list)
     unchecked: int = 0
     """How many of the first chunks an earlier process has stored: `check_stored` compares them."""
@@ -48,25 +52,69 @@ class UploadSession:
     begun_row: bytes | None = None
     """What is stored of the row that goes on in the next chunk; None: it has to be read."""
     generation: int = 0
+    """Of the appends of this process."""
     unsynced_bytes: int = 0
+    left_something: bool = False
+    """Whether something may lie beside the blob that nobody sees."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def rebuild(
-        cls, blobs: Blobs, key: str, layout: Layout, label: AnyLabel, bounds: RowBounds
+        cls,
+        blobs: Blobs,
+        key: str,
+        layout: Layout,
+        label: AnyLabel | None,
+        bounds: RowBounds,
+        takeovers: int = 0,
     ) -> UploadSession:
         """Return a session with the chunks that an earlier process has listed and stored, unread."""
-        is_whole = blobs.exists(key) and blobs.partial_size(key) is None  # but there is no receipt yet
-        has_list = blobs.partial_size(_list_key(key)) is not None
-        stored_bytes = layout.payload_bytes if is_whole else blobs.partial_size(key) or 0
-        digests = list(_listed(layout, blobs.read_partial(_list_key(key)), stored_bytes)) if has_list else []
+        part = partial_key(key, takeovers)
+        is_whole = blobs.exists(key) and blobs.partial_size(part) is None  # but there is no receipt yet
+        has_list = blobs.partial_size(_list_key(part)) is not None
+        stored_bytes = layout.payload_bytes if is_whole else blobs.partial_size(part) or 0
+        digests = list(_listed(layout, blobs.read_partial(_list_key(part)), stored_bytes)) if has_list else []
         if is_whole and len(digests) < layout.chunk_count:
             digests = []  # nothing is appended to a whole blob, so the upload starts again
-        found = cls(blobs, key, layout, label, bounds, digests, unchecked=len(digests))
+        found = cls(blobs, key, layout, label, bounds, takeovers, digests, unchecked=len(digests))
         if not is_whole and len(digests) < layout.chunk_count:
-            slot, kept = layout.slot(len(digests)), blobs.partial_size(_begun_key(key)) or 0
+            slot, kept = layout.slot(len(digests)), blobs.partial_size(_begun_key(part, len(digests))) or 0
             found.begun_bytes = kept if kept < slot.stream_end - slot.stream_offset else 0
         return found
+
+    @staticmethod
+    def hand_over(blobs: Blobs, key: str, before: int, now: int) -> None:
+        """Move what is stored of an upload to where its next process writes: the last one cannot, any more.
+
+        Tries that were cut off may have moved some of it since ``before``.
+        """
+
+        def move(name: Callable[[str], str]) -> None:
+            for number in range(now, before - 1, -1):
+                if blobs.partial_size(name(partial_key(key, number))) is not None:
+                    if number != now:
+                        blobs.hand_over(name(partial_key(key, number)), name(partial_key(key, now)))
+                    break
+
+        move(lambda part: part)
+        move(_list_key)
+        listed = (blobs.partial_size(_list_key(partial_key(key, now))) or 0) // DIGEST_BYTES
+        move(lambda part: _begun_key(part, listed))
+
+    def let_go(self) -> None:
+        """Forget what is held back here: another process goes on."""
+        self.generation += 1
+        for key in (self.part, _list_key(self.part), self._begun_key):
+            self.blobs.let_go(key)
+
+    @property
+    def part(self) -> str:
+        """The key under which it grows."""
+        return partial_key(self.key, self.takeovers)
+
+    @property
+    def _begun_key(self) -> str:
+        return _begun_key(self.part, len(self.digests))
 
     @property
     def offset(self) -> int:
@@ -85,13 +133,13 @@ class UploadSession:
 
         Raises `OffsetMismatchError` if a chunk differs; the upload goes on there.
         """
-        is_whole = self.blobs.partial_size(self.key) is None
+        is_whole = self.blobs.partial_size(self.part) is None
         if is_whole and not self.blobs.exists(self.key):
             return  # erased: whoever signs for it finds out
-        read = self.blobs.read if is_whole else self.blobs.read_partial
+        key, read = (self.key, self.blobs.read) if is_whole else (self.part, self.blobs.read_partial)
         for index in range(self.unchecked):
             slot = self.layout.slot(index)
-            stored = read(self.key, slot.payload_offset, slot.payload_bytes)
+            stored = read(key, slot.payload_offset, slot.payload_bytes)
             if hashlib.sha256(stored).digest() != self.digests[index]:
                 reached = self.offset
                 if is_whole:  # nothing is appended to a whole blob
@@ -114,8 +162,9 @@ class UploadSession:
         try:
             begun = self._begun_row(chunk)
             check_rows(self.layout, chunk, self.bounds, begun)
-            self.blobs.append(self.key, chunk.slot.payload_offset, chunk.data)
-            self.blobs.append(_list_key(self.key), DIGEST_BYTES * len(self.digests), chunk.digest)
+            self.keep_begun(b"")
+            self.blobs.append(self.part, chunk.slot.payload_offset, chunk.data)
+            self.blobs.append(_list_key(self.part), DIGEST_BYTES * len(self.digests), chunk.digest)
         except RowTooLongError:
             self.start_over()
             raise
@@ -127,7 +176,6 @@ class UploadSession:
             raise error from None
         self.digests.append(chunk.digest)
         self.begun_row = row_begun_in(self.layout, chunk, begun)
-        self.keep_begun(b"")
         self.unsynced_bytes += len(chunk.data)
         if 0 < self.blobs.holds_back_bytes <= self.unsynced_bytes:
             self.sync()
@@ -139,14 +187,17 @@ class UploadSession:
             return b""
         if self.begun_row is not None:
             return self.begun_row
-        return self.blobs.read_partial(self.key, chunk.slot.payload_offset - begun, begun)
+        return self.blobs.read_partial(self.part, chunk.slot.payload_offset - begun, begun)
 
     def keep_begun(self, begun: bytes) -> None:
         """Keep what came of the next chunk in the place of what was kept before."""
         if begun:
-            self.blobs.append(_begun_key(self.key), 0, begun)
+            self.blobs.append(self._begun_key, 0, begun)
+            if self.blobs.holds_back_bytes:  # else another process would not find it
+                self.blobs.sync(self._begun_key)
         elif self.begun_bytes:
-            self.blobs.discard(_begun_key(self.key))
+            self.blobs.abandon(self._begun_key)
+            self.left_something = True
         self.begun_bytes = len(begun)
 
     def reader_from(self, offset: int) -> StreamReader:
@@ -156,26 +207,30 @@ class UploadSession:
             return StreamReader(self.layout, len(self.digests), reuses_room=True)
         if offset != self.offset + self.begun_bytes:
             raise OffsetMismatchError(self.offset, offset)
-        begun = self.blobs.read_partial(_begun_key(self.key))
+        try:
+            begun = self.blobs.read_partial(self._begun_key)
+        except FileNotFoundError:  # a process before has removed it
+            self.begun_bytes = 0
+            raise OffsetMismatchError(self.offset, offset) from None
         return StreamReader(self.layout, len(self.digests), begun, reuses_room=True)
 
     def sync(self) -> None:
         """Make what arrived survive a power cut, or start over; raises `OffsetMismatchError` if it did."""
         with self._starting_over_if_refused():
-            self.blobs.sync(self.key)
-            self.blobs.sync(_list_key(self.key))
+            self.blobs.sync(self.part)
+            self.blobs.sync(_list_key(self.part))
         self.unsynced_bytes = 0
 
     def commit(self) -> None:
         """Commit the blob, unless an earlier try has done so; start over as `sync` does."""
-        size = self.blobs.partial_size(self.key)
+        size = self.blobs.partial_size(self.part)
         if size is None:
             return
         if size != self.layout.payload_bytes:  # another process has written here
             self.start_over()
             raise TruncatedError("stored uplink", self.layout.payload_bytes, size)
         with self._starting_over_if_refused():
-            self.blobs.commit(self.key)
+            self.blobs.commit(self.part, self.key)
 
     @contextmanager
     def _starting_over_if_refused(self) -> Iterator[None]:
@@ -195,17 +250,19 @@ class UploadSession:
     def start_over(self) -> None:
         """Forget what arrived; appends under way are refused from now on."""
         self.generation += 1
+        self.left_something = True
+        for key in (self.part, _list_key(self.part), self._begun_key):
+            self.blobs.abandon(key)
+        self.begun_bytes = 0
         self.digests.clear()
         self.unchecked = 0
         self.begun_row = None
-        self.blobs.discard(self.key)
-        self.discard_list()
 
     def discard_list(self) -> None:
-        """Remove the list of digests, once the blob is complete and signed for."""
-        self.blobs.discard(_list_key(self.key))
-        self.blobs.discard(_begun_key(self.key))
-        self.begun_bytes = 0
+        """Remove the list of digests, once the blob is complete and signed for, and what else may be left."""
+        self.blobs.discard(_list_key(self.part))
+        if self.takeovers or self.left_something:
+            self.blobs.tidy(self.key, keep=damaged_key(self.key))
 
 
 class Append:
@@ -215,8 +272,15 @@ class Append:
     connection that died unnoticed cannot come in between.
     """
 
-    def __init__(self, session: UploadSession, offset: int) -> None:
-        with session.lock:
+    def __init__(
+        self,
+        session: UploadSession,
+        offset: int,
+        require_ours: Callable[[UploadSession], None] = lambda _session: None,
+    ) -> None:
+        self._require_ours = require_ours
+        """Raises if another process has taken the upload over."""
+        with session.lock, self._saying_if_lost(session):
             self._reader = session.reader_from(offset)
             session.generation += 1
             self._generation = session.generation
@@ -229,19 +293,34 @@ class Append:
             with self._session.lock:
                 if self._generation != self._session.generation:
                     raise UploadSupersededError("another connection continues this upload")
-                self._session.keep(chunk)
+                with self._saying_if_lost(self._session):
+                    self._session.keep(chunk)
 
     def close(self) -> int:
         """Make what arrived durable, keep what came of the next chunk, and return the offset to go on from.
 
-        Raises `OffsetMismatchError` if the disk refuses; the upload then stands at zero.
+        Nothing of this request may be acknowledged before it has returned.
+
+        Raises `OffsetMismatchError` if the disk refuses: the upload then stands at zero; or if another
+        process goes on with it.
         """
-        with self._session.lock:
+        with self._session.lock, self._saying_if_lost(self._session):
             self._session.sync()
             self._session.begun_row = None  # a row can be long, and uploads that wait are many
             if self._generation == self._session.generation:
                 self._session.keep_begun(self._reader.begun)
+            # after what was stored, not before: whoever takes over from now on finds it
+            self._require_ours(self._session)
             return self._session.offset
+
+    @contextmanager
+    def _saying_if_lost(self, session: UploadSession) -> Iterator[None]:
+        """Say of stored bytes that are gone whether another process has moved them."""
+        try:
+            yield
+        except (NotFoundError, FileNotFoundError):
+            self._require_ours(session)
+            raise
 
     @property
     def begun_bytes(self) -> int:
@@ -258,8 +337,9 @@ def _listed(layout: Layout, listed: bytes, stored_bytes: int) -> Iterator[bytes]
         yield listed[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)]
 
 
-def _begun_key(key: str) -> str:
-    return key + ".begun"
+def _begun_key(key: str, index: int) -> str:
+    """Return the key of what came of a chunk; by its number, so that it is taken for no other's."""
+    return f"{key}.{index}.begun"
 
 
 def _list_key(key: str) -> str:

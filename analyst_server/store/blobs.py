@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import secrets
 import shutil
 import threading
 from abc import ABC, abstractmethod
@@ -20,9 +21,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-from protocol.errors import InputError
-from runtime.files import locked, make_directory, publish, sync_file
+from protocol.errors import InputError, StorageBusyError
+from runtime.files import hold, locked, make_directory, publish, sync_file
 
+RETRY_AFTER_S: Final = 5
+"""When whoever finds a store busy is asked to come again."""
 ERASE_ATTEMPTS: Final = 3
 """An upload that is still under way may add a file while its folder is removed."""
 
@@ -92,12 +95,37 @@ class Blobs(ABC):
         """Make the partial blob durable, so that it survives a power cut; do nothing if there is none."""
 
     @abstractmethod
-    def commit(self, key: str) -> None:
-        """Make the partial blob the whole one, in the place of an earlier one."""
+    def commit(self, key: str, whole: str | None = None) -> None:
+        """Make the partial blob the whole one of its own key, or of ``whole``; an earlier one is replaced."""
+
+    @abstractmethod
+    def hand_over(self, key: str, new_key: str) -> None:
+        """Give a partial blob another key, durably; do nothing if there is none.
+
+        Once this returns, no append that was told the old key adds to it or cuts it, not even one that had
+        begun. Raises `StorageBusyError` if such an append does not end.
+        """
+
+    def let_go(self, key: str) -> None:  # noqa: B027  # a store that holds nothing back has nothing to forget
+        """Forget what is held back of a partial blob that others go on with."""
 
     @abstractmethod
     def discard(self, key: str) -> None:
         """Remove the partial blob, if there is one."""
+
+    def abandon(self, key: str) -> None:
+        """Remove the partial blob under this key; what another process has taken over of it stays whole.
+
+        What is left of it that nobody sees goes by `tidy`.
+        """
+        self.discard(key)
+
+    @abstractmethod
+    def tidy(self, key: str, keep: str) -> None:
+        """Remove whatever was left of partial blobs whose keys begin with ``KEY.``, but for one.
+
+        The whole blob ``KEY`` stays.
+        """
 
     @abstractmethod
     def erase(self, folder: str) -> None:
@@ -115,13 +143,16 @@ class Blobs(ABC):
         return None
 
     def write(self, key: str, data: bytes | bytearray | memoryview) -> None:
-        """Write a whole blob at once, durably."""
-        self.append(key, 0, data)
-        self.sync(key)
-        self.commit(key)
+        """Write a whole blob at once, durably. Of several who write the same one, each has a partial blob."""
+        own = f"{key}.{secrets.token_hex(4)}"
+        self.append(own, 0, data)
+        self.sync(own)
+        self.commit(own, key)
 
 
 _PING: Final = ".ping"
+HAND_OVER_S: Final = 5.0
+"""How long an append that had begun is waited for; it writes one chunk."""
 
 
 class DirectoryBlobs(Blobs):
@@ -138,11 +169,14 @@ class DirectoryBlobs(Blobs):
         return f"<DirectoryBlobs in {self._root}>"
 
     def ping(self) -> None:
+        key = f"{_PING}-{secrets.token_hex(4)}"  # another process may look at the same time
         try:
-            self.write(_PING, b"ping")
+            self.append(key, 0, b"ping")
+            self.sync(key)
+            self.commit(key)
         finally:
-            self.discard(_PING)
-            self._whole(_PING).unlink(missing_ok=True)
+            self.discard(key)
+            self._whole(key).unlink(missing_ok=True)
 
     def stored_bytes(self) -> int:
         total = 0
@@ -169,7 +203,7 @@ class DirectoryBlobs(Blobs):
         # folders that are erased meanwhile are passed over by `os.walk`
         files = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
         keys = (file.relative_to(self._root).as_posix() for file in files)
-        return sorted(key for key in keys if key != _PING and not key.endswith(".part"))
+        return sorted(key for key in keys if not key.startswith(_PING) and not key.endswith(".part"))
 
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
         """Return a view of the file's pages, which the system loads when they are touched."""
@@ -190,6 +224,7 @@ class DirectoryBlobs(Blobs):
     def append(self, key: str, offset: int, data: bytes | bytearray | memoryview) -> None:
         descriptor = self._open_partial(key, is_new=offset == 0)
         try:  # bare calls: each call gives way to the thread that reads from all lines
+            hold(descriptor, self._partial(key), HAND_OVER_S)
             size = os.fstat(descriptor).st_size
             if size < offset:
                 raise too_short(key, offset)
@@ -232,11 +267,33 @@ class DirectoryBlobs(Blobs):
         with suppress(FileNotFoundError):
             sync_file(self._partial(key))
 
-    def commit(self, key: str) -> None:
-        publish(self._partial(key), self._whole(key))
+    def commit(self, key: str, whole: str | None = None) -> None:
+        publish(self._partial(key), self._whole(whole or key))
+
+    def hand_over(self, key: str, new_key: str) -> None:
+        path = self._partial(new_key)
+        try:
+            publish(self._partial(key), path)
+        except FileNotFoundError:
+            return
+        descriptor = os.open(path, os.O_RDWR)
+        try:  # whoever had opened it under its old name has locked it, or finds that it has no such name
+            hold(descriptor, path, HAND_OVER_S)
+        except BlockingIOError:
+            raise StorageBusyError(
+                "another process of the analyst still writes to this upload", retry_after_s=RETRY_AFTER_S
+            ) from None
+        finally:
+            os.close(descriptor)
 
     def discard(self, key: str) -> None:
         self._partial(key).unlink(missing_ok=True)
+
+    def tidy(self, key: str, keep: str) -> None:
+        path = self._whole(key)
+        for left in path.parent.glob(f"{path.name}.*.part"):
+            if left != self._partial(keep):
+                left.unlink(missing_ok=True)
 
     def erase(self, folder: str) -> None:
         path = self._root / folder
@@ -309,14 +366,24 @@ class MemoryBlobs(Blobs):
     def sync(self, key: str) -> None:
         """Do nothing: there is no disk to reach."""
 
-    def commit(self, key: str) -> None:
+    def commit(self, key: str, whole: str | None = None) -> None:
         with self._lock:
             if key not in self._partial:
                 raise FileNotFoundError(key)
-            self._whole[key] = bytes(self._partial.pop(key))
+            self._whole[whole or key] = bytes(self._partial.pop(key))
+
+    def hand_over(self, key: str, new_key: str) -> None:
+        with self._lock:
+            if key in self._partial:
+                self._partial[new_key] = self._partial.pop(key)
 
     def discard(self, key: str) -> None:
         self._partial.pop(key, None)
+
+    def tidy(self, key: str, keep: str) -> None:
+        with self._lock:
+            for left in [left for left in self._partial if left.startswith(f"{key}.") and left != keep]:
+                del self._partial[left]
 
     def erase(self, folder: str) -> None:
         with self._lock:

@@ -55,7 +55,7 @@ class Following(Questions):
     def reserved(self, states: Collection[str]) -> list[Reserved]:
         """Return the uplinks without a receipt that were not replaced, in collaborations in some states."""
         query = (
-            select(Uplink.id, Uplink.collaboration_id, Uplink.party, Uplink.payload_bytes)
+            select(Uplink.id, Uplink.collaboration_id, Uplink.party, Uplink.payload_bytes, Uplink.stored_as)
             .join(Collaboration, Collaboration.id == Uplink.collaboration_id)
             .where(Collaboration.state.in_(states), Uplink.received_at.is_(None), _was_begun_last())
         )

@@ -4,6 +4,9 @@ Two things tell, and neither is the time of day, which may be set back while a s
 a file of its name for as long as it lives, and the system releases the lock with its process: so the next
 server in the same data directory knows at once. Of a worker without such a file, on another machine for
 example, only its silence tells: its lease in the records has not grown for some time, by our own clock.
+
+A worker that was taken for dead may come back, and does not know how long it slept. Each claim of a round has
+therefore a number, one more than the last; whoever writes has to show the newest (docs/adr/0072).
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ class Leases:
         self._directory, self._silent_s, self._monotonic = directory, silent_s, monotonic
         self._held: dict[str, int] = {}
         self._seen: dict[str, _Seen] = {}
+        self._claims: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -65,6 +69,8 @@ class Leases:
 
     def give_up(self, owner: str) -> None:
         """Let everybody know that a worker has ended. It has handed back what it held."""
+        with self._lock:
+            self._claims = {claim: number for claim, number in self._claims.items() if claim[0] != owner}
         descriptor = self._held.pop(owner, None)
         if descriptor is not None and self._directory is not None:
             self._file(self._directory, owner).unlink(missing_ok=True)
@@ -84,6 +90,17 @@ class Leases:
             self._seen.pop(collaboration.id, None)
             if owner is not None:
                 self._seen[collaboration.id] = _Seen(owner, until, self._monotonic())
+
+    def claimed(self, collaboration: Collaboration, owner: str) -> None:
+        """Count a claim in the record, and remember its number for as long as the owner claims no more."""
+        collaboration.lease_number += 1
+        with self._lock:
+            self._claims[owner, collaboration.id] = collaboration.lease_number
+
+    def is_held_by(self, collaboration: Collaboration, owner: str) -> bool:
+        """Return whether a worker of this process holds a round by the newest claim of all."""
+        claim = self._claims.get((owner, collaboration.id))
+        return collaboration.lease_owner == owner and claim == collaboration.lease_number
 
     def is_over(self, collaboration: Collaboration) -> bool:
         """Return whether nobody holds a round any more, as far as can be told from here.

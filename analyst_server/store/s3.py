@@ -4,7 +4,10 @@ A blob is an *index*, a small object that lists pieces, and the pieces, which li
 
     KEY                   index of the whole blob; to put it is to commit
     KEY.part              index of the partial one
-    KEY.pieces/RUN/N      pieces of one run, which began with an append at 0
+    KEY.pieces/RUN/N      pieces of one run, which began with an append at 0; N is random
+
+A blob that gets another key keeps its pieces where they are. Two processes that go on with one blob put
+pieces of different names, and the index of one of them counts: so neither changes what the other has put.
 
 An append is held back in memory until there is a piece of it; `S3Blobs.sync` puts what is held back, and the
 index after it. So an index never names a piece that is not there, and others read what was synced last.
@@ -13,7 +16,6 @@ The server compares each body with its SHA-256, which is signed with the request
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import secrets
@@ -21,13 +23,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from analyst_server.store.blobs import Blobs, too_short
+from analyst_server.store.blobs import RETRY_AFTER_S, Blobs, too_short
+from analyst_server.store.s3_index import Growing, Index
 from protocol.errors import InputError, StorageBusyError, StorageError
 
 HELD_BACK_BYTES: Final = 8 * 2**20
@@ -36,7 +38,8 @@ PIECE_BYTES: Final = 64 * 2**20
 """Of more bytes at once; sent in parts, several at a time."""
 MAPPED_FROM_BYTES: Final = 64 * 2**20
 """A longer range is read into a file without a name and mapped, so that memory need not hold it."""
-RETRY_AFTER_S: Final = 5
+PIECE_NUMBER_BITS: Final = 48
+"""Of a random number: few enough for any reader of JSON, and no two pieces of a run have the same."""
 RETRIES: Final[Any] = {"max_retries": 5, "retry_timeout": timedelta(seconds=20)}
 _TIMES: Final = {"connect_timeout": "5s", "timeout": "60s"}
 _VARIABLES: Final = (
@@ -61,62 +64,6 @@ def _given(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in _VARIABLES if environment.get(name)}
 
 
-@dataclass(frozen=True)
-class _Index:
-    """Which pieces a blob has, in order: their numbers, and how many bytes of each count."""
-
-    run: str
-    pieces: tuple[tuple[int, int], ...] = ()
-    next_number: int = 0
-
-    @property
-    def size(self) -> int:
-        return sum(length for _, length in self.pieces)
-
-    def cut(self, offset: int) -> Self:
-        """Return what is left of it before an offset."""
-        left, kept = offset, []
-        for number, length in self.pieces:
-            if left <= 0:
-                break
-            kept.append((number, min(length, left)))
-            left -= length
-        return replace(self, pieces=tuple(kept))
-
-    def with_piece(self, length: int) -> Self:
-        piece = (self.next_number, length)
-        return replace(self, pieces=(*self.pieces, piece), next_number=self.next_number + 1)
-
-    def ranges(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the number of each piece that a range meets, and where the range begins and ends in it."""
-        at = 0
-        for number, length in self.pieces:
-            first, last = max(start - at, 0), min(end - at, length)
-            if first < last:
-                yield number, first, last
-            at += length
-
-    def encode(self) -> bytes:
-        return json.dumps({"run": self.run, "pieces": self.pieces, "next": self.next_number}).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> _Index:
-        found = json.loads(data)
-        return cls(found["run"], tuple((number, length) for number, length in found["pieces"]), found["next"])
-
-
-@dataclass
-class _Growing:
-    """A partial blob with bytes that are held back here."""
-
-    index: _Index
-    held: bytearray = field(default_factory=bytearray)
-
-    @property
-    def size(self) -> int:
-        return self.index.size + len(self.held)
-
-
 class S3Blobs(Blobs):
     """A store below ``s3://BUCKET/PREFIX``; how it is reached, and by whom, stands in the environment.
 
@@ -136,7 +83,7 @@ class S3Blobs(Blobs):
             raise error
         self._bucket, self._prefix = found.netloc, found.path.strip("/")
         self._scratch = scratch
-        self._growing: dict[str, _Growing] = {}
+        self._growing: dict[str, Growing] = {}
         self._lock = threading.RLock()
         self._opened: Any = None
 
@@ -195,9 +142,9 @@ class S3Blobs(Blobs):
                     path = str(one["path"])
                     yield path[len(self._prefix) + 1 :] if self._prefix else path, int(one["size"])
 
-    def _index(self, key: str) -> _Index | None:
+    def _index(self, key: str) -> Index | None:
         data = self._get(key)
-        return None if data is None else _Index.decode(data)
+        return None if data is None else Index.decode(data, key.removesuffix(".part"))
 
     # whole blobs
 
@@ -216,7 +163,7 @@ class S3Blobs(Blobs):
     def read_copy(self, key: str, offset: int, length: int) -> bytes:
         return bytes(self.read(key, offset, length))
 
-    def _of_index(self, key: str, act: Callable[[_Index], memoryview]) -> memoryview:
+    def _of_index(self, key: str, act: Callable[[Index], memoryview]) -> memoryview:
         """Do something with a blob, once more if it is replaced meanwhile and its pieces are gone."""
         index = self._index(key)
         while index is not None:
@@ -229,7 +176,7 @@ class S3Blobs(Blobs):
                 index = again
         raise FileNotFoundError(key)
 
-    def _fetch(self, key: str, index: _Index, offset: int, length: int | None) -> memoryview:
+    def _fetch(self, key: str, index: Index, offset: int, length: int | None) -> memoryview:
         """Return a range of the pieces, as a copy of our own."""
         end = index.size if length is None else min(index.size, offset + length)
         if end <= offset:
@@ -240,9 +187,7 @@ class S3Blobs(Blobs):
             for start in range(first, last, PIECE_BYTES):
                 stop = min(start + PIECE_BYTES, last)
                 with _errors(key):
-                    found = self._store.get_range(
-                        self._place(_piece(key, index.run, number)), start=start, end=stop
-                    )
+                    found = self._store.get_range(self._place(index.place(number)), start=start, end=stop)
                 target[at : at + stop - start] = found
                 at += stop - start
         return target.toreadonly()
@@ -273,31 +218,41 @@ class S3Blobs(Blobs):
             if offset == 0:
                 if growing is None or growing.index.pieces:
                     self._discard_stored(key)
-                growing = _Growing(_Index(secrets.token_hex(8)))
+                growing = Growing(Index(secrets.token_hex(8), key))
             elif growing is None:
                 index = self._index(_part(key))
                 if index is None:
                     raise FileNotFoundError(key)
-                growing = _Growing(index)
+                growing = Growing(index)
             if growing.size < offset:
                 raise too_short(key, offset)
             self._growing[key] = growing
         growing.held[max(offset - growing.index.size, 0) :] = b""
         if growing.index.size > offset:
             growing.index = growing.index.cut(offset)
+        self._grow(growing, left)
+
+    def _grow(self, growing: Growing, left: memoryview) -> None:
         while len(growing.held) + len(left) >= HELD_BACK_BYTES:
             taken = (PIECE_BYTES if not growing.held else HELD_BACK_BYTES) - len(growing.held)
-            self._put_piece(key, growing, left[:taken])
+            self._put_piece(growing, left[:taken])
             left = left[taken:]
         growing.held += left
 
-    def _put_piece(self, key: str, growing: _Growing, more: memoryview | bytes = b"") -> None:
+    def _put_piece(self, growing: Growing, more: memoryview | bytes = b"") -> None:
         """Put what is held back, and more, as a piece."""
         body = growing.held + more if growing.held else more
         if len(body):
-            self._put(_piece(key, growing.index.run, growing.index.next_number), body)
-            growing.index = growing.index.with_piece(len(body))
+            number = secrets.randbits(PIECE_NUMBER_BITS)
+            self._put(growing.index.place(number), body)
+            growing.index = growing.index.with_piece(number, len(body))
             growing.held.clear()
+
+    def write(self, key: str, data: bytes | bytearray | memoryview) -> None:
+        growing = Growing(Index(secrets.token_hex(8), key))
+        self._grow(growing, memoryview(data).cast("B"))
+        self._put_piece(growing)
+        self._put_whole(key, growing.index)
 
     def partial_size(self, key: str) -> int | None:
         growing = self._growing.get(key)
@@ -328,28 +283,59 @@ class S3Blobs(Blobs):
         growing = self._growing.get(key)
         if growing is None:
             return
-        self._put_piece(key, growing)
+        self._put_piece(growing)
         self._put(_part(key), growing.index.encode())
         self._growing.pop(key, None)
 
-    def commit(self, key: str) -> None:
+    def commit(self, key: str, whole: str | None = None) -> None:
         growing = self._growing.get(key)
         if growing is not None:
-            self._put_piece(key, growing)
+            self._put_piece(growing)
         index = self._index(_part(key)) if growing is None else growing.index
         if index is None:
             raise FileNotFoundError(key)
-        replaced = self._index(key)
-        self._put(key, index.encode())
+        self._put_whole(whole or key, index, then=lambda: self._forget_part(key))
+
+    def _forget_part(self, key: str) -> None:
         self._growing.pop(key, None)
         self._delete(_part(key))
-        if replaced is not None and replaced.run != index.run:
-            self._erase_run(key, replaced.run)
 
-    def discard(self, key: str) -> None:
+    def _put_whole(self, key: str, index: Index, then: Callable[[], None] = lambda: None) -> None:
+        replaced = self._index(key)
+        self._put(key, index.encode())
+        then()
+        if replaced is not None and replaced.run != index.run:
+            self._erase_run(replaced)
+
+    def hand_over(self, key: str, new_key: str) -> None:
+        index = self._index(_part(key))
+        if index is not None:
+            self._put(_part(new_key), index.encode())
+            self._delete(_part(key))
+
+    def let_go(self, key: str) -> None:
         with self._lock:
             self._growing.pop(key, None)
+
+    def discard(self, key: str) -> None:
+        self.let_go(key)
         self._discard_stored(key)
+
+    def abandon(self, key: str) -> None:
+        self.let_go(key)
+        self._delete(_part(key))  # its pieces may be those of an index that was handed over
+
+    def tidy(self, key: str, keep: str) -> None:
+        whole = self._index(key)
+        kept = {_part(keep)}
+        if whole is not None:
+            kept |= {whole.place(number) for number, _ in whole.pieces}
+        self._delete(*(left for left in self._named(f"{key}.") if left not in kept))
+
+    def _named(self, beginning: str) -> Iterator[str]:
+        """Yield the keys that begin so; S3 itself lists whole folders."""
+        folder = beginning.rpartition("/")[0]
+        return (key for key, _ in self._listed(folder) if key.startswith(beginning))
 
     def _discard_stored(self, key: str) -> None:
         index = self._index(_part(key))
@@ -358,10 +344,10 @@ class S3Blobs(Blobs):
         self._delete(_part(key))
         whole = self._index(key)  # a commit that was cut off leaves both
         if whole is None or whole.run != index.run:
-            self._erase_run(key, index.run)
+            self._erase_run(index)
 
-    def _erase_run(self, key: str, run: str) -> None:
-        self._delete(*(one for one, _ in self._listed(f"{key}.pieces/{run}")))
+    def _erase_run(self, index: Index) -> None:
+        self._delete(*(one for one, _ in self._listed(f"{index.of}.pieces/{index.run}")))
 
     def erase(self, folder: str) -> None:
         with self._lock:
@@ -374,10 +360,6 @@ class S3Blobs(Blobs):
 
 def _part(key: str) -> str:
     return key + ".part"
-
-
-def _piece(key: str, run: str, number: int) -> str:
-    return f"{key}.pieces/{run}/{number}"
 
 
 def _client(bucket: str, access: Mapping[str, str]) -> Any:

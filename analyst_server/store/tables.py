@@ -89,6 +89,8 @@ class Collaboration(Base):
     is_judging: Mapped[bool] = column_property(unjudged.is_not(None))
     """Whether there is something in ``unjudged``, as of when the row was read."""
     lease_owner: Mapped[str | None] = mapped_column(String(64))
+    lease_number: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Grows with every claim: who claimed it before writes nothing more, even under the same name."""
     lease_until: Mapped[int | None]
     """Grows with every renewal; `Leases` looks at whether it does, and compares it with no clock."""
     computing: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
@@ -139,6 +141,10 @@ class Uplink(Base):
     receipt: Mapped[bytes | None]
     refused: Mapped[str | None] = mapped_column(Text)
     """Why a late consumer could not be aligned."""
+    takeovers: Mapped[int] = mapped_column(default=0, server_default="0")
+    """How often another process went on with it: the one that did so last may write its bytes."""
+    stored_as: Mapped[int] = mapped_column(default=0, server_default="0")
+    """The takeover under whose names its bytes lie; behind ``takeovers`` while they are being moved."""
     created_at: Mapped[int]
     received_at: Mapped[int | None]
 
@@ -331,6 +337,7 @@ class Reserved(NamedTuple):
     collaboration_id: str
     party: str
     payload_bytes: int
+    stored_as: int
 
 
 class DownlinkState(NamedTuple):

@@ -104,7 +104,7 @@ def test_what_had_begun_and_was_damaged_costs_its_chunk_alone(ready: World) -> N
     uplink = hospital(ready, rows=MANY_ROWS)
     upload_id = ready.begin(uplink).upload_id
     reached = ready.append(uplink, upload_id, data=uplink.stream[: offset_after(uplink, 2) + 700])
-    begun = part_file(ready, upload_id).with_name(f"{upload_id}.begun.part")
+    begun = part_file(ready, upload_id).with_name(f"{upload_id}.2.begun.part")
     assert begun.read_bytes() == uplink.stream[reached : reached + 700]
     begun.write_bytes(bytes(700))
     with pytest.raises(DigestMismatchError):

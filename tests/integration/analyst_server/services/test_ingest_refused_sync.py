@@ -32,9 +32,9 @@ class RefusingBlobs(DirectoryBlobs):
         self._refuse("sync", key, self.root / f"{key}.part")
         super().sync(key)
 
-    def commit(self, key: str) -> None:
-        super().commit(key)
-        self._refuse("commit", key, self.root / key)
+    def commit(self, key: str, whole: str | None = None) -> None:
+        super().commit(key, whole)
+        self._refuse("commit", key, self.root / (whole or key))
 
     def _refuse(self, step: str, key: str, path: Path) -> None:
         if key.endswith(self.refused.get(step, "no key")):

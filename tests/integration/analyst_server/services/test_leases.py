@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from analyst_server.services import end, latecomers, rounds
 from analyst_server.services.analyst import Analyst
-from protocol.errors import OutOfOrderError
+from protocol.errors import OutOfOrderError, RoundFailedError
 from tests.harness.computing import LEASE_S, OTHER, OWNER, Watched, claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, make_terms, make_uplink
 
@@ -136,4 +138,40 @@ def test_the_lock_of_a_live_worker_stays(sealed: World) -> None:
     process.leases.hold(OWNER)
     rounds.forget_ended_workers(sealed.analyst)
     assert (sealed.directory / "workers" / f"{OWNER}.lock").exists()
+    process.leases.give_up(OWNER)
+
+
+def test_a_worker_that_slept_beyond_its_lease_publishes_nothing(sealed: World) -> None:
+    process = claimed_by_a_process(sealed)
+    assert claim(sealed, OTHER) is None
+    sealed.clock.forward(LEASE_S + 1)
+    assert claim(sealed, OTHER) == sealed.id
+    steps: list[Callable[[], object]] = [
+        partial(rounds.begin_training, process, sealed.id, OWNER),
+        partial(rounds.renew, process, sealed.id, OWNER, LEASE_S),
+        partial(rounds.fail, process, sealed.id, OWNER, "why"),
+        partial(rounds.hand_back, process, sealed.id, OWNER),
+        partial(rounds.end_lease, process, sealed.id, OWNER),
+        partial(rounds.compute, process, sealed.id, OWNER),
+    ]
+    for step in steps:
+        with pytest.raises(RoundFailedError, match="another worker"):
+            step()
+    assert (sealed.state, sealed.row().lease_owner) == ("aligning", OTHER)
+    finish(sealed, OTHER)
+    assert sealed.state == "released"
+    process.leases.give_up(OWNER)
+
+
+def test_a_claim_is_not_taken_for_a_later_one_of_the_same_name(sealed: World) -> None:
+    process = claimed_by_a_process(sealed)
+    first = sealed.row().lease_number
+    again = replace(sealed.analyst, leases=sealed.leases())
+    assert rounds.claim(again, OWNER, LEASE_S) is None
+    sealed.clock.forward(LEASE_S + 1)
+    assert rounds.claim(again, OWNER, LEASE_S) == sealed.id
+    assert sealed.row().lease_number > first
+    with pytest.raises(RoundFailedError):
+        rounds.begin_training(process, sealed.id, OWNER)
+    rounds.begin_training(again, sealed.id, OWNER)
     process.leases.give_up(OWNER)

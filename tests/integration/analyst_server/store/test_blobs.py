@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import mmap
+import os
 import pickle
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from analyst_server.store import (
 )
 from analyst_server.store.s3 import HELD_BACK_BYTES
 from protocol.errors import InputError, StorageBusyError, StorageError
+from runtime.files import hold
 from tests.harness.s3 import BUCKET, S3, s3_server
 
 KEY = "collaboration/uplinks/one"
@@ -219,6 +222,40 @@ class TestAnyStore:
         assert blobs.partial_keys("a/b") == {"a/b/one.digests", "a/b/two"}
         assert blobs.partial_keys("nothing") == set()
 
+    def test_a_partial_blob_gets_another_key_and_grows_there_alone(self, blobs: Blobs) -> None:
+        blobs.append(KEY, 0, b"con")
+        blobs.sync(KEY)
+        blobs.hand_over(KEY, f"{KEY}.1")
+        blobs.let_go(KEY)
+        assert blobs.partial_size(KEY) is None
+        with pytest.raises(FileNotFoundError):
+            blobs.append(KEY, 3, b"lost")
+        blobs.append(f"{KEY}.1", 3, b"tent")
+        blobs.commit(f"{KEY}.1", KEY)
+        assert bytes(blobs.read(KEY)) == b"content"
+        assert blobs.partial_size(f"{KEY}.1") is None
+        blobs.hand_over(f"{KEY}.1", f"{KEY}.2")  # nothing is fine
+        assert blobs.partial_size(f"{KEY}.2") is None
+
+    def test_what_was_handed_over_stays_whole_if_its_old_key_is_abandoned(self, blobs: Blobs) -> None:
+        blobs.append(KEY, 0, b"content")
+        blobs.sync(KEY)
+        blobs.hand_over(KEY, f"{KEY}.1")
+        blobs.append(KEY, 0, b"late")
+        blobs.abandon(KEY)
+        assert blobs.read_partial(f"{KEY}.1") == b"content"
+
+    def test_what_is_left_beside_a_whole_blob_goes_but_for_one(self, blobs: Blobs) -> None:
+        blobs.write(KEY, b"content")
+        for name in ("1", "1.digests", "mark"):
+            blobs.append(f"{KEY}.{name}", 0, b"left")
+            blobs.sync(f"{KEY}.{name}")
+        blobs.append(f"{KEY}-2", 0, b"another")
+        blobs.tidy(KEY, keep=f"{KEY}.mark")
+        folder = KEY.rpartition("/")[0]
+        assert blobs.partial_keys(folder) == {f"{KEY}.mark", f"{KEY}-2"}
+        assert bytes(blobs.read(KEY)) == b"content"
+
     def test_an_array_is_read_with_its_digest(self, blobs: Blobs) -> None:
         array = np.random.default_rng(2).standard_normal((1000, 50))
         stored = store_array(blobs, KEY, array)
@@ -234,6 +271,34 @@ class TestAnyStore:
     def test_a_store_that_works_can_be_asked(self, blobs: Blobs) -> None:
         blobs.ping()
         assert blobs.whole_keys() == []
+
+
+def test_an_append_that_has_begun_is_waited_for_when_a_file_is_handed_over(tmp_path: Path) -> None:
+    blobs = DirectoryBlobs(tmp_path)
+    blobs.append(KEY, 0, b"abc")
+    descriptor = os.open(tmp_path / f"{KEY}.part", os.O_RDWR)
+    hold(descriptor, tmp_path / f"{KEY}.part", 1)
+    with ThreadPoolExecutor(1) as thread:
+        handed_over = thread.submit(blobs.hand_over, KEY, f"{KEY}.1")
+        with pytest.raises(TimeoutError):
+            handed_over.result(0.2)
+        os.pwrite(descriptor, b"def", 3)
+        os.close(descriptor)
+        handed_over.result(30)
+    assert blobs.read_partial(f"{KEY}.1") == b"abcdef"
+
+
+def test_an_append_that_does_not_end_is_waited_for_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analyst_server.store.blobs.HAND_OVER_S", 0.01)
+    blobs = DirectoryBlobs(tmp_path)
+    blobs.append(KEY, 0, b"abc")
+    descriptor = os.open(tmp_path / f"{KEY}.part", os.O_RDWR)
+    hold(descriptor, tmp_path / f"{KEY}.part", 1)
+    with pytest.raises(StorageBusyError):
+        blobs.hand_over(KEY, f"{KEY}.1")
+    os.close(descriptor)
 
 
 class TestS3:
