@@ -28,6 +28,7 @@ from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.changes import Changes
 from analyst_server.services.checkpoints import Checkpoints
+from analyst_server.services.followed_revocations import FollowedRevocations
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter
 from analyst_server.services.readiness import Readiness
@@ -67,10 +68,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock, measures.carried)
+        followed = FollowedRevocations(analyst)
         workers.start()
         meter.start()
         if notifier is not None:
             notifier.start()
+        followed.start()
         try:
             yield {
                 "meter": meter,
@@ -84,6 +87,7 @@ def create_app(
                 await to_thread.run_sync(notifier.stop)
             await to_thread.run_sync(workers.stop)
             meter.stop()
+            await to_thread.run_sync(followed.stop)
             analyst.records.dispose()
 
     app = _Analyst(lifespan=lifespan, openapi_url=None)  # an operation of the table serves it

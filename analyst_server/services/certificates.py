@@ -305,7 +305,8 @@ def load_revocations(analyst: Analyst) -> None:
     """Use the newest revocation list that was kept, if there is one."""
     with analyst.records.begin() as unit:
         row = unit.revocations()
-    if row is not None:
+    held = analyst.root.revocations
+    if row is not None and (held is None or row.number > held.number):
         analyst.root.adopt_unless_newer(row.der)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,13 +18,14 @@ import pytest
 
 from analyst_server.services import api_tokens, certificates, judging, latecomers, prepare, rounds
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.followed_revocations import FollowedRevocations
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter, counts_of
 from analyst_server.store import Downlink, Records
 from metering.counts import Counts, Flow
 from metering.server import Purpose
 from protocol.errors import LimitExceededError, StorageBusyError
-from protocol.identity import certificate_request
+from protocol.identity import TrustRoot, certificate_request
 from protocol.ledger import LedgerEntry, check_chain
 from protocol.messages import Renewal
 from protocol.states import Event
@@ -211,3 +213,23 @@ def test_counts_of_several_processes_are_added_up(world: World, processes: Seque
         found = {row.party: counts_of(row) for row in unit.traffic(world.id)}
     total = sum([SOME] * PROCESSES, Counts())
     assert found == {LEAD: total, HOSPITAL: total}
+
+
+def test_what_one_process_has_revoked_is_revoked_at_another(
+    world: World, processes: Sequence[Analyst]
+) -> None:
+    root = TrustRoot(world.analyst.root.certificate)
+    other = replace(processes[1], root=root)
+    followed = FollowedRevocations(other, every_s=0.01)
+    followed.start()
+    try:
+        crl = fakes.revoke(fakes.shared_root(), fakes.shared_member().certificate, number=7)
+        certificates.publish_revocations(world.analyst, identity(LEAD), crl)
+        deadline = time.monotonic() + LIMIT_S
+        while root.revocations is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert root.revocations.der == crl
+    finally:
+        followed.stop()
+        world.analyst.root.revocations = None
