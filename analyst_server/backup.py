@@ -87,8 +87,8 @@ def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
         )
         raise error
     if settings.blob_url:
-        error = InputError("the arrays are in S3, which this does not copy")
-        error.hint = "copy the records first, then the bucket by its own tools: docs/operations.md, S3"
+        error = InputError("the arrays are outside of the data directory, and this does not copy them")
+        error.hint = "copy the records first, then the arrays by other tools: docs/operations.md, S3"
         raise error
     if target.exists() and any(target.iterdir()):
         raise InputError(f"{target} is not empty: name a new directory for each backup")

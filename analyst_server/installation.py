@@ -176,7 +176,7 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
 
 def blobs_of(settings: Settings) -> Blobs:
     """Return the store of arrays that the settings name."""
-    if settings.blob_url:
+    if settings.blob_url and not settings.blob_url.startswith("file:///"):
         make_directory(settings.blob_dir)
         return S3Blobs(settings.blob_url, settings.blob_dir)
     return DirectoryBlobs(settings.blob_dir)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
+from urllib.parse import unquote
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from metering.counts import Counter, kernel_counts
 from runtime.confinement import machine_bytes
+
+_DIRECTORY: Final = "file://"
 
 
 class Settings(BaseSettings):
@@ -27,7 +30,8 @@ class Settings(BaseSettings):
     database_url: str = Field(default="", repr=False)  # it may have a password in it
     """SQLAlchemy address, of SQLite or PostgreSQL; empty means SQLite in ``data_dir``."""
     blob_url: str = ""
-    """Address of S3-compatible storage for the arrays, ``s3://BUCKET/PREFIX``; empty means ``data_dir``.
+    """Address of S3-compatible storage for the arrays, ``s3://BUCKET/PREFIX``, or of a directory that several
+    servers share, ``file:///PATH``; empty means ``data_dir``.
 
     The variables ``AWS_*`` say how it is reached; they are no settings of ours.
     """
@@ -117,4 +121,6 @@ class Settings(BaseSettings):
     @property
     def blob_dir(self) -> Path:
         """Return the directory of the arrays, or of what is read for a while of those in S3."""
+        if self.blob_url.startswith(_DIRECTORY):
+            return Path(unquote(self.blob_url.removeprefix(_DIRECTORY)))
         return self.data_dir / "blobs"
