@@ -88,6 +88,13 @@ def _is_newest(unit: Unit, uplink: Uplink) -> bool:
     return begun is None or begun.subject == uplink.manifest_digest
 
 
+def _of_sender(unit: Unit, sender: Identity, upload_id: str) -> Uplink:
+    uplink = locked(unit, upload_id)
+    if uplink.party != sender.name or sender.role == "analyst":
+        raise NotFoundError("there is no such upload")
+    return uplink
+
+
 def _replaced() -> UploadSupersededError:
     return UploadSupersededError("another uplink of this institution was begun in its place")
 
@@ -191,17 +198,17 @@ class Ingest:
 
         Raises `OffsetMismatchError` with the offset to use instead.
         """
-        uplink = self._find(sender, upload_id)
+        with self._analyst.records.begin() as unit:
+            uplink = _of_sender(unit, sender, upload_id)
+            if uplink.receipt is None:
+                collaboration = find(unit, uplink.collaboration_id)
+                require_turn(collaboration, uplink.party, Event.ACCEPT_UPLINK)
+                require_taking_part(unit, collaboration, uplink.party, Event.ACCEPT_UPLINK)
         if self._is_complete(uplink):
             length = layout_of(uplink).stream_bytes
             if offset != length:
                 raise OffsetMismatchError(length, offset)
             return None
-        if uplink.receipt is None:
-            with self._analyst.records.begin() as unit:
-                collaboration = find(unit, uplink.collaboration_id)
-                require_turn(collaboration, uplink.party, Event.ACCEPT_UPLINK)
-                require_taking_part(unit, collaboration, uplink.party, Event.ACCEPT_UPLINK)
         try:
             session = self._sessions.of(uplink)
         except CompletedMeanwhileError:
@@ -340,10 +347,7 @@ class Ingest:
 
     def _find(self, sender: Identity, upload_id: str) -> Uplink:
         with self._analyst.records.begin() as unit:
-            uplink = unit.uplink(upload_id)
-        if uplink is None or uplink.party != sender.name or sender.role == "analyst":
-            raise NotFoundError("there is no such upload")
-        return uplink
+            return _of_sender(unit, sender, upload_id)
 
     def _status(self, uplink: Uplink, *, created: bool = False) -> UploadStatus:
         layout = layout_of(uplink)
