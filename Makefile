@@ -92,13 +92,14 @@ format: setup  ## format all code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-COMPILE := uv pip compile --universal --generate-hashes --no-emit-index-url --no-header
+# with extras: pip takes the newest `name[extra]` where the lock pins `name` alone, and then refuses its hash
+COMPILE := uv pip compile --universal --generate-hashes --no-strip-extras --no-emit-index-url --no-header
 
 lock:  ## resolve the dependencies again (needs uv)
 	$(COMPILE) --python-version 3.11 --all-extras --upgrade pyproject.toml -o requirements.lock
 	$(COMPILE) --python-version 3.11 --extra client --extra excel --extra export --extra serve --extra ui -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/client.lock
-	$(COMPILE) --python-version 3.11 --extra server -c requirements.lock --no-annotate \
+	$(COMPILE) --python-version 3.11 --extra server --extra postgres --extra s3 -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/server.lock
 	echo 'cyclonedx-bom>=7' | $(COMPILE) --python-version 3.12 --upgrade --no-annotate - -o deploy/docker/sbom.lock
 
