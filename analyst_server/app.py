@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -36,6 +36,7 @@ from analyst_server.services.worker import Worker, Workers
 from analyst_server.settings import Settings
 from analyst_server.telemetry.collected import Collected
 from analyst_server.telemetry.measures import Measures
+from analyst_server.telemetry.traces import Traces
 from protocol.coding import Coding
 from protocol.errors import OdcError
 
@@ -50,16 +51,24 @@ def create_app(
     owners: Sequence[str] = (),
     measures: Measures | None = None,
     notifier: Notifier | None = None,
+    traces: Traces | None = None,
 ) -> FastAPI:
     """Return the application; its lifespan runs the round workers and closes the stores.
 
     ``owners`` are the names under which the workers hold rounds; without them each draws one.
-    ``measures`` is told what happens, for Prometheus, and ``notifier`` tells others what waits for them.
+    ``measures`` is told what happens, for Prometheus, and ``traces`` of each step of a computation;
+    ``notifier`` tells others what waits for them.
     """
     requests, readiness = Requests(), Readiness(analyst)
     doors, measures = doors or Doors(Places()), measures or Measures()
     names: Sequence[str | None] = owners or [None] * settings.compute_processes
-    workers = Workers([_worker(analyst, settings, owner, measures) for owner in names])
+
+    def on_step(stage: str, outcome: str, seconds: float) -> None:
+        measures.step(stage, outcome, seconds)
+        if traces is not None:
+            traces.step(stage, outcome, seconds)
+
+    workers = Workers([_worker(analyst, settings, owner, on_step) for owner in names])
     analyst.records.on_open = measures.opened
     measures.registry.register(
         Collected(analyst, doors, readiness, lambda: workers.are_alive, lambda: requests.under_way)
@@ -131,7 +140,9 @@ class _Analyst(FastAPI):
         return description.document()
 
 
-def _worker(analyst: Analyst, settings: Settings, owner: str | None, measures: Measures) -> Worker:
+def _worker(
+    analyst: Analyst, settings: Settings, owner: str | None, on_step: Callable[[str, str, float], None]
+) -> Worker:
     return Worker(
         analyst,
         partial(
@@ -147,5 +158,5 @@ def _worker(analyst: Analyst, settings: Settings, owner: str | None, measures: M
         hold_release=settings.hold_release,
         train_on_suspected_rows=settings.train_on_suspected_rows,
         owner=owner,
-        on_step=measures.step,
+        on_step=on_step,
     )

@@ -9,7 +9,7 @@ import socket
 import ssl
 import uuid
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from math import ceil
 from typing import Final
 
@@ -31,6 +31,7 @@ from analyst_server.settings import Settings
 from analyst_server.store import only_server
 from analyst_server.telemetry.listener import MetricsListener, Place
 from analyst_server.telemetry.measures import Measures
+from analyst_server.telemetry.traces import traces_from
 from metering.private_parts import keep_handshakes_small
 from protocol.limits import MAX_IDLE_S
 from runtime.confinement import forbid_tracing, landlock_version
@@ -73,14 +74,15 @@ def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     doors, measures = Doors(_places(settings)), Measures()
     webhook = webhook_of(settings)
     notifier = Notifier(analyst, webhook, on_attempt=measures.notified) if webhook else None
-    app = create_app(analyst, settings, doors, owners, measures, notifier)
-    config = web_config(app, settings)
+    traces = traces_from()
+    app = create_app(analyst, settings, doors, owners, measures, notifier, traces)
+    config = web_config(app if traces is None else traces.around(app), settings)
     kind = GuardedCountingSocket if settings.bytes_counted_by == "transport" else GuardedSocket
     listening = kind.around(config.bind_socket())
     listening.guard(doors, settings.connection_timeout_s)
     gc.collect()
     gc.freeze()  # what is loaded by now stays; collecting the rest takes milliseconds (`api.listening`)
-    with _metrics(settings, measures):
+    with _metrics(settings, measures), nullcontext() if traces is None else closing(traces):
         _Server(config, app.state.changes).run([listening])
 
 
