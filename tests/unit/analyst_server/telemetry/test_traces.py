@@ -32,7 +32,7 @@ def test_an_address_is_enough(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_without_the_extra_the_log_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with caplog.at_level(logging.WARNING):
         assert traces_from({ADDRESSES[0]: ADDRESS}) is None
     assert "[telemetry]" in caplog.text
