@@ -60,7 +60,7 @@ def plan_text(plan: Plan) -> str:
             f" = {terms.uplink_rounds:.4g} uplink + {terms.downlink_rounds:.4g} downlink"
             f" + {terms.anchor_rounds:.4g} anchor; with ours {one.our_break_even_rounds:.3f}"
         )
-    return "\n".join([*lines, "", _MEASURED_LATER])
+    return "\n".join([*lines, "", _kept(plan), _MEASURED_LATER])
 
 
 def plan_page(plan: Plan) -> str:
@@ -76,7 +76,9 @@ def plan_page(plan: Plan) -> str:
             map(comparison_cells, plan.terms),
             comparison_cells(plan.total),
         ),
-        paragraph(f"Ours are the bytes in the bodies of our messages. {_MEASURED_LATER}", quiet=True),
+        paragraph(
+            f"{_kept(plan)} Ours are the bytes in the bodies of our messages. {_MEASURED_LATER}", quiet=True
+        ),
         heading("Federated averaging"),
         table(
             "Formula (7), and R* of formula (8): the rounds that cost as much as (6)",
@@ -94,6 +96,10 @@ def plan_page(plan: Plan) -> str:
             map(_federated_cells, plan.federated_averaging),
         ),
     )
+
+
+def _kept(plan: Plan) -> str:
+    return f"The analyst keeps {size(plan.disk_bytes)} of arrays until the collaboration is closed."
 
 
 def _scenario(scenario: Scenario | SumsScenario) -> str:

@@ -232,6 +232,8 @@ class Plan:
     total: Comparison
     federated_averaging: tuple[FederatedAveraging, ...]
     """One for each participation of the scenario."""
+    disk_bytes: int
+    """Of the arrays that the analyst keeps until the collaboration is closed, without its records."""
 
     def as_json(self) -> dict[str, object]:
         """Return the plan as ``--json`` shows it: the rounds stand in the scenario."""
@@ -243,7 +245,9 @@ class Plan:
 def plan(scenario: Scenario) -> Plan:
     """Return formulas (3) to (8) term by term, our bytes beside them, and federated averaging."""
     found = [_break_even(scenario, share) for share in scenario.participation]
-    return put_together(scenario, _terms(scenario), found, scenario.model_parameters)
+    *of_party, model = _payload_bytes(scenario)
+    disk_bytes = scenario.parties * sum(of_party) + model
+    return put_together(scenario, _terms(scenario), found, scenario.model_parameters, disk_bytes)
 
 
 def put_together(
@@ -251,10 +255,11 @@ def put_together(
     terms: Sequence[Comparison],
     found: Sequence[formulas.BreakEven],
     model_parameters: int,
+    disk_bytes: int,
 ) -> Plan:
     """Return the plan with these terms, and with R* for each participation of the scenario.
 
-    ``model_parameters`` are N of federated averaging.
+    ``model_parameters`` are N of federated averaging, ``disk_bytes`` what the analyst keeps.
     """
     total = compare(
         "(6)",
@@ -273,6 +278,7 @@ def put_together(
             _federated(scenario, share, rounds, one, total.ours_bytes, model_parameters)
             for share, one in zip(scenario.participation, found, strict=True)
         ),
+        disk_bytes=disk_bytes,
     )
 
 

@@ -28,7 +28,9 @@ def plan_sums(scenario: SumsScenario) -> Plan:
     """Return what stands for formulas (3) to (6) under sums, our bytes, and formulas (7) and (8)."""
     terms = _terms(scenario)
     found = [_break_even(scenario, terms, share) for share in scenario.participation]
-    return put_together(scenario, terms, found, scenario.compared_parameters)
+    triangles = scenario.parties + int(scenario.cohort)
+    disk_bytes = 8 * scenario.sent_numbers * triangles + DTYPE_BYTES["f4"] * scenario.model_parameters
+    return put_together(scenario, terms, found, scenario.compared_parameters, disk_bytes)
 
 
 def _terms(scenario: SumsScenario) -> tuple[Comparison, ...]:

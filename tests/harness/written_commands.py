@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import Final
 
@@ -86,8 +87,13 @@ def _joined(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
         text = ""
 
 
+def without_variables(words: list[str]) -> list[str]:
+    """Return the words of a command without the variables that are set in front of it."""
+    return list(dropwhile(re.compile("[A-Z_]+=").match, words))
+
+
 def _first_word(line: str) -> str:
-    words = line.split()
+    words = without_variables(line.split())
     return words[0].rpartition("/")[2] if words else ""
 
 

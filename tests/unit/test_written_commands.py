@@ -19,7 +19,14 @@ from analyst_server import cli as analyst_cli
 from odc_demo import play as demo
 from protocol.operations import OPERATIONS
 from tests.harness.tree import REPOSITORY
-from tests.harness.written_commands import PAGES, PROGRAMS, Written, inline_commands, written_in
+from tests.harness.written_commands import (
+    PAGES,
+    PROGRAMS,
+    Written,
+    inline_commands,
+    without_variables,
+    written_in,
+)
 from user_client.cli import main as client_cli
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
@@ -114,7 +121,7 @@ def check_docker(words: list[str]) -> None:
 def check(line: str) -> None:
     """Raise if a line of shell names something that does not exist."""
     for part in re.split(r"\s+&&\s+|\s+\|\s+", line):
-        program, *words = shlex.split(part)
+        program, *words = without_variables(shlex.split(part))
         program = program.rpartition("/")[2].replace("odc_analyst", "odc-analyst")
         match program:
             case "odc" | "odc-analyst" | "odc-demo":

@@ -152,7 +152,7 @@ def test_a_public_anchor_travels_as_a_matrix_and_every_other_as_seeds() -> None:
 def test_machines_get_the_rounds_in_the_scenario_and_every_ratio() -> None:
     found = planned(participation=(0.1,))
     shown: Any = found.as_json()
-    assert list(shown) == ["scenario", "terms", "total", "federated_averaging"]
+    assert list(shown) == ["scenario", "terms", "total", "federated_averaging", "disk_bytes"]
     assert shown["scenario"]["rounds"] == found.rounds == 11
     assert shown["total"] == {
         "formula": "(6)",
