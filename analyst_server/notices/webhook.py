@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from analyst_server.settings import Settings
 from protocol import __version__
@@ -170,7 +170,7 @@ class Webhook:
         too_late.daemon = True
         too_late.start()
         try:
-            target = parts._replace(scheme="", netloc="").geturl() or "/"
+            target = urlunsplit(("", "", parts.path, parts.query, "")) or "/"
             connection.request("POST", target, body, headers)
             answer = connection.getresponse()
             return answer.status, _printable(answer.reason)
