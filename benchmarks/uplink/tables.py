@@ -21,7 +21,7 @@ from user_client.privacy.noise import add_dither
 from user_client.sdk import DITHER, draft_terms
 from user_client.sdk.privacy import NRI_PERTURBATION, draw_basis
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
-from user_client.secret.expansion import ByteSource, expand_anchor, gaussian, permutation
+from user_client.secret.expansion import ByteSource, expand_anchor, gaussian, uniform
 from user_client.secret.signal import own_score
 from user_client.tables import draft_schema, encode_labels, encode_rows
 
@@ -198,7 +198,7 @@ def _member(
     else:
         basis = draw_basis(seen, own_score(seen, labels), latent_dim, stream, axes=principal_axes(seen)[1])
     if defence.nri:
-        order = permutation(stream, len(rows))
+        order = np.argsort(uniform(stream, len(rows)))
         table, rows, labels = table.take(pa.array(order)), rows[order], labels[order]
     rep = decoded(add_dither(rows @ basis, defence.dither, partial(gaussian, stream)), rep_dtype)
     return Member(table, rows, labels, basis, rep, decoded(anchor @ basis, rep_dtype))

@@ -23,10 +23,11 @@ from user_client.privacy.isolation import Isolated, isolated
 from user_client.privacy.noise import add_dither, add_noise, add_shaped, clip_rows, dither_shape
 from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
-from user_client.rows import Block, Rows, sample_of
+from user_client.rows import Rows, sample_of
+from user_client.sdk.row_order import shuffled
 from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
 from user_client.secret.cox import residuals
-from user_client.secret.expansion import ByteSource, Matrix64, gaussian, permutation
+from user_client.secret.expansion import ByteSource, Matrix64, gaussian
 from user_client.secret.signal import Moments, OwnScore, Signal, own_score, score_from, targets_of
 from user_client.tables import encode_labels, encode_rows, strata, table_from
 
@@ -279,10 +280,11 @@ def treat(
     InputError
         If no row is left.
     """
-    leaves, order = np.ones(len(rows), np.bool_), None
+    leaves = np.ones(len(rows), np.bool_)
+    order: NDArray[Any] | None = None
     if options.permute_rows and len(rows):
-        order = permutation(draws.stream("row-order"), len(rows))
-        rows, labels = _in_order(rows, order, scratch), labels[order]
+        rows, order = shuffled(rows, draws.stream("row-order"), scratch)
+        labels = labels[order]
     noisy = rows
     if options.sigma is not None:
         source = draws.stream("row-noise")
@@ -349,32 +351,6 @@ def _projected(rows: Rows, basis: Matrix64, options: PrivacyOptions, scratch: Sc
     moments = basis.T @ Moments.of(rows, None).gram @ basis / len(rows)
     shape, normal = dither_shape(moments, options.dither), partial(gaussian, draws.stream("dither"))
     return scratch.keep((add_shaped(block @ basis, shape, normal) for block in rows.blocks()), basis.shape[1])
-
-
-def _in_order(rows: Rows, order: NDArray[np.int64], scratch: Scratch) -> Rows:
-    """Return the rows in another order: that of ``order``, (n,), the numbers of the rows as they come.
-
-    They are dealt to parts that fit into memory by their new places, and then every part is put in order.
-    """
-    count, width = rows.shape
-    places = np.empty(count, np.int64)
-    places[order] = np.arange(count)
-    part_rows = max(1, MEASURED_BYTES // (8 * width))
-    dealt: list[list[tuple[NDArray[np.int64], Block]]] = [[] for _ in range(-(-count // part_rows))]
-    start = 0
-    for block in rows.blocks():
-        here = places[start : start + len(block)]
-        start += len(block)
-        of_part = here // part_rows
-        for part in np.unique(of_part):
-            mine = of_part == part
-            dealt[part].append((here[mine], scratch.keep_one(block[mine])))
-
-    def in_place(pieces: list[tuple[NDArray[np.int64], Block]]) -> Matrix64:
-        whole = np.concatenate([piece.rows() for _, piece in pieces])
-        return whole[np.argsort(np.concatenate([numbers for numbers, _ in pieces]))]
-
-    return scratch.keep((in_place(pieces) for pieces in dealt), width)
 
 
 def picture(

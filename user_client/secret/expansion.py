@@ -35,11 +35,6 @@ def haar(source: ByteSource, order: int) -> Matrix64:
     return np.asarray(q * np.sign(np.diagonal(r)))
 
 
-def permutation(source: ByteSource, count: int) -> NDArray[np.int64]:
-    """Return 0 to ``count - 1`` in random order: the sorting order of ``count`` uniform numbers."""
-    return np.argsort(uniform(source, count), kind="stable")
-
-
 def _haar_anchor(source: ByteSource, rows: int, features: int) -> Matrix64:
     """Return a random orthogonal matrix: ``A.T @ A = I``.
 

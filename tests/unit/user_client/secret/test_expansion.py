@@ -14,7 +14,7 @@ import tests.vectors
 from protocol.terms import ANCHORS
 from tests.harness.problems import stream
 from user_client.custody.keystream import KeyStream
-from user_client.secret.expansion import EXPANSIONS, expand_anchor, gaussian, haar, permutation, uniform
+from user_client.secret.expansion import EXPANSIONS, expand_anchor, gaussian, haar, uniform
 
 SEEDS = range(5)
 VECTORS = json.loads((Path(tests.vectors.__file__).parent / "anchors.json").read_text())
@@ -87,19 +87,6 @@ def test_half_of_all_haar_matrices_reflect() -> None:
     source = stream(0)
     reflects = [np.linalg.det(haar(source, 3)) < 0 for _ in range(2000)]
     assert abs(np.mean(reflects) - 0.5) < 5 * 0.5 / math.sqrt(2000)
-
-
-@pytest.mark.parametrize("count", [0, 1, 50])
-def test_a_permutation_has_each_number_once(count: int) -> None:
-    np.testing.assert_array_equal(np.sort(permutation(stream(0), count)), np.arange(count))
-
-
-def test_every_permutation_comes_equally_often() -> None:
-    source, draws = stream(1), 6000
-    drawn = np.array([permutation(source, 3) for _ in range(draws)])
-    _, counts = np.unique(drawn, axis=0, return_counts=True)
-    assert scipy.stats.chisquare(counts).pvalue > 1e-5
-    assert len(counts) == 6
 
 
 # anchors
