@@ -10,7 +10,7 @@ import pytest
 from tests.harness.consortium import Consortium, consortium
 
 HOUR_S = 3600
-SLOW_MODEL = {"kind": "mlp", "hidden_units": 512, "epochs": 100}
+SLOW_MODEL = {"kind": "mlp", "hidden_units": 1024, "epochs": 150, "learning_rate": 1e-4}
 
 
 @pytest.fixture(scope="module")
