@@ -40,6 +40,15 @@ from analyst_server.telemetry.traces import Traces
 from protocol.coding import Coding
 from protocol.errors import OdcError
 
+API: Final = (routes, status, uploads, downlink)
+BROWSER: Final = (sign_in, drafting, keys, looking, live, acting)
+ON_ERROR: Final = {
+    OdcError: on_odc_error,
+    OSError: on_os_error,
+    ClientDisconnect: on_hang_up,
+    HTTPException: on_http_error,
+    Exception: on_unexpected,
+}
 LAST_WORDS_S: Final = 10.0
 """For requests that were cut off to keep what has arrived, before the stores are closed."""
 
@@ -57,7 +66,7 @@ def create_app(
 
     ``owners`` are the names under which the workers hold rounds; without them each draws one.
     ``measures`` is told what happens, for Prometheus, and ``traces`` of each step of a computation;
-    ``notifier`` tells others what waits for them.
+    ``notifier`` tells others what waits for them. The lifespan ends the last two as well.
     """
     requests, readiness = Requests(), Readiness(analyst)
     doors, measures = doors or Doors(Places()), measures or Measures()
@@ -97,6 +106,8 @@ def create_app(
             await to_thread.run_sync(workers.stop)
             meter.stop()
             await to_thread.run_sync(followed.stop)
+            if traces is not None:  # here: after the lifespan uvicorn ends the process by the signal it got
+                await to_thread.run_sync(traces.close)
             analyst.records.dispose()
 
     app = _Analyst(lifespan=lifespan, openapi_url=None)  # an operation of the table serves it
@@ -109,21 +120,10 @@ def create_app(
     app.state.changes = Changes(analyst.records)
     app.state.status_wait_s = settings.status_wait_s
     app.state.sessions = Sessions(analyst)
-    app.include_router(routes.router)
-    app.include_router(status.router)
-    app.include_router(uploads.router)
-    app.include_router(downlink.router)
-    app.include_router(sign_in.router)
-    app.include_router(drafting.router)
-    app.include_router(keys.router)
-    app.include_router(looking.router)
-    app.include_router(live.router)
-    app.include_router(acting.router)
-    app.add_exception_handler(OdcError, on_odc_error)
-    app.add_exception_handler(OSError, on_os_error)
-    app.add_exception_handler(ClientDisconnect, on_hang_up)
-    app.add_exception_handler(HTTPException, on_http_error)
-    app.add_exception_handler(Exception, on_unexpected)
+    for room in (*API, *BROWSER):
+        app.include_router(room.router)
+    for kind, handler in ON_ERROR.items():
+        app.add_exception_handler(kind, handler)
     check_token = partial(api_tokens.check, analyst)
     app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=check_token)
     certificate = analyst.certificate.public_bytes(Encoding.DER)

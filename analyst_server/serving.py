@@ -9,7 +9,7 @@ import socket
 import ssl
 import uuid
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from math import ceil
 from typing import Final
 
@@ -82,7 +82,7 @@ def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:
     listening.guard(doors, settings.connection_timeout_s)
     gc.collect()
     gc.freeze()  # what is loaded by now stays; collecting the rest takes milliseconds (`api.listening`)
-    with _metrics(settings, measures), nullcontext() if traces is None else closing(traces):
+    with _metrics(settings, measures):
         _Server(config, app.state.changes).run([listening])
 
 

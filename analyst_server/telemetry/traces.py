@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -34,8 +35,8 @@ ADDRESSES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_EN
 _SAMPLER: Final = "OTEL_TRACES_SAMPLER"
 _SERVICE: Final = "odc-analyst"
 _TRACE_DIGITS: Final = 32
-_LAST_SPANS_MS: Final = 2000
-"""So long the end of the server waits for a collector that does not answer."""
+_LAST_SPANS_S: Final = 2.0
+"""How long the end of the server waits for a collector that does not answer."""
 
 
 def traces_from(environment: Mapping[str, str] = os.environ) -> Traces | None:
@@ -55,7 +56,7 @@ def traces_from(environment: Mapping[str, str] = os.environ) -> Traces | None:
     service = {"service.name": environment.get("OTEL_SERVICE_NAME", _SERVICE), "service.version": __version__}
     # our clients mark their requests as not sampled, since they keep no spans: by default that would be all
     sampler = None if environment.get(_SAMPLER) else ALWAYS_ON
-    provider = TracerProvider(sampler, Resource.create(service))
+    provider = TracerProvider(sampler, Resource.create(service), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Traces(provider)
 
@@ -97,6 +98,8 @@ class Traces:
                 propagator.extract(dict(Headers(scope=scope))),
                 SpanKind.SERVER,
                 attributes,
+                record_exception=False,  # its text may name whom and what a request was about
+                set_status_on_exception=False,
             ) as span:
                 # so that the id of a request in logs and problem documents is that of its trace
                 named: dict[str, str] = {}
@@ -130,8 +133,10 @@ class Traces:
 
     def close(self) -> None:
         """Send what is left, for a short time, and end."""
-        self._provider.force_flush(_LAST_SPANS_MS)
-        self._provider.shutdown()
+        # by itself it would wait for the exporter, which tries again and again
+        ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        ending.start()
+        ending.join(_LAST_SPANS_S)
 
 
 def _in_trace(request: str) -> Context | None:

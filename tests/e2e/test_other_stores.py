@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.consortium import Consortium, consortium, rows
 from tests.harness.postgresql import PASSWORD, PostgreSql, analysts_postgresql
-from tests.harness.s3 import BUCKET, s3_server
+from tests.harness.s3 import arrays_in_s3
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,8 @@ def blobs(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     if request.param == "directory":
         yield {}
         return
-    server = s3_server()
-    with server.prefix() as prefix:
-        yield {**server.environment, "ODC_ANALYST_BLOB_URL": f"s3://{BUCKET}/{prefix}"}
+    with arrays_in_s3() as environment:
+        yield environment
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from odc_demo.actors import Analyst, free_port
 from tests.harness.balancer import Balancer, balancer
 from tests.harness.consortium import WAIT_S, Consortium, consortium, rows
 from tests.harness.postgresql import PostgreSql, analysts_postgresql
-from tests.harness.s3 import BUCKET, s3_server
+from tests.harness.s3 import arrays_in_s3
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("lead-hospital", "hospital-b")
@@ -85,9 +85,8 @@ def blobs(
     if request.param == "directory":
         yield {"ODC_ANALYST_BLOB_URL": f"file://{tmp_path_factory.mktemp('shared')}"}
         return
-    server = s3_server()
-    with server.prefix() as prefix:
-        yield {**server.environment, "ODC_ANALYST_BLOB_URL": f"s3://{BUCKET}/{prefix}"}
+    with arrays_in_s3() as environment:
+        yield environment
 
 
 @pytest.fixture(scope="module")

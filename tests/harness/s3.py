@@ -57,6 +57,14 @@ class S3:
             self.client().delete(names)
 
 
+@contextmanager
+def arrays_in_s3() -> Iterator[dict[str, str]]:
+    """Yield what the environment of an analyst says that keeps its arrays there."""
+    server = s3_server()
+    with server.prefix() as prefix:
+        yield {**server.environment, "ODC_ANALYST_BLOB_URL": f"s3://{BUCKET}/{prefix}"}
+
+
 def s3_server() -> S3:
     """Return the server; the tests that need it are skipped where the environment names none."""
     given = [os.environ.get(name, "") for name in _NAMES]

@@ -91,11 +91,8 @@ class Grid:
         integers, reals = 0, self.integers
         found = np.empty((len(rows), reals + sum(len(column.directions) for column in self.columns)))
         for column, part in self._parts():
-            here, count, more = (
-                column.to_coordinates(rows[:, part]),
-                len(column.steps),
-                len(column.directions),
-            )
+            here = column.to_coordinates(rows[:, part])
+            count, more = len(column.steps), len(column.directions)
             found[:, integers : integers + count] = here[:, :count]
             found[:, reals : reals + more] = here[:, count:]
             integers, reals = integers + count, reals + more

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,20 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.records.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def on_each_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """The analyst, on every kind of database that it may have."""
+    if request.param == "sqlite":
+        with closing(World(tmp_path)) as made:
+            yield made
+        return
+    with (
+        request.getfixturevalue("postgres").records() as url,
+        closing(World(tmp_path, database=url)) as made,
+    ):
+        yield made
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import base64
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,17 +17,9 @@ from tests.harness.world import World
 KEY = base64.b64decode(SECRET[6:])
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    if request.param == "sqlite":
-        made = World(tmp_path)
-        yield made
-        made.close()
-        return
-    with request.getfixturevalue("postgres").records() as url:
-        made = World(tmp_path, database=url)
-        yield made
-        made.close()
+@pytest.fixture
+def world(on_each_database: World) -> World:
+    return on_each_database
 
 
 @pytest.fixture

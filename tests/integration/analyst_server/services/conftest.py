@@ -16,16 +16,9 @@ def in_a_file(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """The analyst, on every kind of database that it may have."""
-    if request.param == "sqlite":
-        yield request.getfixturevalue("in_a_file")
-        return
-    with request.getfixturevalue("postgres").records() as url:
-        made = World(tmp_path, database=url)
-        yield made
-        made.close()
+@pytest.fixture
+def world(on_each_database: World) -> World:
+    return on_each_database
 
 
 @pytest.fixture
