@@ -76,7 +76,6 @@ def test_an_uplink_before_the_anchor_is_refused(made: Consortium) -> None:
 def test_the_anchor_waits_for_every_signature(made: Consortium) -> None:
     found = made.publish()
     made.lead.round(found).accept()
-    made.wait_for_all_judgements()
     before = made.records()
     with pytest.raises(NotPreparedError, match="not yet accepted by hospital-b") as caught:
         made.lead.round(found).create_anchor()
@@ -184,7 +183,6 @@ def test_receiving_before_the_release_says_what_it_waits_for(made: Consortium) -
 def test_a_message_of_a_newer_wire_version_says_who_must_upgrade(made: Consortium) -> None:
     found, b = made.anchored(), made.sessions["hospital-b"]
     path = f"/v1/collaborations/{found}/uplinks"
-    made.wait_for_all_judgements()
     before = made.records()
     for version, older in ((2, "the analyst"), (0, "the client")):
         headers = {"content-type": f"application/vnd.odc.v{version}+msgpack"}
