@@ -26,8 +26,8 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 demo: setup  ## run a whole round; with your own table: make demo DATA=t.csv LABEL=col SITE=col
 	$(BIN)/python -m odc_demo \
 	  $(if $(DATA),--data '$(DATA)' --label '$(LABEL)' --site '$(SITE)') \
-	  $(if $(EXCLUDE),--exclude '$(EXCLUDE)') $(if $(LATENT_DIM),--latent-dim $(LATENT_DIM)) \
-	  $(if $(UPLINK),--uplink $(UPLINK))
+	  $(if $(CSV),--csv '$(CSV)') $(if $(TASK),--task $(TASK)) $(if $(EXCLUDE),--exclude '$(EXCLUDE)') \
+	  $(if $(LATENT_DIM),--latent-dim $(LATENT_DIM)) $(if $(UPLINK),--uplink $(UPLINK))
 
 compose:  ## run the demo in containers (needs Docker with Compose v2); `docker compose down -v` removes them
 	docker compose up --build --detach

@@ -151,7 +151,7 @@ def _publish_terms(
     drafted = out / "terms.toml"
     words = ["terms", "draft", str(rows), "--label", tables.label, *tables.corrections]
     if tables.corrections:
-        console.print(f"(the others' tables need {' '.join(tables.corrections)})", end=" ")
+        console.print(f"(with {' '.join(tables.corrections)})", end=" ")
     words += [word for party in parties for word in ("--party", party)]
     words += [word for column in tables.exclude for word in ("--exclude", column)]
     words += ["--title", f"Demo: {tables.name}", "--uplink", uplink, "--out", str(drafted)]
@@ -173,6 +173,12 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="your own table (CSV or Parquet) with a site column")
     parser.add_argument("--label", help="the column to predict")
     parser.add_argument("--site", help="the column that names the site")
+    parser.add_argument("--csv", help="how a CSV file is written, such as semicolons,decimal-comma")
+    parser.add_argument(
+        "--task",
+        choices=("classes", "number"),
+        help="what the label is; by default a number where more than 50 numbers are in it",
+    )
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
     parser.add_argument("--latent-dim", type=int, help="latent dimension; by default that of the draft")
     parser.add_argument("--model", help="kind of model, with its defaults; that of the baselines too")
@@ -184,7 +190,7 @@ def main() -> int:
     try:
         if given.data:
             excluded = tuple(name for name in given.exclude.split(",") if name)
-            tables = own_table(given.data, given.label, given.site, excluded)
+            tables = own_table(given.data, given.label, given.site, excluded, csv=given.csv, task=given.task)
         else:
             tables = breast_cancer()
         report = run(tables, given.out.resolve(), given.latent_dim, given.model, given.uplink)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv
@@ -18,6 +18,10 @@ from odc_demo import scores
 from protocol.answers import Score
 from protocol.model_terms import ModelTerms, with_candidates
 from protocol.table_schema import Schema
+
+_COLUMNS_OF_CLASSES: Final = {"accuracy": ("accuracy", ".1%"), "roc_auc": ("ROC-AUC", ".3f")}
+_COLUMNS_OF_NUMBERS: Final = {"r2": ("R squared", ".3f"), "rmse": ("RMSE", ",.4g")}
+"""Scores by their names in the report: the title of the column, and how a figure is written."""
 
 
 def assemble(
@@ -50,7 +54,9 @@ def assemble(
     sizes = _count_bytes(analyst, members, [answer["payload_bytes"] for answer in received])
     return {
         "dataset": dataset,
-        "task": f"classify {label['name']} ({len(label['classes'])} classes)",
+        "task": f"predict {label['name']}"
+        if label.get("kind") == "number"
+        else f"classify {label['name']} ({len(label['classes'])} classes)",
         "parties": sizes.pop("parties"),
         "uplink": analyst["uplink"],
         "alignment": analyst["alignment"],
@@ -170,7 +176,8 @@ def print_tables(report: dict[str, Any]) -> None:
     )
     shown.print(table)
     compared = Table(title="scores on the common hold-out")
-    for name in ("model", "accuracy", "ROC-AUC"):
+    columns = _COLUMNS_OF_NUMBERS if "r2" in report["scores"]["central"] else _COLUMNS_OF_CLASSES
+    for name in ("model", *(title for title, _ in columns.values())):
         compared.add_column(name, justify="left" if name == "model" else "right")
     labels = {
         "central": "all rows in one place (not possible in practice)",
@@ -179,8 +186,8 @@ def print_tables(report: dict[str, Any]) -> None:
     }
     for key, label in labels.items():
         found = report["scores"][key]
-        auc = f"{found['roc_auc']:.3f}" if "roc_auc" in found else "-"
-        compared.add_row(label, f"{found['accuracy']:.1%}", auc)
+        figures = (format(found[name], how) if name in found else "-" for name, (_, how) in columns.items())
+        compared.add_row(label, *figures)
     shown.print(compared)
     shown.print(_gains(report["evaluated"]))
     wire = report["bytes"]["wire"]
@@ -203,7 +210,7 @@ def _gains(evaluated: Mapping[str, Score | None]) -> Table:
         if found is None:
             table.add_row(hospital, "0", *["-"] * 4)
             continue
-        metrics.add({"roc_auc": "ROC-AUC", "accuracy": "accuracy"}[found["metric"]])
+        metrics.add({"roc_auc": "ROC-AUC", "accuracy": "accuracy", "r2": "R squared"}[found["metric"]])
         cells = [f"{found['rows']:,}", "-", f"{found['together']:.1%}", "-", "-"]
         if found["alone"] is not None and found["gain_low"] is not None and found["gain_high"] is not None:
             low, high = (100 * end for end in (found["gain_low"], found["gain_high"]))

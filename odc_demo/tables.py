@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
-from odc_demo.corrections import corrected_draft
+from odc_demo.corrections import DemoTask, corrected_draft, task_of
 from protocol.errors import InputError
 from user_client.errors import MissingColumnError
-from user_client.tables import read_table
+from user_client.tables import PLAIN, Source, parse_dialect, read_table
 
 HOLD_OUT = 0.3
 SHARES = {
@@ -35,7 +39,8 @@ class DemoTables:
     Attributes
     ----------
     corrections : tuple of str
-        Further options of the draft: the tables of the others have what the lead's has not.
+        Further options of the draft: the label is a number, or the tables of the others have what the lead's
+        has not.
     """
 
     name: str
@@ -65,26 +70,61 @@ def breast_cancer() -> DemoTables:
     return DemoTables("breast cancer (scikit-learn)", "diagnosis", parts, table.take(test))
 
 
-def own_table(path: Path, label: str, site: str, exclude: tuple[str, ...]) -> DemoTables:
-    """Return the user's table, split by its site column; the largest site leads."""
-    table = read_table(path)
+def own_table(
+    path: Path,
+    label: str,
+    site: str,
+    exclude: tuple[str, ...],
+    *,
+    csv: str | None = None,
+    task: DemoTask | None = None,
+) -> DemoTables:
+    """Return the user's table, split by its site column; the largest site leads.
+
+    Parameters
+    ----------
+    csv : str, optional
+        How the file is written, as ``odc --csv`` has it.
+    task : {"classes", "number"}, optional
+        What the label is; by default what `task_of` takes it for.
+    """
+    table = read_table(Source(path, PLAIN if csv is None else parse_dialect(csv)))
     for column in (label, site):
         if column not in table.column_names:
             raise MissingColumnError(column)
     sites = np.array([str(value) for value in table.column(site).to_pylist()])
-    labels = np.array([str(value) for value in table.column(label).to_pylist()])
-    counts = {name: int((sites == name).sum()) for name in sorted(set(sites))}
+    counts = Counter(sites.tolist())
     if len(counts) < 2:
         raise InputError(f"column '{site}' names fewer than two sites")
-    strata = np.char.add(np.char.add(sites, "|"), labels)
-    rare = {value for value in set(strata) if (strata == value).sum() < 2}
-    keep = np.flatnonzero([value not in rare for value in strata])
-    train, test = train_test_split(keep, test_size=HOLD_OUT, stratify=strata[keep], random_state=0)
-    ordered = sorted(counts, key=lambda name: -counts[name])
+    task = task or task_of(table, label)
+    labels = [str(value) for value in table.column(label).to_pylist()] if task == "classes" else None
+    train, test = _split(sites, labels)
+    ordered = sorted(counts, key=lambda name: (-counts[name], name))
     parts = {_party(name): table.take(np.sort(train[sites[train] == name])) for name in ordered}
     excluded = (site, *exclude)
-    corrections = corrected_draft(parts, label, excluded).options()
+    corrections = corrected_draft(parts, label, excluded, task).options()
     return DemoTables(path.name, label, parts, table.take(np.sort(test)), excluded, corrections)
+
+
+def _split(sites: NDArray[Any], labels: Sequence[str] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows to train on and the common hold-out, which has its share of every class of every site.
+
+    A class that a site has once is in neither. Where there are too many classes and sites for so few rows,
+    the hold-out has its share of every site, and where these are too many, it is drawn from all rows.
+    """
+    everything, by_site = np.arange(len(sites)), sites.tolist()
+    by_class = (
+        [] if labels is None else [[f"{at}|{found}" for at, found in zip(by_site, labels, strict=True)]]
+    )
+    for groups in (*by_class, by_site):
+        counts = Counter(groups)
+        keep = everything[[counts[group] > 1 for group in groups]]
+        strata = np.array(groups)[keep]
+        if 0 < len(np.unique(strata)) <= HOLD_OUT * len(keep):
+            train, test = train_test_split(keep, test_size=HOLD_OUT, stratify=strata, random_state=0)
+            return train, test
+    train, test = train_test_split(everything, test_size=HOLD_OUT, random_state=0)
+    return train, test
 
 
 def _party(site: str) -> str:

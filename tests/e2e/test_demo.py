@@ -167,3 +167,22 @@ def test_the_heart_data_of_four_hospitals_plays_a_whole_round(tmp_path: Path) ->
     assert report["state"] == "released"
     scores = report["scores"]
     assert scores["collaboration"]["roc_auc"] >= scores["local_mean"]["roc_auc"] - 0.03
+
+
+def test_a_number_is_predicted_from_a_file_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    count = 200
+    age, dose = rng.normal(60, 10, count), rng.uniform(0, 5, count)
+    days = 2 + 0.1 * age + 3 * dose + rng.normal(0, 1, count)
+    days[0], sites = 36.5, ["west"] + ["east"] * 120 + ["west"] * (count - 121)  # beyond the lead's range
+    rows = [map(str, row) for row in zip(age, dose, sites, days, strict=True)]
+    lines = ["age;dose;site;days", *(";".join(row).replace(".", ",") for row in rows)]
+    (tmp_path / "stays.csv").write_text("\n".join(lines) + "\n")
+    words = ("--data", str(tmp_path / "stays.csv"), "--label", "days", "--site", "site")
+    report, shown = run_demo(tmp_path / "out", *words, "--csv", "semicolons,decimal-comma")
+    assert report["task"] == "predict days"
+    assert report["state"] == "released"
+    scores = report["scores"]
+    assert scores["collaboration"]["r2"] > 0.4
+    assert f"{scores['collaboration']['rmse']:,.4g}" in shown
+    assert {found["metric"] for found in report["evaluated"].values()} == {"r2"}

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odc_demo.corrections import corrected_draft
+from odc_demo.corrections import corrected_draft, task_of
 from protocol.errors import InputError
 
 
@@ -48,3 +48,23 @@ def test_what_only_others_have_becomes_options_of_the_draft() -> None:
 def test_what_no_option_makes_room_for_is_told(other: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         corrected(b=part(**other))
+
+
+def test_numbers_that_lie_outside_of_the_leads_range_widen_it() -> None:
+    days = [index / 2 for index in range(40)]
+    parts = {"lead": part(label=days), "b": part(label=[100.0, *days[1:]])}
+    found = corrected_draft(parts, "label", (), "number").options()
+    assert found == ("--task", "number", "--label-range=0.0:100.0")
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        ([str(index) for index in range(60)], "number"),
+        ([*map(str, range(60)), ""], "number"),
+        ([str(index) for index in range(40)] * 2, "classes"),
+        ([f"code {index}" for index in range(60)], "classes"),
+    ],
+)
+def test_a_label_of_many_numbers_is_a_number(values: list[str], task: str) -> None:
+    assert task_of(pa.table({"label": values}), "label") == task
