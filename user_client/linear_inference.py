@@ -8,17 +8,45 @@ from numpy.typing import NDArray
 Matrix64 = NDArray[np.float64]
 
 
-def information_of_classes(rows: Matrix64, positive: Matrix64) -> Matrix64:
-    """Return the Fisher information of one row about the weights of a logistic regression, (d, d).
+def information_of_classes(rows: Matrix64, probabilities: Matrix64) -> Matrix64:
+    """Return the Fisher information of one row about the weights of a logistic regression.
 
     Parameters
     ----------
     rows : (n, d) ndarray of float64
         With a column of ones for the intercept.
-    positive : (n,) ndarray of float64
-        The probability of the second class at each row.
+    probabilities : (n, k) ndarray of float64
+        Of every class but the first at each row.
+
+    Returns
+    -------
+    (k d, k d) ndarray of float64
+        About the weights of the log-odds of these classes against the first, one class after the other.
     """
-    return np.asarray((rows * (positive * (1 - positive))[:, None]).T @ rows / len(rows))
+    (count, width), others = rows.shape, probabilities.shape[1]
+    found = np.empty((others, width, others, width))
+    for one in range(others):
+        for other in range(one + 1):
+            shared = probabilities[:, one] * ((one == other) - probabilities[:, other])
+            found[one, :, other] = found[other, :, one] = (rows * shared[:, None]).T @ rows / count
+    return found.reshape(others * width, others * width)
+
+
+def penalty_of_classes(penalty: Matrix64, others: int) -> Matrix64:
+    """Return the second derivative of the penalty by the weights that `information_of_classes` is about.
+
+    A model of more than two classes has weights for each class, all with the penalty. Given their differences
+    from those of the first class, the penalty is least where all of them sum to zero.
+
+    Parameters
+    ----------
+    penalty : (d,) ndarray of float64
+        Second derivative by the weights of one class.
+    others : int
+        Classes but the first.
+    """
+    between = np.eye(others) - np.full((others, others), 1 / (others + 1)) if others > 1 else np.eye(1)
+    return np.kron(between, np.diag(penalty))
 
 
 def information_of_numbers(rows: Matrix64, errors: Matrix64) -> Matrix64:
@@ -67,16 +95,16 @@ def information_of_survival(rows: Matrix64, scores: Matrix64, labels: Matrix64) 
 def covariance(information: Matrix64, count: int, penalty: Matrix64) -> Matrix64:
     """Return the covariance of the weights of a fit on ``count`` rows, (d, d).
 
-    With H = count * information + diag(penalty) it is ``H^-1 (count * information) H^-1``: what the weights
+    With H = count * information + penalty it is ``H^-1 (count * information) H^-1``: what the weights
     vary from sample to sample, around weights that the penalty has drawn towards zero.
 
     Parameters
     ----------
     information : (d, d) ndarray of float64
         Of one row.
-    penalty : (d,) ndarray of float64
-        Second derivative of the penalty by each weight.
+    penalty : (d, d) ndarray of float64
+        Second derivative of the penalty by the weights.
     """
     whole = count * information
-    inverse = np.linalg.pinv(whole + np.diag(penalty), hermitian=True)
+    inverse = np.linalg.pinv(whole + penalty, hermitian=True)
     return np.asarray(inverse @ whole @ inverse)

@@ -87,8 +87,11 @@ def coefficients(
 def _coefficient_lines(found: Coefficients) -> Iterator[str]:
     yield f"how far each change moves the {printable(found.scale)}:"
     names = [printable(f"{each.column}, {each.change}") for each in found.coefficients]
-    width = max(map(len, names))
+    width, answer = max(map(len, names)), None
     for name, each in zip(names, found.coefficients, strict=True):
+        if each.answer != answer:
+            answer = each.answer
+            yield f"{printable(str(answer))}:"
         interval = "" if each.low is None else f"   {each.low:+.4g} to {each.high:+.4g}"
         yield f"  {name:<{width}}  {each.value:+.4g}{interval}"
     if found.fit is not None:

@@ -26,10 +26,19 @@ from user_client.linear_inference import (
     information_of_classes,
     information_of_numbers,
     information_of_survival,
+    penalty_of_classes,
 )
 from user_client.onnx_model.process import Model
 from user_client.sdk.cohort import moments_of_all
-from user_client.sdk.contrasts import Coefficients, Fit, changes_in, coefficient, scale_of, unit_of
+from user_client.sdk.contrasts import (
+    Coefficients,
+    Fit,
+    answers_of,
+    changes_in,
+    coefficient,
+    scale_of,
+    unit_of,
+)
 from user_client.sdk.predictor import map_to_model
 from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.tables import encode_labels, encode_rows, table_from
@@ -61,15 +70,16 @@ def coefficients(
     changes = list(changes_in(schema))
     contrasts = np.array([row for *_, row in changes]) @ to_model
     notes = list(_notes(terms, schema.width))
-    errors, why_none = np.full(len(changes), np.nan), _why_no_interval_of_sums(terms)
+    values = contrasts @ weights * unit_of(schema)
+    errors, why_none = np.full(values.shape, np.nan), _why_no_interval_of_sums(terms)
     if terms.sums is None:
         errors, why_none = _errors(terms, schema, model, contrasts, weights, to_model, data, asked_report())
     if why_none is not None:
         notes.insert(0, f"no intervals: {why_none}")
-    values = contrasts @ weights * unit_of(schema)
     found = [
-        coefficient(column, change, value, error)
-        for (column, change, _), value, error in zip(changes, values, errors, strict=True)
+        coefficient(column, change, values[place, each], errors[place, each], answer=answer)
+        for each, answer in enumerate(answers_of(schema))
+        for place, (column, change, _) in enumerate(changes)
     ]
     return Coefficients(scale_of(schema), tuple(found), tuple(notes))
 
@@ -107,41 +117,44 @@ def _errors(
     data: Any,
     report: MemberReport | None,
 ) -> tuple[Matrix64, str | None]:
-    """Return the standard error of each contrast from rows of ours; NaN and the reason if there is none."""
+    """Return the standard error of each contrast for each answer, from rows of ours.
+
+    NaN and the reason if there is none.
+    """
     rows = encode_rows(table_from(data), schema) @ to_model
     rows_in_all = (report["results"] or {}).get("rows") if report else None
     why_none = _why_no_interval(terms, len(rows), rows_in_all)
     if why_none is not None or rows_in_all is None:
-        return np.full(len(contrasts), np.nan), why_none
+        return np.full((len(contrasts), weights.shape[1]), np.nan), why_none
     labels = encode_labels(table_from(data), schema)
     spread = _covariance(terms, model, rows, labels.astype(np.float64), weights, rows_in_all)
-    variances = np.einsum("ij,jk,ik->i", contrasts, spread, contrasts)
+    variances = np.einsum("ij,ajk,ik->ia", contrasts, spread, contrasts)
     return np.sqrt(np.maximum(variances, 0)) * unit_of(schema), None  # rounding may go below 0
 
 
 def _refuse_what_is_not_linear(terms: Terms) -> None:
-    label = terms.table_schema.label_column
     if terms.returns_anchor_predictions:
         raise InputError("under these terms h stays at the analyst, and our own model is not linear")
     if not isinstance(terms.model, LogisticTerms | RidgeTerms | CoxTerms):
         error = InputError(f"a model of the kind {terms.model.kind} has no coefficients")
         error.hint = "`odc explain TABLE` works for every model; logistic, ridge and cox have coefficients"
         raise error
-    if terms.task == "classes" and label.outputs > 2:
-        raise InputError(f"coefficients are for two classes, and these terms have {label.outputs}")
 
 
 def _link(terms: Terms, answers: Matrix64) -> Matrix64:
-    """Return what is linear in a row: the log-odds, the number as on the wire, or the log of the hazard."""
+    """Return what is linear in a row, (n, answers).
+
+    The log-odds of each class against the first, the number as on the wire, or the log of the hazard.
+    """
     if terms.task == "number":
-        return answers[:, 0]
+        return answers[:, :1]
     if terms.task == "survival":
-        return np.asarray(np.log(-np.log(answers[:, -1])))
-    return np.asarray(np.log(answers[:, 1]) - np.log(answers[:, 0]))
+        return np.asarray(np.log(-np.log(answers[:, -1:])))
+    return np.asarray(np.log(answers[:, 1:]) - np.log(answers[:, :1]))
 
 
 def _weights(model: Model, terms: Terms, latent_dim: int) -> Matrix64:
-    """Return the weights of h, (l,), from its answers at the origin and a step along each direction.
+    """Return the weights of h, (l, answers), from what it says at the origin and a step along each direction.
 
     Where h is nearly sure, its answer in 32 bits has few digits left or none: a step that goes so far is
     shortened.
@@ -152,9 +165,9 @@ def _weights(model: Model, terms: Terms, latent_dim: int) -> Matrix64:
         with np.errstate(divide="ignore", invalid="ignore"):
             found = _link(terms, model.run(asked.astype(np.float32), output).astype(np.float64))
             moved = found[1:] - found[0]
-        too_far = ~(np.abs(moved) <= _FAR)
+        too_far = ~(np.abs(moved) <= _FAR).all(axis=1)
         if not too_far.any():
-            return np.asarray(moved / steps)
+            return np.asarray(moved / steps[:, None])
         steps[too_far] /= 4
     raise InputError("the model is too sure of its answer in the middle of all columns to tell its weights")
 
@@ -162,20 +175,25 @@ def _weights(model: Model, terms: Terms, latent_dim: int) -> Matrix64:
 def _covariance(
     terms: Terms, model: Model, rows: Matrix64, labels: Matrix64, weights: Matrix64, rows_in_all: int
 ) -> Matrix64:
-    """Return the covariance of the weights, (l, l)."""
+    """Return the covariance of the weights for each answer, (answers, l, l)."""
     assert isinstance(terms.model, LogisticTerms | RidgeTerms | CoxTerms)  # noqa: S101  # refused before
     # h is fitted on rows divided by one number for all directions, and so is its penalty
     penalty = np.full(rows.shape[1] + 1, rows.var(axis=0).mean() / terms.model.inverse_penalty)
     if terms.task == "survival":
-        return covariance(information_of_survival(rows, rows @ weights, labels), rows_in_all, penalty[1:])
+        information = information_of_survival(rows, (rows @ weights)[:, 0], labels)
+        return covariance(information, rows_in_all, np.diag(penalty[1:]))[None]
     penalty[0] = 0.0  # the intercept has none
     with_ones = np.column_stack([np.ones(len(rows)), rows])
     answers = model.run(rows.astype(np.float32), terms.table_schema.label_column.model_output)
     if terms.task == "number":
         information = information_of_numbers(with_ones, answers[:, 0] - labels)
     else:
-        information = information_of_classes(with_ones, answers[:, 1].astype(np.float64))
-    return covariance(information, rows_in_all, penalty)[1:, 1:]
+        information = information_of_classes(with_ones, answers[:, 1:].astype(np.float64))
+    found = covariance(information, rows_in_all, penalty_of_classes(penalty, weights.shape[1]))
+    width = len(penalty)
+    return np.stack(
+        [found[start + 1 : start + width, start + 1 : start + width] for start in range(0, len(found), width)]
+    )
 
 
 def _why_no_interval(terms: Terms, own_rows: int, rows_in_all: int | None) -> str | None:

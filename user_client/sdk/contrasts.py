@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from protocol.table_schema import (
     CategoricalColumn,
+    Label,
     LevelsColumn,
     NumberLabel,
     OrdinalColumn,
@@ -36,6 +37,8 @@ class Coefficient:
         In the unit of `Coefficients.scale`.
     error, low, high : float, optional
         Standard error, and the ends of the 95 % interval; None where there is none.
+    answer : str, optional
+        Of more than two classes, the one whose log-odds against the first these are.
     """
 
     column: str
@@ -44,6 +47,7 @@ class Coefficient:
     error: float | None
     low: float | None
     high: float | None
+    answer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,18 @@ class Coefficients:
 
 
 def coefficient(
-    column: str, change: str, value: float, error: float, quantile: float = NORMAL_95
+    column: str,
+    change: str,
+    value: float,
+    error: float,
+    quantile: float = NORMAL_95,
+    answer: str | None = None,
 ) -> Coefficient:
     """Return a coefficient with the interval of so many standard errors; with none if the error is NaN."""
     if np.isnan(error):
-        return Coefficient(column, change, float(value), None, None, None)
+        return Coefficient(column, change, float(value), None, None, None, answer)
     low, high = value - quantile * error, value + quantile * error
-    return Coefficient(column, change, float(value), float(error), float(low), float(high))
+    return Coefficient(column, change, float(value), float(error), float(low), float(high), answer)
 
 
 def changes_in(schema: Schema) -> Iterator[tuple[str, str, Matrix64]]:
@@ -138,4 +147,12 @@ def scale_of(schema: Schema) -> str:
         return label.name
     if isinstance(label, SurvivalLabel):
         return f"log of the hazard of {label.event} = {label.seen}"
+    if len(label.classes) > 2:
+        return f"log-odds of each {label.name} against {label.classes[0]}"
     return f"log-odds of {label.name} = {label.classes[1]}"
+
+
+def answers_of(schema: Schema) -> tuple[str | None, ...]:
+    """Return what a linear model has weights for: of more than two classes, all but the first."""
+    label = schema.label_column
+    return label.classes[1:] if isinstance(label, Label) and len(label.classes) > 2 else (None,)

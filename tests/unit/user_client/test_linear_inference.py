@@ -13,6 +13,7 @@ from user_client.linear_inference import (
     information_of_classes,
     information_of_numbers,
     information_of_survival,
+    penalty_of_classes,
 )
 
 Matrix = NDArray[np.float64]
@@ -48,8 +49,47 @@ def test_the_information_of_classes_is_the_curvature_of_the_likelihood(rng: np.r
         return float(np.mean(np.logaddexp(0, scores) - labels * scores))
 
     np.testing.assert_allclose(
-        information_of_classes(rows, positive), second_derivative(loss, weights), atol=1e-6
+        information_of_classes(rows, positive[:, None]), second_derivative(loss, weights), atol=1e-6
     )
+
+
+def test_the_information_of_three_classes_is_the_curvature_of_the_likelihood(
+    rng: np.random.Generator,
+) -> None:
+    rows = with_ones(rng.standard_normal((60, 2)))
+    weights = np.array([0.3, 1.0, -0.5, -0.2, 0.4, 0.9])  # of the second and the third against the first
+
+    def scores(at: Matrix) -> Matrix:
+        return np.column_stack([np.zeros(60), rows @ at[:3], rows @ at[3:]])
+
+    shares = np.exp(scores(weights)) / np.exp(scores(weights)).sum(axis=1, keepdims=True)
+    labels = np.array([rng.choice(3, p=share) for share in shares])
+
+    def loss(at: Matrix) -> float:
+        found = scores(at)
+        return float(np.mean(np.log(np.exp(found).sum(axis=1)) - found[np.arange(60), labels]))
+
+    np.testing.assert_allclose(
+        information_of_classes(rows, shares[:, 1:]), second_derivative(loss, weights), atol=1e-6
+    )
+
+
+def test_the_penalty_of_three_classes_is_the_least_that_their_differences_allow(
+    rng: np.random.Generator,
+) -> None:
+    """Found by the search for the weights of the first class that cost least."""
+    strength, differences = np.array([0.0, 2.0, 2.0]), rng.standard_normal((2, 3))
+
+    def cost(first: Matrix, at: Matrix) -> float:
+        each = np.vstack([first, at.reshape(2, 3) + first])
+        return float((strength * each**2).sum() / 2)
+
+    def least(at: Matrix) -> float:
+        return cost(-at.reshape(2, 3).sum(axis=0) / 3, at)
+
+    best, flat = least(differences.ravel()), differences.ravel()
+    assert all(cost(rng.standard_normal(3), flat) > best for _ in range(100))
+    np.testing.assert_allclose(penalty_of_classes(strength, 2), second_derivative(least, flat), atol=1e-6)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -80,7 +120,7 @@ def test_ninety_five_of_a_hundred_intervals_of_least_squares_hold_the_truth(rng:
         fitted = np.linalg.lstsq(rows, numbers)[0]
         own = rows[:50]  # an institution sees half of the rows
         information = information_of_numbers(own, own @ fitted - numbers[:50])
-        error = np.sqrt(np.diag(covariance(information, 100, np.zeros(3))))
+        error = np.sqrt(np.diag(covariance(information, 100, np.zeros((3, 3)))))
         held += int(abs(fitted[1] - truth[1]) < 1.96 * error[1])
     assert 0.91 < held / 400 < 0.98
 
@@ -88,11 +128,11 @@ def test_ninety_five_of_a_hundred_intervals_of_least_squares_hold_the_truth(rng:
 def test_a_penalty_makes_the_weights_vary_less(rng: np.random.Generator) -> None:
     rows = with_ones(rng.standard_normal((50, 2)))
     information = information_of_numbers(rows, rng.standard_normal(50))
-    free, drawn = (np.diag(covariance(information, 50, np.full(3, each))) for each in (0.0, 100.0))
+    free, drawn = (np.diag(covariance(information, 50, np.diag(np.full(3, each)))) for each in (0.0, 100.0))
     assert (drawn < free / 4).all()
 
 
 def test_directions_without_rows_have_no_weight_and_no_error(rng: np.random.Generator) -> None:
     rows = np.column_stack([np.ones(50), np.zeros(50)])
-    found = covariance(information_of_numbers(rows, rng.standard_normal(50)), 50, np.zeros(2))
+    found = covariance(information_of_numbers(rows, rng.standard_normal(50)), 50, np.zeros((2, 2)))
     assert found[1, 1] == 0

@@ -69,6 +69,55 @@ def test_they_are_those_of_all_rows_in_the_units_of_the_columns(consortium: Cons
             assert each.high == pytest.approx(each.value + (each.value - each.low))
 
 
+def test_each_of_three_classes_is_compared_with_the_first(consortium: Consortium) -> None:
+    def with_classes(seed: int) -> dict[str, list[Any]]:
+        table, rng = told(seed), np.random.default_rng(seed + 50)
+        data = np.column_stack([table[name] for name in COLUMNS])
+        scores = data @ np.array([[0.0, 1.0, -0.5], [0.0, -0.5, 0.5], [0.0, 0.0, 1.0]])
+        drawn = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+        return {**table, "y": np.array(["mild", "severe", "well"])[drawn].tolist()}
+
+    columns = [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in COLUMNS]
+    label = {"name": "y", "classes": ["mild", "severe", "well"]}
+    inverse_penalty = 0.02  # strong: how sure a weight is depends on it
+    consortium.until_anchored(
+        model={"kind": "logistic", "inverse_penalty": inverse_penalty},
+        table_schema={"columns": columns, "label_column": label},
+    )
+    tables = [with_classes(1), with_classes(2)]
+    for party, table in zip((consortium.lead_round, consortium.hospital_round), tables, strict=True):
+        party.prepare(pa.table(table))
+        party.contribute()
+    consortium.compute()
+    consortium.hospital_round.receive()
+    found = consortium.hospital_round.coefficients(pa.table(tables[1]))
+    assert found.scale == "log-odds of each y against mild"
+    assert [(each.answer, each.column) for each in found.coefficients] == [
+        (name, column) for name in ("severe", "well") for column in COLUMNS
+    ]
+    data = np.vstack([np.column_stack([table[name] for name in COLUMNS]) for table in tables])
+    labels = np.concatenate([table["y"] for table in tables])
+    scale = data.std(axis=0).mean()
+    central = LogisticRegression(C=inverse_penalty, tol=1e-8).fit(data / scale, labels)
+    expected = (central.coef_[1:] - central.coef_[0]) / scale
+    values = np.array([each.value for each in found.coefficients]).reshape(2, 3)
+    np.testing.assert_allclose(values, expected, atol=5e-3)
+    drawn = spread_over_samples(central, data / scale) / scale
+    errors = np.array([each.error for each in found.coefficients]).reshape(2, 3)
+    np.testing.assert_allclose(errors, drawn, rtol=0.2)  # of 200 samples, and from half of the rows
+
+
+def spread_over_samples(fitted: LogisticRegression, rows: np.ndarray) -> np.ndarray:
+    """How much the weights vary if the classes of all rows are drawn anew from a model."""
+    rng, found = np.random.default_rng(9), []
+    shares = fitted.predict_proba(rows).cumsum(axis=1)
+    for _ in range(200):
+        labels = (rng.random((len(rows), 1)) > shares).sum(axis=1)
+        again = LogisticRegression(C=fitted.C).fit(rows, labels)
+        found.append(again.coef_[1:] - again.coef_[0])
+    return np.asarray(np.std(found, axis=0))
+
+
 def test_a_level_is_compared_with_the_first_and_a_rank_from_end_to_end(consortium: Consortium) -> None:
     columns: list[Any] = [
         {"kind": "ranks", "name": "x0", "quantiles": [-4.0, -1.0, 0.0, 1.0, 4.0]},
