@@ -216,8 +216,10 @@ def _discriminant(moments: Moments, ridge: Ridge, *, noise: float) -> Estimator:
     """Return a Gaussian discriminant on the scores, whose logits are linear in the features.
 
     A row that trains has a hand in its own score. Without it the score would be ``(s - h y) / (1 - h)``, with
-    the row's leverage h; as in generalised cross-validation the mean leverage stands for it. Noise has a
-    hand in all scores, along directions in which rows may have no spread; there the penalty stands for it.
+    the row's leverage h; as in generalised cross-validation the mean leverage stands for it. That of the
+    intercept does not count: it would tell classes apart by 1 / n, which a large penalty, under which the
+    scores vary by less, makes a certainty. Noise has a hand in all scores, along directions in which rows may
+    have no spread; there the penalty stands for it.
     """
     classes, weights = len(moments.target_means), ridge.weights
     counts = moments.target_means * moments.rows
@@ -229,7 +231,7 @@ def _discriminant(moments: Moments, ridge: Ridge, *, noise: float) -> Estimator:
     gram = moments.gram + (ridge.penalty if noise else 0.0) * np.eye(len(moments.gram))
     means = weights.T @ (moments.cross / counts)  # (k, classes): of the scores, by class
     spread = weights.T @ gram @ weights / moments.rows - (means * shares) @ means.T
-    leverage = min((1 + ridge.freedom) / moments.rows, LARGEST_LEVERAGE)
+    leverage = min(ridge.freedom / moments.rows, LARGEST_LEVERAGE)
     means = (means - leverage * (np.eye(classes) - shares[:, None])) / (1 - leverage)
     # the scores of a row add up to a constant, so that one direction of them has no spread
     free = _contrasts(classes)

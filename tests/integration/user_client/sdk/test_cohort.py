@@ -151,13 +151,22 @@ def test_classes_have_figures_and_log_odds_without_intervals(consortium: ThreeOf
     assert told.notes[0] == "no intervals: a total does not tell how sure the log-odds of classes are"
 
 
-def test_log_odds_are_of_two_classes(consortium: ThreeOfThem) -> None:
+def test_of_three_classes_each_has_log_odds_against_the_first(consortium: ThreeOfThem) -> None:
     schema = {**COHORT["table_schema"], "label_column": {"name": "grade", "classes": ["low", "mid", "high"]}}
     schema["columns"] = [column for column in schema["columns"] if column["name"] != "grade"]
     anchor = {"kind": "haar", "rows": 9}
     ours = consortium.until_stays_are_received(table_schema=schema, latent_dim=9, anchor=anchor)[1]
-    with pytest.raises(InputError, match="two classes, and these terms have 3"):
-        ours.coefficients()
+    told = ours.coefficients()
+    assert told.scale == "log-odds of each grade against low"
+    assert {each.answer for each in told.coefficients} == {"mid", "high"}
+    assert all(each.error is None for each in told.coefficients)
+    row = {name: column[0] for name, column in stays(1).items()}
+    first = pa.Table.from_pylist([{**row, "x0": 0.0}, {**row, "x0": 0.01}])
+    chances = np.log(ours.predict(first).probabilities.astype(np.float64))
+    for number, name in ((1, "mid"), (2, "high")):
+        change = np.diff(chances[:, number] - chances[:, 0])[0]
+        (value,) = (one.value for one in told.coefficients if (one.answer, one.column) == (name, "x0"))
+        assert value == pytest.approx(100 * change, rel=1e-2, abs=1e-4)
     assert [each.number for each in ours.cohort().figures[-3:]] == [
         "share of low",
         "share of mid",

@@ -49,6 +49,18 @@ def test_classes_are_told_apart_and_their_probabilities_are_honest(classes: int)
     assert abs(sure.mean() - np.mean(found.argmax(axis=1) == labels[new])) < 0.05
 
 
+@pytest.mark.parametrize("rows", [180, 600, 3000])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_labels_drawn_by_chance_are_not_known(classes: int, rows: int) -> None:
+    """Whatever penalty is chosen, also the largest, under which the scores hardly vary."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        known, new = rng.uniform(-1, 1, (2, rows, 9))
+        total = of_classes(known, rng.integers(0, classes, rows), classes)
+        found = fit_total(SumsRidge(), total, 9, Classes(classes)).predictions(new)
+        assert found.max(axis=1).mean() < 1 / classes + 0.15
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_what_is_rounded_in_a_total_does_not_matter(classes: int) -> None:
     """The scores of a row add up to a constant: nothing may be divided by how little their sum varies."""
