@@ -12,63 +12,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from odc_demo.actors import Analyst, free_port
-from tests.harness.balancer import Balancer, balancer
-from tests.harness.consortium import WAIT_S, Consortium, consortium, rows
+from odc_demo.actors import free_port
+from tests.harness.consortium import WAIT_S
 from tests.harness.postgresql import PostgreSql, analysts_postgresql
 from tests.harness.s3 import arrays_in_s3
+from tests.harness.several import CUT_AFTER, NAMES, SLOW_MODEL, Several, several_analysts
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("lead-hospital", "hospital-b")
-ROWS = 120_000
-"""Some two megabytes of an uplink."""
-CUT_AFTER = 500_000
-SLOW_MODEL = {"kind": "mlp", "hidden_units": 512, "epochs": 100}
-LEASE_S = 2
-
-
-@dataclass
-class Several:
-    """A consortium whose institutions reach two analysts through a balancer."""
-
-    consortium: Consortium
-    analysts: list[Analyst]
-    balancer: Balancer
-
-    def at(self, port: int) -> Analyst:
-        return next(one for one in self.analysts if one.port == port)
-
-    def send(self, found: str, name: str, seed: int = 0, count: int = ROWS) -> object:
-        return self.consortium.contribute(name, found, rows(seed, count))
-
-    def send_all(self, found: str, count: int = ROWS) -> None:
-        for seed, name in enumerate(self.consortium.names):
-            self.send(found, name, seed, count)
-
-    def holder(self, found: str) -> Analyst:
-        """Return the analyst whose worker holds a round."""
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            with self.consortium.operator() as opened, opened.records.begin() as unit:
-                row = unit.collaboration(found)
-                owner = row.lease_owner if row is not None else None
-            for one in self.analysts:
-                if owner and (one.data_dir / "workers" / f"{owner}.lock").exists():
-                    return one
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-    def steps(self, found: str) -> list[str]:
-        with self.consortium.operator() as opened, opened.records.begin() as unit:
-            return [row.event for row in unit.ledger(found)]
-
-    def logs(self) -> str:
-        return "\n".join(one.log_path.read_text() for one in self.analysts)
 
 
 @pytest.fixture(scope="module")
@@ -93,43 +47,18 @@ def blobs(
 def world(
     tmp_path_factory: pytest.TempPathFactory, postgres: PostgreSql, blobs: dict[str, str]
 ) -> Iterator[Several]:
-    directory = tmp_path_factory.mktemp("several")
     with (
-        pytest.MonkeyPatch.context() as patch,
         postgres.database() as name,
-        consortium(
-            directory,
-            *NAMES,
-            ODC_ANALYST_DATABASE_URL=postgres.records_url(name),
-            ODC_ANALYST_LEASE_S=str(LEASE_S),
-            **blobs,
-        ) as made,
+        several_analysts(tmp_path_factory.mktemp("several"), postgres.records_url(name), blobs) as made,
     ):
-        for variable, value in blobs.items():  # for the operator's commands in this process
-            patch.setenv(variable, value)
-        other = Analyst(directory / "other", settings=made.analyst.settings)
-        shutil.copytree(made.analyst.data_dir / "identity", other.data_dir / "identity")
-        other.start()
-        analysts = [made.analyst, other]
-        try:
-            with balancer([one.port for one in analysts]) as between:
-                for each in made.names:
-                    made.go_through(each, between.port)
-                yield Several(made, analysts, between)
-        finally:
-            other.stop()
+        yield made
 
 
 @pytest.fixture
 def several(world: Several) -> Iterator[Several]:
     """Both analysts run, and the balancer does nothing but balance."""
     yield world
-    world.balancer.cut_after, world.balancer.pause_s = None, 0.0
-    world.balancer.on_bytes = lambda _server, _sent: None
-    world.balancer.served.clear()
-    for one in world.analysts:
-        if one.server is None:
-            one.start()
+    world.be_quiet()
 
 
 def test_a_round_is_played_while_each_connection_goes_to_another_analyst(several: Several) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
+from urllib.parse import urlsplit
 
 Direction = Literal["up", "down"]
 _PIECE_BYTES = 16 * 2**10
@@ -134,3 +135,39 @@ def line(
         yield made
     finally:
         made.close()
+
+
+class Distant:
+    """A server behind a line: whoever uses it by that address sees it go away and come back.
+
+    Parameters
+    ----------
+    host, port
+        Where it really listens.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._to_port = host, port
+        self._line = Line(port, to_host=host)
+        self.port = self._line.port
+
+    @classmethod
+    @contextmanager
+    def from_url(cls, url: str) -> Iterator[Distant]:
+        """Yield the server that an address without TLS names."""
+        found = urlsplit(url)
+        made = cls(str(found.hostname), found.port or 80)
+        try:
+            yield made
+        finally:
+            made.stop()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self._line.close()
+
+    def start(self) -> None:
+        self._line = Line(self._to_port, to_host=self._host, door=("127.0.0.1", self.port))
