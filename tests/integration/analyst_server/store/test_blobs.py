@@ -396,6 +396,15 @@ class TestS3:
         assert "wrong-secret" not in f"{caught.value} {caught.value.__cause__}"
         assert s3.endpoint not in str(caught.value)
 
+    def test_without_tls_no_authority_is_needed(
+        self, in_s3: S3Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"):  # as in our image, which has none
+                patch.setenv(variable, str(tmp_path / "nothing"))
+            in_s3.write(KEY, b"content")
+            assert bytes(in_s3.read(KEY)) == b"content"
+
     def test_a_server_that_is_away_is_waited_for_by_the_client(
         self, in_s3: S3Blobs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
