@@ -38,10 +38,12 @@ class Project:
     name: str
     files: Sequence[str] = ("docker-compose.yml",)
     settings: dict[str, str] = field(default_factory=dict)
+    profiles: Sequence[str] = ()
 
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         """Run `docker compose`; a failure is told with what it printed."""
         files = [word for name in self.files for word in ("--file", str(REPOSITORY / name))]
+        files += [word for name in self.profiles for word in ("--profile", name)]
         done = subprocess.run(
             ["docker", "compose", "--project-name", self.name, *files, *words],
             env={**os.environ, **self.settings},

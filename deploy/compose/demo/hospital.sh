@@ -40,7 +40,9 @@ patiently() {
 founding() {
   [ -f "$ODC_PASSPHRASE_FILE" ] || new_passphrase
   if [ ! -f "$ODC_HOME/membership.json" ]; then
-    say odc consortium create "Demo consortium" --analyst https://analyst:8443 --party "$PARTY" \
+    # with several servers the analyst has told the address of their balancer
+    address=$(cat /drops/analyst/address 2>/dev/null || echo https://analyst:8443)
+    say odc consortium create "Demo consortium" --analyst "$address" --party "$PARTY" \
       --analyst-invitation /drops/analyst/analyst.invitation.json
   fi
   for party in "$@"; do
