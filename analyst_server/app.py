@@ -17,6 +17,7 @@ from analyst_server.api import description, downlink, routes, status, uploads
 from analyst_server.api.access import RequireIdentity
 from analyst_server.api.access_log import AccessLog
 from analyst_server.api.admission import Admission, Rates, Requests
+from analyst_server.api.balanced import BehindBalancer
 from analyst_server.api.bodies import CompressedAnswers
 from analyst_server.api.doors import Doors, Places
 from analyst_server.api.problems import on_hang_up, on_http_error, on_odc_error, on_os_error, on_unexpected
@@ -129,6 +130,10 @@ def create_app(
     certificate = analyst.certificate.public_bytes(Encoding.DER)
     app.add_middleware(CompressedAnswers, coding=Coding.of(certificate))
     app.add_middleware(Admission, rates=Rates(settings.requests_per_s), requests=requests)
+    if settings.behind_balancer:
+        app.add_middleware(
+            BehindBalancer, root=analyst.root, clock=analyst.clock, certificate=analyst.certificate
+        )
     app.add_middleware(AccessLog, observe=measures.request)
     return app
 

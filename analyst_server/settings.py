@@ -35,6 +35,9 @@ class Settings(BaseSettings):
 
     The variables ``AWS_*`` say how it is reached; they are no settings of ours.
     """
+    behind_balancer: bool = False
+    """Answer a balancer alone, which shows the analyst's own certificate, and believe its header
+    ``Client-Cert``."""
     max_uplink_bytes: int = Field(default=64 * 2**30, ge=1)
     """Largest payload of one uplink."""
     max_party_bytes: int = Field(default=0, ge=0)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,10 +15,11 @@ import pytest
 from odc_demo.actors import free_port
 from tests.harness.consortium import WAIT_S
 from tests.harness.postgresql import PostgreSql, analysts_postgresql
+from tests.harness.real_balancer import real_balancer
 from tests.harness.s3 import arrays_in_s3
 from tests.harness.several import CUT_AFTER, NAMES, SLOW_MODEL, Several, several_analysts
 
-ROOT = Path(__file__).parents[2]
+CONFIGURATIONS = {"haproxy": "haproxy.cfg", "nginx": "nginx.conf"}
 
 
 @pytest.fixture(scope="module")
@@ -146,56 +143,12 @@ def test_an_analyst_that_sleeps_beyond_its_lease_publishes_nothing_when_it_wakes
         several.consortium.go_through(name, several.balancer.port)
 
 
-@contextmanager
-def real_balancer(program: str, several: Several, directory: Path) -> Iterator[int]:
-    """Run HAProxy or nginx with our configuration of it, at other addresses; yield its port."""
-    path = shutil.which(program) or shutil.which(program, path="/usr/sbin")
-    if path is None:
-        pytest.skip(f"{program} is not installed (Debian: apt install haproxy nginx libnginx-mod-stream)")
-    port, (one, two) = free_port(), (each.port for each in several.analysts)
-    name = {"haproxy": "haproxy.cfg", "nginx": "nginx.conf"}[program]
-    text = (ROOT / "deploy" / "balancer" / name).read_text()
-    changes = {
-        "10.0.0.11:8443": f"127.0.0.1:{one}",
-        "10.0.0.12:8443": f"127.0.0.1:{two}",
-        "/etc/haproxy/odc-root.pem": str(several.analysts[0].data_dir / "identity" / "root.pem"),
-        "analyst.example": "localhost",
-        "bind :8443": f"bind 127.0.0.1:{port}",
-        "listen 8443": f"listen 127.0.0.1:{port}",
-    }
-    for before, after in changes.items():
-        text = text.replace(before, after)
-    module = Path(path).parents[1] / "lib/nginx/modules/ngx_stream_module.so"
-    text = text.replace("modules/ngx_stream_module.so", str(module))
-    (directory / name).write_text(text)
-    here = f"daemon off; pid {directory}/pid; error_log stderr;"
-    words = {
-        "haproxy": ["-f", str(directory / name)],
-        "nginx": ["-p", str(directory), "-c", str(directory / name), "-g", here],
-    }[program]
-    running = subprocess.Popen([path, *words], cwd=directory)
-    try:
-        deadline = time.monotonic() + WAIT_S
-        while not _listens(port):
-            assert running.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        yield port
-    finally:
-        running.terminate()
-        running.wait(60)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.mark.parametrize("program", ["haproxy", "nginx"])
 def test_a_real_balancer_passes_tls_through_and_over_a_killed_analyst(
     several: Several, program: str, tmp_path: Path
 ) -> None:
-    with real_balancer(program, several, tmp_path) as port:
+    configuration, port = CONFIGURATIONS[program], free_port()
+    with real_balancer(program, configuration, several.addresses(port), tmp_path, port):
         for name in several.consortium.names:
             several.consortium.go_through(name, port)
         try:

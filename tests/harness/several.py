@@ -62,6 +62,18 @@ class Several:
     def logs(self) -> str:
         return "\n".join(one.log_path.read_text() for one in self.analysts)
 
+    def addresses(self, port: int) -> dict[str, str]:
+        """Return what is replaced in a configuration of deploy/balancer that listens at a port."""
+        first, second = (each.port for each in self.analysts)
+        return {
+            "10.0.0.11:8443": f"127.0.0.1:{first}",
+            "10.0.0.12:8443": f"127.0.0.1:{second}",
+            "/etc/haproxy/odc-root.pem": str(self.analysts[0].data_dir / "identity" / "root.pem"),
+            "analyst.example": "localhost",
+            "bind :8443": f"bind 127.0.0.1:{port}",
+            "listen 8443": f"listen 127.0.0.1:{port}",
+        }
+
     def be_quiet(self) -> None:
         """Let the balancer do nothing but balance, and both analysts run."""
         self.balancer.cut_after, self.balancer.pause_s = None, 0.0
