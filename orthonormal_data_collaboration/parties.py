@@ -64,7 +64,7 @@ def read_parties(parties: Mapping[str, Any], *, label: str | None, task: Task | 
     for name, table in tables.items():
         if label not in table.column_names:
             raise InputError(f"the table of {name} has no column '{label}'")
-    values = {name: np.asarray(table.column(label).to_pylist()) for name, table in tables.items()}
+    values = {name: _known(table.column(label)) for name, table in tables.items()}
     task = task or _task_of(values)
     classes = _classes_of(values) if task == "classes" else {}
     return Data(tables, label, task, classes)
@@ -140,10 +140,17 @@ def _from_pairs(parties: Mapping[str, Any], label: str, task: Task | None) -> Da
     return Data(tables, label, task, _classes_of(values) if task == "classes" else {})
 
 
+def _known(labels: pa.ChunkedArray) -> NDArray[Any]:
+    """Return the labels that are not empty; an empty one is refused where its row is encoded."""
+    return np.asarray(labels.drop_null().to_pylist())
+
+
 def _check_labels(labels: NDArray[Any], task: Task | None) -> None:
     """Raise `ValueError` for labels that are not finite, or are no classes where these are predicted."""
     if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity")
+    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
+        raise ValueError("Input y contains None or NaN")
     if task == "classes" and len(labels):
         check_classification_targets(labels)
 
@@ -151,12 +158,16 @@ def _check_labels(labels: NDArray[Any], task: Task | None) -> None:
 def _task_of(values: Mapping[str, NDArray[Any]]) -> Task:
     """Return what the labels are: numbers, if any of them has decimals."""
     for found in values.values():
-        if found.dtype.kind == "f" and not np.equal(np.mod(found, 1), 0).all():
+        if found.dtype.kind == "f" and not np.equal(np.mod(found[np.isfinite(found)], 1), 0).all():
             return "number"
     return "classes"
 
 
 def _classes_of(values: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Return every class by its name, in the order in which scikit-learn has them."""
-    every = np.unique(np.concatenate([found for found in values.values() if len(found)]))
+    every = np.concatenate([found for found in values.values() if len(found)])
+    try:
+        every = np.unique(every)
+    except TypeError:  # as numbers and texts have no order
+        raise ValueError("the labels are of several types: make all of them numbers, or all texts") from None
     return {name_of(value): value for value in every}

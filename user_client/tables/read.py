@@ -335,8 +335,33 @@ def _unpacked(packed: pa.NativeFile, path: Path, dialect: Dialect) -> pa.NativeF
 
 
 def table_from(data: Any) -> pa.Table:
-    """Return the table at a path or `Source`, or the Arrow table or data frame (pandas, polars) in memory."""
+    """Return the table at a path or `Source`, or the Arrow table or data frame (pandas, polars) in memory.
+
+    The index of a data frame of pandas is no column, as in scikit-learn: that of a part of a frame would be
+    one that other parts have not.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read, or a column of a data frame has values of several kinds.
+    """
     if isinstance(data, str | Path | Source):
         return read_table(data)
-    table: pa.Table = data if isinstance(data, pa.Table) else pa.table(data)
-    return table
+    if isinstance(data, pa.Table):
+        return data
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False) if hasattr(data, "iloc") else pa.table(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # without its text, which quotes a value
+        error = InputError(f"{_mixed_column(data)} of the data frame has values of several kinds")
+        error.hint = "make all of them numbers, or all of them texts"
+        raise error from None
+
+
+def _mixed_column(frame: Any) -> str:
+    """Return which column of a data frame Arrow has no type for, in words."""
+    for name in frame.columns:
+        try:
+            pa.array(frame[name], from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return f"column '{name}'"
+    return "a column"

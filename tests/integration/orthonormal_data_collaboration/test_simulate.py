@@ -271,6 +271,34 @@ def test_parties_may_be_tables_and_frames(parties: Parties, unseen: Pair) -> Non
     )
 
 
+def test_a_part_of_a_frame_has_the_columns_of_the_frame(parties: Parties) -> None:
+    frames = {
+        name: table_of(X).append_column("kind", pa.array(y % 2)).to_pandas()
+        for name, (X, y) in parties.items()
+    }
+    parts = {name: frame[frame.x0 > frame.x0.median()] for name, frame in frames.items()}
+    found = simulate(parts, label="kind", random_state=0, model="logistic")
+    drafted = [column.name for column in found.terms.table_schema.columns]
+    assert drafted == [name for name in frames["hospital-0"].columns if name != "kind"]
+
+
+@pytest.mark.parametrize("gap", [None, float("nan")])
+def test_a_label_that_is_missing_is_told(parties: Parties, gap: Any) -> None:
+    X, y = parties["hospital-0"]
+    labels = np.array([f"kind {value}" for value in y], dtype=object)
+    labels[3] = gap
+    with pytest.raises(ValueError, match="Input y contains None or NaN"):
+        simulate({**parties, "hospital-0": (X, labels)}, random_state=0)
+    tables = {
+        name: table_of(rows).append_column("kind", pa.array([f"kind {value}" for value in of]))
+        for name, (rows, of) in parties.items()
+    }
+    gone = pa.array([value if isinstance(value, str) else None for value in labels], pa.string())
+    tables["hospital-0"] = tables["hospital-0"].set_column(X.shape[1], "kind", gone)
+    with pytest.raises(TableError, match="column 'kind', row 4: the field is empty"):
+        simulate(tables, label="kind", random_state=0)
+
+
 def test_the_result_is_arrow_and_pandas(parties: Parties) -> None:
     found = simulate(parties, random_state=0, judge=True, model="logistic")
     table = found.to_arrow()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from protocol.errors import UnreadableFileError
+from protocol.errors import InputError, UnreadableFileError
 from tests.harness.schemas import SECRET, category, number, schema
 from user_client.tables import encode_rows, read_table, table_from
 
@@ -131,6 +131,21 @@ def test_a_table_in_memory_is_taken_as_it_is() -> None:
 
 def test_columns_in_memory_become_a_table() -> None:
     assert table_from({"age": [1, 2]}).num_rows == 2
+
+
+def test_the_index_of_a_data_frame_is_no_column() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [1, 2, 3], "ward": ["a", "b", "a"]})
+    for part in (frame[frame.ward == "a"], frame.set_index(pandas.Index([7, 8, 9], name="patient"))):
+        assert table_from(part).column_names == ["age", "ward"]
+
+
+def test_a_column_of_several_kinds_is_named_without_its_values() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match="column 'ward' of the data frame has values of several") as caught:
+        table_from(pandas.DataFrame({"age": [1, 2], "ward": [1, SECRET]}))
+    assert SECRET not in str(caught.value.to_problem())
+    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize("as_text", [True, False])
