@@ -4,10 +4,12 @@ import { StreamReader, fromBytes } from './arrays.js';
 import { equal } from './bytes.js';
 import { OdcError, refuse } from './errors.js';
 import { mayPass } from './http.js';
-import { matrix } from './matrix.js';
+import { matrix, multiply, transpose } from './matrix.js';
 
 const MAX_MANIFEST_BYTES = 4194304;
 const TRIES = 20;
+const ORTHOGONAL_METHODS = ['odc', 'isotropic', 'procrustes', 'gopp'];
+const ORTHOGONAL_WITHIN = 2e-2;
 
 /** Reads `length || manifest || array stream` as it comes; the manifest is verified before anything behind it. */
 export class DownlinkReader {
@@ -52,10 +54,17 @@ export function checkDownlinkManifest(manifest, { collaborationId, termsDigest, 
   if (shape.join() !== expected.join()) refuse('shape-mismatch', `an array of ${shape} in the place of ${expected}`);
 }
 
-export function changeOfBasis({ arrays: [spec] }, bytes) {
+/** G_i, finite, and orthogonal where the method of the terms has no other. */
+export function changeOfBasis({ arrays: [spec] }, bytes, method) {
   const numbers = fromBytes(bytes, spec.dtype);
   if (!numbers.every(Number.isFinite)) refuse('not-finite', 'a change of basis with a number that is none');
-  return matrix(spec.shape[0], spec.shape[1], Float64Array.from(numbers));
+  const change = matrix(spec.shape[0], spec.shape[1], Float64Array.from(numbers));
+  if (ORTHOGONAL_METHODS.includes(method)) {
+    const gram = multiply(transpose(change), change).data;
+    const isOff = (each, index) => Math.abs(each - Number(index % (change.columns + 1) === 0)) > ORTHOGONAL_WITHIN;
+    if (gram.some(isOff)) refuse('malformed-message', 'a change of basis that is not orthogonal');
+  }
+  return change;
 }
 
 /** Fetch a long answer in as many parts as it takes. `restart` is called before the first byte comes again. */

@@ -295,7 +295,7 @@ export class Round {
     const { entries, head } = await this.ledger(agreed);
     checkDownlink(entries, this.party, manifest.digest, manifest.message.arrays[1].digest);
     readModel(model);
-    this.files.write('change-of-basis.f64', doubles(changeOfBasis(manifest.message, turn).data));
+    this.files.write('change-of-basis.f64', doubles(changeOfBasis(manifest.message, turn, terms.alignment.method).data));
     this.files.write('model.onnx', model);
     this.files.write('downlink.odc', manifest.bytes);
     if (terms.analyst_key !== undefined) await this.tellSeen(head);
