@@ -12,7 +12,10 @@ from analyst_server.cli_options import AsJson, HtmlFile, show_value, write_page
 from analyst_server.pages.plan import plan_page, plan_text
 from analyst_server.services import planning
 from analyst_server.services.planning_sums import plan_sums
+from analyst_server.services.predicting import predict
+from analyst_server.services.work import Model, Probes
 from protocol.errors import InputError
+from protocol.model_terms import AveragedTerms, LogisticTerms
 from protocol.terms import ANCHORS, RowType, Terms
 from runtime.drafts import terms_of_draft
 
@@ -73,19 +76,29 @@ def plan(
         int | None,
         typer.Option(help="number of classes of the label; 1 for a number, under sums (default: 2)"),
     ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="predict seconds on this machine, by a second of small measurements of it"
+        ),
+    ] = False,
     html: HtmlFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a round would cost, by the paper's formulas (3) to (8) and in our messages."""
+    """Show what a round would cost: formulas (3) to (8), our messages, and predicted time and memory."""
     shared: dict[str, Any] = {"bits": bits, "rounds": rounds}
     shared["participation"] = tuple(participation or planning.PARTICIPATION)
     chosen: dict[str, Any] = {"parties": parties, "features": features, "uplink": uplink, "classes": classes}
     of_sums: dict[str, Any] = {"random_features": random_features, "cohort": cohort, "by_class": by_class}
     of_rows: dict[str, Any] = {"rep_dtype": rep_dtype, "anchor_kind": anchor_kind, "anchor_rows": anchor_rows}
+    model: Model | None = AveragedTerms()
+    is_isotropic = True
     try:
         if terms is not None:
             _refuse({**chosen, **of_sums, **of_rows}, "a plan without --terms, which say it")
-            chosen, of_sums, of_rows = _symbols(terms_of_draft(terms, **NO_IDS))
+            draft = terms_of_draft(terms, **NO_IDS)
+            chosen, of_sums, of_rows = _symbols(draft)
+            model, is_isotropic = _model_of(draft), draft.alignment.method == "isotropic"
         if latent_dim is not None or terms is None:
             of_rows["latent_dim"] = latent_dim
         for name in ("parties", "features"):
@@ -98,8 +111,29 @@ def plan(
             found = _plan_of_rows(shared, of_rows, chosen["classes"], rows, model_parameters)
     except (ValueError, OverflowError) as error:
         raise InputError(str(error)) from None
-    write_page(html, plan_page, found)
-    show_value(found.as_json(), as_json, lambda _: plan_text(found))
+    prediction = None
+    if isinstance(found.scenario, planning.Scenario):
+        prediction = predict(found.scenario, model=model, is_isotropic=is_isotropic, probes=_probes(measure))
+    write_page(html, lambda plan: plan_page(plan, prediction), found)
+    shown = {**found.as_json(), "predicted": prediction.as_json() if prediction else None}
+    show_value(shown, as_json, lambda _: plan_text(found, prediction))
+
+
+def _probes(measure: bool) -> Probes | None:
+    """Return how fast this machine is, if that is asked for."""
+    if not measure:
+        return None
+    from analyst_server.services import probing
+
+    return probing.measure()
+
+
+def _model_of(terms: Terms) -> Model | None:
+    """Return the model of terms if its training has a law: for classes, without weights and privacy."""
+    model = terms.model
+    if terms.task != "classes" or terms.model_privacy is not None:
+        return None
+    return model if isinstance(model, AveragedTerms | LogisticTerms) else None
 
 
 def _plan_of_sums(

@@ -15,7 +15,9 @@ from analyst_server.pages.elements import (
     size,
     table,
 )
+from analyst_server.pages.predicted import predicted_lines, predicted_parts
 from analyst_server.services.planning import Comparison, FederatedAveraging, Plan, Scenario, SumsScenario
+from analyst_server.services.predicting import Prediction
 
 _SYMBOLS: Final = {
     "rows X_i F_i": "c n l q/8",
@@ -33,8 +35,8 @@ _MEASURED_LATER: Final = (
 )
 
 
-def plan_text(plan: Plan) -> str:
-    """Return formulas (3) to (8), term by term."""
+def plan_text(plan: Plan, prediction: Prediction | None) -> str:
+    """Return formulas (3) to (8), term by term, and what is predicted of a round of rows."""
     total = plan.total
     lines = [
         _scenario(plan.scenario),
@@ -60,10 +62,10 @@ def plan_text(plan: Plan) -> str:
             f" = {terms.uplink_rounds:.4g} uplink + {terms.downlink_rounds:.4g} downlink"
             f" + {terms.anchor_rounds:.4g} anchor; with ours {one.our_break_even_rounds:.3f}"
         )
-    return "\n".join([*lines, "", _kept(plan), _MEASURED_LATER])
+    return "\n".join([*lines, "", *predicted_lines(prediction), "", _kept(plan), _MEASURED_LATER])
 
 
-def plan_page(plan: Plan) -> str:
+def plan_page(plan: Plan, prediction: Prediction | None) -> str:
     """Return the plan as a whole document."""
     return page(
         "What a round would cost",
@@ -95,6 +97,8 @@ def plan_page(plan: Plan) -> str:
             ],
             map(_federated_cells, plan.federated_averaging),
         ),
+        heading("Time and memory, predicted"),
+        *predicted_parts(prediction),
     )
 
 

@@ -39,7 +39,7 @@ OF_A_DRAFT = ("plan", "--rows", 400, "--model-parameters", 100, "--json")
 
 
 def test_a_draft_of_terms_is_planned_as_it_is_and_with_fewer_dimensions(tmp_path: Path) -> None:
-    path = draft_file(tmp_path, latent_dim=20, rep_dtype="f2")
+    path = draft_file(tmp_path, latent_dim=20, rep_dtype="f2", model={"kind": "averaged"})
     symbols = ("--parties", 5, "--features", 30, "--classes", 3, "--rep-dtype", "f2")
     for latent_dim, option in ((20, ()), (10, ("--latent-dim", 10))):
         found = json.loads(run(*OF_A_DRAFT, "--terms", path, *option).output)
@@ -54,6 +54,54 @@ def test_a_draft_of_sums_is_planned(tmp_path: Path) -> None:
     expected = run("plan", *symbols, "--random-features", 16, "--cohort", "--json")
     assert run("plan", "--terms", path, "--json").output == expected.output
     assert run("plan", "--terms", path, "--latent-dim", 3).exception.code == "input-error"
+
+
+OF_A_ROUND = (*OF_A_DRAFT, "--parties", 5, "--features", 30, "--latent-dim", 12)
+
+
+def took(*arguments: Any) -> dict[str, float | None]:
+    return {each["name"]: each["seconds"] for each in predicted(*arguments)["phases"]}
+
+
+def predicted(*arguments: Any) -> Any:
+    return json.loads(run(*arguments).output)["predicted"]
+
+
+def test_a_plan_predicts_time_and_memory_and_says_of_which_machine() -> None:
+    found, measured = predicted(*OF_A_ROUND), predicted(*OF_A_ROUND, "--measure")
+    assert all(each["seconds"] > 0 for each in found["phases"])
+    assert all(each["mebibytes"] > 0 for each in found["peaks"])
+    assert (found["rests_on"], measured["rests_on"]) == (
+        "constants of the benchmarks' machine",
+        "this machine, as measured now",
+    )
+    assert measured["probes"] != found["probes"]
+    assert measured["peaks"] == found["peaks"]
+
+
+def test_a_draft_is_predicted_as_far_as_there_are_laws(tmp_path: Path) -> None:
+    drafts: list[tuple[dict[str, Any], set[str]]] = [
+        ({}, set()),
+        ({"model": {"kind": "logistic"}}, set()),
+        ({"model": {"kind": "random-forest"}}, {"prepare", "train"}),
+        ({"alignment": {"method": "odc"}}, {"align"}),
+    ]
+    for changed, without in drafts:
+        path = draft_file(tmp_path, latent_dim=12, **{"model": {"kind": "averaged"}, **changed})
+        found = took(*OF_A_DRAFT, "--terms", path)
+        assert {name for name, seconds in found.items() if seconds is None} == without
+    longer = {"kind": "averaged", "epochs": 40}
+    short, long = (
+        took(*OF_A_DRAFT, "--terms", draft_file(tmp_path, latent_dim=12, model=model))["train"]
+        for model in ({"kind": "averaged"}, longer)
+    )
+    assert short is not None
+    assert long is not None
+    assert long > short
+
+
+def test_a_plan_of_sums_predicts_nothing() -> None:
+    assert predicted("plan", "--uplink", "sums", "--parties", 5, "--features", 30, "--json") is None
 
 
 @pytest.mark.parametrize("said", [("--features", 30), ("--rep-dtype", "i1"), ("--cohort",), ("--classes", 2)])

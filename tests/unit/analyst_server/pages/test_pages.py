@@ -14,9 +14,11 @@ import pytest
 from analyst_server.pages.chart import break_even_chart
 from analyst_server.pages.elements import exact, ratio, size
 from analyst_server.pages.plan import plan_page, plan_text
+from analyst_server.pages.predicted import duration
 from analyst_server.pages.report import by_party, compared, report_page, report_text, where_it_went
 from analyst_server.services.planning import Plan, Scenario, SumsScenario, plan
 from analyst_server.services.planning_sums import plan_sums
+from analyst_server.services.predicting import predict
 from analyst_server.services.report_answers import Report
 from metering.explanation import (
     Control,
@@ -106,7 +108,12 @@ class Reader(HTMLParser):
 
 
 SUMS_PLAN = plan_sums(SumsScenario(5, 30, 256, cohort=True))
-PAGES = {"plan": plan_page(PLAN), "plan of sums": plan_page(SUMS_PLAN), "report": report_page(report())}
+PREDICTION = predict(PLAN.scenario, model=None) if isinstance(PLAN.scenario, Scenario) else None
+PAGES = {
+    "plan": plan_page(PLAN, PREDICTION),
+    "plan of sums": plan_page(SUMS_PLAN, None),
+    "report": report_page(report()),
+}
 
 
 @pytest.mark.parametrize(
@@ -200,9 +207,33 @@ def test_a_round_of_anchor_predictions_is_held_against_its_own_formula() -> None
 
 
 def test_the_plan_says_the_figures_of_the_paper() -> None:
-    for text in (plan_text(PLAN), " ".join(Reader(plan_page(PLAN)).texts)):
+    for text in (plan_text(PLAN, None), " ".join(Reader(plan_page(PLAN, None)).texts)):
         for figure in ("10,087,136,000", "10.1 GB", "20.0 GB", "5.04", "0.504"):
             assert figure in text
+
+
+def test_the_plan_says_what_is_predicted_and_for_which_machine() -> None:
+    assert PREDICTION is not None
+    for text in (plan_text(PLAN, PREDICTION), " ".join(Reader(plan_page(PLAN, PREDICTION)).texts)):
+        for said in (
+            "the benchmarks' machine",
+            "odc prepare, without attacks",
+            "not predicted",
+            "MiB",
+            "flops",
+        ):
+            assert said in text
+    for text in (plan_text(SUMS_PLAN, None), " ".join(Reader(plan_page(SUMS_PLAN, None)).texts)):
+        assert "predicted for rounds of rows alone" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, "not predicted"), (0.0123, "0.012 s"), (3.21, "3.2 s"), (119, "120 s"), (121, "2 min"),
+     (5000, "83 min"), (7500, "2.1 h"), (4e6, "1,100 h")],
+)  # fmt: skip
+def test_a_predicted_time_has_two_digits(seconds: float | None, said: str) -> None:
+    assert duration(seconds) == said
 
 
 def test_the_chart_is_an_image_with_a_title_and_a_description() -> None:
