@@ -26,6 +26,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "models",
     "nri",
     "numbers",
+    "predicted",
     "privacy",
     "scale",
     "sums",

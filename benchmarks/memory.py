@@ -92,11 +92,11 @@ def add_claims(found: report.Report) -> None:
         found.claim(f"prepare_10m_rows_vs_numpy_{kind}", ratio, "times", "<=", 2)
 
 
-def write_table(path: Path, rows: int, *, seed: int) -> None:
+def write_table(path: Path, rows: int, *, seed: int, columns: int = COLUMNS) -> None:
     """Write a table of numbers with three decimals that depend on one another, and a label, part by part."""
     rng, same = np.random.default_rng(seed), np.random.default_rng(0)
-    mixed, weights = same.standard_normal((FACTORS, COLUMNS)), same.standard_normal(COLUMNS)
-    names = [f"x{number}" for number in range(COLUMNS)]
+    mixed, weights = same.standard_normal((FACTORS, columns)), same.standard_normal(columns)
+    names = [f"x{number}" for number in range(columns)]
     schema = pa.schema([*((name, pa.float64()) for name in names), ("label", pa.string())])
     kinds = {".csv": pyarrow.csv.CSVWriter, ".parquet": parquet.ParquetWriter}
     with kinds[path.suffix](str(path), schema) as writer:
@@ -105,8 +105,8 @@ def write_table(path: Path, rows: int, *, seed: int) -> None:
             hidden = rng.standard_normal((count, FACTORS)) @ mixed
             values = np.round(hidden + 0.3 * rng.standard_normal(hidden.shape), 3)
             labels = np.where(values @ weights + 3 * rng.standard_normal(count) > 0, "yes", "no")
-            columns = [*map(pa.array, values.T), pa.array(labels, pa.string())]
-            writer.write_table(pa.table(columns, schema=schema))
+            arrays = [*map(pa.array, values.T), pa.array(labels, pa.string())]
+            writer.write_table(pa.table(arrays, schema=schema))
 
 
 def play(folder: Path, lead_table: Path, table: Path) -> dict[str, Cost]:

@@ -1,0 +1,1 @@
+"""What `odc-analyst plan` predicts of a round, beside what played ones took."""
