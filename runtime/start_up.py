@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from protocol.errors import OdcError
 from runtime.storage import storage_error
@@ -60,6 +61,33 @@ def start(program: str, load: Callable[[], Callable[..., object]], *, extra: str
     except KeyboardInterrupt:
         sys.stderr.write(f"{program}: stopped; run it again, and it continues\n")
         sys.exit(130)
+
+
+def as_whole_process(main: Callable[[], None]) -> None:
+    """Run a program that is all this process does, and end with its exit code whatever native threads do.
+
+    Those of Arrow may still be at work for an instant after a table was read. A process that frees the
+    objects of its libraries meanwhile is aborted after everything has succeeded
+    (https://github.com/apache/arrow/issues/34314), so this one frees none.
+    """
+    code = 0
+
+    def end() -> None:
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+                stream.flush()
+        os._exit(code)
+
+    atexit.register(end)  # the first of all, so that everything else is done before
+    try:
+        main()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        raise
+    except BaseException:
+        code = 1
+        raise
 
 
 def _run(program: str, application: Callable[..., object]) -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.start_up import start
+from runtime.start_up import as_whole_process, start
 from user_client.memory import return_what_is_freed
+
+
+def run() -> None:
+    """Run the command as a process of its own."""
+    as_whole_process(main)
 
 
 def main() -> None:
@@ -21,4 +26,4 @@ def _load() -> Callable[..., object]:
 
 
 if __name__ == "__main__":
-    main()
+    run()

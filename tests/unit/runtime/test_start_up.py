@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import signal
 import subprocess
 import sys
 
@@ -43,3 +45,36 @@ def test_garbage_is_collected_again_after_an_import_that_fails(monkeypatch: pyte
         raise ModuleNotFoundError
     assert gc.isenabled()
     gc.unfreeze()
+
+
+ENDING = """
+import atexit, ctypes, sys
+from runtime.start_up import as_whole_process
+library = ctypes.CDLL(None)
+
+def main():
+    # as an object of a native library that is freed while one of its threads runs
+    library.on_exit(ctypes.cast(library.abort, ctypes.c_void_p), None)
+    atexit.register(print, "left in order")
+    print("said")
+    {ends}
+
+as_whole_process(main) if {is_whole} else main()
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "on_exit"), reason="needs the C library of GNU")
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [("pass", 0), ("sys.exit()", 0), ("sys.exit(7)", 7), ("sys.exit('no')", 1), ("1 / 0", 1)],
+)
+def test_a_process_ends_with_its_exit_code_whatever_native_libraries_do(ends: str, code: int) -> None:
+    def ended(*, is_whole: bool) -> subprocess.CompletedProcess[str]:
+        program = ENDING.format(ends=ends, is_whole=is_whole)
+        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert ended(is_whole=False).returncode == -signal.SIGABRT
+    whole = ended(is_whole=True)
+    assert whole.returncode == code
+    assert whole.stdout.splitlines() == ["said", "left in order"]
+    assert ("ZeroDivisionError" in whole.stderr) == (ends == "1 / 0")
