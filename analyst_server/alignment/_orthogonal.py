@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.alignment._contract import AnchorReps, Matrix
+from analyst_server.alignment._spread import SpreadReps, joined
 from analyst_server.alignment._threads import in_parts, multiplies_unpacked, own_threads
 
 Matrix64 = NDArray[np.float64]
@@ -46,6 +47,8 @@ def cross_products(anchor_reps: AnchorReps, target: Matrix) -> Matrix:
 
     The result has the wider type of the two factors. No ``A_i`` is copied.
     """
+    if isinstance(anchor_reps, SpreadReps):
+        return joined(anchor_reps.by_group(_products_of_group, target))
     count, (rows, latent_dim) = len(anchor_reps), target.shape
     dtype = np.result_type(*anchor_reps, target)
     turned = np.zeros((count, latent_dim, latent_dim), dtype)
@@ -61,6 +64,21 @@ def cross_products(anchor_reps: AnchorReps, target: Matrix) -> Matrix:
     with own_threads(float(rows) * latent_dim**2 * count) as threads:
         in_parts(multiply, count, threads)
     return np.ascontiguousarray(turned.transpose(0, 2, 1))
+
+
+def _products_of_group(reps: AnchorReps, _own: None, target: Matrix) -> tuple[Matrix]:
+    return (cross_products(reps, target),)
+
+
+def orthogonal_changes(anchor_reps: AnchorReps, target: Matrix) -> Matrix:
+    """Return the orthogonal ``G_i`` that minimises ``||A_i G_i - Z||_F``, for every party: (c, l, l)."""
+    if isinstance(anchor_reps, SpreadReps):
+        return joined(anchor_reps.by_group(_changes_of_group, target))
+    return orthogonal_factor(cross_products(anchor_reps, target))
+
+
+def _changes_of_group(reps: AnchorReps, _own: None, target: Matrix) -> tuple[Matrix]:
+    return (orthogonal_changes(reps, target),)
 
 
 def _rows_at_a_time(latent_dim: int, dtype: np.dtype[np.floating]) -> int:
@@ -80,6 +98,9 @@ def mean_aligned(
 ) -> Matrix:
     """Return the mean of ``A_i @ G_i`` over the trusted parties; ``2 a l**2`` flops per party."""
     chosen = range(len(anchor_reps)) if trusted is None else trusted
+    if isinstance(anchor_reps, SpreadReps):
+        own = [changes_of_basis[index] for index in chosen]
+        return np.asarray(anchor_reps.added(_sum_of_group, own=own, of=chosen) / len(own))
     pairs = [(anchor_reps[index], changes_of_basis[index]) for index in chosen]
     mean = np.zeros(anchor_reps[0].shape, np.result_type(*[matrix for pair in pairs for matrix in pair]))
     rows, latent_dim = mean.shape
@@ -95,6 +116,10 @@ def mean_aligned(
     with own_threads(float(rows) * latent_dim**2 * len(pairs)) as threads:
         in_parts(add, rows, threads)
     return mean
+
+
+def _sum_of_group(reps: AnchorReps, own: Sequence[Matrix]) -> tuple[Matrix]:
+    return (mean_aligned(reps, own) * len(own),)
 
 
 def orthogonal_factor(cross_products: Matrix) -> Matrix:

@@ -13,6 +13,7 @@ import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix
 from analyst_server.alignment._orthogonal import mean_aligned
+from analyst_server.alignment._spread import SpreadReps
 
 MOST_VALUES: Final = 32
 """Singular values of one party that are kept: enough for a curve, and little of many parties."""
@@ -74,12 +75,9 @@ def diagnose(
     chosen = range(len(anchor_reps)) if trusted is None else trusted
     target = mean_aligned(anchor_reps, changes_of_basis, trusted).astype(np.float64)
     scale = float(np.linalg.norm(target)) or 1.0
-    gaps = tuple(
-        float(np.linalg.norm(rep @ change - target)) / scale
-        for rep, change in zip(anchor_reps, changes_of_basis, strict=True)
-    )
     directions = np.linalg.qr(target)[0]
-    spectra, angles = zip(*(_compare(rep, directions) for rep in anchor_reps), strict=True)
+    distances, spectra, angles = _measure(anchor_reps, changes_of_basis, target, directions)
+    gaps = tuple(distance / scale for distance in distances)
     return Diagnostics(
         concordance_gap=max(gaps[index] for index in chosen),
         party_gaps=gaps,
@@ -88,6 +86,30 @@ def diagnose(
         spectra=tuple(map(_some, spectra)),
         span_angles=tuple((float(np.median(found)), float(found.max())) for found in angles),
     )
+
+
+def _measure(
+    anchor_reps: AnchorReps, changes: Sequence[Matrix], target: Matrix, directions: Matrix
+) -> tuple[list[float], list[Matrix], list[Matrix]]:
+    """Return the distance of each ``A_i G_i`` from the target, its singular values and its angles."""
+    if isinstance(anchor_reps, SpreadReps):
+        groups = anchor_reps.by_group(_measure_group, target, directions, own=changes)
+        distances = [float(one) for found, *_ in groups for one in found]
+        compared = [pair for _, *found in groups for pair in zip(found[::2], found[1::2], strict=True)]
+    else:
+        distances = [
+            float(np.linalg.norm(rep @ change - target))
+            for rep, change in zip(anchor_reps, changes, strict=True)
+        ]
+        compared = [_compare(rep, directions) for rep in anchor_reps]
+    return distances, [values for values, _ in compared], [found for _, found in compared]
+
+
+def _measure_group(
+    reps: AnchorReps, own: Sequence[Matrix], target: Matrix, directions: Matrix
+) -> tuple[Matrix, ...]:
+    distances, spectra, angles = _measure(reps, own, target, directions)
+    return np.array(distances), *(one for pair in zip(spectra, angles, strict=True) for one in pair)
 
 
 def _compare(rep: Matrix, directions: Matrix) -> tuple[Matrix, Matrix]:

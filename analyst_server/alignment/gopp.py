@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._orthogonal import cross_products, mean_aligned, orthogonal_factor
+from analyst_server.alignment._orthogonal import mean_aligned, orthogonal_changes
 from analyst_server.alignment._spectral import Stack, leading_directions
 
 TOLERANCE: Final = 1e-6
@@ -39,7 +39,8 @@ def align_gopp(anchor_reps: AnchorReps, *, trusted: Sequence[int] | None = None)
     .. [1] Nosaka, Takano, Yoshise, arXiv:2403.02780v2, Appendix B, Algorithm 2.
     .. [2] Nosaka, Yoshise, Data Collaboration Analysis over Matrix Manifolds, Eq. (21).
     """
-    reps = anchor_reps if trusted is None else [anchor_reps[index] for index in trusted]
+    chosen = range(len(anchor_reps)) if trusted is None else trusted
+    reps = [anchor_reps[index] for index in chosen]  # the start needs all of them
     start, _ = leading_directions(Stack(reps), anchor_reps[0].shape[1])
     start = start.astype(np.result_type(*reps))
     changes, target, sweeps = descend(
@@ -78,7 +79,7 @@ def descend(
         product ``A_i.T @ Z`` is the same.
     """
     target = start
-    changes = orthogonal_factor(cross_products(anchor_reps, target))
+    changes = orthogonal_changes(anchor_reps, target)
     sweeps = 0
     while sweeps < max_sweeps:
         mean = mean_aligned(anchor_reps, list(changes), trusted)
@@ -87,7 +88,7 @@ def descend(
         if _norm(mean - target) <= tolerance * _norm(mean):
             break  # `changes` are already the best for this target
         target, sweeps = mean, sweeps + 1
-        changes = orthogonal_factor(cross_products(anchor_reps, target))
+        changes = orthogonal_changes(anchor_reps, target)
     return list(changes), target, sweeps
 
 

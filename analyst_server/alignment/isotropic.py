@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Solution
+from analyst_server.alignment._spread import common_dtype, shapes_of
 from analyst_server.alignment.gopp import centre, descend
 
 SWEEPS: Final = 3
@@ -58,12 +59,12 @@ def align_isotropic(
     ----------
     .. [1] Nosaka, Takano, Yoshise, arXiv:2403.02780v2, Appendix B, Algorithm 2.
     """
-    rows, latent_dim = anchor_reps[0].shape
+    rows, latent_dim = shapes_of(anchor_reps)[0]
     centred = not anchor_is_isotropic and rows > latent_dim
     first = np.asarray(anchor_reps[0 if trusted is None else trusted[0]])
     start = centre(first) if centred else first
     roundings = SETTLED + SETTLED_PER_PARTY * len(anchor_reps)
-    tolerance = roundings * float(np.finfo(np.result_type(*anchor_reps)).eps)
+    tolerance = roundings * float(np.finfo(common_dtype(anchor_reps)).eps)
     changes, target, sweeps = descend(
         anchor_reps, start, trusted=trusted, tolerance=tolerance, max_sweeps=SWEEPS, centred=centred
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._orthogonal import cross_products, orthogonal_factor
+from analyst_server.alignment._orthogonal import orthogonal_changes
 
 
 def align_odc(
@@ -39,5 +39,5 @@ def align_odc(
     target, description = anchor_reps[first], f"A_{first + 1}"
     if target_factor is not None:
         target, description = target @ target_factor.astype(target.dtype), f"{description} O"
-    changes = orthogonal_factor(cross_products(anchor_reps, target))
+    changes = orthogonal_changes(anchor_reps, target)
     return Solution(list(changes), target, description)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analyst_server.alignment._contract import AnchorReps, Solution
-from analyst_server.alignment._orthogonal import cross_products, orthogonal_factor
+from analyst_server.alignment._orthogonal import orthogonal_changes
 from analyst_server.alignment._spectral import Stack, leading_directions
 
 
@@ -40,5 +40,5 @@ def align_procrustes(
     chosen = range(len(anchor_reps)) if trusted is None else trusted
     stack = Stack([anchor_reps[index] for index in chosen])
     target, _ = leading_directions(stack, anchor_reps[0].shape[1])
-    changes = orthogonal_factor(cross_products(anchor_reps, target))
+    changes = orthogonal_changes(anchor_reps, target)
     return Solution(list(changes), target, "U")

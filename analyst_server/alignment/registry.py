@@ -9,10 +9,12 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution, orthonormality_tolerance
 from analyst_server.alignment._orthogonal import cross_products, haar_orthogonal, orthogonal_factor
 from analyst_server.alignment._spectral import fit_by_least_squares
+from analyst_server.alignment._spread import SpreadReps, common_dtype, joined, shapes_of
 from analyst_server.alignment.diagnostics import Diagnostics, diagnose
 from analyst_server.alignment.gopp import align_gopp
 from analyst_server.alignment.imakura import align_imakura
@@ -42,6 +44,8 @@ class Method:
     fit : callable, optional
         Returns the G of one more party from its anchor representation, the target and the number of trusted
         parties, where the method is neither orthogonal nor one of least squares.
+    works_by_group : bool
+        It takes anchor representations that are spread; any other method reads all of them.
     """
 
     solve: Callable[..., Solution]
@@ -49,16 +53,19 @@ class Method:
     is_least_squares: bool = False
     options: tuple[str, ...] = ()
     fit: Callable[[Matrix, Matrix, int], Matrix] | None = None
+    works_by_group: bool = False
 
 
 METHODS: Final[Mapping[str, Method]] = MappingProxyType(
     {
-        "odc": Method(align_odc, is_orthogonal=True),
-        "isotropic": Method(align_isotropic, is_orthogonal=True, options=("anchor_is_isotropic",)),
+        "odc": Method(align_odc, is_orthogonal=True, works_by_group=True),
+        "isotropic": Method(
+            align_isotropic, is_orthogonal=True, options=("anchor_is_isotropic",), works_by_group=True
+        ),
         "imakura": Method(align_imakura, is_least_squares=True),
         "kawakami": Method(align_kawakami, is_least_squares=True),
-        "procrustes": Method(align_procrustes, is_orthogonal=True),
-        "gopp": Method(align_gopp, is_orthogonal=True),
+        "procrustes": Method(align_procrustes, is_orthogonal=True, works_by_group=True),
+        "gopp": Method(align_gopp, is_orthogonal=True, works_by_group=True),
         "rdp": Method(align_rdp, fit=fit_by_rdp),
     }
 )
@@ -152,7 +159,8 @@ def align(
     reps = [np.ldexp(rep, -exponent) for rep in anchor_reps] if exponent else anchor_reps
     known = {"anchor_is_isotropic": anchor_is_isotropic}
     start = time.perf_counter()
-    solution = chosen.solve(reps, trusted=trusted, **{name: known[name] for name in chosen.options})
+    given = list(reps) if isinstance(reps, SpreadReps) and not chosen.works_by_group else reps
+    solution = chosen.solve(given, trusted=trusted, **{name: known[name] for name in chosen.options})
     changes, words, goal = solution.changes_of_basis, solution.description, solution.target
     if draw := TARGETS[target]:
         factor = draw(changes[0].shape[1], rng)
@@ -218,25 +226,24 @@ def _look_up(method: str, target: str) -> Method:
 
 
 def _check_shapes(anchor_reps: AnchorReps, *, may_differ: bool) -> None:
-    shape = anchor_reps[0].shape
-    for index, rep in enumerate(anchor_reps):
-        if rep.ndim != 2 or not rep.size:
-            raise AnchorRepError(index, f"has shape {rep.shape}, expected a matrix")
-        if rep.shape[0] != shape[0] or not (may_differ or rep.shape == shape):
-            raise AnchorRepError(index, f"has shape {rep.shape}, expected {shape}")
-        if rep.shape[0] < rep.shape[1]:
-            raise AnchorRepError(index, f"has {rep.shape[0]} rows, too few for {rep.shape[1]} dimensions")
+    expected, *_ = shapes = shapes_of(anchor_reps)
+    for index, shape in enumerate(shapes):
+        if len(shape) != 2 or 0 in shape:
+            raise AnchorRepError(index, f"has shape {shape}, expected a matrix")
+        if shape[0] != expected[0] or not (may_differ or shape == expected):
+            raise AnchorRepError(index, f"has shape {shape}, expected {expected}")
+        if shape[0] < shape[1]:
+            raise AnchorRepError(index, f"has {shape[0]} rows, too few for {shape[1]} dimensions")
 
 
 def _common_exponent(anchor_reps: AnchorReps) -> int:
     """Return the power of two to divide by lest squares overflow or vanish; 0 if none is needed."""
-    # unlike abs, max and min need no temporary array of the same size
-    peaks = [max(float(rep.max()), -float(rep.min())) for rep in anchor_reps]
+    peaks = _peaks(anchor_reps)
     for index, peak in enumerate(peaks):
         if not (np.isfinite(peak) and peak > 0):
             raise AnchorRepError(index, "is zero or not finite")
     usual = sorted(peaks)[(len(peaks) - 1) // 2]
-    precision = np.finfo(np.result_type(*anchor_reps))
+    precision = np.finfo(common_dtype(anchor_reps))
     for index, peak in enumerate(peaks):
         if not precision.eps < peak / usual < 1 / precision.eps:
             # rounding would hide the smaller ones entirely
@@ -245,9 +252,28 @@ def _common_exponent(anchor_reps: AnchorReps) -> int:
     return exponent if abs(exponent) > -precision.minexp // 4 else 0
 
 
+def _peaks(anchor_reps: AnchorReps) -> list[float]:
+    if isinstance(anchor_reps, SpreadReps):
+        return [float(peak) for peak in joined(anchor_reps.by_group(_peaks_of_group))]
+    # unlike abs, max and min need no temporary array of the same size
+    return [max(float(rep.max()), -float(rep.min())) for rep in anchor_reps]
+
+
+def _peaks_of_group(reps: AnchorReps, _own: None) -> tuple[Matrix]:
+    return (np.array(_peaks(reps)),)
+
+
+def _are_orthonormal(reps: AnchorReps, _own: None) -> tuple[NDArray[np.bool_]]:
+    return (np.array([_is_orthonormal(rep) for rep in reps]),)
+
+
 def _check_orthonormal(anchor_reps: AnchorReps, trusted: Sequence[int]) -> None:
-    for index in trusted:
-        if not _is_orthonormal(anchor_reps[index]):
+    if isinstance(anchor_reps, SpreadReps):
+        good = joined(anchor_reps.by_group(_are_orthonormal, of=trusted)).tolist()
+    else:
+        good = (_is_orthonormal(anchor_reps[index]) for index in trusted)
+    for index, is_good in zip(trusted, good, strict=True):
+        if not is_good:
             raise AnchorRepError(index, "is not orthonormal, so its basis or its anchor is wrong")
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ import scipy.linalg
 from scipy.special import betainc, fdtrc, gammaincc
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, orthonormality_tolerance
+from analyst_server.alignment._spread import SpreadReps, joined, shapes_of
 
 Assumption = Literal["full-rank", "orthonormal", "same-scale", "same-anchor-or-related-span"]
 """What holds for an honest party. A suspicion names the assumption that is broken."""
@@ -127,8 +129,8 @@ def suspects(
     core this takes one to three times as long as `align_isotropic`.
     """
     is_centred = not anchor_is_isotropic
-    dimension = anchor_reps[0].shape[0] - is_centred
-    shapes = [_shape(rep, is_centred=is_centred) for rep in anchor_reps]
+    dimension = shapes_of(anchor_reps)[0][0] - is_centred
+    shapes = _shapes(anchor_reps, is_centred=is_centred)
     found: dict[int, Suspicion] = {}
     _note(found, _without_full_rank(shapes, dimension))
     if anchor_is_isotropic:
@@ -165,6 +167,22 @@ def _note(found: dict[int, Suspicion], suspicions: Iterable[Suspicion]) -> None:
 
 def _remaining(shapes: Sequence[_Shape], found: dict[int, Suspicion]) -> dict[int, _Shape]:
     return {index: shape for index, shape in enumerate(shapes) if index not in found}
+
+
+def _shapes(anchor_reps: AnchorReps, *, is_centred: bool) -> list[_Shape]:
+    if not isinstance(anchor_reps, SpreadReps):
+        return [_shape(rep, is_centred=is_centred) for rep in anchor_reps]
+    groups = anchor_reps.by_group(partial(_shapes_of_group, is_centred=is_centred))
+    found = [pair for means, *grams in groups for pair in zip(grams, means, strict=True)]
+    return [
+        _Shape(gram, float(mean), dtype)
+        for (gram, mean), dtype in zip(found, anchor_reps.dtypes, strict=True)
+    ]
+
+
+def _shapes_of_group(reps: AnchorReps, _own: None, *, is_centred: bool) -> tuple[Matrix, ...]:
+    found = _shapes(reps, is_centred=is_centred)
+    return np.array([shape.log_mean for shape in found]), *(shape.gram for shape in found)
 
 
 def _shape(rep: Matrix, *, is_centred: bool) -> _Shape:
@@ -257,6 +275,7 @@ def _strangers(anchor_reps: AnchorReps, shapes: dict[int, _Shape], dimension: in
     overlaps = _Overlaps(anchor_reps, shapes, dimension)
     references = list(shapes)[:MAX_REFERENCES]
     for _ in range(2):
+        overlaps.learn(references)
         found = {index: overlaps.compare(index, references) for index in shapes}
         passed = [index for index in shapes if found[index].chance() <= STRANGER_LEVEL]
         if 2 * len(passed) <= len(shapes):
@@ -337,6 +356,22 @@ class _Overlaps:
         value = float(np.mean([self._overlap(index, other) for other in others]))
         return _Overlap(value, order, mean, variance, float(np.minimum(sizes, order).mean()))
 
+    def learn(self, references: Sequence[int]) -> None:
+        """Measure the overlaps with all these references at once where the parties are spread."""
+        unknown = [reference for reference in references if reference not in self._known]
+        if not isinstance(self._reps, SpreadReps) or not unknown:
+            return
+        parties = sorted(self._shapes)
+        sizes = {index: np.exp(self._shapes[index].log_mean / 2) for index in parties}
+        groups = self._reps.by_group(
+            _overlaps_of_group,
+            *(self._basis(reference) for reference in unknown),
+            own=[self._factors[index] * sizes[index] for index in parties],
+            of=parties,
+        )
+        for reference, values in zip(unknown, joined(groups).T, strict=True):
+            self._known[reference] = dict(zip(parties, map(float, values), strict=True))
+
     def _overlap(self, index: int, reference: int) -> float:
         if reference not in self._known:
             self._known[reference] = self._measure(reference)
@@ -344,20 +379,35 @@ class _Overlaps:
 
     def _measure(self, reference: int) -> dict[int, float]:
         """Return the overlap of every party with one reference; only the reference has to be centred."""
-        basis = self._reps[reference]
-        if self._dimension < len(basis):
-            basis = basis - basis.mean(axis=0)
-        basis = self._whiten(reference, basis.T).T
+        basis = self._basis(reference)
         return {
             index: float(np.square(self._whiten(index, self._reps[index].T @ basis)).sum())
             for index in self._shapes
         }
+
+    def _basis(self, reference: int) -> Matrix:
+        basis = self._reps[reference]
+        if self._dimension < len(basis):
+            basis = basis - basis.mean(axis=0)
+        return self._whiten(reference, basis.T).T
 
     def _whiten(self, index: int, columns: Matrix) -> Matrix:
         size = np.exp(self._shapes[index].log_mean / 2)
         return np.asarray(
             scipy.linalg.solve_triangular(self._factors[index], columns, lower=True) / size, columns.dtype
         )
+
+
+def _overlaps_of_group(reps: AnchorReps, own: Sequence[Matrix], *bases: Matrix) -> tuple[Matrix]:
+    """Return the overlap of each party with each basis, (g, bases); ``own`` are the factors of the Grams."""
+    found = [
+        [
+            float(np.square(scipy.linalg.solve_triangular(factor, rep.T @ basis, lower=True)).sum())
+            for basis in bases
+        ]
+        for rep, factor in zip(reps, own, strict=True)
+    ]
+    return (np.array(found),)
 
 
 def _may_judge_span(latent_dim: int, dimension: int) -> bool:

@@ -9,28 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.compute.checking import require_intact
-from analyst_server.store import Blobs, StoredArray, at_least_single, store_array
+from analyst_server.store import Blobs, StoredArray, store_array
 from analyst_server.training import progress
 from protocol.alignment_terms import AlignmentTarget, AnyAlignmentTerms, AutoAlignmentTerms
-from protocol.arrays import little_endian, raw_bytes
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.table_schema import AnyLabel
 from protocol.terms import Terms
 from runtime.start_up import loading
+
+if TYPE_CHECKING:  # which imports this module
+    from analyst_server.compute.spreading import Hands
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_TRAINING_BYTES: Final = 96 * 2**20
 """A fit takes several times that."""
-_BATCH_ROWS: Final = 8192
-"""Anchor rows that are predicted at once."""
 
 
 @dataclass(frozen=True)
@@ -336,15 +335,22 @@ def align_parties(spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     DamagedBlobError
         If an array is not what was signed.
     """
+    from analyst_server.compute.spreading import hands_for
+
+    with hands_for(spec, blobs) as hands:
+        return _align_with(hands, spec, blobs)
+
+
+def _align_with(hands: Hands, spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     # loaded in the compute process alone: SciPy takes as long to load as the rest of the server
     from analyst_server.alignment.suspicion import suspects, trusted_parties
     from analyst_server.compute.aligning import Aligner
 
     # all of them now: what is damaged should be known before hours of work
-    require_intact((array for party in spec.parties for array in party.arrays), blobs)
+    hands.require_intact([array for party in spec.parties for array in party.arrays])
     progress.begin("aligning")
     names = [party.party for party in spec.parties]
-    anchor_reps = [at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale) for party in spec.parties]
+    anchor_reps = hands.anchor_reps(spec.parties)
     row_counts = [party.rep.shape[0] for party in spec.parties]
     # who lacks columns has another span than the others for a reason that the terms name
     judged = [0 if party.party in spec.lacking else party.rep.shape[0] for party in spec.parties]
@@ -396,6 +402,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         If a class has no row, or the ONNX file differs from the trained model.
     """
     # loaded in the compute process alone, as above
+    from analyst_server.compute.anchor_predictions import predict_anchors
     from analyst_server.compute.model_registry import task_of, trained_model_of
     from analyst_server.compute.training_rows import training_rows
     from analyst_server.training.judgement import NOT_JUDGED, NOT_YET
@@ -413,7 +420,7 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
     predictions = None
     if spec.returns_anchor_predictions:
-        predictions = _predict_anchors(spec, blobs, changes, fitted.predictions)
+        predictions = predict_anchors(spec, blobs, changes, fitted.predictions)
     return TrainedModel(
         onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
         anchor_predictions=predictions,
@@ -427,24 +434,3 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
         privacy=fitted.model.spent_on(len(rows.labels)),
         choice=fitted.choice.as_json() if fitted.choice else None,
     )
-
-
-def _predict_anchors(
-    spec: RoundSpec,
-    blobs: Blobs,
-    changes: NDArray[Any],
-    probabilities: Callable[[NDArray[Any]], NDArray[Any]],
-) -> StoredArray:
-    """Store ``h(A_i G_i)`` of every party as float32, (c, a, classes), a batch of rows at a time."""
-    key, written = f"{spec.folder}/anchor_predictions", 0
-    for party, change in zip(spec.parties, changes, strict=True):
-        anchor_rep = at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale)
-        for start in range(0, len(anchor_rep), _BATCH_ROWS):
-            batch = anchor_rep[start : start + _BATCH_ROWS]
-            predicted = probabilities(np.asarray(batch @ change.astype(batch.dtype)))
-            piece = raw_bytes(little_endian(predicted, "f4"))
-            blobs.append(key, written, piece)
-            written += len(piece)
-    blobs.commit(key)
-    shape = (len(spec.parties), spec.parties[0].anchor_rep.shape[0], spec.label.outputs)
-    return StoredArray(key, 0, "f4", shape)

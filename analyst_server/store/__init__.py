@@ -1,6 +1,12 @@
 """What the analyst keeps: records in a SQL database, and blobs behind one interface."""
 
-from analyst_server.store.arrays import DamagedBlobError, StoredArray, at_least_single, store_array
+from analyst_server.store.arrays import (
+    DamagedBlobError,
+    StoredArray,
+    at_least_single,
+    store_array,
+    store_arrays,
+)
 from analyst_server.store.blobs import Blobs, DirectoryBlobs, MemoryBlobs, only_server
 from analyst_server.store.leases import Leases
 from analyst_server.store.records import Records, Unit
@@ -60,4 +66,5 @@ __all__ = [
     "only_server",
     "remember_access",
     "store_array",
+    "store_arrays",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
@@ -134,13 +134,24 @@ def store_array(
     It need not survive a power cut unless records will name it: a round that is cut off starts again from
     what was sealed.
     """
-    stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    data, running = raw_bytes(stored), ArrayDigest()
-    for chunk in chunks_of(data, DEFAULT_CHUNK_BYTES):
-        running.update(hashlib.sha256(chunk).digest())
-    blobs.append(key, 0, data)
+    return store_arrays(blobs, key, [array], survives_power_cut=survives_power_cut)[0]
+
+
+def store_arrays(
+    blobs: Blobs, key: str, arrays: Sequence[NDArray[Any]], *, survives_power_cut: bool = False
+) -> list[StoredArray]:
+    """Store arrays in one blob, one after another, each with its digest, as `store_array` does one."""
+    found, end = [], 0
+    for array in arrays:
+        stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        data, running = raw_bytes(stored), ArrayDigest()
+        for chunk in chunks_of(data, DEFAULT_CHUNK_BYTES):
+            running.update(hashlib.sha256(chunk).digest())
+        blobs.append(key, end, data)
+        digest = running.digest().hex()
+        found.append(StoredArray(key, end, stored.dtype.str[1:], stored.shape, digest, DEFAULT_CHUNK_BYTES))
+        end += stored.nbytes
     if survives_power_cut:
         blobs.sync(key)
     blobs.commit(key)
-    digest = running.digest().hex()
-    return StoredArray(key, 0, stored.dtype.str[1:], stored.shape, digest, DEFAULT_CHUNK_BYTES)
+    return found

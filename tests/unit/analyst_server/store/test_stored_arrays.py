@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyst_server.store import DamagedBlobError, DirectoryBlobs, MemoryBlobs, StoredArray
+from analyst_server.store import DamagedBlobError, DirectoryBlobs, MemoryBlobs, StoredArray, store_arrays
 from protocol.arrays import raw_bytes, specify
 
 KEY = "collaboration/uplinks/one"
@@ -92,3 +92,18 @@ def test_one_that_was_stored_before_there_were_digests_is_read() -> None:
 
 def test_the_error_comes_back_whole_from_a_compute_process() -> None:
     assert pickle.loads(pickle.dumps(DamagedBlobError(KEY))).key == KEY  # noqa: S301  # our own bytes
+
+
+def test_arrays_of_one_blob_are_opened_each_by_itself(tmp_path: Path) -> None:
+    blobs = DirectoryBlobs(tmp_path)
+    given = [ARRAY, np.arange(3, dtype="u1"), np.empty((0, 4)), np.ones((2, 2), "f8")]
+    stored = store_arrays(blobs, "folder/several", given)
+    assert {one.key for one in stored} == {"folder/several"}
+    for one, array in zip(stored, given, strict=True):
+        np.testing.assert_array_equal(one.open(blobs), array)
+    data = bytearray(blobs.read("folder/several"))
+    data[-1] ^= 1
+    blobs.write("folder/several", bytes(data))
+    stored[0].open(blobs)
+    with pytest.raises(DamagedBlobError):
+        stored[3].open(blobs)
