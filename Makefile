@@ -99,7 +99,7 @@ lock:  ## resolve the dependencies again (needs uv)
 	$(COMPILE) --python-version 3.11 --all-extras --upgrade pyproject.toml -o requirements.lock
 	$(COMPILE) --python-version 3.11 --extra client --extra excel --extra export --extra serve --extra ui -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/client.lock
-	$(COMPILE) --python-version 3.11 --extra server --extra postgres --extra s3 --extra telemetry -c requirements.lock --no-annotate \
+	$(COMPILE) --python-version 3.11 --extra server --extra postgres --extra s3 --extra dask --extra telemetry -c requirements.lock --no-annotate \
 	  pyproject.toml -o deploy/docker/server.lock
 	echo 'cyclonedx-bom>=7' | $(COMPILE) --python-version 3.12 --upgrade --no-annotate - -o deploy/docker/sbom.lock
 

@@ -23,7 +23,7 @@ from analyst_server.api.doors import Doors, Places
 from analyst_server.api.problems import on_hang_up, on_http_error, on_odc_error, on_os_error, on_unexpected
 from analyst_server.browser import acting, drafting, keys, live, looking, sign_in
 from analyst_server.browser.visits import Sessions
-from analyst_server.compute import process_pool, stop_process_pool
+from analyst_server.compute import DaskPool, process_pool, stop_dask_pool, stop_process_pool
 from analyst_server.notices.notifier import Notifier
 from analyst_server.services import api_tokens
 from analyst_server.services.analyst import Analyst
@@ -148,16 +148,18 @@ class _Analyst(FastAPI):
 def _worker(
     analyst: Analyst, settings: Settings, owner: str | None, on_step: Callable[[str, str, float], None]
 ) -> Worker:
+    own_process = partial(
+        process_pool,
+        1,
+        memory_bytes=settings.compute_memory_bytes,
+        blob_dir=settings.blob_dir,
+        ports=analyst.blobs.ports,
+    )
+    on_dask = bool(settings.compute_url)
     return Worker(
         analyst,
-        partial(
-            process_pool,
-            1,
-            memory_bytes=settings.compute_memory_bytes,
-            blob_dir=settings.blob_dir,
-            ports=analyst.blobs.ports,
-        ),
-        stop_process_pool,
+        partial(DaskPool, settings.compute_url) if on_dask else own_process,
+        stop_dask_pool if on_dask else stop_process_pool,
         poll_s=settings.poll_s,
         lease_s=settings.lease_s,
         hold_release=settings.hold_release,

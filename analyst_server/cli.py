@@ -17,6 +17,7 @@ import typer
 from analyst_server import installation
 from analyst_server.cli_audit import audit
 from analyst_server.cli_backup import backup, restore
+from analyst_server.cli_compute import compute_worker
 from analyst_server.cli_notify import notify
 from analyst_server.cli_options import (
     AsJson,
@@ -70,6 +71,7 @@ app.command()(audit)
 app.command()(notify)
 app.command()(backup)
 app.command()(restore)
+app.command()(compute_worker)
 collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
 app.add_typer(collaboration, name="collaboration")
 app.add_typer(token, name="token")

@@ -34,9 +34,16 @@ def settings_of(
     host: str | None = None,
     port: int | None = None,
     log_level: str | None = None,
+    compute_url: str | None = None,
 ) -> Settings:
     """Return the settings of the environment, replaced by the options that were given."""
-    options: dict[str, Any] = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
+    options: dict[str, Any] = {
+        "data_dir": data_dir,
+        "host": host,
+        "port": port,
+        "log_level": log_level,
+        "compute_url": compute_url,
+    }
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:

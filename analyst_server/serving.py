@@ -20,6 +20,7 @@ from analyst_server.api.connection import AnalystProtocol
 from analyst_server.api.doors import Doors, Places
 from analyst_server.api.listening import GuardedCountingSocket, GuardedSocket
 from analyst_server.app import create_app
+from analyst_server.compute import require_certificate, require_dask
 from analyst_server.installation import open_analyst
 from analyst_server.notices.notifier import Notifier
 from analyst_server.notices.webhook import webhook_of
@@ -50,6 +51,9 @@ def serve(settings: Settings) -> None:
 
     Raises `InputError` while another process does, and `UnreadableFileError` for a damaged database.
     """
+    if settings.compute_url:
+        require_dask()  # what is missing ends a start, and no round
+        require_certificate(settings.compute_url, "client")
     with only_server(settings.data_dir):
         _allow_all_descriptors()
         forbid_tracing()

@@ -69,6 +69,9 @@ class Settings(BaseSettings):
     compute_memory_mb: int = Field(default=0, ge=0)
     """What one of these processes may take, in 2**20 bytes; 0: what the machine or container has, shared by
     all of them. Training that needs more fails, and nothing else does."""
+    compute_url: str = Field(default="", pattern=r"^((tcp|tls)://[^/@\s]+)?$")
+    """Address of the Dask scheduler whose workers compute, ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; empty
+    means processes of this machine."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the metrics for Prometheus; 0: none."""
     metrics_host: str = "127.0.0.1"

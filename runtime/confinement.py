@@ -37,6 +37,7 @@ _RESTRICT_SELF: Final = 446
 _ASK_FOR_VERSION: Final = 1
 _PATH_BENEATH: Final = 1
 _NET_PORT: Final = 2
+_BIND: Final = 1 << 0
 _CONNECT: Final = 1 << 1
 _OF_FILES: Final = 1 | 1 << 2
 """Execute and read a file; of one that may be written, also the next."""
@@ -122,12 +123,17 @@ def landlock_version() -> int:
     return max(0, int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_FOR_VERSION)))
 
 
-def see_only(readable: Iterable[Path], writable: Iterable[Path], ports: Iterable[int] = ()) -> bool:
+def see_only(
+    readable: Iterable[Path],
+    writable: Iterable[Path],
+    ports: Iterable[int] = (),
+    listening: Iterable[int] = (),
+) -> bool:
     """Let this thread, and those it starts, open nothing but what lies in these places; return if that holds.
 
     What is open stays so. With newer kernels it connects by TCP to these ports alone, of whatever machine,
-    and sends no signal to a process outside. It cannot trace one in any case. Places that do not exist are
-    passed over.
+    listens on those of ``listening`` (0: one that the system chooses), and sends no signal to a process
+    outside. It cannot trace one in any case. Places that do not exist are passed over.
 
     Raises `OSError` if the kernel has Landlock, but refuses.
     """
@@ -144,8 +150,9 @@ def see_only(readable: Iterable[Path], writable: Iterable[Path], ports: Iterable
             _allow(rules, place, (_OF_FILES | _READ_DIRECTORIES) & files)
         for place in writable:
             _allow(rules, place, files)
-        for port in ports if version >= 4 else ():
-            rule = _CONNECT.to_bytes(8, sys.byteorder) + port.to_bytes(8, sys.byteorder)
+        of_network = [*((port, _CONNECT) for port in ports), *((port, _BIND) for port in listening)]
+        for port, right in of_network if version >= 4 else ():
+            rule = right.to_bytes(8, sys.byteorder) + port.to_bytes(8, sys.byteorder)
             _called(_ADD_RULE, rules, _NET_PORT, ctypes.c_char_p(rule), 0)
         ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _called(_RESTRICT_SELF, rules, 0)

@@ -8,6 +8,7 @@ import signal
 import sys
 import sysconfig
 import threading
+from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from ctypes import c_uint64
@@ -52,7 +53,20 @@ def process_pool(processes: int, *, memory_bytes: int, blob_dir: Path, ports: Se
     return ToldPool(processes, memory_bytes, blob_dir, ports)
 
 
-class ToldPool(ProcessPoolExecutor):
+class TellingExecutor(Executor):
+    """Runs steps where it is told how far they are; of several, by the one that told last."""
+
+    @property
+    @abstractmethod
+    def told(self) -> Told | None:
+        """How far the step is that runs, None if it has said nothing."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Forget what was told, before another step."""
+
+
+class ToldPool(ProcessPoolExecutor, TellingExecutor):
     """A pool that knows how far what it computes is; of several processes, the one that told last."""
 
     def __init__(self, processes: int, memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:
@@ -68,11 +82,9 @@ class ToldPool(ProcessPoolExecutor):
 
     @property
     def told(self) -> Told | None:
-        """Return how far the step is that runs, None if it has said nothing."""
         return Told.unpacked(self._shared.value)
 
     def forget(self) -> None:
-        """Forget what was told, before another step."""
         self._shared.value = 0
 
 
@@ -88,15 +100,15 @@ def stop_process_pool(pool: Executor) -> None:
 
 def told_by(pool: Executor | None) -> Told | None:
     """Return how far the step is that a pool runs, None of one that cannot tell."""
-    return pool.told if isinstance(pool, ToldPool) else None
+    return pool.told if isinstance(pool, TellingExecutor) else None
 
 
 def _begin(memory_bytes: int, blob_dir: Path, ports: Sequence[int], shared: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
     if ports:
         remember_access()
-    _confine(memory_bytes, blob_dir, ports)
-    _end_with_parent()
+    confine(memory_bytes, blob_dir, ports)
+    end_with_parent()
 
     def note(told: Told) -> None:
         shared.value = told.packed()
@@ -104,8 +116,20 @@ def _begin(memory_bytes: int, blob_dir: Path, ports: Sequence[int], shared: Any)
     progress.listen(note)
 
 
-def _confine(memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:
-    """Give up what no step needs, while this process has one thread and has read nothing that others sent."""
+def confine(
+    memory_bytes: int,
+    blob_dir: Path,
+    ports: Sequence[int],
+    *,
+    listening: Sequence[int] = (),
+    readable: Sequence[Path] = (),
+    writable: Sequence[Path] = (),
+) -> None:
+    """Give up what no step needs, while this process has one thread and has read nothing that others sent.
+
+    What is left to a compute process is what `process_pool` says, and besides it these ports to listen on
+    and these places.
+    """
     confinement.forget_environment()
     os.environ["JOBLIB_MULTIPROCESSING"] = "0"  # it would ask for semaphores, which nobody here uses
     confinement.forbid_tracing()
@@ -114,8 +138,8 @@ def _confine(memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:
         limits["RLIMIT_DATA"] = memory_bytes
     confinement.lower_limits(limits)
     os.chdir("/")
-    readable = _programs() + (list(map(Path, _TO_CONNECT)) if ports else [])
-    confinement.see_only(readable, [blob_dir, *map(Path, _DEVICES)], ports)
+    seen = [*_programs(), *readable, *(map(Path, _TO_CONNECT) if ports else ())]
+    confinement.see_only(seen, [blob_dir, *writable, *map(Path, _DEVICES)], ports, listening)
 
 
 def _programs() -> list[Path]:
@@ -133,8 +157,8 @@ def _programs() -> list[Path]:
     return [Path(name) for name in dict.fromkeys(named)]
 
 
-def _end_with_parent() -> None:
-    """End this process with the server: one that was killed cannot stop its pool."""
+def end_with_parent() -> None:
+    """End this process with the one that started it: one that was killed cannot stop its children."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

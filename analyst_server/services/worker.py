@@ -17,7 +17,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
-from analyst_server.compute.pool import ToldPool, told_by
+from analyst_server.compute.dask_pool import ComputeUnreachableError
+from analyst_server.compute.pool import TellingExecutor, told_by
 from analyst_server.compute.sequence import load_libraries
 from analyst_server.services import judging, latecomers, retention, rounds
 from analyst_server.services.analyst import Analyst
@@ -45,6 +46,8 @@ _NEEDS_MEMORY: Final = (
 )
 STORAGE_PAUSE_S: Final = 5.0
 """How long a worker waits when the records cannot be read or written, so that the log stays readable."""
+COMPUTE_PAUSE_S: Final = 2.0
+"""How long it waits before it looks again for a scheduler that was not there."""
 PROGRESS_EVERY_S: Final = 1.0
 """How often it is noted how far a computation is, at most; a step that is shorter notes nothing."""
 PURGE_EVERY_S: Final = 3600.0
@@ -72,6 +75,8 @@ class Worker:
         """Told of each step of a computation: its name, whether it was `DONE`, and its seconds."""
         self._make_executor, self._stop_executor = make_executor, stop_executor
         self._executor: Executor | None = None
+        self._is_cut_off = False
+        """Whether what computes was not there: nothing is claimed until it is."""
         self._poll_s, self._lease_s, self._hold_release = poll_s, lease_s, hold_release
         self._train_on_suspected_rows = train_on_suspected_rows
         self.owner = owner or uuid.uuid4().hex
@@ -121,6 +126,10 @@ class Worker:
             if time.monotonic() >= self._purge_after_s:
                 retention.purge(self._analyst)
                 self._purge_after_s = time.monotonic() + PURGE_EVERY_S
+            if self._is_cut_off:
+                self._pool()
+                self._is_cut_off = False
+                log.info("rounds are computed again")
             if self._do_next():
                 return True
             if self._executor is None and rounds.are_expected(self._analyst):
@@ -129,6 +138,12 @@ class Worker:
         except StorageError as error:
             log.error("the round worker waits: %s: %s", error.detail, error.__cause__)
             self._stop.wait(STORAGE_PAUSE_S)
+        except ComputeUnreachableError as error:
+            if not self._is_cut_off:  # once, however long it takes
+                log.error("rounds wait until they can be computed: %s", error)
+            self._is_cut_off = True
+            self._drop_pool()
+            self._stop.wait(COMPUTE_PAUSE_S)
         except Exception:
             log.exception("the round worker continues after an error")
         return False
@@ -173,12 +188,15 @@ class Worker:
         except _StoppedError:
             rounds.hand_back(self._analyst, collaboration_id, self.owner)
             log.info("round %s: left for the next start", collaboration_id[:8])
+        except ComputeUnreachableError:
+            rounds.hand_back(self._analyst, collaboration_id, self.owner)
+            raise
         except OdcError as error:
             log.warning("round %s: %s", collaboration_id[:8], error.detail)
         except ValueError as error:  # its text says what is wrong with the data
             rounds.fail(self._analyst, collaboration_id, self.owner, str(error))
         except BrokenProcessPool:
-            self._executor = None
+            self._drop_pool()
             rounds.fail(self._analyst, collaboration_id, self.owner, _ENDED_TWICE)
         except Exception as error:  # noqa: BLE001  # `_told` logs it
             told = _told(f"round {collaboration_id[:8]}", error)
@@ -199,8 +217,11 @@ class Worker:
         except ValueError as error:  # its text says what is wrong with the data
             latecomers.refuse(self._analyst, uplink, self.owner, str(error))
             log.warning("%s: refused, %s", name, error)
+        except ComputeUnreachableError:
+            rounds.end_lease(self._analyst, uplink.collaboration_id, self.owner)
+            raise
         except BrokenProcessPool:
-            self._executor = None
+            self._drop_pool()
             log.warning("%s: a compute process ended unexpectedly; tried again after the lease", name)
         except MemoryError:
             log.warning("%s: tried again after the lease: %s", name, _NEEDS_MEMORY)
@@ -214,6 +235,9 @@ class Worker:
         except _StoppedError:
             rounds.end_lease(self._analyst, collaboration_id, self.owner)
             log.info("%s: left for the next start", name)
+        except ComputeUnreachableError:
+            rounds.end_lease(self._analyst, collaboration_id, self.owner)
+            raise
         except OdcError as error:
             log.warning("%s: %s", name, error.detail)
 
@@ -222,10 +246,10 @@ class Worker:
         give_up = partial(judging.give_up, self._analyst, collaboration_id, self.owner)
         try:
             judging.compute(self._analyst, collaboration_id, self.owner, run=run)
-        except (_StoppedError, OdcError):
+        except (_StoppedError, ComputeUnreachableError, OdcError):
             raise
         except BrokenProcessPool:
-            self._executor = None
+            self._drop_pool()
             give_up(_ENDED_TWICE)
         except Exception as error:  # noqa: BLE001  # `_told` logs it
             give_up(_told(name, error))
@@ -234,6 +258,12 @@ class Worker:
         if self._executor is None:
             self._executor = self._make_executor()
         return self._executor
+
+    def _drop_pool(self) -> None:
+        """Take another executor for the next step: this one is broken."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor = None
 
     def _run_step(
         self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
@@ -247,7 +277,7 @@ class Worker:
                 "round %s: a compute process ended unexpectedly; its step is run once more",
                 collaboration_id[:8],
             )
-            self._executor = None
+            self._drop_pool()
             self._note_progress(collaboration_id, None)  # what was done is lost
             return run()
 
@@ -290,7 +320,7 @@ class Worker:
             log.info("round %s: its progress was not noted: %s", collaboration_id[:8], error.detail)
 
     def _forget_progress(self) -> None:
-        if isinstance(self._executor, ToldPool):
+        if isinstance(self._executor, TellingExecutor):
             self._executor.forget()
 
     def _renew(self, collaboration_id: str) -> None:

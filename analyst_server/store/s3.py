@@ -53,11 +53,17 @@ _VARIABLES: Final = (
 _PING: Final = ".ping"
 
 _remembered: dict[str, str] = {}
+_own_scratch: list[Path] = []
 
 
-def remember_access() -> None:
-    """Keep what the environment says of S3, for a process that is about to forget its environment."""
+def remember_access(scratch: Path | None = None) -> None:
+    """Keep what the environment says of S3, for a process that is about to forget its environment.
+
+    A store that was pickled on another machine reads large ranges into ``scratch``, if it is given: the
+    directory that was pickled with it is not of this machine.
+    """
     _remembered.update(_given(os.environ))
+    _own_scratch[:] = [scratch] if scratch else []
 
 
 def _given(environment: Mapping[str, str]) -> dict[str, str]:
@@ -195,7 +201,7 @@ class S3Blobs(Blobs):
     def _memory(self, size: int) -> memoryview:
         if size < MAPPED_FROM_BYTES:
             return memoryview(bytearray(size))
-        with tempfile.TemporaryFile(dir=self._scratch) as file:
+        with tempfile.TemporaryFile(dir=_own_scratch[0] if _own_scratch else self._scratch) as file:
             os.posix_fallocate(file.fileno(), 0, size)  # a disk that is full says so now
             return memoryview(mmap.mmap(file.fileno(), size))
 

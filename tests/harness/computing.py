@@ -68,15 +68,25 @@ class Pool(Executor):
 
 
 class Watched(Worker):
-    """Says when it has dealt with a round; takes the next of its pools when one has died."""
+    """Says when it has dealt with a round; takes the next of its pools when one has died.
 
-    def __init__(self, world: World, *pools: Pool, **options: Any) -> None:
+    Where an error stands for a pool, making one ends with it.
+    """
+
+    def __init__(self, world: World, *pools: Pool | Exception, **options: Any) -> None:
         self.done, self.judged = threading.Event(), threading.Event()
-        self.pool = pools[0] if pools else Pool()
+        self.pool = pools[0] if pools and isinstance(pools[0], Pool) else Pool()
         unused = iter(pools or [self.pool])
+
+        def make() -> Pool:
+            found = next(unused)
+            if isinstance(found, Exception):
+                raise found
+            return found
+
         super().__init__(
             world.analyst,
-            lambda: next(unused),
+            make,
             lambda executor: executor.shutdown(),
             **{"poll_s": 0.001, "lease_s": 10, "hold_release": False, **options},
         )

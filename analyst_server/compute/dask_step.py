@@ -1,0 +1,61 @@
+"""What a worker of Dask does with a step: it runs it in a folder of its own, and tells how far it is."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from analyst_server.compute.latecomers import LatecomerSpec
+from analyst_server.compute.sequence import RoundSpec
+from analyst_server.compute.sums import SumsSpec
+from analyst_server.training import progress
+from analyst_server.training.progress import Told
+
+T = TypeVar("T")
+
+TELL_EVERY_S: Final = 0.5
+"""How often it is told how far a step is, at most; that another stage has begun is told at once."""
+
+
+def run_step(step: Callable[..., T], args: tuple[Any, ...], options: Mapping[str, Any], topic: str) -> T:
+    """Run a step on this worker."""
+    # here, because the server names this function, and has no use for what is behind an alignment
+    from analyst_server.compute.dask_hands import dask_hands
+    from analyst_server.compute.spreading import spread_by
+
+    progress.listen(_Teller(topic))
+    try:
+        with spread_by(dask_hands):
+            return step(*map(apart, args), **options)
+    finally:
+        progress.listen(None)
+
+
+def apart(argument: Any) -> Any:
+    """Return a spec with a folder of its own, anything else as it is.
+
+    A worker that its scheduler has given up may still be writing when another one runs the same step.
+    """
+    if isinstance(argument, (RoundSpec, SumsSpec, LatecomerSpec)):
+        return replace(argument, folder=f"{argument.folder}/{secrets.token_hex(6)}")
+    return argument
+
+
+class _Teller:
+    """Hands on what a step tells, through the scheduler."""
+
+    def __init__(self, topic: str) -> None:
+        from distributed import get_worker
+
+        self._worker, self._topic = get_worker(), topic
+        self._stage, self._told_at = "", 0.0
+
+    def __call__(self, told: Told) -> None:
+        now = time.monotonic()
+        if told.stage == self._stage and now < self._told_at + TELL_EVERY_S:
+            return
+        self._stage, self._told_at = told.stage, now
+        self._worker.log_event(self._topic, told.packed())
