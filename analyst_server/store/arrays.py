@@ -138,20 +138,33 @@ def store_array(
 
 
 def store_arrays(
-    blobs: Blobs, key: str, arrays: Sequence[NDArray[Any]], *, survives_power_cut: bool = False
+    blobs: Blobs,
+    key: str,
+    arrays: Sequence[NDArray[Any]],
+    *,
+    survives_power_cut: bool = False,
+    has_digests: bool = True,
 ) -> list[StoredArray]:
-    """Store arrays in one blob, one after another, each with its digest, as `store_array` does one."""
+    """Store arrays in one blob, one after another, as `store_array` does one.
+
+    What is read at once and then erased needs no digest.
+    """
     found, end = [], 0
     for array in arrays:
         stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        data, running = raw_bytes(stored), ArrayDigest()
-        for chunk in chunks_of(data, DEFAULT_CHUNK_BYTES):
-            running.update(hashlib.sha256(chunk).digest())
+        data = raw_bytes(stored)
+        digest = _digest(data) if has_digests else ""
         blobs.append(key, end, data)
-        digest = running.digest().hex()
         found.append(StoredArray(key, end, stored.dtype.str[1:], stored.shape, digest, DEFAULT_CHUNK_BYTES))
         end += stored.nbytes
     if survives_power_cut:
         blobs.sync(key)
     blobs.commit(key)
     return found
+
+
+def _digest(data: memoryview) -> str:
+    running = ArrayDigest()
+    for chunk in chunks_of(data, DEFAULT_CHUNK_BYTES):
+        running.update(hashlib.sha256(chunk).digest())
+    return running.digest().hex()
