@@ -13,6 +13,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "accuracy",
     "alignment",
     "conformance",
+    "dask",
     "defaults",
     "encodings",
     "flamby",
