@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -14,6 +15,7 @@ from distributed import Client
 from analyst_server.training.progress import STAGES
 from tests.harness.consortium import Consortium, consortium
 from tests.harness.dask import Cluster, cluster, wait_for_workers
+from tests.harness.s3 import arrays_in_s3
 
 SLOW: Final = {"kind": "mlp", "hidden_units": 512, "epochs": 100}
 """Trains for longer than it takes to kill who trains it."""
@@ -117,3 +119,25 @@ def test_without_a_scheduler_a_server_starts_and_its_rounds_wait(made: Consortiu
     workers.start_scheduler()
     wait_for_workers(workers, 2)
     made.receive_all(found)
+
+
+def test_workers_read_and_write_arrays_in_s3(tmp_path: Path) -> None:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        arrays_in_s3() as arrays,
+        cluster(tmp_path / "cluster", tmp_path / "blobs", arrays=arrays) as workers,
+        consortium(
+            tmp_path / "consortium",
+            "lead-hospital",
+            "hospital-b",
+            ODC_ANALYST_COMPUTE_URL=workers.url,
+            **arrays,
+        ) as made,
+    ):
+        for variable, value in arrays.items():  # for the operator's commands in this process
+            patch.setenv(variable, value)
+        found = made.anchored(latent_dim=3)
+        made.contribute_all(found, 80)
+        made.receive_all(found)
+        made.wait_for_judgement(found)
+        assert arrays["AWS_SECRET_ACCESS_KEY"] not in made.log() + workers.log()

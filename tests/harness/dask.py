@@ -30,6 +30,8 @@ class Cluster:
     memory_mb: int = 0
     variables: dict[str, str] = field(default_factory=dict)
     """What Dask reads besides; with any, the scheduler is reached by TLS."""
+    arrays: dict[str, str] = field(default_factory=dict)
+    """What the environment says of the arrays, if they are not in ``blob_dir``."""
     scheduler: subprocess.Popen[bytes] | None = None
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -73,8 +75,8 @@ class Cluster:
                 "compute-worker",
                 *("--scheduler", self.url, "--host", "127.0.0.1"),
                 ODC_ANALYST_DATA_DIR=str(self.directory / f"worker-{number}"),
-                ODC_ANALYST_BLOB_URL=self.blob_dir.as_uri(),
                 ODC_ANALYST_COMPUTE_MEMORY_MB=str(self.memory_mb),
+                **(self.arrays or {"ODC_ANALYST_BLOB_URL": self.blob_dir.as_uri()}),
             )
         )
 
