@@ -34,8 +34,8 @@ Matrix = NDArray[Any]
 
 WORTH_SPREADING: Final = 2**28
 """Multiplications of one pass over all parties below which the messages would take longer."""
-GROUPS_OF_A_WORKER: Final = 2
-"""So that a worker that is late holds up half of its share."""
+GROUPS_OF_A_WORKER: Final = 1
+"""Its share, at once: each message takes time in which nothing is multiplied."""
 MOST_OF_A_GROUP: Final = 64
 """Parties of a group: what says where they lie goes through the scheduler."""
 ADDED_AT_ONCE: Final = 4
