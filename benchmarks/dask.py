@@ -57,7 +57,7 @@ class Sizes:
         All rows in it, of four parties.
     """
 
-    parties: int = 96
+    parties: int = 128
     anchor_rows: int = 6000
     latent_dim: int = 200
     pairs: int = 3
