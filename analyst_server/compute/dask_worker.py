@@ -46,7 +46,7 @@ class WorkerPlace:
     ports : sequence of int
         TCP ports that the blobs are reached by.
     host : str, optional
-        Address that it listens on; found by Dask if it is not given.
+        Address that it listens on; if it is not given, the one by which this machine reaches the scheduler.
     port : int
         Port that it listens on; 0: one that the system chooses.
     """
@@ -107,13 +107,17 @@ def _work(place: WorkerPlace, scratch: Path) -> None:
 async def _serve(place: WorkerPlace, scratch: Path) -> None:
     import dask
     from distributed import Worker
+    from distributed.utils import get_ip, get_ipv6
 
+    # of all addresses the chosen port would be bound again for IPv6, and it may bind none that somebody chose
+    address = scheduler_of(place.scheduler)
+    host = place.host or (get_ipv6 if ":" in address[0] else get_ip)(*address)
     # no page, no answers over HTTP, no watching of stacks: nobody asks a worker but its scheduler
     with dask.config.set({"distributed.worker.http.routes": [], "distributed.worker.profile.enabled": False}):
         worker = await Worker(
             place.scheduler,
             nthreads=1,
-            host=place.host,
+            host=host,
             port=place.port,
             memory_limit=0,  # the limit of the process holds; Dask's own would move results to a disk
             dashboard=False,

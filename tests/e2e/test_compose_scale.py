@@ -1,4 +1,4 @@
-"""The demo with `--profile scale`: two analysts behind a balancer, PostgreSQL and S3, in containers."""
+"""The demo with `--profile scale`: two analysts behind a balancer, PostgreSQL, S3 and Dask, in containers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,18 @@ from tests.harness.compose import HOME, HOSPITALS, Project, docker, until
 pytestmark = pytest.mark.compose
 
 ANALYSTS = ("analyst", "analyst-2")
+COMPUTE = ("compute-1", "compute-2")
+ADDED = (
+    "analyst-2",
+    "balancer",
+    "bucket",
+    "postgres",
+    "s3",
+    "scale-report",
+    "scale-settings",
+    "scheduler",
+    *COMPUTE,
+)
 HOLD_OUT_ROWS = 171
 S3_IMAGE = "ceph-s3:18"
 SECRET_BYTES = 24
@@ -113,9 +125,28 @@ def test_both_analysts_are_asked_and_by_the_balancer_alone(scaled: Project) -> N
         assert len({party for _address, party in seen}) > 1
 
 
+WORKERS = """
+from distributed import Client
+with Client("tcp://scheduler:8786", timeout="30s") as client:
+    print(*sorted(one["host"] for one in client.scheduler_info(n_workers=-1)["workers"].values()))
+"""
+
+
+def test_rounds_are_computed_by_two_workers_and_in_no_server(scaled: Project) -> None:
+    listed = scaled.python("scheduler", WORKERS)
+    assert listed.returncode == 0, listed.stderr
+    found = scaled.containers()
+    addresses = {
+        found[name]["NetworkSettings"]["Networks"][f"{scaled.name}_servers"]["IPAddress"] for name in COMPUTE
+    }
+    assert set(listed.stdout.decode().split()) == addresses
+    for analyst in ANALYSTS:
+        assert "multiprocessing" not in docker("top", found[analyst]["Id"])
+
+
 def test_what_the_profile_adds_is_confined_and_meets_no_hospital(scaled: Project) -> None:
     found = scaled.containers()
-    for name in ("analyst-2", "balancer", "bucket", "postgres", "s3", "scale-report", "scale-settings"):
+    for name in ADDED:
         host = found[name]["HostConfig"]
         assert host["ReadonlyRootfs"], name
         assert host["CapDrop"] == ["ALL"], name

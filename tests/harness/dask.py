@@ -73,7 +73,7 @@ class Cluster:
                 f"worker-{number}",
                 "analyst_server",
                 "compute-worker",
-                *("--scheduler", self.url, "--host", "127.0.0.1"),
+                *("--scheduler", self.url),
                 ODC_ANALYST_DATA_DIR=str(self.directory / f"worker-{number}"),
                 ODC_ANALYST_COMPUTE_MEMORY_MB=str(self.memory_mb),
                 **(self.arrays or {"ODC_ANALYST_BLOB_URL": self.blob_dir.as_uri()}),

@@ -10,6 +10,8 @@
 #   demo-analyst settings      makes the secrets of PostgreSQL and S3, and says which address institutions use
 #   demo-analyst bucket        makes the bucket
 #   demo-analyst second        takes over the identity of the first server, and serves beside it
+#   demo-analyst scheduler     gives the steps of a round to those who compute
+#   demo-analyst compute       computes
 #   demo-analyst scale-report  writes the report
 #
 # Every step may be repeated. /drop holds the files that the lead and the analyst would send each other by e-mail.
@@ -39,6 +41,7 @@ settings() {
   cat >"$SHARED/environment.part" <<END
 ODC_ANALYST_DATABASE_URL='postgresql+psycopg://odc@postgres/odc?passfile=$SHARED/pgpass'
 ODC_ANALYST_BLOB_URL=s3://odc-demo/arrays
+ODC_ANALYST_COMPUTE_URL=tcp://scheduler:8786
 AWS_ENDPOINT_URL=http://s3:9000
 AWS_REGION=us-east-1
 AWS_ACCESS_KEY_ID=odc-demo
@@ -105,6 +108,17 @@ second() {
   run_server
 }
 
+scheduler() {
+  exec python -m distributed.cli.dask_scheduler --port 8786 --no-dashboard
+}
+
+compute() {
+  SHARED=/first/shared
+  use_shared
+  echo "\$ odc-analyst compute-worker" >&2
+  exec odc-analyst compute-worker
+}
+
 run_server() {
   echo "\$ odc-analyst serve" >&2
   exec odc-analyst serve
@@ -125,7 +139,7 @@ write_report() {
 
 use_shared
 case $1 in
-  request | serve | report | settings | bucket | second) "$1" ;;
+  request | serve | report | settings | bucket | second | scheduler | compute) "$1" ;;
   scale-report) write_report ;;
   *)
     echo "demo-analyst: no part '$1'" >&2
