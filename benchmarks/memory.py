@@ -10,7 +10,6 @@ and 10^7 as well, which takes some 10 GB of disk.
 from __future__ import annotations
 
 import json
-import secrets
 import sys
 import tempfile
 import threading
@@ -26,7 +25,8 @@ import pyarrow.csv
 from pyarrow import parquet
 
 from benchmarks import report
-from odc_demo.actors import Analyst, Institution, found_consortium, join_all
+from benchmarks.pair import joined_pair
+from odc_demo.actors import Analyst, Institution
 from odc_demo.measured import Cost, cost_of
 
 SIZES: Final = (10**5,)
@@ -112,13 +112,7 @@ def write_table(path: Path, rows: int, *, seed: int, columns: int = COLUMNS) -> 
 def play(folder: Path, lead_table: Path, table: Path) -> dict[str, Cost]:
     """Play a round of two and return what each process of the second institution and the analyst cost."""
     folder.mkdir()
-    analyst = Analyst(folder / "analyst")
-    lead, hospital = (Institution(name, folder / name) for name in ("lead", "hospital"))
-    passphrase = folder / "passphrase"
-    passphrase.write_text(secrets.token_hex(16))
-    try:
-        found_consortium(analyst, lead, passphrase)
-        join_all(lead, [hospital], passphrase)
+    with joined_pair(folder) as (analyst, lead, hospital):
         parties = [word for each in (lead, hospital) for word in ("--party", each.name)]
         options = ("--label", "label", "--model", MODEL, *parties, "--out", "terms.toml")
         lead.odc("terms", "draft", str(lead_table), *options)
@@ -138,8 +132,6 @@ def play(folder: Path, lead_table: Path, table: Path) -> dict[str, Cost]:
                 "odc evaluate": run(hospital, "evaluate", str(table)),
             }
             analyst.run("collaboration", "report", created["collaboration_id"], "--wait", str(_WAIT_S))
-    finally:
-        analyst.stop()
     return {**costs, **{name: Cost(0, 0, found) for name, found in peak.items()}}
 
 

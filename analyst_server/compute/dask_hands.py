@@ -34,8 +34,6 @@ Matrix = NDArray[Any]
 
 WORTH_SPREADING: Final = 2**28
 """Multiplications of one pass over all parties below which the messages would take longer."""
-GROUPS_OF_A_WORKER: Final = 1
-"""Its share, at once: each message takes time in which nothing is multiplied."""
 MOST_OF_A_GROUP: Final = 64
 """Parties of a group: what says where they lie goes through the scheduler."""
 ADDED_AT_ONCE: Final = 4
@@ -87,7 +85,8 @@ class DaskHands(Hands):
 
     def groups(self, number: int) -> list[range]:
         """Return the parties of each group, of so many."""
-        groups = min(number, max(GROUPS_OF_A_WORKER * len(self._workers), -(-number // MOST_OF_A_GROUP)))
+        # one for each worker: a message takes time in which nothing is multiplied
+        groups = min(number, max(len(self._workers), -(-number // MOST_OF_A_GROUP)))
         borders = [number * part // groups for part in range(groups + 1)]
         return [range(*pair) for pair in pairwise(borders)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from analyst_server.services import end
 from analyst_server.services.work import Size
 from analyst_server.settings import Settings
 from benchmarks import memory
-from odc_demo.actors import Analyst, Institution, found_consortium, join_all
+from benchmarks.pair import joined_pair
+from odc_demo.actors import Analyst, Institution
 from odc_demo.measured import Cost
 
 DRAFTED_ROWS: Final = 2000
@@ -85,13 +85,5 @@ class Scene:
 @contextmanager
 def consortium(folder: Path) -> Iterator[Scene]:
     """Yield a consortium in which everybody has joined, while its server runs."""
-    analyst = Analyst(folder / "analyst")
-    lead, hospital = (Institution(name, folder / name) for name in ("lead", "hospital"))
-    passphrase = folder / "passphrase"
-    passphrase.write_text(secrets.token_hex(16))
-    try:
-        found_consortium(analyst, lead, passphrase)
-        join_all(lead, [hospital], passphrase)
+    with joined_pair(folder) as (analyst, lead, hospital):
         yield Scene(analyst, lead, hospital, folder)
-    finally:
-        analyst.stop()
