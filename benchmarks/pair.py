@@ -1,4 +1,4 @@
-"""A consortium of two institutions and an analyst on this machine, for benchmarks of what one of them does."""
+"""An analyst and two institutions that have joined, for benchmarks of what one of them takes."""
 
 from __future__ import annotations
 
