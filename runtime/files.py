@@ -96,7 +96,8 @@ def _erase_half_written(path: Path) -> None:
             descriptor = os.open(left, os.O_WRONLY)
             try:
                 _try_lock(descriptor)
-                erase(left)
+                if _is_at(descriptor, left):  # else it was published, and another may write under this name
+                    erase(left)
             finally:
                 os.close(descriptor)
 

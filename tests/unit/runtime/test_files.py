@@ -101,6 +101,26 @@ def test_threads_that_write_one_file_do_not_mix(tmp_path: Path) -> None:
     assert read_bytes(tmp_path / "file") in contents
 
 
+def test_what_a_writer_published_meanwhile_is_not_taken_for_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the eraser opened it, and before it has the lock, it is published and a new file begun."""
+    begun = tmp_path / f".file.{os.getpid() + 1}.part"
+    begun.write_bytes(b"first")
+    open_file = os.open
+
+    def publish_in_between(path: str, flags: int, *rest: int) -> int:
+        descriptor = open_file(path, flags, *rest)
+        if str(path) == str(begun) and begun.read_bytes() == b"first":
+            begun.replace(tmp_path / "file")
+            begun.write_bytes(b"second")
+        return descriptor
+
+    monkeypatch.setattr("os.open", publish_in_between)
+    write_whole(tmp_path / "file", b"third")
+    assert begun.read_bytes() == b"second"
+
+
 def test_a_reader_of_a_replaced_file_keeps_the_old_content(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_whole(path, b"old")
