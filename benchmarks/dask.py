@@ -33,8 +33,8 @@ from analyst_server.compute.sequence import (
 from analyst_server.store import DirectoryBlobs, StoredArray, store_array
 from benchmarks import report
 from protocol.alignment_terms import AlignmentTerms
+from protocol.labels import Label
 from protocol.model_terms import LogisticTerms
-from protocol.table_schema import Label
 from tests.harness.dask import Cluster, cluster
 
 LIMIT_S: Final = 900

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from analyst_server.compute.model_registry import task_of
 from analyst_server.training.metrics import score
 from analyst_server.training.models import Trainable, fit, fit_task
-from protocol.table_schema import NumberLabel, Schema
+from protocol.labels import NumberLabel
+from protocol.table_schema import Schema
 from user_client.tables import decode_numbers, encode_labels, encode_rows
 from user_client.tables.fields import as_numbers
 

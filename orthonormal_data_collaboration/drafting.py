@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from orthonormal_data_collaboration.parties import Data
 from protocol.codec import explain
 from protocol.errors import InputError
-from protocol.table_schema import Schema, Task
+from protocol.labels import Task
+from protocol.table_schema import Schema
 from protocol.terms import ANCHORS, WELL_PREDICTED_ROWS, Terms
 from user_client.sdk import DraftedEvent, DraftedTerms, draft_terms, with_sums
 from user_client.sdk.agreement import BY_CLASS_MODEL, Agreement
@@ -35,7 +36,10 @@ _OF_DRAFT: Final = (
     "durations",
     "ordinals",
     "others",
+    "imputes",
+    "logarithms",
     "missing",
+    "missing_in",
     "label_range",
 )
 _OF_SUMS: Final = ("random_features", "cohort", "epsilon")

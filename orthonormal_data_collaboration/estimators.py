@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from orthonormal_data_collaboration.answering import Answer
 from orthonormal_data_collaboration.parties import columns_of
 from protocol.errors import InputError, OdcError
-from protocol.table_schema import Label, NumberLabel, Schema, SurvivalLabel, Task
+from protocol.labels import Label, NumberLabel, SurvivalLabel, Task
+from protocol.table_schema import Schema
 from user_client.scores import compare
 from user_client.tables import decode_numbers, encode_labels, encode_rows
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from protocol.errors import InputError
-from protocol.table_schema import Task
+from protocol.labels import Task
 from user_client.tables import table_from
 
 LABEL: Final = "label"

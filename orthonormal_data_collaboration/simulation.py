@@ -21,7 +21,7 @@ from orthonormal_data_collaboration.parties import Data, read_parties
 from orthonormal_data_collaboration.playing import Played, PlayedMember, Projected, Wishes, play
 from protocol.alignment_terms import AlignmentMethod
 from protocol.errors import InputError
-from protocol.table_schema import Task
+from protocol.labels import Task
 from protocol.terms import Terms
 from user_client.scores import Comparison, can_be_scored, compare
 from user_client.sdk import Attack, AttackLevel, DraftedEvent, Prepared, PrivacyOptions

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
+from protocol.labels import AnyLabel
 from protocol.limits import MAX_SCALE
 from protocol.messages import LABELS, SCALE_ARRAYS, ArraySpec, Dtype
 from protocol.row_bounds import RowBounds, RowTooLongError
-from protocol.table_schema import AnyLabel
 
 B = TypeVar("B", bytes, memoryview)
 DIGEST_BYTES = 32

@@ -7,27 +7,16 @@ contains the digest of this text, so every change of the text needs a new versio
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from datetime import date, timedelta
+from collections.abc import Iterator
 from typing import Final
 
 from protocol.alignment_terms import AutoAlignmentTerms
+from protocol.consent_columns import column_in_words, warnings_of_columns
 from protocol.consent_sums import warnings_of_sums, what_comes_of_the_total, what_is_summed
 from protocol.identity import read_aloud
+from protocol.labels import NumberLabel, SurvivalLabel
 from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import model_in_words, revealing_in_words, weighted_kinds
-from protocol.table_schema import (
-    CENTRED_COLUMNS,
-    CategoricalColumn,
-    Column,
-    LevelsColumn,
-    NumberLabel,
-    NumericColumn,
-    OrdinalColumn,
-    RangeColumn,
-    RanksColumn,
-    SurvivalLabel,
-)
 from protocol.terms import Terms
 from protocol.texts import decimal_text
 
@@ -67,7 +56,6 @@ _SEALED_BY: Final = {
         " P-256, as with a quantum computer, reads the anchor."
     ),
 }
-_OUTSIDE: Final = {"refuse": "is refused", "clip": "is moved to the nearer end"}
 
 
 def plain_words(terms: Terms) -> str:
@@ -132,7 +120,7 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield from (f"Warning: {warning}" for warning in warnings_of(terms))
     yield ""
     yield "Columns:"
-    yield from map(_column, terms.table_schema.columns)
+    yield from map(column_in_words, terms.table_schema.columns)
 
 
 def _late_consumers(terms: Terms) -> Iterator[str]:
@@ -304,7 +292,7 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         )
     if terms.sums is not None:
         yield from warnings_of_sums(terms, terms.sums)
-        yield from _warnings_of_columns(terms)
+        yield from warnings_of_columns(terms)
         return
     yield _SHARED[terms.terms_schema]
     if terms.task != "classes":
@@ -319,7 +307,7 @@ def warnings_of(terms: Terms) -> Iterator[str]:
     )
     if terms.anchor.traits.warning:
         yield terms.anchor.traits.warning
-    yield from _warnings_of_columns(terms)
+    yield from warnings_of_columns(terms)
     yield from _warnings_of_absent_columns(terms)
     if terms.terms_schema >= 2 and terms.latent_dim == terms.table_schema.width:
         yield (
@@ -354,89 +342,3 @@ def _warnings_of_absent_columns(terms: Terms) -> Iterator[str]:
             " encoded features without the columns that are lacking, so that whoever knows the secret basis"
             " knows the row."
         )
-
-
-def _warnings_of_columns(terms: Terms) -> Iterator[str]:
-    if any(isinstance(column, CENTRED_COLUMNS) for column in terms.table_schema.columns):
-        yield (
-            "figures of a table: the quantiles, ranges, centres and shares below describe one institution's"
-            " table or a public one. The analyst and every institution read them."
-        )
-    if any(getattr(column, "dates", None) for column in terms.table_schema.columns):
-        yield (
-            "dates: a day may be known of one person alone, and so may the days between two. Whoever has them"
-            " from elsewhere can recognise the row by them."
-        )
-
-
-def _column(column: Column) -> str:
-    also = getattr(column, "missing", None)
-    empty = f"; texts that also stand for an empty field: {', '.join(also)}" if also else ""
-    return f"- {column.name}: {_values(column)}; {_empty(column)}{empty}"
-
-
-def _values(column: Column) -> str:
-    if isinstance(column, NumericColumn):
-        outside = f"a number outside {_OUTSIDE[column.out_of_range]}"
-        return f"from {decimal_text(column.low)} to {decimal_text(column.high)}; {outside}"
-    if isinstance(column, CategoricalColumn):
-        return f"one of {', '.join(column.levels)}"
-    if isinstance(column, LevelsColumn):
-        others = "" if column.other is None else f"; any other text counts as {column.other}"
-        return (
-            f"one of {', '.join(column.levels)}, with the shares {_numbers(column.shares)}, each less its"
-            f" share and times {decimal_text(column.weight)}{others}"
-        )
-    if isinstance(column, OrdinalColumn):
-        return (
-            f"one of {', '.join(column.levels)}, as its place in this order from -1 to 1, less"
-            f" {decimal_text(column.centre)}"
-        )
-    return f"{_read_as(column)}{_mapped(column)} outside {_OUTSIDE['clip']}"
-
-
-def _read_as(column: RanksColumn | RangeColumn) -> str:
-    if column.dates is None:
-        return ""
-    if column.since is None:
-        return f"a date written as {column.dates}, "
-    return f"the days since the date in {column.since}, both written as {column.dates}, "
-
-
-def _mapped(column: RanksColumn | RangeColumn) -> str:
-    is_date = column.dates is not None and column.since is None
-    shown, one = (_day, "a date") if is_date else (decimal_text, "a number")
-    if isinstance(column, RangeColumn):
-        return f"from {shown(column.low)} to {shown(column.high)}, less {shown(column.centre)}; {one}"
-    quantiles = ", ".join(map(shown, column.quantiles))
-    return f"its rank among the {len(column.quantiles)} quantiles {quantiles}; {one}"
-
-
-def _empty(column: Column) -> str:
-    if isinstance(column, NumericColumn | CategoricalColumn):
-        if column.impute is None:
-            return "an empty field is refused"
-        impute = decimal_text(column.impute) if isinstance(column.impute, float) else column.impute
-        return f"an empty field counts as {impute}"
-    if column.empty == "refuse":
-        return "an empty field is refused"
-    if column.missing_share is None:
-        return "an empty field counts as the middle"
-    return (
-        "an empty field counts as the middle, and one more feature says whether the field is empty, less the"
-        f" share {decimal_text(column.missing_share)}"
-    )
-
-
-def _numbers(values: Iterable[float]) -> str:
-    return ", ".join(map(decimal_text, values))
-
-
-def _day(days: float) -> str:
-    """Return days since 1970-01-01 as the date they end at, or as a number if no date has it."""
-    try:
-        return (
-            (date(1970, 1, 1) + timedelta(int(days))).isoformat() if days.is_integer() else decimal_text(days)
-        )
-    except OverflowError:
-        return decimal_text(days)

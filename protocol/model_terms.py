@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, ge
 from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
+from protocol.labels import Task
 from protocol.limits import MAX_CANDIDATES, MAX_ROWS
-from protocol.table_schema import Task
 
 # The models. `carries_rows` says whether a fitted model has training rows inside it. Whoever gets such a
 # model can read them, so terms with one need a separate consent of every member.

@@ -92,15 +92,15 @@ def _largest_square(column: Column) -> float:
     if column.missing_share is None:
         return of_value
     present, empty = column.missing_share**2, (1 - column.missing_share) ** 2
-    return max(of_value + present, empty)
+    return max(of_value + present, empty + (of_value if column.empty == "impute" else 0))
 
 
 def _largest_value_square(column: RanksColumn | RangeColumn | LevelsColumn | OrdinalColumn) -> float:
     if isinstance(column, RanksColumn):
         return 1.0
     if isinstance(column, RangeColumn):
-        reach = max(column.high - column.centre, column.centre - column.low)
-        return (2 * reach / (column.high - column.low)) ** 2
+        low, high, centre = column.on_scale
+        return (2 * max(high - centre, centre - low) / (high - low)) ** 2
     if isinstance(column, OrdinalColumn):
         return (1 + abs(column.centre)) ** 2
     # the level that is there has 1 less its share, each other one minus its own

@@ -17,18 +17,11 @@ from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
+from protocol.labels import AnyLabel
 from protocol.limits import MAX_RANDOM_FEATURES, MAX_ROWS, MAX_SUMS_NUMBERS, MAX_SUMS_PARTIES
 from protocol.model_terms import QuadraticDiscriminantTerms, RidgeTerms
 from protocol.sums_noise import SMALL, SumsNoise, bits_of
-from protocol.table_schema import (
-    AnyLabel,
-    CategoricalColumn,
-    Column,
-    LevelsColumn,
-    NumericColumn,
-    RanksColumn,
-    Schema,
-)
+from protocol.table_schema import CategoricalColumn, Column, LevelsColumn, NumericColumn, RanksColumn, Schema
 
 if TYPE_CHECKING:  # which imports this module
     from protocol.terms import Terms

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from protocol.codec import Message
 from protocol.gaussian_mechanism import gaussian_sigma
+from protocol.labels import AnyLabel
 from protocol.limits import MAX_SUMS_PARTIES
-from protocol.table_schema import AnyLabel
 
 SMALL: Final = 0.01
 """So small a share of ``delta`` is as good as none."""

@@ -1,25 +1,31 @@
-"""How a table becomes a matrix: the columns, their encoding and the label, as the terms fix them."""
+"""How a table becomes a matrix: the columns and their encoding, as the terms fix them."""
 
 from __future__ import annotations
 
 import math
-import struct
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
-    Discriminator,
     FailFast,
     Field,
     SerializerFunctionWrapHandler,
-    Tag,
     model_serializer,
     model_validator,
 )
 
 from protocol.codec import Message
-from protocol.limits import MAX_CLASSES, MAX_COLUMNS, MAX_OWN_MISSING, MAX_QUANTILES, MAX_SURVIVAL_TIMES
+from protocol.labels import AnyLabel, check_range
+from protocol.limits import MAX_COLUMNS, MAX_OWN_MISSING, MAX_QUANTILES
 from protocol.texts import FieldText, Name
+
+
+def _check_levels(levels: tuple[str, ...], **among: str | None) -> None:
+    if len(set(levels)) != len(levels):
+        raise ValueError("levels must be distinct")
+    for name, level in among.items():
+        if level is not None and level not in levels:
+            raise ValueError(f"{name} must be one of the levels")
 
 
 class NumericColumn(Message):
@@ -35,11 +41,12 @@ class NumericColumn(Message):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not (self.low < self.high and math.isfinite(self.high - self.low)):
-            raise ValueError("low must be a number below high, and high - low must be finite")
-        if self.impute is not None and not self.low <= self.impute <= self.high:
-            raise ValueError("impute must lie between low and high")
+        check_range(self.low, self.high, impute=self.impute)
         return self
+
+    @property
+    def takes_empty(self) -> bool:
+        return self.impute is not None
 
     @property
     def width(self) -> int:
@@ -56,11 +63,12 @@ class CategoricalColumn(Message):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if len(set(self.levels)) != len(self.levels):
-            raise ValueError("levels must be distinct")
-        if self.impute is not None and self.impute not in self.levels:
-            raise ValueError("impute must be one of the levels")
+        _check_levels(self.levels, impute=self.impute)
         return self
+
+    @property
+    def takes_empty(self) -> bool:
+        return self.impute is not None
 
     @property
     def width(self) -> int:
@@ -72,8 +80,9 @@ class _CentredColumn(Message):
 
     Attributes
     ----------
-    empty : {"refuse", "centre"}
-        Whether a table with an empty field is refused, or the features of that field are 0.
+    empty : {"refuse", "centre", "impute"}
+        Whether a table with an empty field is refused, the features of that field are 0, or the field counts
+        as the value ``impute``, a number or a level.
     missing_share : float, optional
         With it there is one feature more, the last: 1 where the field is empty and 0 elsewhere, less this
         share.
@@ -82,13 +91,14 @@ class _CentredColumn(Message):
         and a value elsewhere.
     """
 
-    absent_if_unused: ClassVar[tuple[str, ...]] = ("missing",)
+    absent_if_unused: ClassVar[tuple[str, ...]] = ("missing", "impute")
     """Fields that are not on the wire where they are None."""
 
     name: Name
-    empty: Literal["refuse", "centre"] = "refuse"
+    empty: Literal["refuse", "centre", "impute"] = "refuse"
     missing_share: float | None = Field(default=None, ge=0, le=1)
     missing: tuple[FieldText, ...] | None = Field(default=None, min_length=1, max_length=MAX_OWN_MISSING)
+    impute: float | Name | None = None
 
     @model_serializer(mode="wrap")
     def _without_unused(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -99,10 +109,17 @@ class _CentredColumn(Message):
         return content
 
     @model_validator(mode="after")
-    def _check_missing_share(self) -> Self:
+    def _check_empty(self) -> Self:
         if self.missing_share is not None and self.empty == "refuse":
-            raise ValueError("a missing_share goes with empty fields that count as the centre")
+            raise ValueError("a missing_share goes with empty fields that are not refused")
+        if (self.empty == "impute") != (self.impute is not None):
+            raise ValueError("empty fields that count as a value go with impute, which is that value")
         return self
+
+    @property
+    def takes_empty(self) -> bool:
+        """Whether a table may have empty fields in this column."""
+        return self.empty != "refuse"
 
     @property
     def width(self) -> int:
@@ -130,8 +147,9 @@ class _NumbersColumn(_CentredColumn):
         same row.
     """
 
-    absent_if_unused: ClassVar = ("missing", "dates", "since")
+    absent_if_unused: ClassVar[tuple[str, ...]] = ("missing", "impute", "dates", "since")
 
+    impute: float | None = None
     dates: DateFormat | None = None
     since: Name | None = None
 
@@ -162,27 +180,47 @@ class RanksColumn(_NumbersColumn):
             self.quantiles[0] < self.quantiles[-1] and math.isfinite(self.quantiles[-1] - self.quantiles[0])
         ):
             raise ValueError("the first quantile must be below the last, and their difference finite")
+        if self.impute is not None and not self.quantiles[0] <= self.impute <= self.quantiles[-1]:
+            raise ValueError("impute must lie between the first quantile and the last")
         return self
 
 
 class RangeColumn(_NumbersColumn):
     """A number, moved to the nearer end of ``[low, high]`` if it is outside, and mapped linearly.
 
-    ``centre`` becomes 0, and ``high - low`` becomes 2.
+    ``centre`` becomes 0, and ``high - low`` becomes 2. With the scale ``logarithm`` the same is done to the
+    logarithms of all four, so that every doubling of the number is the same step.
     """
+
+    absent_if_unused: ClassVar = ("missing", "impute", "dates", "since", "scale")
 
     kind: Literal["range"] = "range"
     low: float
     high: float
     centre: float
+    scale: Literal["logarithm"] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not (self.low < self.high and math.isfinite(self.high - self.low)):
-            raise ValueError("low must be a number below high, and high - low must be finite")
-        if not self.low <= self.centre <= self.high:
-            raise ValueError("centre must lie between low and high")
+        check_range(self.low, self.high, centre=self.centre, impute=self.impute)
+        if self.scale is not None:
+            self._check_scale()
         return self
+
+    def _check_scale(self) -> None:
+        if self.dates is not None and self.since is None:
+            raise ValueError("the scale logarithm goes with numbers and durations, not with dates")
+        if self.low <= 0:
+            raise ValueError("with the scale logarithm, low must be above 0")
+        if not math.log(self.low) < math.log(self.high):
+            raise ValueError("with the scale logarithm, low and high must have different logarithms")
+
+    @property
+    def on_scale(self) -> tuple[float, float, float]:
+        """Low, high and centre, or their logarithms with that scale."""
+        if self.scale is None:
+            return self.low, self.high, self.centre
+        return math.log(self.low), math.log(self.high), math.log(self.centre)
 
 
 class LevelsColumn(_CentredColumn):
@@ -191,25 +229,23 @@ class LevelsColumn(_CentredColumn):
     The weight keeps a column of many levels from taking the latent dimensions of a numeric one.
     """
 
-    absent_if_unused: ClassVar = ("missing", "other")
+    absent_if_unused: ClassVar = ("missing", "impute", "other")
 
     kind: Literal["levels"] = "levels"
     levels: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
     shares: Annotated[tuple[float, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
     weight: float = Field(default=1.0, gt=0, le=1)
+    impute: Name | None = None
     other: Name | None = None
     """The level of every text that is none; None means that such a text is refused."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if len(set(self.levels)) != len(self.levels):
-            raise ValueError("levels must be distinct")
+        _check_levels(self.levels, impute=self.impute, other=self.other)
         if len(self.shares) != len(self.levels):
             raise ValueError("there must be one share per level")
         if not all(0 <= share <= 1 for share in self.shares):
             raise ValueError("shares must lie between 0 and 1")
-        if self.other is not None and self.other not in self.levels:
-            raise ValueError("other must be one of the levels")
         return self
 
     @property
@@ -223,11 +259,11 @@ class OrdinalColumn(_CentredColumn):
     kind: Literal["ordinal"] = "ordinal"
     levels: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_COLUMNS)
     centre: float = Field(default=0.0, ge=-1, le=1)
+    impute: Name | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if len(set(self.levels)) != len(self.levels):
-            raise ValueError("levels must be distinct")
+        _check_levels(self.levels, impute=self.impute)
         return self
 
 
@@ -237,148 +273,6 @@ CENTRED_COLUMNS: Final = (RanksColumn, RangeColumn, LevelsColumn, OrdinalColumn)
 ColumnOfNumbers = NumericColumn | RanksColumn | RangeColumn
 ColumnOfLevels = CategoricalColumn | LevelsColumn | OrdinalColumn
 Column = Annotated[ColumnOfNumbers | ColumnOfLevels, Field(discriminator="kind")]
-
-
-Task = Literal["classes", "number", "survival"]
-"""What is predicted."""
-
-
-class Label(Message):
-    """The column to predict: one of a list of classes, which are numbered in this order on the wire."""
-
-    task: ClassVar[Task] = "classes"
-    model_output: ClassVar[str] = "probabilities"
-    """Name of the output of the model that has the predictions."""
-
-    name: Name
-    classes: Annotated[tuple[Name, ...], FailFast()] = Field(min_length=2, max_length=MAX_CLASSES)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if len(set(self.classes)) != len(self.classes):
-            raise ValueError("classes must be distinct")
-        return self
-
-    @property
-    def wire_dtype(self) -> Literal["u1", "u2"]:
-        """The smallest integer type that can number the classes."""
-        return "u1" if len(self.classes) <= 2**8 else "u2"
-
-    @property
-    def outputs(self) -> int:
-        """How many numbers the model returns for a row: a probability for each class."""
-        return len(self.classes)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the table that the label is made of."""
-        return (self.name,)
-
-
-class NumberLabel(Message):
-    """The column to predict: a number; on the wire, ``[low, high]`` becomes ``[-1, 1]``.
-
-    A number outside is refused where it is read: moved to an end, it would teach the model something wrong.
-    """
-
-    task: ClassVar[Task] = "number"
-    model_output: ClassVar[str] = "value"
-    wire_dtype: ClassVar[Literal["f4"]] = "f4"
-    outputs: ClassVar[int] = 1
-
-    kind: Literal["number"] = "number"
-    name: Name
-    low: float
-    high: float
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not (self.low < self.high and math.isfinite(self.high - self.low)):
-            raise ValueError("low must be a number below high, and high - low must be finite")
-        return self
-
-    @property
-    def unit(self) -> float:
-        """What a difference of 1 on the wire is in the column."""
-        return (self.high - self.low) / 2
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the table that the label is made of."""
-        return (self.name,)
-
-
-SHORTEST_TIME: Final = 2.0**-20
-"""Of a time on the wire: the sign of 0 could not say whether the event was seen."""
-
-
-class SurvivalLabel(Message):
-    """How long a row was observed, and whether that ended with the event.
-
-    On the wire it is the time divided by the horizon, negative where the event was not seen. The model
-    answers with the probability that the event comes after each of some times.
-    """
-
-    task: ClassVar[Task] = "survival"
-    model_output: ClassVar[str] = "survival"
-    wire_dtype: ClassVar[Literal["f4"]] = "f4"
-
-    kind: Literal["survival"] = "survival"
-    name: Name
-    """The column of times, from when on all rows are observed."""
-    event: Name
-    """The column that says how they ended."""
-    seen: Name
-    """What it says of the event."""
-    censored: Name
-    """What it says where the event was not seen."""
-    horizon: float = Field(gt=0, le=1e12)
-    """A longer time counts as one that ended here, without the event."""
-    times: Annotated[tuple[float, ...], FailFast()] = Field(min_length=1, max_length=MAX_SURVIVAL_TIMES)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.event == self.name or self.seen == self.censored:
-            raise ValueError("name and event, and seen and censored, must be distinct")
-        if any(after <= before for before, after in pairwise((0.0, *self.times, math.inf))):
-            raise ValueError("times must ascend from above 0")
-        if self.times[-1] > self.horizon:
-            raise ValueError("no time may lie beyond the horizon")
-        if self.times[0] < self.horizon * SHORTEST_TIME:
-            raise ValueError(
-                "the first time is too short beside the horizon: on the wire it would be no time"
-            )
-        return self
-
-    @property
-    def outputs(self) -> int:
-        """How many numbers the model returns for a row: a probability for each time."""
-        return len(self.times)
-
-    @property
-    def wire_times(self) -> tuple[float, ...]:
-        """The times on the wire, rounded as those of rows are, so that equal times stay equal."""
-        layout = f"<{len(self.times)}f"
-        return struct.unpack(layout, struct.pack(layout, *(time / self.horizon for time in self.times)))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the table that the label is made of."""
-        return (self.name, self.event)
-
-
-def _task_of(label: Any) -> str:
-    """Return the tag of a label block. Classes, the only labels at first, have no ``kind``."""
-    kind = label.get("kind") if isinstance(label, dict) else getattr(label, "kind", None)
-    return "classes" if kind is None else str(kind)
-
-
-AnyLabel = Annotated[
-    Annotated[Label, Tag("classes")]
-    | Annotated[NumberLabel, Tag("number")]
-    | Annotated[SurvivalLabel, Tag("survival")],
-    Discriminator(_task_of),
-]
 
 
 class Schema(Message):

@@ -28,6 +28,7 @@ from protocol.absent_columns import (
 )
 from protocol.alignment_terms import AlignmentTerms, AnyAlignmentTerms
 from protocol.codec import Message, without_absent
+from protocol.labels import Task
 from protocol.limits import (
     MAX_ANCHOR_MATRIX_BYTES,
     MAX_COLUMNS,
@@ -52,7 +53,7 @@ from protocol.model_terms import (
     with_candidates,
 )
 from protocol.sums import SumsTerms, check_sums_terms
-from protocol.table_schema import CENTRED_COLUMNS, Schema, Task
+from protocol.table_schema import CENTRED_COLUMNS, Schema
 from protocol.texts import Identifier, KeyDigest, Name, PartyName, Text
 
 ChosenSuite = Literal["mlkem1024-p384", "p256"]

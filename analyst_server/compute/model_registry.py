@@ -20,6 +20,7 @@ from analyst_server.training.ridge import Ridge
 from analyst_server.training.svm import RandomFeatureSvm, Svm
 from analyst_server.training.tasks import Classes, Numbers, Survival, Task
 from analyst_server.training.trees import GradientBoosting, RandomForest
+from protocol.labels import AnyLabel, NumberLabel, SurvivalLabel
 from protocol.model_terms import (
     PRIVATE_MODELS,
     AutoTerms,
@@ -39,7 +40,6 @@ from protocol.model_terms import (
     SvmTerms,
     candidates_of,
 )
-from protocol.table_schema import AnyLabel, NumberLabel, SurvivalLabel
 
 
 @singledispatch

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from analyst_server.store import Blobs, StoredArray, store_array
 from analyst_server.training import progress
 from protocol.alignment_terms import AlignmentTarget, AnyAlignmentTerms, AutoAlignmentTerms
+from protocol.labels import AnyLabel
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
-from protocol.table_schema import AnyLabel
 from protocol.terms import Terms
 from runtime.start_up import loading
 

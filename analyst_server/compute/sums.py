@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from analyst_server.compute.sequence import Run, TrainedModel, here
 from analyst_server.store import Blobs, StoredArray, store_array
 from analyst_server.training import progress
+from protocol.labels import AnyLabel
 from protocol.model_terms import QuadraticDiscriminantTerms
 from protocol.sums import (
     by_class_from_fixed_point,
@@ -24,7 +25,6 @@ from protocol.sums import (
     order_of,
     to_fixed_point,
 )
-from protocol.table_schema import AnyLabel
 from protocol.terms import Terms
 
 _NEARLY: Final = 1e-3

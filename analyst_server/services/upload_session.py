@@ -26,8 +26,8 @@ from protocol.arrays import (
     row_begun_in,
 )
 from protocol.errors import NotFoundError, OffsetMismatchError, TruncatedError, UploadSupersededError
+from protocol.labels import AnyLabel
 from protocol.row_bounds import RowBounds, RowTooLongError
-from protocol.table_schema import AnyLabel
 
 log = logging.getLogger(__name__)
 

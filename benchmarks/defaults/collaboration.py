@@ -25,9 +25,10 @@ from analyst_server.training.models import fit_task
 from benchmarks.data import Matrix
 from protocol.alignment_terms import AlignmentTerms
 from protocol.arrays import dequantise, little_endian, quantise, raw_bytes
+from protocol.labels import AnyLabel
 from protocol.messages import Dtype
 from protocol.model_terms import ModelTerms
-from protocol.table_schema import AnyLabel, Schema
+from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
 from user_client.onnx_model.process import Model
 from user_client.privacy.noise import add_dither

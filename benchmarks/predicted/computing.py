@@ -26,8 +26,8 @@ from odc_demo.measured import cost_of
 from orthonormal_data_collaboration.bases import turned
 from protocol.alignment_terms import AlignmentTerms
 from protocol.arrays import quantise
+from protocol.labels import Label
 from protocol.model_terms import AveragedTerms, LogisticTerms
-from protocol.table_schema import Label
 
 T = TypeVar("T")
 MOST_RUNS: Final = 5

@@ -1,4 +1,7 @@
-"""A round on columns as hospitals have them: dates, durations, codes that others lack, levels in an order."""
+"""A round on columns as hospitals have them.
+
+Dates, durations, codes that others lack, levels in an order, logarithms, fields that are left empty for "no".
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,19 @@ BEGIN = dt.date(2015, 1, 1)
 
 
 def patients(seed: int, rows: int = 400) -> pa.Table:
-    """Who is old, stays long, has a high grade or the code I21 is ill more often, and so is who came late."""
+    """Who is old, stays long, has a high grade, smokes or has the code I21 is ill more often.
+
+    So is who came late, and every doubling of the marker adds the same.
+    """
     rng = np.random.default_rng(seed)
     first, stay = rng.integers(0, 3000, rows), rng.integers(0, 30, rows)
     age, grade = rng.integers(20 * 365, 90 * 365, rows), rng.integers(0, 3, rows)
     rare = [f"site {seed} code {number}" for number in rng.integers(0, 200, rows)]
     codes = np.where(rng.random(rows) < 0.2, rare, rng.choice(["I21", "J18", "N39"], rows))
+    marker, smokes = 2 ** rng.normal(2, 2, rows), rng.random(rows) < 0.4
     came = [BEGIN + dt.timedelta(days=int(day)) for day in first]
     risk = (age / 365 - 55) / 20 + (stay - 15) / 10 + grade - 1 + 2 * (codes == "I21") + (first - 1500) / 1500
+    risk += (np.log2(marker) - 2) / 2 + 2 * smokes - 0.8
     return pa.table(
         {
             "born": [day - dt.timedelta(days=int(days)) for day, days in zip(came, age, strict=True)],
@@ -37,6 +45,8 @@ def patients(seed: int, rows: int = 400) -> pa.Table:
             "discharged": [day + dt.timedelta(days=int(days)) for day, days in zip(came, stay, strict=True)],
             "code": codes,
             "grade": [GRADES[index] for index in grade],
+            "marker": marker.round(3),
+            "smoker": ["yes" if each else None for each in smokes],
             "ill": np.where(risk + 0.3 * rng.standard_normal(rows) > np.median(risk), "yes", "no"),
         }
     )
@@ -44,7 +54,7 @@ def patients(seed: int, rows: int = 400) -> pa.Table:
 
 COLUMNS = (
     "--duration", "admitted=born", "--duration", "discharged=admitted", "--exclude", "born",
-    "--ordinal", "grade=low,mid,high",
+    "--ordinal", "grade=low,mid,high", "--logarithm", "marker", "--impute", "smoker=no",
 )  # fmt: skip
 
 
@@ -91,11 +101,13 @@ def test_codes_that_the_lead_does_not_have_fit_the_terms(played: dict[str, Any])
     assert "; any other text counts as other" in played["shown"]["plain_words"]
 
 
-def test_the_terms_say_what_becomes_of_dates(played: dict[str, Any]) -> None:
+def test_the_terms_say_what_becomes_of_fields(played: dict[str, Any]) -> None:
     words = played["shown"]["plain_words"]
     assert "- came: a date written as dd.mm.yyyy, its rank among the 21 quantiles 2015-" in words
     assert "- admitted: the days since the date in born, both written as iso" in words
     assert "- grade: one of low, mid, high, as its place in this order" in words
+    assert "- marker: the logarithm, from that of " in words
+    assert "an empty field counts as no, and one more feature says whether" in words
     assert "Warning: dates: " in words
     assert any(remark.startswith("came: who knows a date") for remark in played["drafted"]["remarks"])
 

@@ -36,12 +36,12 @@ from protocol.errors import (
     TrustError,
 )
 from protocol.invitation import Invitation, is_analyst_url
+from protocol.labels import Label
 from protocol.ledger import LedgerEntry, LedgerPage, check_chain, pack_pages, unpack_pages
 from protocol.messages import DTYPE_BYTES, SCALE_ARRAYS
 from protocol.operations import OPERATIONS, find, kind_of
 from protocol.own_pki import check_name
 from protocol.problems import all_errors, from_problem
-from protocol.table_schema import Label
 from protocol.terms import Terms
 from protocol.tokens import TokenRequest, TokenRow, id_of, new_token, token_digest
 from tests.fuzz.target import Target, named, outcome, refused, split_name, stateless

@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from protocol.table_schema import CategoricalColumn, Label, NumericColumn, Schema
+from protocol.labels import Label
+from protocol.table_schema import CategoricalColumn, NumericColumn, Schema
 
 SECRET = "patient-4711"  # a value that no message may contain
 

@@ -15,6 +15,7 @@ from protocol.alignment_terms import (
 )
 from protocol.codec import Message
 from protocol.envelope import Signed
+from protocol.labels import Label
 from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage, SeenLedger
 from protocol.messages import (
     DTYPE_BYTES,
@@ -48,7 +49,6 @@ from protocol.states import Event, State
 from protocol.table_schema import (
     CategoricalColumn,
     Column,
-    Label,
     LevelsColumn,
     NumericColumn,
     OrdinalColumn,
@@ -102,12 +102,15 @@ def categorical_columns(draw: st.DrawFn, name: str = "x") -> CategoricalColumn:
 
 @st.composite
 def centred_columns(draw: st.DrawFn, name: str = "x") -> Column:
-    shares = st.floats(0, 1)
-    missing_share = draw(st.none() | shares)
-    empty: Any = "centre" if missing_share is not None else draw(st.sampled_from(["refuse", "centre"]))
+    empty, shares = draw(st.sampled_from(["refuse", "centre", "impute"])), st.floats(0, 1)
+    missing_share = None if empty == "refuse" else draw(st.none() | shares)
     common: dict[str, Any] = {"name": name, "empty": empty, "missing_share": missing_share}
     kind = draw(st.sampled_from(["ranks", "range", "levels", "ordinal"]))
     levels = draw(st.lists(names, min_size=2, max_size=4, unique=True))
+    low, high = sorted(draw(st.lists(numbers, min_size=2, max_size=2, unique=True)))
+    between = st.floats(low, high)
+    if empty == "impute":
+        common |= {"impute": draw(st.sampled_from(levels) if kind in ("levels", "ordinal") else between)}
     if kind == "ordinal":
         return OrdinalColumn(levels=tuple(levels), centre=draw(st.floats(-1, 1)), **common)
     if kind == "levels":
@@ -118,9 +121,10 @@ def centred_columns(draw: st.DrawFn, name: str = "x") -> Column:
             other=draw(st.none() | st.sampled_from(levels)),
             **common,
         )
-    low, high = sorted(draw(st.lists(numbers, min_size=2, max_size=2, unique=True)))
-    between = st.floats(low, high)
-    common |= draw(st.sampled_from([{}, {"dates": "iso"}, {"dates": "dd.mm.yyyy", "since": f"{name} began"}]))
+    ways: list[Any] = [{}, {"dates": "iso"}, {"dates": "dd.mm.yyyy", "since": f"{name} began"}]
+    if kind == "range" and 0 < low <= high / 2:
+        ways.append({"scale": "logarithm"})
+    common |= draw(st.sampled_from(ways))
     if kind == "range":
         return RangeColumn(low=low, high=high, centre=draw(between), **common)
     inner = sorted(draw(st.lists(between, max_size=5)))

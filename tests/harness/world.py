@@ -24,12 +24,13 @@ from protocol.codec import Message, digest
 from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, anchor_info, seal, seed_commitment, sign
 from protocol.identity import Identity
+from protocol.labels import Label
 from protocol.ledger import SeenLedger
 from protocol.limits import MIN_CHUNK_BYTES
 from protocol.messages import Acceptance, MemberScore, Role, SealedAnchor, SeenHead, UplinkManifest
 from protocol.model_terms import LogisticTerms
 from protocol.row_bounds import longest_row
-from protocol.table_schema import Label, NumericColumn, Schema
+from protocol.table_schema import NumericColumn, Schema
 from protocol.terms import AnchorTerms, Terms
 from tests.harness.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
 

@@ -27,9 +27,9 @@ from protocol.arrays import (
     specify,
 )
 from protocol.errors import DigestMismatchError, LimitExceededError, ProtocolError
+from protocol.labels import Label
 from protocol.limits import MAX_SCALE
 from protocol.messages import DTYPE_BYTES
-from protocol.table_schema import Label
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,18 @@ CODED_TERMS: dict[str, Any] = {
     **TERMS_2,
     "table_schema": {**TERMS_2["table_schema"], "columns": [RANKS, CODED_RANGE, CODED_LEVELS]},
 }
+LOGARITHM: dict[str, Any] = {**RANGE, "low": 0.25, "high": 16.0, "centre": 2.0, "scale": "logarithm"}
+IMPUTED_RANKS: dict[str, Any] = {**RANKS, "empty": "impute", "impute": 0.75}
+IMPUTED_RANGE: dict[str, Any] = {**LOGARITHM, "empty": "impute", "impute": 0.25}
+IMPUTED_LEVELS: dict[str, Any] = {**LEVELS, "empty": "impute", "impute": "south"}
+IMPUTED_ORDINAL: dict[str, Any] = {**ORDINAL, "empty": "impute", "impute": "low"}
+IMPUTED_TERMS: dict[str, Any] = {
+    **TERMS_2,
+    "table_schema": {**TERMS_2["table_schema"], "columns": [IMPUTED_RANKS, IMPUTED_RANGE, IMPUTED_LEVELS]},
+}
+IMPUTED_DATE_TERMS = changed(
+    DATE_TERMS, "table_schema", "columns", 0, to={**DATES, "empty": "impute", "impute": 18262.0}
+)
 
 
 def edges_of_columns() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -54,9 +66,17 @@ def edges_of_columns() -> Iterator[tuple[str, str, dict[str, Any]]]:
         ("two quantiles that are the same", changed(TERMS_2, *first, "quantiles", to=[0.0, 0.0, 4.0])),
         ("a range with its centre at an end", changed(TERMS_2, *second, "centre", to=4.0)),
         *((f"dates as {each}", changed(DATE_TERMS, *first, "dates", to=each)) for each in _WAYS),
+        ("a range of logarithms", changed(TERMS_2, *second, to=LOGARITHM)),
+        ("a duration as its logarithm",
+            changed(DATE_TERMS, *second, to={**DURATION, "low": 0.5, "scale": "logarithm"})),
+        ("empty fields that count as a value", IMPUTED_TERMS),
+        ("empty dates that count as a day", IMPUTED_DATE_TERMS),
+        ("an empty place in an order that counts as one",
+            changed(LEVEL_TERMS, *first, to=IMPUTED_ORDINAL)),
+        ("empty fields that count as the first quantile", changed(IMPUTED_TERMS, *first, "impute", to=0.0)),
         ("a time at the horizon", changed(SURVIVAL_TERMS, *label, "times", to=[182.5, 730.0])),
         ("the shortest time", changed(SURVIVAL_TERMS, *label, "times", to=[730.0 / 2**20])),
-    ]:
+    ]:  # fmt: skip
         yield name, "Terms", terms
 
 
@@ -88,6 +108,21 @@ def broken_columns() -> Iterator[tuple[str, dict[str, Any]]]:
         ("a share for one level alone", changed(TERMS_2, *third, "shares", to=[0.25])),
         ("three shares of two levels", changed(TERMS_2, *third, "shares", to=[0.25, 0.5, 0.25])),
         ("a share of empty fields that are refused", changed(TERMS_2, *third, "empty", to="refuse")),
+        ("no value for empty fields that count as one", changed(TERMS_2, *second, "empty", to="impute")),
+        ("a value for empty fields that count as the centre",
+            changed(IMPUTED_TERMS, *first, "empty", to="centre")),
+        ("a value for empty fields that is nil", changed(TERMS_2, *second, to={**RANGE, "impute": None})),
+        ("a value for empty fields beyond the quantiles", changed(IMPUTED_TERMS, *first, "impute", to=4.5)),
+        ("a value for empty fields beyond the range", changed(IMPUTED_TERMS, *second, "impute", to=16.5)),
+        ("a level for empty fields that is none", changed(IMPUTED_TERMS, *third, "impute", to="west")),
+        ("a number for empty fields of levels", changed(IMPUTED_TERMS, *third, "impute", to=1.0)),
+        ("logarithms of a range that begins at 0", changed(TERMS_2, *second, to={**LOGARITHM, "low": 0.0})),
+        ("logarithms of dates", changed(DATE_TERMS, *first, to={**LOGARITHM, "dates": "iso"})),
+        ("logarithms that are the same", changed(
+            TERMS_2, *second, to={**LOGARITHM, "low": 1e15, "centre": 1e15, "high": 1e15 + 0.125})),
+        ("a scale that is none", changed(TERMS_2, *second, to={**RANGE, "scale": "root"})),
+        ("a scale that is nil", changed(TERMS_2, *second, to={**RANGE, "scale": None})),
+        ("logarithms of ranks", changed(TERMS_2, *first, to={**RANKS, "scale": "logarithm"})),
         ("the event in the column of times", changed(SURVIVAL_TERMS, *label, "event", to="days")),
         ("one text for seen and censored", changed(SURVIVAL_TERMS, *label, "censored", to="yes")),
         ("a time that is too short", changed(SURVIVAL_TERMS, *label, "times", to=[730.0 / 2**21])),

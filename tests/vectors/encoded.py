@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.vectors.columns import CODED_LEVELS, CODED_RANGE, DATES, DURATION, ORDINAL, OTHERS
+from tests.vectors.columns import (
+    CODED_LEVELS,
+    CODED_RANGE,
+    DATES,
+    DURATION,
+    IMPUTED_LEVELS,
+    IMPUTED_ORDINAL,
+    IMPUTED_RANGE,
+    IMPUTED_RANKS,
+    LOGARITHM,
+    ORDINAL,
+    OTHERS,
+)
 from tests.vectors.examples import (
     CATEGORICAL,
     LEVELS,
@@ -25,6 +38,12 @@ def encoded_columns() -> Iterator[Case]:
         ("a categorical column", CATEGORICAL, ["south", " north ", "south"]),
         ("ranks: on, between and outside quantiles", RANKS, ["0", "0.75", "1.5", "2.75", "4", "-7", "1e9"]),
         ("ranks: ties have the middle of their ranks", TIED, ["0", "0.5", "1", "5.5", "10", "", "NA", "11"]),
+        ("ranks: an empty field counts as a value", IMPUTED_RANKS, ["1.5", "", "NA", "4"]),
+        ("a range of logarithms", LOGARITHM, ["2", "0.25", "16", "5", "0", "-1", "20", ""]),
+        ("logarithms: an empty field counts as a value", IMPUTED_RANGE, ["2", "", "NA", "0.25"]),
+        ("a flag beside a value for an empty field", {**IMPUTED_RANGE, "missing_share": 0.5}, ["", "0.25"]),
+        ("levels: an empty field counts as one", IMPUTED_LEVELS, ["north", "south", "", "NA"]),
+        ("ordinal levels: an empty field counts as one", IMPUTED_ORDINAL, ["low", "high", "", "NA"]),
         ("a centred range", RANGE, ["0", "1.5", "4", "5", "-1", ""]),
         ("centred levels", LEVELS, ["north", "south", "", "NA"]),
         ("levels: any other text is one of them", OTHERS, ["north", "south", "west", " East ", "", "NA"]),
@@ -70,6 +89,13 @@ def _dates() -> Iterator[Case]:
     ]
     found = [*(_features(DURATION, str(days)) for _, _, days in pairs), [0.0], [0.0]]
     yield {
+        "name": "dates: an empty field counts as a day",
+        "column": {**DATES, "empty": "impute", "impute": 18262.0},
+        "missing": MISSING,
+        "fields": ["2020-01-01", "", "NA"],
+        "features": [_features(DATES, "18262.0")] * 3,
+    }
+    yield {
         "name": "a duration, empty if one of the two dates is",
         "column": DURATION,
         "missing": MISSING,
@@ -99,7 +125,10 @@ def _features(column: dict[str, Any], field: str) -> list[float]:
     missing = [*MISSING, *column.get("missing", ())]
     is_empty = field in missing and field not in column.get("levels", ())
     width = len(column["levels"]) if kind == "levels" else 1
-    features = [0.0] * width if is_empty else _value_features(column, field)
+    if is_empty and "impute" in column:
+        features = _value_features(column, str(column["impute"]))
+    else:
+        features = [0.0] * width if is_empty else _value_features(column, field)
     share = column["missing_share"]
     return features if share is None else [*features, is_empty - share]
 
@@ -114,8 +143,9 @@ def _value_features(column: dict[str, Any], field: str) -> list[float]:
         return [column["weight"] * ((level == field) - share) for level, share in pairs]
     x = float(field)
     if column["kind"] == "range":
-        low, high = column["low"], column["high"]
-        return [2 * (min(max(x, low), high) - column["centre"]) / (high - low)]
+        numbers = min(max(x, column["low"]), column["high"]), column["centre"], column["low"], column["high"]
+        inside, centre, low, high = map(math.log, numbers) if "scale" in column else numbers
+        return [2 * (inside - centre) / (high - low)]
     return [_rank(column["quantiles"], x)]
 
 

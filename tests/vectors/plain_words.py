@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.vectors import suites
 from tests.vectors.absent import ABSENT_TERMS, absent_text
 from tests.vectors.alignments import ALIGNED_TERMS
-from tests.vectors.columns import CODED_TERMS, DATE_TERMS, LEVEL_TERMS
+from tests.vectors.columns import CODED_TERMS, DATE_TERMS, IMPUTED_DATE_TERMS, IMPUTED_TERMS, LEVEL_TERMS
 from tests.vectors.examples import (
     AUTO_TERMS,
     KNN_TERMS,
@@ -144,6 +144,15 @@ _RANGE_LINE = next(line for line in TERMS_2_TEXT.splitlines() if line.startswith
 CODED_TERMS_TEXT = TERMS_2_TEXT.replace(
     _RANGE_LINE, f"{_RANGE_LINE}; texts that also stand for an empty field: 1, -9"
 ).replace("less the share 0.1\n", "less the share 0.1; texts that also stand for an empty field: 9, north\n")
+IMPUTED_TERMS_TEXT = (
+    TERMS_2_TEXT.split("- rank:")[0]
+    + "- rank: its rank among the 3 quantiles 0, 1.5, 4; a number outside is moved to the nearer end; an"
+    " empty field counts as 0.75\n"
+    "- range: the logarithm, from that of 0.25 to that of 16, less that of 2; a number outside is moved to"
+    " the nearer end; an empty field counts as 0.25\n"
+    "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; an empty"
+    " field counts as south, and one more feature says whether the field is empty, less the share 0.1\n"
+)
 CLASS_WEIGHTS = (
     "Class weights: a model of the kind logistic is trained so that every class counts the same, however few"
     " rows it has. Its probabilities are those of rows with equally many of every class: for a rare class"
@@ -350,6 +359,12 @@ def shown_texts() -> Iterator[Case]:
         ),
         ("terms of schema 2", TERMS_2, TERMS_2_TEXT),
         ("dates", DATE_TERMS, DATE_TERMS_TEXT),
+        (
+            "an empty date that counts as a day",
+            IMPUTED_DATE_TERMS,
+            DATE_TERMS_TEXT.replace("an empty field is refused", "an empty field counts as 2020-01-01"),
+        ),
+        ("values for empty fields, and a logarithm", IMPUTED_TERMS, IMPUTED_TERMS_TEXT),
         ("sums", SUMS_TERMS, of_sums(SUMMED)),
         ("sums with random features", RANDOM_TERMS, of_sums(WITH_RANDOM_FEATURES)),
         ("sums with the total for each institution", COHORT_TERMS, of_sums(WITH_TOTAL)),

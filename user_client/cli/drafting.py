@@ -78,6 +78,17 @@ Others = Annotated[
         " repeat for more"
     ),
 ]
+Imputes = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=VALUE",
+        help="what an empty field of a column counts as, such as smoker=no; repeat for more [the middle]",
+    ),
+]
+Logarithms = Annotated[
+    list[str] | None,
+    typer.Option(help="column of numbers that are mapped as their logarithms; repeat for more"),
+]
 Classes = Annotated[
     list[str] | None,
     typer.Option("--class", help="class of the label that only other institutions have; repeat for more"),
@@ -200,6 +211,8 @@ def draft(
     duration: Durations = None,
     ordinal: Ordinals = None,
     other: Others = None,
+    impute: Imputes = None,
+    logarithm: Logarithms = None,
     class_: Classes = None,
     missing: Missing = None,
     missing_in: MissingIn = None,
@@ -233,7 +246,10 @@ def draft(
         table,
         dictionary,
         _of_a_table(
-            _of_columns(category, date, duration, ordinal, other, missing_in), encoding, class_, label_range
+            _of_columns(category, date, duration, ordinal, other, impute, logarithm, missing_in),
+            encoding,
+            class_,
+            label_range,
         ),
         label=label,
         parties=party,
@@ -274,6 +290,8 @@ def _of_columns(
     duration: Durations,
     ordinal: Ordinals,
     other: Others,
+    impute: Imputes,
+    logarithm: Logarithms,
     missing_in: MissingIn,
 ) -> dict[str, Any]:
     """Return what was said of some columns of a table, as `draft_terms` takes it."""
@@ -288,6 +306,8 @@ def _of_columns(
         "durations": _by_column("--duration", duration),
         "ordinals": {name: said.split(",") for name, said in _by_column("--ordinal", ordinal).items()},
         "others": other,
+        "imputes": _by_column("--impute", impute),
+        "logarithms": logarithm,
     }
 
 
@@ -321,8 +341,8 @@ def _draft(
         return draft_terms(table, **of_a_table, **options)
     if of_a_table:
         raise InputError(
-            "--encoding, --category, --date, --duration, --ordinal, --other, --missing-in, --class and"
-            " --label-range go with a table; a dictionary says such things itself"
+            "--encoding, --category, --date, --duration, --ordinal, --other, --impute, --logarithm,"
+            " --missing-in, --class and --label-range go with a table; a dictionary says such things itself"
         )
     return draft_terms_from_dictionary(dictionary, **options)
 

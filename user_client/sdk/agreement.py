@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from protocol.alignment_terms import AlignmentMethod
 from protocol.codec import explain
 from protocol.errors import InputError
+from protocol.labels import Task
 from protocol.limits import MAX_DITHER, MAX_RETENTION_DAYS
 from protocol.model_terms import ModelPrivacyTerms, models_for, models_with_weights
 from protocol.sealing import HYBRID
-from protocol.table_schema import Schema, Task
+from protocol.table_schema import Schema
 from protocol.terms import WELL_PREDICTED_ROWS, ChosenSuite
 from user_client.tables.draft import DraftedSchema
 

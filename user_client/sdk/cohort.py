@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import InputError, MalformedMessageError
+from protocol.labels import AnyLabel, Label, NumberLabel
 from protocol.messages import DownlinkManifest
 from protocol.sums import TOTAL, SumsTerms, exponent_of, from_fixed_point, order_of
 from protocol.table_schema import (
-    AnyLabel,
     CategoricalColumn,
-    Label,
     LevelsColumn,
-    NumberLabel,
     NumericColumn,
     OrdinalColumn,
     RangeColumn,
@@ -186,12 +184,12 @@ def _numbers_of_columns(schema: Schema) -> Iterator[tuple[str, str, float, float
 
 
 def _value_of(column: NumericColumn | RangeColumn) -> tuple[str, float, float]:
-    unit = (column.high - column.low) / 2
     if isinstance(column, NumericColumn):
+        unit = (column.high - column.low) / 2
         return "value", column.low + unit, unit
-    if column.dates is None:
-        return "value", column.centre, unit
-    return "days" if column.since else "days since 1970-01-01", column.centre, unit
+    low, high, centre = column.on_scale
+    what = "value" if column.dates is None else "days" if column.since else "days since 1970-01-01"
+    return what if column.scale is None else f"logarithm of the {what}", centre, (high - low) / 2
 
 
 def _numbers_of_label(label: AnyLabel) -> Iterator[tuple[str, str, float, float]]:
@@ -206,4 +204,6 @@ def _notes(schema: Schema) -> Iterator[str]:
     yield "figures are of the columns as the terms encode them: a number outside the range is at its end"
     if any(getattr(column, "empty", "refuse") == "centre" for column in schema.columns):
         yield "an empty field counts as the middle: means of columns with empty fields lie closer to it"
+    if any(column.impute is not None for column in schema.columns):
+        yield "an empty field counts as the value that the terms state, and is among the means"
     yield "rows that an institution has kept back to evaluate on are not among them"

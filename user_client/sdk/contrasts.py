@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,15 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.labels import Label, NumberLabel, SurvivalLabel
 from protocol.table_schema import (
     CategoricalColumn,
-    Label,
     LevelsColumn,
-    NumberLabel,
     OrdinalColumn,
+    RangeColumn,
     RanksColumn,
     Schema,
-    SurvivalLabel,
 )
 from user_client.scores import NORMAL_95
 
@@ -31,8 +31,8 @@ class Coefficient:
     Attributes
     ----------
     column, change : str
-        The change: ``per unit`` or ``per day``, ``from the lowest to the highest rank``, a level instead of
-        the first one, or an empty field.
+        The change: ``per unit``, ``per day``, ``per doubling``, ``from the lowest to the highest rank``, a
+        level instead of the first one, or an empty field.
     value : float
         In the unit of `Coefficients.scale`.
     error, low, high : float, optional
@@ -129,6 +129,9 @@ def changes_in(schema: Schema) -> Iterator[tuple[str, str, Matrix64]]:
             yield column.name, "from the lowest to the highest rank", 2 * moved[0]
         elif isinstance(column, OrdinalColumn):
             yield column.name, f"{column.levels[-1]} instead of {column.levels[0]}", 2 * moved[0]
+        elif isinstance(column, RangeColumn) and column.scale == "logarithm":
+            low, high, _ = column.on_scale
+            yield column.name, "per doubling", 2 * math.log(2) / (high - low) * moved[0]
         else:
             unit = "per day" if getattr(column, "dates", None) else "per unit"
             yield column.name, unit, 2 / (column.high - column.low) * moved[0]

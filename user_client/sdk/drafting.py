@@ -73,6 +73,8 @@ def draft_terms(
     durations: Mapping[str, str] | None = None,
     ordinals: Mapping[str, Sequence[str]] | None = None,
     others: Sequence[str] = (),
+    imputes: Mapping[str, str] | None = None,
+    logarithms: Sequence[str] = (),
     classes: Sequence[str] = (),
     missing: Sequence[str] = (),
     missing_in: Mapping[str, Sequence[str]] | None = None,
@@ -102,6 +104,10 @@ def draft_terms(
         The levels of columns whose levels have an order, the lowest first.
     others : sequence of str
         Columns of which one level takes all rare texts, and all that are not in the table.
+    imputes : mapping of str to str, optional
+        What an empty field of a column counts as: see `tables.draft.draft_schema`.
+    logarithms : sequence of str
+        Columns of numbers that are mapped as their logarithms.
     classes : sequence of str
         Classes of the label that only other institutions have.
     missing : sequence of str
@@ -136,6 +142,8 @@ def draft_terms(
         durations=durations,
         ordinals=ordinals,
         others=others,
+        imputes=imputes,
+        logarithms=logarithms,
         classes=classes,
         missing=missing,
         missing_in=missing_in,

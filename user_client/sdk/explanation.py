@@ -15,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.errors import InputError
-from protocol.table_schema import NumberLabel, Schema, SurvivalLabel
+from protocol.labels import NumberLabel, SurvivalLabel
+from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.attributions import permutation_importance, shapley_values
 from user_client.custody.round_directory import RoundDirectory

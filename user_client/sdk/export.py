@@ -19,16 +19,9 @@ from onnx import TensorProto, compose, helper
 from protocol import __version__
 from protocol.answers import MemberReport
 from protocol.codec import digest
+from protocol.labels import NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
-from protocol.table_schema import (
-    CategoricalColumn,
-    ColumnOfLevels,
-    LevelsColumn,
-    NumberLabel,
-    RanksColumn,
-    Schema,
-    SurvivalLabel,
-)
+from protocol.table_schema import ColumnOfLevels, LevelsColumn, RanksColumn, Schema
 from protocol.terms import Terms
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.errors import ExportDiffersError
@@ -223,17 +216,12 @@ def _made_up(schema: Schema, rng: np.random.Generator) -> pa.Table:
         if isinstance(column, ColumnOfLevels):
             unlisted = ["unlisted"] if isinstance(column, LevelsColumn) and column.other else []
             values: NDArray[Any] = rng.choice(np.array([*column.levels, *unlisted], dtype=object), TRIED_ROWS)
-            may_be_empty = column.impute is not None if isinstance(column, CategoricalColumn) else None
         else:
             ends = column.quantiles if isinstance(column, RanksColumn) else (column.low, column.high)
             beyond = 0 if getattr(column, "out_of_range", "clip") == "refuse" else (ends[-1] - ends[0]) / 4
             values = rng.uniform(ends[0] - beyond, ends[-1] + beyond, TRIED_ROWS)
             if isinstance(column, RanksColumn):  # on quantiles too, where ties are
                 values = np.where(rng.random(TRIED_ROWS) < 0.5, rng.choice(ends, TRIED_ROWS), values)
-            may_be_empty = getattr(column, "impute", None) is not None
-        if may_be_empty or getattr(column, "empty", "refuse") == "centre":
-            empty = rng.random(TRIED_ROWS) < 0.1
-        else:
-            empty = np.zeros(TRIED_ROWS, np.bool_)
-        columns[column.name] = pa.array(values.tolist(), mask=empty)
+        share_empty = 0.1 if column.takes_empty else 0.0
+        columns[column.name] = pa.array(values.tolist(), mask=rng.random(TRIED_ROWS) < share_empty)
     return pa.table(columns)

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.labels import SurvivalLabel, Task
 from protocol.model_terms import AveragedTerms, CoxTerms, LogisticTerms, MlpTerms, RidgeTerms
-from protocol.table_schema import SurvivalLabel, Task
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory

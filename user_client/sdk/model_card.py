@@ -11,16 +11,10 @@ from protocol.alignment_terms import alignment_in_words
 from protocol.answers import MemberReport
 from protocol.codec import digest
 from protocol.consent import warnings_of
+from protocol.labels import NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from protocol.model_terms import model_in_words
-from protocol.table_schema import (
-    Column,
-    ColumnOfLevels,
-    NumberLabel,
-    NumericColumn,
-    Schema,
-    SurvivalLabel,
-)
+from protocol.table_schema import Column, ColumnOfLevels, NumericColumn, Schema
 from protocol.terms import Terms
 from runtime.terminal import figures_in_words, plain, score_in_words, second
 from user_client.class_scores import class_scores_in_words

@@ -12,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.errors import InputError, ShapeMismatchError
+from protocol.labels import Label, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
-from protocol.table_schema import Label, NumberLabel, SurvivalLabel
 from runtime.terminal import plain
 from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, MODEL_FILE, RoundDirectory
 from user_client.errors import FieldError, NotPreparedError

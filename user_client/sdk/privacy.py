@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.gaussian_mechanism import gaussian_sigma
+from protocol.labels import Task
 from protocol.messages import PrivacyRecord
-from protocol.table_schema import Schema, Task
+from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
 from user_client.custody.scratch import Scratch
 from user_client.privacy.information import Information, information

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocol.table_schema import ColumnOfLevels, Schema, SurvivalLabel
+from protocol.labels import SurvivalLabel
+from protocol.table_schema import ColumnOfLevels, Schema
 from protocol.terms import Terms
 from runtime.terminal import plain
 from user_client.errors import FieldError

@@ -109,14 +109,20 @@ def _column(graph: Graph, column: Column, missing: Sequence[str]) -> str:
     if isinstance(column, ColumnOfLevels):
         code = _level_number(graph, column, missing)
         empty = graph.node("Equal", code, graph.constant(EMPTY, np.int64))
+        if column.impute is not None:
+            imputed = graph.constant(column.levels.index(column.impute), np.int64)
+            code = graph.where(empty, imputed, code)
         if isinstance(column, CategoricalColumn):
-            return _categorical(graph, column, code, empty)
+            return _one_of(graph, code, len(column.levels))
         if isinstance(column, OrdinalColumn):
             return _with_missing_share(graph, column, _place(graph, column, code), empty)
         return _with_missing_share(graph, column, _levels(graph, column, code), empty)
     value, empty = _number(graph, column, missing)
     if isinstance(column, NumericColumn):
-        return _numeric(graph, column, value, empty)
+        impute = math.nan if column.impute is None else column.impute
+        return _numeric(graph, column, graph.where(empty, graph.constant(impute), value))
+    if column.impute is not None:
+        value = graph.where(empty, graph.constant(column.impute), value)
     feature = (
         _ranks(graph, column, value) if isinstance(column, RanksColumn) else _range(graph, column, value)
     )
@@ -134,9 +140,7 @@ def _number(graph: Graph, column: ColumnOfNumbers, missing: Sequence[str]) -> tu
     return graph.where(infinite, graph.constant(math.nan), value), empty
 
 
-def _numeric(graph: Graph, column: NumericColumn, value: str, empty: str) -> str:
-    impute = math.nan if column.impute is None else column.impute
-    value = graph.where(empty, graph.constant(impute), value)
+def _numeric(graph: Graph, column: NumericColumn, value: str) -> str:
     inside = graph.clipped(value, column.low, column.high)
     if column.out_of_range == "refuse":
         inside = graph.where(graph.node("Equal", inside, value), inside, graph.constant(math.nan))
@@ -144,10 +148,11 @@ def _numeric(graph: Graph, column: NumericColumn, value: str, empty: str) -> str
 
 
 def _range(graph: Graph, column: RangeColumn, value: str) -> str:
-    less = graph.node("Sub", graph.clipped(value, column.low, column.high), graph.constant(column.centre))
-    return graph.node(
-        "Div", graph.node("Mul", less, graph.constant(2.0)), graph.constant(column.high - column.low)
-    )
+    low, high, centre = column.on_scale
+    inside = graph.clipped(value, column.low, column.high)
+    on_scale = inside if column.scale is None else graph.node("Log", inside)
+    less = graph.node("Sub", on_scale, graph.constant(centre))
+    return graph.node("Div", graph.node("Mul", less, graph.constant(2.0)), graph.constant(high - low))
 
 
 def _ranks(graph: Graph, column: RanksColumn, value: str) -> str:
@@ -192,13 +197,6 @@ def _level_number(graph: Graph, column: ColumnOfLevels, missing: Sequence[str]) 
     )
 
 
-def _categorical(graph: Graph, column: CategoricalColumn, code: str, empty: str) -> str:
-    if column.impute is not None:
-        imputed = graph.constant(column.levels.index(column.impute), np.int64)
-        code = graph.where(empty, imputed, code)
-    return _one_of(graph, code, len(column.levels))
-
-
 def _levels(graph: Graph, column: LevelsColumn, code: str) -> str:
     less = graph.node("Sub", _one_of(graph, code, len(column.levels)), graph.constant(column.shares))
     return graph.node("Mul", less, graph.constant(column.weight))
@@ -220,8 +218,9 @@ def _one_of(graph: Graph, code: str, levels: int) -> str:
 
 
 def _with_missing_share(graph: Graph, column: CentredColumn, features: str, empty: str) -> str:
-    instead = 0.0 if column.empty == "centre" else math.nan
-    features = graph.where(empty, graph.constant(instead), features)
+    if column.empty != "impute":
+        instead = 0.0 if column.empty == "centre" else math.nan
+        features = graph.where(empty, graph.constant(instead), features)
     if column.missing_share is None:
         return features
     share = graph.node("Sub", graph.number(empty), graph.constant(column.missing_share))

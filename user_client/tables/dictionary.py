@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,14 +18,16 @@ from pydantic import Field, ValidationError, model_validator
 
 from protocol.codec import Message, explain
 from protocol.errors import InputError, UnreadableFileError
-from protocol.table_schema import DateFormat, Task
+from protocol.labels import Task
+from protocol.table_schema import DateFormat
 from protocol.texts import FieldText, Name
 from runtime.files import read_text
 from user_client.errors import MissingColumnError
 from user_client.tables.dates import days_of
 from user_client.tables.draft import MISSING_TEXTS, DraftedSchema
-from user_client.tables.draft_column import levels_block, ordinal_block
+from user_client.tables.draft_column import imputed_value, levels_block, ordinal_block
 from user_client.tables.draft_label import DraftedEvent
+from user_client.tables.figures import rounded
 
 _LISTS: Final = frozenset({"percentiles", "levels", "shares", "missing"})
 """Fields that are lists, which a CSV file separates by bars."""
@@ -37,12 +40,16 @@ class _Entry(Message):
     missing_share: float | None = None
     missing: tuple[FieldText, ...] = ()
     """Texts that stand for an empty field in this column, beside those of all columns."""
+    impute: str | None = None
+    """What an empty field counts as, as it would stand there; of a duration, a number of days."""
 
-    @property
-    def empty(self) -> dict[str, Any]:
-        """Return the fields of the column that say what becomes of an empty field."""
+    def with_empty(self, column: dict[str, Any]) -> dict[str, Any]:
+        """Return a column with the fields that say what becomes of an empty field."""
+        way: dict[str, Any] = {"empty": "centre"}
+        if self.impute is not None:
+            way = {"empty": "impute", "impute": imputed_value(column, self.impute)}
         share = {} if self.missing_share is None else {"missing_share": self.missing_share}
-        return {"empty": "centre", **share, **({"missing": list(self.missing)} if self.missing else {})}
+        return {**column, **way, **share, **({"missing": list(self.missing)} if self.missing else {})}
 
 
 class _Spread(_Entry):
@@ -62,10 +69,9 @@ class _Spread(_Entry):
     def block(self, ends: Sequence[float]) -> dict[str, Any]:
         """Return the column, with these numbers in the place of its percentiles, or of low and high."""
         if self.percentiles:
-            return {"kind": "ranks", "name": self.name, "quantiles": list(ends), **self.empty}
+            return {"kind": "ranks", "name": self.name, "quantiles": list(ends)}
         low, high = ends
-        spread = {"low": low, "high": high, "centre": (low + high) / 2}
-        return {"kind": "range", "name": self.name, **spread, **self.empty}
+        return {"kind": "range", "name": self.name, "low": low, "high": high, "centre": (low + high) / 2}
 
 
 class NumberEntry(_Spread):
@@ -75,11 +81,20 @@ class NumberEntry(_Spread):
     low: float | None = None
     high: float | None = None
     percentiles: tuple[float, ...] = ()
+    scale: Literal["logarithm"] | None = None
+
+    @model_validator(mode="after")
+    def _check_scale(self) -> Self:
+        if self.scale is not None and (self.percentiles or (self.low or 0) <= 0):
+            raise ValueError("the scale logarithm goes with low and high, which are above 0")
+        return self
 
     def content(self) -> dict[str, Any]:
-        return self.block(
-            self.percentiles or [float(end) for end in (self.low, self.high) if end is not None]
-        )
+        ends = self.percentiles or [float(end) for end in (self.low, self.high) if end is not None]
+        column = self.block(ends)
+        if self.scale is not None:
+            column |= {"scale": self.scale, "centre": rounded(math.sqrt(ends[0] * ends[1]), ends[0])}
+        return self.with_empty(column)
 
 
 class DateEntry(_Spread):
@@ -100,7 +115,7 @@ class DateEntry(_Spread):
             what = f"dates written as {self.dates}" if self.since is None else "numbers of days"
             raise InputError(f"the dictionary's figures of '{self.name}' are no {what}") from None
         since = {} if self.since is None else {"since": self.since}
-        return {**self.block(ends), "dates": self.dates, **since}
+        return self.with_empty({**self.block(ends), "dates": self.dates, **since})
 
 
 class _Levels(_Entry):
@@ -126,7 +141,7 @@ class CategoryEntry(_Levels):
 
     def content(self) -> dict[str, Any]:
         other = {} if self.other is None else {"other": self.other}
-        return {**levels_block(self.name, self.levels, self.shares_or_even), **other, **self.empty}
+        return self.with_empty({**levels_block(self.name, self.levels, self.shares_or_even), **other})
 
 
 class OrdinalEntry(_Levels):
@@ -135,7 +150,7 @@ class OrdinalEntry(_Levels):
     type: Literal["ordinal"]
 
     def content(self) -> dict[str, Any]:
-        return {**ordinal_block(self.name, self.levels, self.shares_or_even), **self.empty}
+        return self.with_empty(ordinal_block(self.name, self.levels, self.shares_or_even))
 
 
 Entry = Annotated[NumberEntry | DateEntry | CategoryEntry | OrdinalEntry, Field(discriminator="type")]

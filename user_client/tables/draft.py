@@ -14,7 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from protocol.errors import InputError
-from protocol.table_schema import DateFormat, Task
+from protocol.labels import Task
+from protocol.table_schema import DateFormat
 from user_client.errors import MissingColumnError
 from user_client.tables.draft_column import FEW_QUANTILES, QUANTILES, ColumnDrafting, DraftedColumn, Encoding
 from user_client.tables.draft_label import (
@@ -51,6 +52,8 @@ def draft_schema(
     durations: Mapping[str, str] | None = None,
     ordinals: Mapping[str, Sequence[str]] | None = None,
     others: Collection[str] = (),
+    imputes: Mapping[str, str] | None = None,
+    logarithms: Collection[str] = (),
     classes: Collection[str] = (),
     missing: Sequence[str] = (),
     missing_in: Mapping[str, Sequence[str]] | None = None,
@@ -81,6 +84,11 @@ def draft_schema(
     others : collection of str
         Columns of which one level takes all rare texts, and all that are not in the table. A column with more
         than `MAX_DRAFT_LEVELS` texts is drafted so if it can be.
+    imputes : mapping of str to str, optional
+        What an empty field of a column counts as, as it would stand there; of a duration, a number of days.
+    logarithms : collection of str
+        Columns of numbers that are mapped as their logarithms. A number that is not above 0 counts as the
+        lowest of the range.
     classes : collection of str
         Classes of the label that only other institutions have.
     missing : sequence of str
@@ -101,12 +109,12 @@ def draft_schema(
         If the label column is missing, or a column cannot be used.
     """
     dates, durations, ordinals, missing_in = dates or {}, durations or {}, ordinals or {}, missing_in or {}
+    imputes = imputes or {}
     for name in table.column_names:
         column_of(table, name)  # refuses one that is there twice
     of_label = (label, event.column) if event else (label,)
-    _check_named(
-        table, [*of_label, *exclude, *categories, *dates, *ordinals, *others, *missing_in], durations
-    )
+    of_columns = [*categories, *dates, *ordinals, *others, *missing_in, *imputes, *logarithms]
+    _check_named(table, [*of_label, *exclude, *of_columns], durations)
     _check_missing_in(missing_in, of_label, encoding)
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
     if event is not None:
@@ -118,11 +126,24 @@ def draft_schema(
     names = [name for name in table.column_names if name not in (*of_label, *exclude)]
     quantiles = QUANTILES if len(names) <= WIDE else FEW_QUANTILES
     drafting = ColumnDrafting(
-        encoding, quantiles, texts, missing_in, categories, dates, durations, ordinals, others
+        encoding,
+        quantiles,
+        texts,
+        missing_in,
+        categories,
+        dates,
+        durations,
+        ordinals,
+        others,
+        imputes,
+        logarithms,
     )
     columns = {name: drafting.column(table, name) for name in names}
     remarks = [*drafted.remarks, *_remarks(table, columns, drafted)]
     content = [column.content for column in columns.values() if column is not None]
+    for column in content:
+        if column["name"] in logarithms and "scale" not in column:
+            raise InputError(f"column '{column['name']}' holds no numbers, so that it has no logarithms")
     if not content:
         raise InputError("no column is left to predict from")
     return DraftedSchema(

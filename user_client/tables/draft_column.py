@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from protocol.errors import InputError
 from protocol.table_schema import DateFormat
-from user_client.tables.dates import DATE_FORMATS, are_dates, dates_in, is_temporal, read_days
+from user_client.tables.dates import DATE_FORMATS, are_dates, dates_in, days_of, is_temporal, read_days
 from user_client.tables.dirty import refuse_nearly_numbers
-from user_client.tables.fields import Mask, Matrix64, as_numbers, as_text
+from user_client.tables.fields import Mask, Matrix64, as_numbers, as_text, is_empty
 from user_client.tables.figures import (
     MAX_DRAFT_LEVELS,
     OUTERMOST,
     distinct,
     is_number,
+    positive_range_of,
     range_of,
     rounded,
     rounded_apart,
@@ -80,6 +81,10 @@ class ColumnDrafting:
         The levels of columns whose levels have an order, the lowest first.
     others : collection of str
         Columns whose rare texts, and all that are not in the table, are one level.
+    imputes : mapping of str to str
+        What an empty field of a column counts as, as it would stand there; of a duration, a number of days.
+    logarithms : collection of str
+        Columns of numbers above 0 that are mapped as their logarithms.
     """
 
     encoding: Encoding
@@ -91,6 +96,8 @@ class ColumnDrafting:
     durations: Mapping[str, str] = field(default_factory=dict)
     ordinals: Mapping[str, Sequence[str]] = field(default_factory=dict)
     others: Collection[str] = ()
+    imputes: Mapping[str, str] = field(default_factory=dict)
+    logarithms: Collection[str] = ()
 
     def column(self, table: pa.Table, name: str) -> DraftedColumn | None:
         """Return one column of the schema; None if it has the same value everywhere.
@@ -103,6 +110,8 @@ class ColumnDrafting:
         if codes := self.missing_in.get(name):
             own = replace(self, missing=(*self.missing, *codes), missing_in={}).column(table, name)
             return own and replace(own, content={**own.content, "missing": list(codes)})
+        if name in self.imputes:
+            return self._imputed(table, name, self.imputes[name])
         values = table.column(name)
         if name in self.ordinals:
             return DraftedColumn(self._ordinal(name, values))
@@ -112,6 +121,8 @@ class ColumnDrafting:
             return self._of_dates(table, name, dates)
         if takes_numbers:
             numbers, _ = as_numbers(values, self.missing)
+            if name in self.logarithms:
+                return self._of_logarithms(name, numbers)
             drafted = self._of_numbers(name, numbers, self.encoding)
             if drafted is None or not are_dates(levels, "yyyymmdd"):
                 return drafted
@@ -145,9 +156,32 @@ class ColumnDrafting:
             )
         return found
 
+    def _imputed(self, table: pa.Table, name: str, value: str) -> DraftedColumn | None:
+        """Return a column whose empty fields count as a value: it is drafted as if they had it."""
+        others = {other: said for other, said in self.imputes.items() if other != name}
+        drafting = replace(self, imputes=others)
+        without = drafting.column(table, name)
+        if without is not None and "levels" not in without.content:
+            imputed_value(without.content, value)  # a text would make a column of levels of one of numbers
+        text = as_text(table.column(name))
+        empty = is_empty(text, self.missing)
+        if name not in self.durations:
+            filled = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(value), text)
+            table = table.set_column(table.column_names.index(name), name, filled)
+        drafted = drafting.column(table, name)
+        if drafted is None:
+            return None
+        imputed = imputed_value(drafted.content, value)
+        if drafted.content["kind"] in ("numeric", "categorical"):
+            return replace(drafted, content={**drafted.content, "impute": imputed})
+        ways = {**_empty(empty), "empty": "impute", "impute": imputed}
+        return replace(drafted, content={**drafted.content, **ways})
+
     def _of_dates(self, table: pa.Table, name: str, dates: list[DateFormat]) -> DraftedColumn | None:
         since = self.durations.get(name)
         days, _ = read_days(table, name, dates[0], since, self.missing)
+        if name in self.logarithms:
+            return self._of_logarithms(name, days, {"dates": dates[0], "since": since})
         # the form of the papers has no dates
         drafted = self._of_numbers(name, days, "ranges" if self.encoding == "plain" else self.encoding)
         if drafted is None:
@@ -164,6 +198,25 @@ class ColumnDrafting:
         if len(np.unique(numbers[~np.isnan(numbers)])) < 2:
             return None
         return DraftedColumn(self._numeric(name, numbers, encoding), numbers)
+
+    def _of_logarithms(
+        self, name: str, numbers: Matrix64, reading: Mapping[str, str | None] | None = None
+    ) -> DraftedColumn:
+        """Return a column of logarithms; raises `InputError` if it can be none."""
+        if self.encoding == "plain":
+            raise InputError("columns of the encoding plain are not mapped as their logarithms")
+        if reading and reading["since"] is None:
+            raise InputError(f"column '{name}' holds dates, which have no logarithms; a --duration has them")
+        known = numbers[~np.isnan(numbers)]
+        positive = known[known > 0]
+        if len(np.unique(positive)) < 2:
+            raise InputError(f"column '{name}' has no two numbers above 0, so that it has no logarithms")
+        low, high, centre = positive_range_of(positive)
+        content = {"kind": "range", "name": name, "low": low, "high": high, "centre": centre}
+        content |= {"scale": "logarithm", **(reading or {}), **_empty(np.isnan(numbers))}
+        share = 1 - len(positive) / len(known)
+        remark = f"{name}: {100 * share:.1f} % of its numbers are not above 0; they count as {low:g}"
+        return DraftedColumn(content, numbers, (remark,) if share else ())
 
     def _numeric(self, name: str, numbers: Matrix64, encoding: Encoding) -> dict[str, Any]:
         known = numbers[~np.isnan(numbers)]
@@ -222,6 +275,33 @@ class ColumnDrafting:
         counts = np.bincount(np.array(places.drop_null(), dtype=np.int64), minlength=len(levels))
         block = ordinal_block(name, levels, counts / max(counts.sum(), 1))
         return {**block, **_empty(np.array(pc.is_null(places)))}
+
+
+def imputed_value(column: Mapping[str, Any], value: str) -> float | str:
+    """Return what an empty field of a drafted column counts as; raises `InputError`.
+
+    A number beyond the ends counts as the nearer end, as it does in a row; a text that is no level, as the
+    level for such texts.
+    """
+    name = column["name"]
+    if levels := column.get("levels"):
+        if value in levels:
+            return value
+        if other := column.get("other"):
+            return str(other)
+        raise InputError(
+            f"an empty field of column '{name}' cannot count as a text that is none of its levels"
+        )
+    try:
+        is_date = "dates" in column and "since" not in column
+        number = days_of([value], column["dates"])[0] if is_date else float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        what = f"date written as {column['dates']}" if is_date else "number"
+        raise InputError(f"an empty field of column '{name}' can count as a {what} alone")
+    ends: Sequence[float] = column.get("quantiles") or (column["low"], column["high"])
+    return min(max(number, ends[0]), ends[-1])
 
 
 def ordinal_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:

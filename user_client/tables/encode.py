@@ -12,22 +12,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from protocol.labels import SHORTEST_TIME, Label, NumberLabel, SurvivalLabel, Task
 from protocol.table_schema import (
-    SHORTEST_TIME,
     CategoricalColumn,
     CentredColumn,
     Column,
     ColumnOfLevels,
     ColumnOfNumbers,
-    Label,
     LevelsColumn,
-    NumberLabel,
     NumericColumn,
     RangeColumn,
     RanksColumn,
     Schema,
-    SurvivalLabel,
-    Task,
 )
 from user_client.errors import (
     LabelOutsideError,
@@ -87,8 +83,12 @@ def _encode_column(table: pa.Table, column: Column, missing: Sequence[str], out:
         _encode_levels(table, column, missing, out)
         return
     numbers, empty = numbers_of(table, column, missing)
+    if not column.takes_empty:
+        refuse_empty(column.name, empty)
+    if column.impute is not None and empty.any():  # without an empty field, the numbers may be read-only
+        numbers[empty] = column.impute
     if isinstance(column, NumericColumn):
-        _encode_numeric(numbers, empty, column, out)
+        _encode_numeric(numbers, column, out)
     elif isinstance(column, RanksColumn):
         _encode_centred(ranks(numbers, column.quantiles)[:, None], empty, column, out)
     else:
@@ -108,8 +108,13 @@ def _encode_levels(table: pa.Table, column: ColumnOfLevels, missing: Sequence[st
     with readable(column.name):
         values = column_of(table, column.name)
         chosen, empty = read_levels(values, column.name, column.levels, missing, other)
+    if not column.takes_empty:
+        refuse_empty(column.name, empty)
+    if column.impute is not None:
+        chosen[empty] = column.levels.index(column.impute)
     if isinstance(column, CategoricalColumn):
-        _encode_categorical(chosen, empty, column, out)
+        out[:] = 0
+        out[np.arange(len(chosen)), chosen] = 1
     elif isinstance(column, LevelsColumn):
         _encode_centred(_of_levels(chosen, column), empty, column, out)
     else:
@@ -117,11 +122,7 @@ def _encode_levels(table: pa.Table, column: ColumnOfLevels, missing: Sequence[st
         _encode_centred(places[chosen][:, None] - column.centre, empty, column, out)
 
 
-def _encode_numeric(numbers: Matrix64, empty: Mask, column: NumericColumn, out: Matrix64) -> None:
-    if column.impute is None:
-        refuse_empty(column.name, empty)
-    elif empty.any():
-        numbers[empty] = column.impute
+def _encode_numeric(numbers: Matrix64, column: NumericColumn, out: Matrix64) -> None:
     if len(numbers) and (numbers.min() < column.low or numbers.max() > column.high):
         if column.out_of_range == "refuse":
             outside = (numbers < column.low) | (numbers > column.high)
@@ -130,21 +131,9 @@ def _encode_numeric(numbers: Matrix64, empty: Mask, column: NumericColumn, out: 
     out[:, 0] = 2 * ((numbers - column.low) / (column.high - column.low)) - 1
 
 
-def _encode_categorical(
-    chosen: NDArray[np.int64], empty: Mask, column: CategoricalColumn, out: Matrix64
-) -> None:
-    if column.impute is None:
-        refuse_empty(column.name, empty)
-    else:
-        chosen[empty] = column.levels.index(column.impute)
-    out[:] = 0
-    out[np.arange(len(chosen)), chosen] = 1
-
-
 def _encode_centred(features: Matrix64, empty: Mask, column: CentredColumn, out: Matrix64) -> None:
-    if column.empty == "refuse":
-        refuse_empty(column.name, empty)
-    features[empty] = 0
+    if column.empty == "centre":
+        features[empty] = 0
     out[:, : column.value_width] = features
     if column.missing_share is not None:
         out[:, -1] = empty - column.missing_share
@@ -175,7 +164,9 @@ def ranks(numbers: Matrix64, quantiles: Sequence[float]) -> Matrix64:
 
 
 def _in_range(numbers: Matrix64, column: RangeColumn) -> Matrix64:
-    return 2 * (numbers.clip(column.low, column.high) - column.centre) / (column.high - column.low)
+    inside = numbers.clip(column.low, column.high)
+    low, high, centre = column.on_scale
+    return 2 * ((inside if column.scale is None else np.log(inside)) - centre) / (high - low)
 
 
 def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:

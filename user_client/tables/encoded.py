@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from protocol.table_schema import Schema, Task
+from protocol.labels import Task
+from protocol.table_schema import Schema
 from user_client.errors import FieldError
 from user_client.rows import Rows
 from user_client.tables.encode import encode_labels, encode_rows

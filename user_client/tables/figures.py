@@ -27,11 +27,24 @@ ROWS_BEYOND: Final = 2.5
 
 def range_of(known: Matrix64) -> tuple[float, float]:
     """Return a rounded range of quantiles, that of all numbers if the quantiles are one number."""
+    low, high = _ends_of(known)
+    return rounded(low, high - low), rounded(high, high - low)
+
+
+def positive_range_of(known: Matrix64) -> tuple[float, float, float]:
+    """Return the same of numbers above 0, whose low end stays above 0, and the middle of their logarithms."""
+    low, high = _ends_of(known)
+    centre = math.exp(float(np.log(known.clip(low, high)).mean()))
+    low, high = rounded(low, min(low, high - low)), rounded(high, high - low)
+    return low, high, min(max(rounded(centre, min(centre, high - low)), low), high)
+
+
+def _ends_of(known: Matrix64) -> tuple[float, float]:
     beyond = share_beyond(RANGE, len(known))
     low, high = np.quantile(known, [beyond, 1 - beyond], method="nearest")
     if low == high:
         low, high = known.min(), known.max()
-    return rounded(float(low), high - low), rounded(float(high), high - low)
+    return float(low), float(high)
 
 
 def share_beyond(share: float, rows: int) -> float:

@@ -77,7 +77,7 @@ class ColumnProfile:
             self.clipped += int(((numbers < low) | (numbers > high))[~empty].sum())
             self._add_codes(numbers, empty, text, column, schema)
         self.empty += int(empty.sum())
-        self.imputed = self.empty if _fills(column) else 0
+        self.imputed = self.empty if column.takes_empty else 0
 
     def _add_codes(
         self, numbers: Matrix64, empty: Mask, text: pa.ChunkedArray, column: Column, schema: Schema
@@ -98,17 +98,13 @@ def _range(column: Any) -> tuple[float, float]:
     return column.low, column.high
 
 
-def _fills(column: Any) -> bool:
-    return column.impute is not None if hasattr(column, "impute") else column.empty == "centre"
-
-
 def _line_of(texts: list[str], column: Column, schema: Schema) -> str:
     """Return the line of the terms by which texts of a column count as empty fields."""
     is_own = isinstance(column, CENTRED_COLUMNS)  # those of the papers share a list
     before = (getattr(column, "missing", None) or ()) if is_own else schema.missing
     listed = ", ".join(json.dumps(text, ensure_ascii=False) for text in (*before, *texts))
     line = f"missing = [{listed}] {'in this column' if is_own else 'in table_schema'}"
-    return line if _fills(column) else f"{line}, and {filling_line(column)} in this column"
+    return line if column.takes_empty else f"{line}, and {filling_line(column)} in this column"
 
 
 def profile(data: Any, schema: Schema) -> list[ColumnProfile]:

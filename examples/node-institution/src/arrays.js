@@ -2,7 +2,7 @@
 
 import { equal, labelled, sha256 } from './bytes.js';
 import { refuse } from './errors.js';
-import { schemaWidth } from './columns.js';
+import { onScale, schemaWidth } from './columns.js';
 import { DTYPE_BYTES, arrayBytes } from './messages.js';
 
 export const CHUNK_BYTES = 1048576;
@@ -162,7 +162,10 @@ const SQUARES = {
   numeric: () => 1,
   categorical: () => 1,
   ranks: () => 1,
-  range: ({ low, high, centre }) => ((2 * Math.max(high - centre, centre - low)) / (high - low)) ** 2,
+  range: (column) => {
+    const [low, high, centre] = onScale(column);
+    return ((2 * Math.max(high - centre, centre - low)) / (high - low)) ** 2;
+  },
   ordinal: ({ centre }) => (1 + Math.abs(centre)) ** 2,
   levels: ({ shares, weight }) => {
     const squares = shares.reduce((sum, share) => sum + share * share, 0);
@@ -174,7 +177,9 @@ const SQUARES = {
 export const longestRow = (columns) => Math.sqrt(columns.reduce((sum, column) => {
   const square = SQUARES[column.kind](column);
   const share = column.missing_share;
-  return sum + (typeof share === 'number' ? Math.max(square + share ** 2, (1 - share) ** 2) : square);
+  if (typeof share !== 'number') return sum + square;
+  const whereEmpty = column.empty === 'impute' ? square : 0;
+  return sum + Math.max(square + share ** 2, whereEmpty + (1 - share) ** 2);
 }, 0));
 
 /** The largest length of a row of `rep` and of `anchor_rep`. */

@@ -7,7 +7,9 @@ import {
 export const MAX_COLUMNS = 65536;
 const number = float();
 const levels = list(name, 2, MAX_COLUMNS, { distinct: true });
-const emptiness = { empty: one('refuse', 'centre'), missing_share: nullable(float({ low: 0, high: 1 })), missing: optional(list(short(200), 1, 256)) };
+const emptiness = {
+  empty: one('refuse', 'centre', 'impute'), missing_share: nullable(float({ low: 0, high: 1 })), missing: optional(list(short(200), 1, 256)),
+};
 const days = {
   dates: optional(one('iso', 'dd.mm.yyyy', 'dd/mm/yyyy', 'mm/dd/yyyy', 'yyyy/mm/dd', 'yyyymmdd')),
   since: optional(name),
@@ -17,8 +19,23 @@ function rangeRule({ low, high }, fail) {
   if (!(low < high) || !Number.isFinite(high - low)) fail('low is not below high');
 }
 
-function emptyRule({ empty, missing_share: share }, fail) {
+function emptyRule({ empty, missing_share: share, impute }, fail) {
   if (share !== null && empty === 'refuse') fail('a share of empty fields that are refused');
+  if ((empty === 'impute') !== (impute !== undefined)) fail('a value for empty fields, or none');
+}
+
+function imputedLevelRule({ levels: known, impute }, fail) {
+  if (impute !== undefined && !known.includes(impute)) fail('imputes another level');
+}
+
+/** The ends of a range and its centre, or their logarithms. */
+export const onScale = ({ low, high, centre, scale }) => (scale === undefined ? [low, high, centre] : [low, high, centre].map(Math.log));
+
+function scaleRule(value, fail) {
+  if (value.scale === undefined) return;
+  if (value.dates !== undefined && value.since === undefined) fail('logarithms of dates');
+  const [low, high] = onScale(value);
+  if (value.low <= 0 || !(low < high)) fail('logarithms that do not ascend');
 }
 
 function dateRule({ name: own, dates, since }, fail) {
@@ -40,31 +57,35 @@ export const column = tagged('kind', {
     if (value.impute !== null && !value.levels.includes(value.impute)) fail('imputes another level');
   }),
   ranks: record(
-    { kind: one('ranks'), name, quantiles: list(number, 2, 1001), ...emptiness, ...days },
-    both(emptyRule, dateRule, ({ quantiles }, fail) => {
+    { kind: one('ranks'), name, quantiles: list(number, 2, 1001), impute: optional(number), ...emptiness, ...days },
+    both(emptyRule, dateRule, ({ quantiles, impute }, fail) => {
       if (quantiles.some((each, index) => index > 0 && each < quantiles[index - 1])) fail('quantiles that descend');
       rangeRule({ low: quantiles[0], high: quantiles.at(-1) }, fail);
+      if (impute < quantiles[0] || impute > quantiles.at(-1)) fail('imputes beyond its quantiles');
     }),
   ),
   range: record(
-    { kind: one('range'), name, low: number, high: number, centre: number, ...emptiness, ...days },
-    both(rangeRule, emptyRule, dateRule, ({ low, high, centre }, fail) => {
+    {
+      kind: one('range'), name, low: number, high: number, centre: number, scale: optional(one('logarithm')), impute: optional(number), ...emptiness, ...days,
+    },
+    both(rangeRule, emptyRule, dateRule, scaleRule, ({ low, high, centre, impute }, fail) => {
       if (centre < low || centre > high) fail('a centre outside its range');
+      if (impute < low || impute > high) fail('imputes outside its range');
     }),
   ),
   levels: record(
     {
       kind: one('levels'), name, levels, shares: list(float({ low: 0, high: 1 }), 2, MAX_COLUMNS),
-      weight: float({ above: 0, high: 1 }), ...emptiness, other: optional(name),
+      weight: float({ above: 0, high: 1 }), impute: optional(name), ...emptiness, other: optional(name),
     },
-    both(emptyRule, (value, fail) => {
+    both(emptyRule, imputedLevelRule, (value, fail) => {
       if (value.shares.length !== value.levels.length) fail('not a share for every level');
       if (value.other !== undefined && !value.levels.includes(value.other)) fail('other texts are no level');
     }),
   ),
   ordinal: record(
-    { kind: one('ordinal'), name, levels, centre: float({ low: -1, high: 1 }), ...emptiness },
-    emptyRule,
+    { kind: one('ordinal'), name, levels, centre: float({ low: -1, high: 1 }), impute: optional(name), ...emptiness },
+    both(emptyRule, imputedLevelRule),
   ),
 });
 

@@ -3,7 +3,7 @@
 import { refuse } from './errors.js';
 import { readDate } from './dates.js';
 import { fromRows } from './matrix.js';
-import { schemaWidth, width } from './columns.js';
+import { onScale, schemaWidth, width } from './columns.js';
 
 const wrong = (column, what) => refuse('input-error', `column ${column.name}: ${what}`);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
@@ -55,7 +55,8 @@ const ENCODERS = {
   ranks: (column, field, since) => [ranked(column, measured(column, field, since))],
   range(column, field, since) {
     const x = Math.min(Math.max(measured(column, field, since), column.low), column.high);
-    return [(2 * (x - column.centre)) / (column.high - column.low)];
+    const [low, high, centre] = onScale(column);
+    return [(2 * ((column.scale === undefined ? x : Math.log(x)) - centre)) / (high - low)];
   },
   ordinal(column, field) {
     const level = levelOf(column, field);
@@ -89,11 +90,11 @@ export function encodeField(column, missing, rawField, rawSince) {
   const empty = !isLevel && (isEmpty(field) || (since !== undefined && isEmpty(since)));
   const flag = typeof column.missing_share === 'number' ? [(empty ? 1 : 0) - column.missing_share] : [];
   if (!empty) return [...ENCODERS[column.kind](column, field, since), ...flag];
-  if (column.kind === 'numeric' || column.kind === 'categorical') {
-    if (column.impute === null) wrong(column, 'an empty field');
-    return column.kind === 'numeric' ? ENCODERS.numeric(column, String(column.impute)) : indicator(column, column.levels.indexOf(column.impute));
+  if (column.impute !== undefined && column.impute !== null) {
+    const alone = { ...column, dates: undefined, since: undefined }; // a day to impute is a number already
+    return [...ENCODERS[column.kind](alone, String(column.impute)), ...flag];
   }
-  if (column.empty === 'refuse') wrong(column, 'an empty field');
+  if (column.empty !== 'centre') wrong(column, 'an empty field');
   return [...new Array(width(column) - flag.length).fill(0), ...flag];
 }
 

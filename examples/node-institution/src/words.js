@@ -178,23 +178,30 @@ function day(value) {
   return Number.isInteger(value) && value >= first && value <= last ? new Date(value * 86400000).toISOString().slice(0, 10) : plainNumber(value);
 }
 
+const isDate = (column) => column.dates !== undefined && column.since === undefined;
+
 function emptyWords(column) {
-  if (column.empty === 'refuse') return 'an empty field is refused';
-  const flag = column.missing_share === null ? '' : `, and one more feature says whether the field is empty, less the share ${plainNumber(column.missing_share)}`;
-  return `an empty field counts as the middle${flag}`;
+  const { impute } = column;
+  if (column.empty === 'refuse' || impute === null) return 'an empty field is refused';
+  const show = isDate(column) ? day : plainNumber;
+  const instead = impute === undefined ? 'the middle' : typeof impute === 'number' ? show(impute) : impute;
+  const flag = typeof column.missing_share === 'number' ? `, and one more feature says whether the field is empty, less the share ${plainNumber(column.missing_share)}` : '';
+  return `an empty field counts as ${instead}${flag}`;
 }
 
 function columnLine(column) {
-  const imputed = () => (column.impute === null ? 'an empty field is refused' : `an empty field counts as ${typeof column.impute === 'number' ? plainNumber(column.impute) : column.impute}`);
-  const show = column.dates !== undefined && column.since === undefined ? day : plainNumber;
-  const thing = column.dates !== undefined && column.since === undefined ? 'date' : 'number';
+  const [show, thing] = isDate(column) ? [day, 'date'] : [plainNumber, 'number'];
   const start = column.dates === undefined ? '' : column.since === undefined ? `a date written as ${column.dates}, ` : `the days since the date in ${column.since}, both written as ${column.dates}, `;
   const moved = `a ${thing} outside is moved to the nearer end`;
   const words = {
-    numeric: () => `from ${plainNumber(column.low)} to ${plainNumber(column.high)}; a number outside is ${column.out_of_range === 'clip' ? 'moved to the nearer end' : 'refused'}; ${imputed()}`,
-    categorical: () => `one of ${commas(column.levels)}; ${imputed()}`,
+    numeric: () => `from ${plainNumber(column.low)} to ${plainNumber(column.high)}; a number outside is ${column.out_of_range === 'clip' ? 'moved to the nearer end' : 'refused'}; ${emptyWords(column)}`,
+    categorical: () => `one of ${commas(column.levels)}; ${emptyWords(column)}`,
     ranks: () => `${start}its rank among the ${column.quantiles.length} quantiles ${commas(column.quantiles.map(show))}; ${moved}; ${emptyWords(column)}`,
-    range: () => `${start}from ${show(column.low)} to ${show(column.high)}, less ${show(column.centre)}; ${moved}; ${emptyWords(column)}`,
+    range() {
+      const [low, high, centre] = [column.low, column.high, column.centre].map(show);
+      const place = column.scale === undefined ? `from ${low} to ${high}, less ${centre}` : `the logarithm, from that of ${low} to that of ${high}, less that of ${centre}`;
+      return `${start}${place}; ${moved}; ${emptyWords(column)}`;
+    },
     levels: () => `one of ${commas(column.levels)}, with the shares ${numbers(column.shares)}, each less its share and times ${plainNumber(column.weight)}; ${column.other === undefined ? '' : `any other text counts as ${column.other}; `}${emptyWords(column)}`,
     ordinal: () => `one of ${commas(column.levels)}, as its place in this order from -1 to 1, less ${plainNumber(column.centre)}; ${emptyWords(column)}`,
   };

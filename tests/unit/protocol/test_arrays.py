@@ -21,7 +21,7 @@ from protocol.arrays import (
     specify,
 )
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
-from protocol.table_schema import AnyLabel, Label, NumberLabel, SurvivalLabel
+from protocol.labels import AnyLabel, Label, NumberLabel, SurvivalLabel
 
 THREE = Label(name="y", classes=("a", "b", "c"))
 

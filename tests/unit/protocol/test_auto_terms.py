@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError
+from protocol.labels import Label, NumberLabel, SurvivalLabel, Task
 from protocol.model_terms import (
     DEFAULT_CANDIDATES,
     AutoTerms,
@@ -21,7 +22,7 @@ from protocol.model_terms import (
     RidgeTerms,
     SvmTerms,
 )
-from protocol.table_schema import Label, NumberLabel, NumericColumn, Schema, SurvivalLabel, Task
+from protocol.table_schema import NumericColumn, Schema
 from protocol.terms import AnchorTerms, Terms
 from tests.harness.problems import TERMS
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError
+from protocol.labels import NumberLabel
 from protocol.model_terms import (
     AutoTerms,
     KnnTerms,
@@ -18,7 +19,6 @@ from protocol.model_terms import (
     models_with_weights,
     weighted_kinds,
 )
-from protocol.table_schema import NumberLabel
 from protocol.terms import AnchorTerms, Terms
 from tests.harness.problems import TERMS
 from tests.harness.world import make_terms

@@ -10,11 +10,12 @@ import pytest
 from protocol import version
 from protocol.alignment_terms import AlignmentMethod, AutoAlignmentTerms
 from protocol.envelope import SIGNATURE_ALGORITHMS
+from protocol.labels import AnyLabel
 from protocol.messages import DTYPE_BYTES, Acceptance, Dtype, Role, SealedAnchor
 from protocol.model_terms import ModelTerms
 from protocol.problems import all_errors
 from protocol.states import Event
-from protocol.table_schema import AnyLabel, Column
+from protocol.table_schema import Column
 from protocol.terms import ANCHORS, Terms
 from tests.harness.document import kinds, section, text
 

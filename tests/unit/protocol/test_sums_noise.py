@@ -10,8 +10,8 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 from pydantic import ValidationError
 
+from protocol.labels import Label, NumberLabel
 from protocol.sums_noise import SumsNoise, bits_of, sensitivity
-from protocol.table_schema import Label, NumberLabel
 from protocol.terms import Terms
 from tests.vectors.sums import NOISE, NOISE_TERMS
 

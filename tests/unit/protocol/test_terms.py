@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentMethod, AlignmentTerms
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
+from protocol.labels import Label, NumberLabel, SurvivalLabel
 from protocol.limits import MAX_COLUMNS, MAX_MESSAGE_BYTES
 from protocol.model_terms import (
     CandidateTerms,
@@ -19,7 +20,7 @@ from protocol.model_terms import (
     SvmTerms,
     models_for,
 )
-from protocol.table_schema import CategoricalColumn, Label, NumberLabel, NumericColumn, Schema, SurvivalLabel
+from protocol.table_schema import CategoricalColumn, NumericColumn, Schema
 from protocol.terms import ANCHORS, AnchorKind, AnchorTerms, Terms
 
 AGE = NumericColumn(name="age", low=0.0, high=120.0)

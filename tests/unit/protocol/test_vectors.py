@@ -18,10 +18,10 @@ from protocol.codec import Message, decode, digest, encode
 from protocol.consent import plain_words, plain_words_digest
 from protocol.errors import OdcError, ProtocolError
 from protocol.identity import TrustRoot, load_certificate
+from protocol.labels import AnyLabel, Label, NumberLabel
 from protocol.merkle import root_hash
 from protocol.messages import ArraySpec, UplinkManifest
 from protocol.sealing import HYBRID
-from protocol.table_schema import AnyLabel, Label, NumberLabel
 from protocol.terms import Terms
 from protocol.tokens import id_of, token_digest, token_id
 from protocol.uplinks import check_uplink

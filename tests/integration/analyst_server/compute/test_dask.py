@@ -21,8 +21,8 @@ from analyst_server.compute.sequence import AlignedRound, PartyArrays, RoundSpec
 from analyst_server.compute.spreading import spread_by
 from analyst_server.store import DamagedBlobError, DirectoryBlobs, StoredArray, store_array
 from protocol.alignment_terms import AlignmentTerms
+from protocol.labels import Label
 from protocol.model_terms import LogisticTerms
-from protocol.table_schema import Label
 from runtime.confinement import landlock_version
 from tests.harness.dask import Cluster, cluster
 

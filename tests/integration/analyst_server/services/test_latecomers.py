@@ -22,9 +22,10 @@ from protocol.errors import (
     TermsMismatchError,
     TermsNotAcceptedError,
 )
+from protocol.labels import Label
 from protocol.ledger import LedgerPage, check_chain
 from protocol.model_terms import RandomForestTerms
-from protocol.table_schema import Label, NumericColumn, Schema
+from protocol.table_schema import NumericColumn, Schema
 from protocol.terms import AnchorTerms, Terms
 from tests.harness.computing import LEASE_S, LIMIT_S, OTHER, OWNER, Pool, Watched, claim, fetch, finish
 from tests.harness.problems import Matrix, haar

@@ -58,6 +58,7 @@ def regression(rows: dict[str, NDArray[Any]]) -> tuple[dict[tuple[str, str], tup
         ("ward", "c instead of a"): (rows["ward"] == "c").astype(float),
         ("grade", "high instead of low"): np.array([places[each] for each in rows["grade"]]) / 2,
     }
+    columns = {change: numbers for change, numbers in columns.items() if numbers.any()}
     design = np.column_stack([np.ones(len(empty)), *columns.values()])
     inverse = np.linalg.inv(design.T @ design)
     weights = inverse @ design.T @ rows["days"]
@@ -118,6 +119,26 @@ def test_the_cohort_is_described_in_the_units_of_the_columns(consortium: ThreeOf
     assert str(figures["ward", "share of nowhere"].mean) == "0.0"
     assert sum(one.share for one in found[0].components) == pytest.approx(1)
     assert any("counts as the middle" in note for note in found[0].notes)
+
+
+def test_a_logarithm_is_described_as_one_and_its_coefficient_is_of_a_doubling(
+    consortium: ThreeOfThem,
+) -> None:
+    columns = [*COHORT["table_schema"]["columns"]]
+    ends = {"low": 0.25, "high": 4.0, "centre": 1.0, "scale": "logarithm"}
+    columns[1] = {"kind": "range", "name": "x1", **ends, "empty": "impute", "impute": 0.5}
+    schema = {**COHORT["table_schema"], "columns": columns}
+    first, *_ = consortium.until_stays_are_received(
+        table_schema=schema, latent_dim=9, anchor={"kind": "haar", "rows": 9}
+    )
+    rows = all_rows(consortium)
+    x1 = np.clip(np.where(rows["x1"] == "", "0.5", rows["x1"]).astype(float), 0.25, 4)
+    of_x1 = next(each for each in first.cohort().figures if each.column == "x1")
+    assert of_x1.number == "logarithm of the value"
+    assert of_x1.mean == pytest.approx(np.log(x1).mean(), abs=1e-6)
+    expected, _ = regression({**rows, "x1": np.log2(x1).astype(str)})
+    found = by_change(first.coefficients())["x1", "per doubling"]
+    assert found.value == pytest.approx(expected["x1", "per unit"][0], abs=1e-5)
 
 
 def test_random_features_do_not_stand_in_the_way(consortium: ThreeOfThem) -> None:

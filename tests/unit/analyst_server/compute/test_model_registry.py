@@ -16,6 +16,7 @@ from analyst_server.training.from_sums import SumsRidge, fit_total
 from analyst_server.training.models import fit, fit_task
 from analyst_server.training.onnx_file import export
 from analyst_server.training.tasks import Classes, Numbers, Survival
+from protocol.labels import Label, NumberLabel, SurvivalLabel, Task
 from protocol.model_terms import (
     DEFAULT_CANDIDATES,
     PRIVATE_MODELS,
@@ -28,7 +29,6 @@ from protocol.model_terms import (
     RidgeTerms,
     models_with_weights,
 )
-from protocol.table_schema import Label, NumberLabel, SurvivalLabel, Task
 from tests.harness.problems import (
     ALL_MODELS,
     MODELS,

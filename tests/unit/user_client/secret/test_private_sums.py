@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.labels import Label, NumberLabel
 from protocol.sums_noise import sensitivity
-from protocol.table_schema import Label, NumberLabel
 from tests.harness.problems import stream
 from user_client.secret.private_sums import PrivateSums, private_sums
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.table_schema import SHORTEST_TIME, NumberLabel, Schema, SurvivalLabel
+from protocol.labels import SHORTEST_TIME, NumberLabel, SurvivalLabel
+from protocol.table_schema import Schema
 from tests.harness.schemas import SECRET, category, number, schema, table
 from tests.vectors.examples import LEVELS, RANGE, RANKS
 from user_client.errors import (

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from protocol.table_schema import Label, RangeColumn, Schema
+from protocol.labels import Label
+from protocol.table_schema import RangeColumn, Schema
 from tests.harness.peaks import peak_bytes
 from user_client.tables.profile import MOST_DISTINCT, profile
 
