@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests benchmarks/tests
+MANY ?= tests/integration tests/e2e
 BIN := $(VENV)/bin
 PACKAGES := protocol metering runtime pages analyst_server user_client orthonormal_data_collaboration odc_demo fake_analyst
 
-.PHONY: setup demo compose test bench campaign fuzz openapi conformance wheel wheelhouse manual reference check format lock images sbom audit clean help
+.PHONY: setup demo compose test test-many bench campaign fuzz openapi conformance wheel wheelhouse manual reference check format lock images sbom audit clean help
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 setup: $(VENV)/.installed  ## create the virtual environment with all extras, versions from the lock file
 
@@ -35,6 +36,9 @@ compose:  ## run the demo in containers (needs Docker with Compose v2); `docker 
 
 test: setup  ## run the whole test suite, one file on each core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(TESTS)
+
+test-many: setup  ## run tests of rounds with PostgreSQL, S3, two Dask workers and two analysts (needs an S3 server)
+	ODC_TEST_CONFIGURATION=many ODC_REQUIRE_S3=1 $(MAKE) test TESTS='$(MANY)'
 
 bench: setup  ## measure every published claim; on real data: make bench DATA_DIR=dir FULL=1
 	$(BIN)/python -m benchmarks $(if $(DATA_DIR),--data '$(DATA_DIR)') $(if $(FULL),--full)

@@ -8,16 +8,23 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.harness import configuration
+
 settings.register_profile(
     "odc", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.register_profile("thorough", settings.get_profile("odc"), max_examples=2000)
+settings.register_profile("brief", settings.get_profile("odc"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "odc"))
 
 
 def pytest_runtest_setup() -> None:
     """Undo the umask that `odc-analyst` sets, which a test may have run in this process."""
     os.umask(0o022)
+
+
+def pytest_unconfigure() -> None:
+    configuration.close()
 
 
 LONGEST_FIRST = ("test_compose.py", "e2e", "integration", "security", "property")

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from odc_demo.actors import CommandError
+from tests.harness import configuration
 from tests.harness.consortium import Consortium, consortium, rows
 
+pytestmark = pytest.mark.skipif(configuration.MANY, reason="PostgreSQL and S3 have backups of their own")
 NAMES = ("lead-hospital", "hospital-b", "hospital-c")
 
 

@@ -38,7 +38,7 @@ class Played:
         self.ours = {name: self._explained(name) for name in NAMES}
         for session in made.sessions.values():
             session.close()
-        made.analyst.stop()
+        made.stop_servers()
         self.recorded = {name: recorded(made.sessions[name].home.traffic_path) for name in NAMES}
         self.ours = {name: self._explained(name) for name in NAMES}
         with made.operator() as opened, opened.records.begin() as unit:
@@ -178,7 +178,7 @@ def test_a_connection_the_server_closes_is_counted_to_its_end(
         ) as line:
             line.ask(COLLABORATION_STATUS, collaboration_id=found)
             line.ask(COLLABORATION_STATUS, collaboration_id=found)
-        made.analyst.stop()
+        made.stop_servers()
         ours = sum((counts for counts in recorded(path).of(found).values()), Counts())
         with made.operator() as opened, opened.records.begin() as unit:
             (row,) = unit.traffic(found)

@@ -60,7 +60,6 @@ def test_a_round_in_another_number_type_sends_its_bytes(made: Consortium, rep_dt
 
 def test_a_closed_round_leaves_no_array_at_the_analyst_and_predicts_on(made: Consortium) -> None:
     found = made.anchored(latent_dim=4)
-    arrays = made.analyst.data_dir / "blobs" / found
     for seed, name in enumerate(made.names):
         made.contribute(name, found, rows(seed, 80))
     made.wait_for(found, "released")
@@ -70,9 +69,9 @@ def test_a_closed_round_leaves_no_array_at_the_analyst_and_predicts_on(made: Con
     with pytest.raises(CommandError, match=f"no downlink was fetched yet by {made.names[-1]}"):
         made.analyst.run("collaboration", "close", found)
     last.round(found).receive()
-    assert list(arrays.rglob("*"))
+    assert made.arrays(found)
     made.analyst.run("collaboration", "close", found)
-    assert not arrays.exists()
+    assert not made.arrays(found)
     for session in made.sessions.values():
         assert len(session.round(found).predict(rows(7, 50)).labels) == 50
         assert session.round(found).status()["state"] == "closed"

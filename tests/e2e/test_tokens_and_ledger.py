@@ -89,17 +89,17 @@ def test_a_tokens_traffic_is_in_no_partys_count(made: Consortium, computed: str)
     token = made.institution(HOSPITAL).odc("token", "create")["token"]
     for session in made.sessions.values():
         session.close()
-    made.analyst.stop()  # which writes what was counted
+    made.stop_servers()  # which writes what was counted
     before = counted(made, computed)
-    made.analyst.start()
+    made.start_servers()
     with another_system(made, token) as monitor:
         for _ in range(20):
             monitor.get(f"/v1/collaborations/{computed}/report").raise_for_status()
-    made.analyst.stop()
+    made.stop_servers()
     assert counted(made, computed) == before
     with made.operator() as opened, opened.records.begin() as unit:
         nobodys = [row for row in unit.traffic("") if row.party == ""]
-    made.analyst.start()
+    made.start_servers()
     assert sum(row.down_body_bytes for row in nobodys) > 20 * 500
 
 

@@ -6,9 +6,10 @@ process matters. Setting up goes past the command line, which is too slow to do 
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ from odc_demo.actors import Analyst, Institution, found_consortium, join_all
 from odc_demo.namespaces import ANALYST_ADDRESS, Star
 from protocol.errors import OdcError
 from runtime import terminal
+from tests.harness import configuration
+from tests.harness.balancer import Balancer, balancer
 from user_client import sdk
 from user_client.custody import authority
 from user_client.custody.passphrase import lock
@@ -74,6 +77,8 @@ class Consortium:
     prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """How a command gets onto the machine of an institution that has one of its own."""
     join_secrets: list[str] = field(default_factory=list, repr=False)
+    second: Analyst | None = None
+    """Another server of the same analyst, where it has several."""
 
     @property
     def names(self) -> list[str]:
@@ -103,6 +108,20 @@ class Consortium:
             if (value := self.analyst.settings.get(f"ODC_ANALYST_{name.upper()}"))
         }
         return Settings(data_dir=self.analyst.data_dir, **given)
+
+    def stop_servers(self) -> None:
+        """Stop the analyst's servers, which then write what they have counted."""
+        for server in filter(None, (self.analyst, self.second)):
+            server.stop()
+
+    def start_servers(self) -> None:
+        for server in filter(None, (self.analyst, self.second)):
+            server.start()
+
+    def arrays(self, collaboration_id: str) -> list[str]:
+        """Return the names of the arrays that the analyst has of a collaboration."""
+        with self.operator() as opened:
+            return [key for key in opened.blobs.whole_keys() if key.startswith(f"{collaboration_id}/")]
 
     @contextmanager
     def operator(self) -> Iterator[OpenedAnalyst]:
@@ -233,13 +252,35 @@ def consortium(directory: Path, *names: str, passphrase: str = "", **settings: s
 
     With a passphrase, which has to be `PASSPHRASE`, every state directory is protected by it.
     """
-    made = _unfounded(directory, names, settings)
-    for session in made.sessions.values() if passphrase else ():
-        protect(session.home, passphrase)
-    with _taken_down(made):
+    with ExitStack() as stack:
+        has_many = configuration.is_many(settings)
+        if has_many:
+            settings = {**stack.enter_context(configuration.stores_and_workers(directory)), **settings}
+        made = _unfounded(directory, names, settings)
+        for session in made.sessions.values() if passphrase else ():
+            protect(session.home, passphrase)
+        stack.enter_context(_taken_down(made))
         with quick_passphrases():
             _found(made)
+        if has_many:
+            stack.enter_context(beside_a_second(made))
         yield made
+
+
+@contextmanager
+def beside_a_second(made: Consortium) -> Iterator[tuple[Analyst, Balancer]]:
+    """Start a second analyst on the same stores, and let institutions reach both through a balancer."""
+    other = Analyst(made.analyst.data_dir.with_name("second-analyst"), settings=made.analyst.settings)
+    shutil.copytree(made.analyst.data_dir / "identity", other.data_dir / "identity")
+    other.start()
+    made.second = other
+    try:
+        with balancer([made.analyst.port, other.port]) as between:
+            for each in made.names:
+                made.go_through(each, between.port)
+            yield other, between
+    finally:
+        other.stop()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from analyst_server.services import prepare as preparation
 from analyst_server.settings import Settings
 from protocol.invitation import Invitation
 from protocol.operations import FETCH_DOWNLINK
+from tests.harness import configuration
 from tests.harness.app import InProcess, WithCertificate
 from tests.harness.certificates import NOW
 from tests.harness.world import Clock, new_database
@@ -93,20 +94,30 @@ class Consortium:
         self.lead = self.session(LEAD)
         create_consortium(self.lead, name="Heart", party=LEAD, analyst_url=URL, passphrase=PASSPHRASE)
         # each request has an event loop of its own here, so that none can wait for another
-        self.settings = Settings(data_dir=directory / "analyst", status_wait_s=0)
+        self._stack = ExitStack()
+        self.settings = Settings(data_dir=directory / "analyst", status_wait_s=0, **self._stores())
         invitation = invite(self.lead, "analyst", role="analyst")
         request = installation.join(self.settings.identity_dir, invitation, now=self.clock())
         issued = approve_request(self.lead, request, PASSPHRASE).certificate
         installation.install(self.settings.identity_dir, issued.public_bytes(Encoding.PEM), now=self.clock())
-        new_database(self.settings.data_dir / "odc.sqlite")
+        if not self.settings.database_url:
+            new_database(self.settings.data_dir / "odc.sqlite")
         self.analyst = open_analyst(self.settings, self.clock)
         self.app = create_app(self.analyst, self.settings)
         self.hospital = self.session(HOSPITAL)
         self._wire(monkeypatch)
         self.id = ""
 
+    def _stores(self) -> dict[str, Any]:
+        """Return where the analyst has its records and arrays, if not in its directory."""
+        if not configuration.MANY:
+            return {}
+        found = self._stack.enter_context(configuration.stores())
+        return {name: found[f"ODC_ANALYST_{name.upper()}"] for name in ("database_url", "blob_url")}
+
     def close(self) -> None:
         self.analyst.records.dispose()
+        self._stack.close()
 
     def session(self, name: str) -> Session:
         return Session(self.directory / name, self.clock)

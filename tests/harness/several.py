@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +12,8 @@ from typing import Final
 import pytest
 
 from odc_demo.actors import Analyst
-from tests.harness.balancer import Balancer, balancer
-from tests.harness.consortium import WAIT_S, Consortium, consortium, rows
+from tests.harness.balancer import Balancer
+from tests.harness.consortium import WAIT_S, Consortium, beside_a_second, consortium, rows
 
 NAMES: Final = ("lead-hospital", "hospital-b")
 ROWS: Final = 120_000
@@ -99,14 +98,5 @@ def several_analysts(directory: Path, records_url: str, blobs: Mapping[str, str]
     ):
         for variable, value in blobs.items():  # for the operator's commands in this process
             patch.setenv(variable, value)
-        other = Analyst(directory / "other", settings=made.analyst.settings)
-        shutil.copytree(made.analyst.data_dir / "identity", other.data_dir / "identity")
-        other.start()
-        analysts = [made.analyst, other]
-        try:
-            with balancer([one.port for one in analysts]) as between:
-                for each in made.names:
-                    made.go_through(each, between.port)
-                yield Several(made, analysts, between)
-        finally:
-            other.stop()
+        with beside_a_second(made) as (other, between):
+            yield Several(made, [made.analyst, other], between)
