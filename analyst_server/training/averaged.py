@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +50,18 @@ class Averaged(Weighable):
         return VotingRegressor(
             [("ridge", self._ridge.regressor()), ("network", self._network.regressor())],
         )
+
+    @contextmanager
+    def followed(self, estimator: Estimator) -> Iterator[None]:
+        """Tell the epochs of the network, which comes last and takes longest."""
+        network = dict(estimator.estimators)["network"]
+        # fitted itself in the place of a clone, which nobody outside of the fit could look at
+        network.__sklearn_clone__ = lambda: network
+        try:
+            with self._network.followed(network):
+                yield
+        finally:
+            del network.__sklearn_clone__
 
     def parameters(self, fitted: Estimator) -> int:
         linear, network = fitted.estimators_

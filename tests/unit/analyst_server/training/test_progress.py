@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from analyst_server.training import progress
+from analyst_server.training.averaged import Averaged
 from analyst_server.training.choosing import Auto
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit_task
 from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.progress import MOST, STAGES, UNITS, Told
-from analyst_server.training.tasks import Classes
+from analyst_server.training.tasks import Classes, Numbers
 from analyst_server.training.trees import GradientBoosting
 
 RNG = np.random.default_rng(0)
@@ -70,6 +71,7 @@ def test_who_fails_leaves_no_count_behind(heard: list[Told]) -> None:
     ("model", "of", "unit"),
     [
         (Mlp(hidden_units=200, epochs=150, seed=1), 150, "epochs"),
+        (Averaged(hidden_units=200, epochs=150, seed=1), 150, "epochs"),
         (GradientBoosting(trees=150, seed=1), 150, "trees"),
         (PrivateModel(training=PrivateTraining(8.0, 1e-5, steps=30), features=5), 30, "steps"),
         (Auto(candidates=(("a", Logistic()), ("b", Mlp(epochs=5, hidden_units=4))), seed=1), 2, "candidates"),
@@ -87,7 +89,12 @@ def test_a_fit_counts_to_its_bound(heard: list[Told], model: Mlp, of: int, unit:
 
 
 @pytest.mark.parametrize(
-    "model", [Mlp(hidden_units=50, epochs=40, seed=1), GradientBoosting(trees=20, seed=1)]
+    "model",
+    [
+        Mlp(hidden_units=50, epochs=40, seed=1),
+        Averaged(hidden_units=50, epochs=40, seed=1),
+        GradientBoosting(trees=20, seed=1),
+    ],
 )
 def test_who_listens_changes_no_number(model: Mlp) -> None:
     alone = fit_task(model, ROWS, LABELS, Classes(2)).predictions(ROWS)
@@ -97,6 +104,11 @@ def test_who_listens_changes_no_number(model: Mlp) -> None:
     finally:
         progress.listen(None)
     assert np.array_equal(alone, heard)
+
+
+def test_the_epochs_of_a_regression_that_is_averaged_are_counted(heard: list[Told]) -> None:
+    fit_task(Averaged(hidden_units=200, epochs=150, seed=1), ROWS, ROWS[:, 0], Numbers())
+    assert any(told.of == 150 and told.unit == "epochs" for told in heard)
 
 
 def test_no_thread_outlives_its_fit(heard: list[Told]) -> None:
