@@ -45,9 +45,9 @@ class Point:
 
 
 def points(*, full: bool) -> list[Point]:
-    """Return all points with ``full``; else four of Figure 3."""
+    """Return all points with ``full``; else four of each figure."""
     users = range(1, 11) if full else (1, 2, 5, 10)
-    counts = range(100, 1001, 100) if full else ()
+    counts = range(100, 1001, 100) if full else (100, 200, 500, 1000)
     found = []
     for dataset in ("MNIST", "Fashion-MNIST"):
         found += [Point("3", dataset, number, 100) for number in users]

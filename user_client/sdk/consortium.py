@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from protocol.codec import explain
 from protocol.envelope import sign
-from protocol.errors import InputError, OdcError, UnreadableFileError
+from protocol.errors import CertificateRefusedError, InputError, OdcError, UnreadableFileError
 from protocol.identity import (
     Identity,
     TrustRoot,
@@ -332,12 +332,24 @@ def revoke(session: Session, party: str, passphrase: str) -> Revoked:
             der = unlock_root(session, passphrase).revoke({**serials, **known}, number=number, now=now)
             home.write_revocations(der)
     try:
-        body = revocations_der(home.revocations_path.read_bytes())
-        session.connection.ask(PUBLISH_REVOCATIONS, body)
+        _publish_revocations(session)
     except OdcError:
         if party != ANALYST:  # a revoked analyst need not be told; calling again tells its successor
             raise
     return Revoked(len(serials), len(unused))
+
+
+def _publish_revocations(session: Session) -> None:
+    """Send the stored list, and then a newer one that another command has stored and sent meanwhile."""
+    while True:
+        sent = revocations_der(session.home.revocations_path.read_bytes())
+        try:
+            session.connection.ask(PUBLISH_REVOCATIONS, sent)
+        except CertificateRefusedError:  # also of one that is older than the analyst's
+            if revocations_der(session.home.revocations_path.read_bytes()) == sent:
+                raise
+        else:
+            return
 
 
 def require_leading(session: Session) -> Membership:

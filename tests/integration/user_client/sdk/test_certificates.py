@@ -18,7 +18,7 @@ from protocol.errors import (
 )
 from protocol.identity import TrustRoot, fingerprint, public_key
 from protocol.messages import Renewal
-from protocol.operations import REQUEST_RENEWAL
+from protocol.operations import PUBLISH_REVOCATIONS, REQUEST_RENEWAL, Operation
 from protocol.terms import Terms
 from tests.harness.certificates import NOW
 from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, Consortium
@@ -42,6 +42,7 @@ from user_client.sdk import (
 from user_client.sdk.approval import approve_waiting, waiting_requests
 from user_client.sdk.consortium import unlock_root
 from user_client.sdk.membership import RENEW_BEFORE_S
+from user_client.transport import AnalystConnection
 
 VALIDITY_S = int(MEMBER_VALIDITY.total_seconds())
 
@@ -258,6 +259,22 @@ def test_two_revocations_at_once_revoke_both(consortium: Consortium) -> None:
         assert list(threads.map(revoke_one, [HOSPITAL, "analyst"])) == [1, 1]
     states = {member.identity.name: member.state for member in members(consortium.lead)}
     assert states == {LEAD: "valid", HOSPITAL: "revoked", "analyst": "revoked"}
+
+
+def test_a_list_that_was_overtaken_on_its_way_ends_no_command(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_joined()
+    ask, overtaking = AnalystConnection.ask, ["analyst"]
+
+    def overtaken(connection: AnalystConnection, operation: Operation, *rest: Any, **more: Any) -> Any:
+        if operation is PUBLISH_REVOCATIONS and overtaking:
+            assert revoke(consortium.session(LEAD), overtaking.pop(), PASSPHRASE).certificates == 1
+        return ask(connection, operation, *rest, **more)
+
+    monkeypatch.setattr(AnalystConnection, "ask", overtaken)
+    assert revoke(consortium.session(LEAD), HOSPITAL, PASSPHRASE).certificates == 1
+    assert {row.state for row in members(consortium.lead) if row.identity.name != LEAD} == {"revoked"}
 
 
 def test_an_older_list_that_is_still_being_written_replaces_no_newer_one(
