@@ -74,7 +74,7 @@ def _mapped(column: RanksColumn | RangeColumn) -> str:
     if isinstance(column, RangeColumn):
         low, high, centre = map(shown, (column.low, column.high, column.centre))
         if column.scale == "logarithm":
-            return f"the logarithm, from that of {low} to that of {high}, less that of {centre}; {one}"
+            return f"its logarithm, between those of {low} and {high}, less that of {centre}; {one}"
         return f"from {low} to {high}, less {centre}; {one}"
     quantiles = ", ".join(map(shown, column.quantiles))
     return f"its rank among the {len(column.quantiles)} quantiles {quantiles}; {one}"

@@ -131,6 +131,8 @@ class _CentredColumn(Message):
         return 1
 
 
+LEAST_RATIO: Final = 1.001
+"""Of the ends of a range of logarithms, about which libraries differ in the last digit."""
 DateFormat = Literal["iso", "dd.mm.yyyy", "dd/mm/yyyy", "mm/dd/yyyy", "yyyy/mm/dd", "yyyymmdd"]
 """How dates are written. All but ``iso``, which is yyyy-mm-dd, say it themselves."""
 
@@ -212,8 +214,8 @@ class RangeColumn(_NumbersColumn):
             raise ValueError("the scale logarithm goes with numbers and durations, not with dates")
         if self.low <= 0:
             raise ValueError("with the scale logarithm, low must be above 0")
-        if not math.log(self.low) < math.log(self.high):
-            raise ValueError("with the scale logarithm, low and high must have different logarithms")
+        if not self.high >= LEAST_RATIO * self.low:
+            raise ValueError(f"with the scale logarithm, high must be at least {LEAST_RATIO} times low")
 
     @property
     def on_scale(self) -> tuple[float, float, float]:

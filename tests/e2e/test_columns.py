@@ -106,8 +106,8 @@ def test_the_terms_say_what_becomes_of_fields(played: dict[str, Any]) -> None:
     assert "- came: a date written as dd.mm.yyyy, its rank among the 21 quantiles 2015-" in words
     assert "- admitted: the days since the date in born, both written as iso" in words
     assert "- grade: one of low, mid, high, as its place in this order" in words
-    assert "- marker: the logarithm, from that of " in words
-    assert "an empty field counts as no, and one more feature says whether" in words
+    assert "- marker: its logarithm, between those of " in words
+    assert "an empty field counts as no\n" in words
     assert "Warning: dates: " in words
     assert any(remark.startswith("came: who knows a date") for remark in played["drafted"]["remarks"])
 

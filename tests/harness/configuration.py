@@ -44,15 +44,15 @@ def close() -> None:
 def stores() -> Iterator[dict[str, str]]:
     """Yield what the environment of an analyst says of a database and a place in S3 of its own.
 
-    So does the environment of this process, for commands that run in it.
+    How S3 is reached is in the environment of this process too, for commands that run in it.
     """
     with (
         _postgresql().database() as name,
         arrays_in_s3() as arrays,
         pytest.MonkeyPatch.context() as patch,
     ):
-        for variable, value in arrays.items():
-            patch.setenv(variable, value)
+        for variable in arrays.keys() - {"ODC_ANALYST_BLOB_URL"}:
+            patch.setenv(variable, arrays[variable])
         yield {"ODC_ANALYST_DATABASE_URL": _postgresql().records_url(name), **arrays}
 
 

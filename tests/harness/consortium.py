@@ -272,9 +272,9 @@ def beside_a_second(made: Consortium) -> Iterator[tuple[Analyst, Balancer]]:
     """Start a second analyst on the same stores, and let institutions reach both through a balancer."""
     other = Analyst(made.analyst.data_dir.with_name("second-analyst"), settings=made.analyst.settings)
     shutil.copytree(made.analyst.data_dir / "identity", other.data_dir / "identity")
-    other.start()
     made.second = other
     try:
+        other.start()
         with balancer([made.analyst.port, other.port]) as between:
             for each in made.names:
                 made.go_through(each, between.port)

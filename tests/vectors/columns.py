@@ -118,8 +118,8 @@ def broken_columns() -> Iterator[tuple[str, dict[str, Any]]]:
         ("a number for empty fields of levels", changed(IMPUTED_TERMS, *third, "impute", to=1.0)),
         ("logarithms of a range that begins at 0", changed(TERMS_2, *second, to={**LOGARITHM, "low": 0.0})),
         ("logarithms of dates", changed(DATE_TERMS, *first, to={**LOGARITHM, "dates": "iso"})),
-        ("logarithms that are the same", changed(
-            TERMS_2, *second, to={**LOGARITHM, "low": 1e15, "centre": 1e15, "high": 1e15 + 0.125})),
+        ("logarithms of a narrow range", changed(
+            TERMS_2, *second, to={**LOGARITHM, "low": 1000.0, "centre": 1000.0, "high": 1000.5})),
         ("a scale that is none", changed(TERMS_2, *second, to={**RANGE, "scale": "root"})),
         ("a scale that is nil", changed(TERMS_2, *second, to={**RANGE, "scale": None})),
         ("logarithms of ranks", changed(TERMS_2, *first, to={**RANKS, "scale": "logarithm"})),

@@ -148,7 +148,7 @@ IMPUTED_TERMS_TEXT = (
     TERMS_2_TEXT.split("- rank:")[0]
     + "- rank: its rank among the 3 quantiles 0, 1.5, 4; a number outside is moved to the nearer end; an"
     " empty field counts as 0.75\n"
-    "- range: the logarithm, from that of 0.25 to that of 16, less that of 2; a number outside is moved to"
+    "- range: its logarithm, between those of 0.25 and 16, less that of 2; a number outside is moved to"
     " the nearer end; an empty field counts as 0.25\n"
     "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; an empty"
     " field counts as south, and one more feature says whether the field is empty, less the share 0.1\n"

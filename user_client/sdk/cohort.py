@@ -189,7 +189,7 @@ def _value_of(column: NumericColumn | RangeColumn) -> tuple[str, float, float]:
         return "value", column.low + unit, unit
     low, high, centre = column.on_scale
     what = "value" if column.dates is None else "days" if column.since else "days since 1970-01-01"
-    return what if column.scale is None else f"logarithm of the {what}", centre, (high - low) / 2
+    return what if column.scale is None else f"natural logarithm of the {what}", centre, (high - low) / 2
 
 
 def _numbers_of_label(label: AnyLabel) -> Iterator[tuple[str, str, float, float]]:
@@ -205,5 +205,5 @@ def _notes(schema: Schema) -> Iterator[str]:
     if any(getattr(column, "empty", "refuse") == "centre" for column in schema.columns):
         yield "an empty field counts as the middle: means of columns with empty fields lie closer to it"
     if any(column.impute is not None for column in schema.columns):
-        yield "an empty field counts as the value that the terms state, and is among the means"
+        yield "an empty field counts as the value that the terms state, and is part of the means"
     yield "rows that an institution has kept back to evaluate on are not among them"

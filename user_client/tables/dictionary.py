@@ -93,7 +93,8 @@ class NumberEntry(_Spread):
         ends = self.percentiles or [float(end) for end in (self.low, self.high) if end is not None]
         column = self.block(ends)
         if self.scale is not None:
-            column |= {"scale": self.scale, "centre": rounded(math.sqrt(ends[0] * ends[1]), ends[0])}
+            middle = rounded(math.sqrt(ends[0]) * math.sqrt(ends[1]), min(ends[0], ends[1] - ends[0]))
+            column |= {"scale": self.scale, "centre": min(max(middle, ends[0]), ends[1])}
         return self.with_empty(column)
 
 

@@ -116,6 +116,8 @@ def draft_schema(
     of_columns = [*categories, *dates, *ordinals, *others, *missing_in, *imputes, *logarithms]
     _check_named(table, [*of_label, *exclude, *of_columns], durations)
     _check_missing_in(missing_in, of_label, encoding)
+    for name in {*imputes, *logarithms} & {*of_label, *exclude}:
+        raise InputError(f"column '{name}' is no feature: --impute and --logarithm are for columns that are")
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
     if event is not None:
         drafted = survival_label(table, label, texts, event)
@@ -143,7 +145,9 @@ def draft_schema(
     content = [column.content for column in columns.values() if column is not None]
     for column in content:
         if column["name"] in logarithms and "scale" not in column:
-            raise InputError(f"column '{column['name']}' holds no numbers, so that it has no logarithms")
+            raise InputError(
+                f"column '{column['name']}' holds no numbers: --logarithm needs them, or a --duration"
+            )
     if not content:
         raise InputError("no column is left to predict from")
     return DraftedSchema(

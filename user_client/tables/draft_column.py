@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from protocol.errors import InputError
-from protocol.table_schema import DateFormat
+from protocol.table_schema import LEAST_RATIO, DateFormat
 from user_client.tables.dates import DATE_FORMATS, are_dates, dates_in, days_of, is_temporal, read_days
 from user_client.tables.dirty import refuse_nearly_numbers
-from user_client.tables.fields import Mask, Matrix64, as_numbers, as_text, is_empty
+from user_client.tables.fields import Mask, Matrix64, as_numbers, as_text, is_empty, number_of
 from user_client.tables.figures import (
     MAX_DRAFT_LEVELS,
     OUTERMOST,
@@ -158,32 +158,54 @@ class ColumnDrafting:
 
     def _imputed(self, table: pa.Table, name: str, value: str) -> DraftedColumn | None:
         """Return a column whose empty fields count as a value: it is drafted as if they had it."""
+        value = value.strip()
+        if value in self.missing and value not in self.ordinals.get(name, ()):
+            raise InputError(f"--impute {name}={value}: that text stands for an empty field itself")
         others = {other: said for other, said in self.imputes.items() if other != name}
         drafting = replace(self, imputes=others)
         without = drafting.column(table, name)
-        if without is not None and "levels" not in without.content:
-            imputed_value(without.content, value)  # a text would make a column of levels of one of numbers
+        if without is not None and without.numbers is not None:
+            return drafting._of_filled_numbers(name, without, without.numbers, value)
         text = as_text(table.column(name))
         empty = is_empty(text, self.missing)
-        if name not in self.durations:
-            filled = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(value), text)
-            table = table.set_column(table.column_names.index(name), name, filled)
-        drafted = drafting.column(table, name)
+        if name in self.ordinals:  # a text that is a level is no empty field
+            empty &= ~np.asarray(pc.is_in(text, value_set=pa.array(list(self.ordinals[name]), pa.string())))
+        is_told = (
+            value not in text.filter(pa.array(~empty)).to_pylist()
+        )  # the level itself says: it was empty
+        filled = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(value), text)
+        drafted = drafting.column(table.set_column(table.column_names.index(name), name, filled), name)
+        return drafted and replace(
+            drafted, content=_with_impute(drafted.content, value, empty & (not is_told))
+        )
+
+    def _of_filled_numbers(
+        self, name: str, without: DraftedColumn, numbers: Matrix64, value: str
+    ) -> DraftedColumn | None:
+        empty = np.isnan(numbers)
+        filled = np.where(empty, _number_in(without.content, value), numbers)
+        reading: dict[str, Any] = {
+            key: without.content[key] for key in ("dates", "since") if key in without.content
+        }
+        if name in self.logarithms:
+            drafted: DraftedColumn | None = self._of_logarithms(name, filled)
+        else:
+            is_plain_date = self.encoding == "plain" and "dates" in reading
+            drafted = self._of_numbers(name, filled, "ranges" if is_plain_date else self.encoding)
         if drafted is None:
             return None
-        imputed = imputed_value(drafted.content, value)
-        if drafted.content["kind"] in ("numeric", "categorical"):
-            return replace(drafted, content={**drafted.content, "impute": imputed})
-        ways = {**_empty(empty), "empty": "impute", "impute": imputed}
-        return replace(drafted, content={**drafted.content, **ways})
+        content = _with_impute({**drafted.content, **reading}, value, empty)
+        return replace(without, content=content)
 
     def _of_dates(self, table: pa.Table, name: str, dates: list[DateFormat]) -> DraftedColumn | None:
         since = self.durations.get(name)
         days, _ = read_days(table, name, dates[0], since, self.missing)
+        if name in self.logarithms and since is None:
+            raise InputError(f"column '{name}' holds dates, which have no logarithms; a --duration has them")
         if name in self.logarithms:
-            return self._of_logarithms(name, days, {"dates": dates[0], "since": since})
-        # the form of the papers has no dates
-        drafted = self._of_numbers(name, days, "ranges" if self.encoding == "plain" else self.encoding)
+            drafted: DraftedColumn | None = self._of_logarithms(name, days)
+        else:  # the form of the papers has no dates
+            drafted = self._of_numbers(name, days, "ranges" if self.encoding == "plain" else self.encoding)
         if drafted is None:
             return None
         reading = {"dates": dates[0], **({} if since is None else {"since": since})}
@@ -192,28 +214,26 @@ class ColumnDrafting:
             f" draft again with --date {name}={other}"
             for other in dates[1:]
         ]
-        return DraftedColumn({**drafted.content, **reading}, days, tuple(remarks))
+        return DraftedColumn({**drafted.content, **reading}, days, (*drafted.remarks, *remarks))
 
     def _of_numbers(self, name: str, numbers: Matrix64, encoding: Encoding) -> DraftedColumn | None:
         if len(np.unique(numbers[~np.isnan(numbers)])) < 2:
             return None
         return DraftedColumn(self._numeric(name, numbers, encoding), numbers)
 
-    def _of_logarithms(
-        self, name: str, numbers: Matrix64, reading: Mapping[str, str | None] | None = None
-    ) -> DraftedColumn:
+    def _of_logarithms(self, name: str, numbers: Matrix64) -> DraftedColumn:
         """Return a column of logarithms; raises `InputError` if it can be none."""
         if self.encoding == "plain":
-            raise InputError("columns of the encoding plain are not mapped as their logarithms")
-        if reading and reading["since"] is None:
-            raise InputError(f"column '{name}' holds dates, which have no logarithms; a --duration has them")
+            raise InputError("--logarithm does not go with --encoding plain")
         known = numbers[~np.isnan(numbers)]
         positive = known[known > 0]
         if len(np.unique(positive)) < 2:
             raise InputError(f"column '{name}' has no two numbers above 0, so that it has no logarithms")
-        low, high, centre = positive_range_of(positive)
+        low, high, centre = positive_range_of(known)
+        if high < LEAST_RATIO * low:
+            raise InputError(f"column '{name}' has numbers too close together for logarithms")
         content = {"kind": "range", "name": name, "low": low, "high": high, "centre": centre}
-        content |= {"scale": "logarithm", **(reading or {}), **_empty(np.isnan(numbers))}
+        content |= {"scale": "logarithm", **_empty(np.isnan(numbers))}
         share = 1 - len(positive) / len(known)
         remark = f"{name}: {100 * share:.1f} % of its numbers are not above 0; they count as {low:g}"
         return DraftedColumn(content, numbers, (remark,) if share else ())
@@ -277,31 +297,42 @@ class ColumnDrafting:
         return {**block, **_empty(np.array(pc.is_null(places)))}
 
 
+def _with_impute(column: dict[str, Any], value: str, empty: Mask) -> dict[str, Any]:
+    """Return a column whose empty fields count as a value."""
+    imputed = imputed_value(column, value)
+    if column["kind"] in ("numeric", "categorical"):
+        return {**column, "impute": imputed}
+    return {**column, **_empty(empty), "empty": "impute", "impute": imputed}
+
+
 def imputed_value(column: Mapping[str, Any], value: str) -> float | str:
     """Return what an empty field of a drafted column counts as; raises `InputError`.
 
     A number beyond the ends counts as the nearer end, as it does in a row; a text that is no level, as the
     level for such texts.
     """
-    name = column["name"]
+    name, value = column["name"], value.strip()
     if levels := column.get("levels"):
         if value in levels:
             return value
         if other := column.get("other"):
             return str(other)
-        raise InputError(
-            f"an empty field of column '{name}' cannot count as a text that is none of its levels"
-        )
+        raise InputError(f"an empty field of column '{name}' has to count as one of its levels")
+    ends: Sequence[float] = column.get("quantiles") or (column["low"], column["high"])
+    return min(max(_number_in(column, value), ends[0]), ends[-1])
+
+
+def _number_in(column: Mapping[str, Any], value: str) -> float:
+    """Return the number that a field with this text has; raises `InputError`."""
     try:
         is_date = "dates" in column and "since" not in column
-        number = days_of([value], column["dates"])[0] if is_date else float(value)
+        number = days_of([value], column["dates"])[0] if is_date else number_of(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
         what = f"date written as {column['dates']}" if is_date else "number"
-        raise InputError(f"an empty field of column '{name}' can count as a {what} alone")
-    ends: Sequence[float] = column.get("quantiles") or (column["low"], column["high"])
-    return min(max(number, ends[0]), ends[-1])
+        raise InputError(f"an empty field of column '{column['name']}' can only count as a {what}")
+    return number
 
 
 def ordinal_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:

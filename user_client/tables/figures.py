@@ -32,8 +32,11 @@ def range_of(known: Matrix64) -> tuple[float, float]:
 
 
 def positive_range_of(known: Matrix64) -> tuple[float, float, float]:
-    """Return the same of numbers above 0, whose low end stays above 0, and the middle of their logarithms."""
-    low, high = _ends_of(known)
+    """Return a rounded range of the numbers above 0, itself above 0, and the middle of the logarithms.
+
+    Other numbers count as the low end in that mean, as they do in a row.
+    """
+    low, high = _ends_of(known[known > 0])
     centre = math.exp(float(np.log(known.clip(low, high)).mean()))
     low, high = rounded(low, min(low, high - low)), rounded(high, high - low)
     return low, high, min(max(rounded(centre, min(centre, high - low)), low), high)

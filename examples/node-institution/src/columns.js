@@ -34,8 +34,7 @@ export const onScale = ({ low, high, centre, scale }) => (scale === undefined ? 
 function scaleRule(value, fail) {
   if (value.scale === undefined) return;
   if (value.dates !== undefined && value.since === undefined) fail('logarithms of dates');
-  const [low, high] = onScale(value);
-  if (value.low <= 0 || !(low < high)) fail('logarithms that do not ascend');
+  if (value.low <= 0 || !(value.high >= 1.001 * value.low)) fail('a range too narrow for logarithms');
 }
 
 function dateRule({ name: own, dates, since }, fail) {

@@ -199,7 +199,7 @@ function columnLine(column) {
     ranks: () => `${start}its rank among the ${column.quantiles.length} quantiles ${commas(column.quantiles.map(show))}; ${moved}; ${emptyWords(column)}`,
     range() {
       const [low, high, centre] = [column.low, column.high, column.centre].map(show);
-      const place = column.scale === undefined ? `from ${low} to ${high}, less ${centre}` : `the logarithm, from that of ${low} to that of ${high}, less that of ${centre}`;
+      const place = column.scale === undefined ? `from ${low} to ${high}, less ${centre}` : `its logarithm, between those of ${low} and ${high}, less that of ${centre}`;
       return `${start}${place}; ${moved}; ${emptyWords(column)}`;
     },
     levels: () => `one of ${commas(column.levels)}, with the shares ${numbers(column.shares)}, each less its share and times ${plainNumber(column.weight)}; ${column.other === undefined ? '' : `any other text counts as ${column.other}; `}${emptyWords(column)}`,

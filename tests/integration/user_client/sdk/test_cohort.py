@@ -134,7 +134,7 @@ def test_a_logarithm_is_described_as_one_and_its_coefficient_is_of_a_doubling(
     rows = all_rows(consortium)
     x1 = np.clip(np.where(rows["x1"] == "", "0.5", rows["x1"]).astype(float), 0.25, 4)
     of_x1 = next(each for each in first.cohort().figures if each.column == "x1")
-    assert of_x1.number == "logarithm of the value"
+    assert of_x1.number == "natural logarithm of the value"
     assert of_x1.mean == pytest.approx(np.log(x1).mean(), abs=1e-6)
     expected, _ = regression({**rows, "x1": np.log2(x1).astype(str)})
     found = by_change(first.coefficients())["x1", "per doubling"]
