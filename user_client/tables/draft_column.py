@@ -165,7 +165,7 @@ class ColumnDrafting:
         drafting = replace(self, imputes=others)
         without = drafting.column(table, name)
         if without is not None and without.numbers is not None:
-            return drafting._of_filled_numbers(name, without, without.numbers, value)
+            return self._of_filled_numbers(name, without, without.numbers, value)
         text = as_text(table.column(name))
         empty = is_empty(text, self.missing)
         if name in self.ordinals:  # a text that is a level is no empty field
