@@ -14,7 +14,6 @@ settings.register_profile(
     "odc", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.register_profile("thorough", settings.get_profile("odc"), max_examples=2000)
-settings.register_profile("brief", settings.get_profile("odc"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "odc"))
 
 

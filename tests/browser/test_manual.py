@@ -40,8 +40,9 @@ def test_the_entrance_leads_to_the_manual(manual: Watched) -> None:
     expect(manual.page.get_by_role("heading", name="Manual", exact=True)).to_be_visible()
 
 
-# without protocol and rest-analyst, whose length costs a minute: they have nothing that the others do not
-@pytest.mark.parametrize("name", ["index", "start", "round", "faq", "glossary", "rest-predictions", *ROLES])
+@pytest.mark.parametrize(
+    "name", ["index", "start", "round", "faq", "glossary", "rest-analyst", "protocol", *ROLES]
+)
 def test_a_page_shuts_nobody_out(manual: Watched, name: str) -> None:
     manual.open(f"/docs/{name}.html")
     manual.look(f"manual-{name}")
@@ -54,7 +55,7 @@ def test_every_page_opens_without_a_complaint(manual: Watched, site: Path) -> No
         manual.open(f"/{path.relative_to(site)}")
 
 
-@pytest.mark.parametrize("name", ["index", "round", "cli", "rest-predictions"])
+@pytest.mark.parametrize("name", ["index", "round", "cli", "rest-analyst"])
 def test_a_page_on_a_phone(browser: Browser, site: Path, name: str) -> None:
     with reading(browser, site, **PHONE) as manual:
         manual.open(f"/docs/{name}.html")

@@ -18,9 +18,9 @@ from odc_demo.measured import cost_of
 from tests.harness.consortium import consortium
 
 NAMES = ("lead-hospital", "hospital-b")
-COLUMNS, FEW, MANY = 30, 20_000, 400_000
+COLUMNS, FEW, MANY = 30, 30_000, 600_000
 MOST_MB = 50
-"""Twenty times the rows are 87 MiB more when they are encoded, beside their text."""
+"""Twenty times the rows are 130 MiB more when they are encoded, beside their text."""
 
 
 def patients(rows: int) -> pa.Table:

@@ -72,6 +72,7 @@ def test_a_closed_round_leaves_no_array_at_the_analyst_and_predicts_on(made: Con
     assert made.arrays(found)
     made.analyst.run("collaboration", "close", found)
     assert not made.arrays(found)
+    assert not (made.analyst.data_dir / "blobs" / found).exists()
     for session in made.sessions.values():
         assert len(session.round(found).predict(rows(7, 50)).labels) == 50
         assert session.round(found).status()["state"] == "closed"

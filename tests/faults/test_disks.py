@@ -13,7 +13,6 @@ from protocol.errors import DiskFullError, StorageError
 from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK
 from tests.harness.consortium import Consortium, consortium, rows
-from user_client.sdk import Session
 
 IN_A_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec")
 LARGE = {"features": 20, "latent_dim": 20, "anchor": {"kind": "haar", "rows": 20}}
@@ -93,15 +92,12 @@ def test_a_full_disk_at_the_analyst_is_told_and_the_uplink_goes_on_when_there_is
 def test_an_uplink_that_finds_no_space_is_refused_before_it_begins(made: Consortium) -> None:
     found, blobs = made.anchored(**LARGE), made.analyst.data_dir / "blobs"
     blobs.mkdir(exist_ok=True)
-    hospital = made.sessions["hospital-b"]
-    hospital.round(found).prepare(rows(3, 1000, features=20))
+    made.sessions["hospital-b"].round(found).prepare(rows(3, 1000, features=20))
     serve_on(made, f"mount -t tmpfs -o size=3m none '{blobs}'")
-    says = "this uplink has 0.1 MB, and the analyst's disk has 3.1 MB left"
-    with (
-        Session(hospital.home.path, attempts=1) as impatient,  # as a command, it comes back for a minute
-        pytest.raises(DiskFullError, match=says),
-    ):
-        impatient.round(found).contribute()
+    with pytest.raises(CommandError) as caught:
+        made.institution("hospital-b").odc("contribute", "--yes", "-c", found)
+    assert caught.value.exit_code == 8
+    assert "this uplink has 0.1 MB, and the analyst's disk has 3.1 MB left" in caught.value.stderr
     assert made.state(found) == "anchored"
 
 

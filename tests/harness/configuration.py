@@ -20,7 +20,7 @@ from tests.harness.dask import cluster
 from tests.harness.postgresql import PostgreSql, analysts_postgresql
 from tests.harness.s3 import arrays_in_s3
 
-MANY: Final = os.environ.get("ODC_TEST_CONFIGURATION", "one") == "many"
+MANY: Final = {"one": False, "many": True}[os.environ.get("ODC_TEST_CONFIGURATION", "one")]
 _OWN: Final = ("ODC_ANALYST_DATABASE_URL", "ODC_ANALYST_BLOB_URL", "ODC_ANALYST_COMPUTE_URL")
 _servers = ExitStack()
 

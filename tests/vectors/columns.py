@@ -53,6 +53,8 @@ IMPUTED_TERMS: dict[str, Any] = {
     **TERMS_2,
     "table_schema": {**TERMS_2["table_schema"], "columns": [IMPUTED_RANKS, IMPUTED_RANGE, IMPUTED_LEVELS]},
 }
+LOGARITHM_OF_DAYS: dict[str, Any] = {**DURATION, "low": 0.5, "scale": "logarithm"}
+IMPUTED_DURATION: dict[str, Any] = {**DURATION, "empty": "impute", "impute": 3.0}
 IMPUTED_DATE_TERMS = changed(
     DATE_TERMS, "table_schema", "columns", 0, to={**DATES, "empty": "impute", "impute": 18262.0}
 )
@@ -67,8 +69,7 @@ def edges_of_columns() -> Iterator[tuple[str, str, dict[str, Any]]]:
         ("a range with its centre at an end", changed(TERMS_2, *second, "centre", to=4.0)),
         *((f"dates as {each}", changed(DATE_TERMS, *first, "dates", to=each)) for each in _WAYS),
         ("a range of logarithms", changed(TERMS_2, *second, to=LOGARITHM)),
-        ("a duration as its logarithm",
-            changed(DATE_TERMS, *second, to={**DURATION, "low": 0.5, "scale": "logarithm"})),
+        ("a duration as its logarithm", changed(DATE_TERMS, *second, to=LOGARITHM_OF_DAYS)),
         ("empty fields that count as a value", IMPUTED_TERMS),
         ("empty dates that count as a day", IMPUTED_DATE_TERMS),
         ("an empty place in an order that counts as one",

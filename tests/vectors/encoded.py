@@ -11,11 +11,13 @@ from tests.vectors.columns import (
     CODED_RANGE,
     DATES,
     DURATION,
+    IMPUTED_DURATION,
     IMPUTED_LEVELS,
     IMPUTED_ORDINAL,
     IMPUTED_RANGE,
     IMPUTED_RANKS,
     LOGARITHM,
+    LOGARITHM_OF_DAYS,
     ORDINAL,
     OTHERS,
 )
@@ -102,6 +104,22 @@ def _dates() -> Iterator[Case]:
         "fields": [*(end for end, _, _ in pairs), "", "2020-01-01"],
         "since": [*(begin for _, begin, _ in pairs), "2020-01-01", "NA"],
         "features": found,
+    }
+    yield {
+        "name": "a duration as its logarithm",
+        "column": LOGARITHM_OF_DAYS,
+        "missing": MISSING,
+        "fields": ["2020-03-01", "2020-01-01 06:00", "2020-01-01"],
+        "since": ["2020-02-28", "2020-01-01", "2020-01-05"],
+        "features": [_features(LOGARITHM_OF_DAYS, days) for days in ("2.0", "0.25", "-4.0")],
+    }
+    yield {
+        "name": "a duration that counts as a value if one of the two dates is empty",
+        "column": IMPUTED_DURATION,
+        "missing": MISSING,
+        "fields": ["2020-03-01", "", "2020-01-01"],
+        "since": ["2020-02-28", "2020-01-01", "NA"],
+        "features": [_features(DURATION, days) for days in ("2.0", "3.0", "3.0")],
     }
     yield {
         "name": "a duration, empty if one of the two dates is one of its own texts for an empty field",

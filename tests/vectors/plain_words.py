@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.vectors import suites
 from tests.vectors.absent import ABSENT_TERMS, absent_text
 from tests.vectors.alignments import ALIGNED_TERMS
-from tests.vectors.columns import CODED_TERMS, DATE_TERMS, IMPUTED_DATE_TERMS, IMPUTED_TERMS, LEVEL_TERMS
+from tests.vectors.column_words import columns_in_words
 from tests.vectors.examples import (
     AUTO_TERMS,
     KNN_TERMS,
@@ -114,45 +114,6 @@ TERMS_2_TEXT = (
 )
 
 
-DATES_WARNING = (
-    "Warning: dates: a day may be known of one person alone, and so may the days between two. Whoever has"
-    " them from elsewhere can recognise the row by them.\n"
-)
-DATE_TERMS_TEXT = (
-    TERMS_2_TEXT.split("- rank:")[0]
-    .replace("5 numbers (20 bytes) in place of its 5", "2 numbers (8 bytes) in place of its 2")
-    .replace("(100 bytes)", "(16 bytes)")
-    .replace("along the 5 leading", "along the 2 leading")
-    .replace("Warning: nothing is", f"{DATES_WARNING}Warning: nothing is")
-    + "- admitted: a date written as iso, its rank among the 3 quantiles 2019-12-31, 18262.5, 2020-02-29; a"
-    " date outside is moved to the nearer end; an empty field is refused\n"
-    "- left: the days since the date in admitted, both written as iso, from 0 to 30, less 4.5; a number"
-    " outside is moved to the nearer end; an empty field counts as the middle\n"
-)
-LEVEL_TERMS_TEXT = (
-    TERMS_2_TEXT.split("- rank:")[0]
-    .replace("5 numbers (20 bytes) in place of its 5", "4 numbers (16 bytes) in place of its 4")
-    .replace("(100 bytes)", "(64 bytes)")
-    .replace("along the 5 leading", "along the 4 leading")
-    + "- grade: one of low, mid, high, as its place in this order from -1 to 1, less 0.25; an empty field"
-    " counts as the middle\n"
-    "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; any other"
-    " text counts as south; an empty field counts as the middle, and one more feature says whether the field"
-    " is empty, less the share 0.1\n"
-)
-_RANGE_LINE = next(line for line in TERMS_2_TEXT.splitlines() if line.startswith("- range:"))
-CODED_TERMS_TEXT = TERMS_2_TEXT.replace(
-    _RANGE_LINE, f"{_RANGE_LINE}; texts that also stand for an empty field: 1, -9"
-).replace("less the share 0.1\n", "less the share 0.1; texts that also stand for an empty field: 9, north\n")
-IMPUTED_TERMS_TEXT = (
-    TERMS_2_TEXT.split("- rank:")[0]
-    + "- rank: its rank among the 3 quantiles 0, 1.5, 4; a number outside is moved to the nearer end; an"
-    " empty field counts as 0.75\n"
-    "- range: its logarithm, between those of 0.25 and 16, less that of 2; a number outside is moved to"
-    " the nearer end; an empty field counts as 0.25\n"
-    "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; an empty"
-    " field counts as south, and one more feature says whether the field is empty, less the share 0.1\n"
-)
 CLASS_WEIGHTS = (
     "Class weights: a model of the kind logistic is trained so that every class counts the same, however few"
     " rows it has. Its probabilities are those of rows with equally many of every class: for a rare class"
@@ -358,20 +319,12 @@ def shown_texts() -> Iterator[Case]:
             SHOWN.replace(mapped, numbers),
         ),
         ("terms of schema 2", TERMS_2, TERMS_2_TEXT),
-        ("dates", DATE_TERMS, DATE_TERMS_TEXT),
-        (
-            "an empty date that counts as a day",
-            IMPUTED_DATE_TERMS,
-            DATE_TERMS_TEXT.replace("an empty field is refused", "an empty field counts as 2020-01-01"),
-        ),
-        ("values for empty fields, and a logarithm", IMPUTED_TERMS, IMPUTED_TERMS_TEXT),
+        *columns_in_words(TERMS_2_TEXT),
         ("sums", SUMS_TERMS, of_sums(SUMMED)),
         ("sums with random features", RANDOM_TERMS, of_sums(WITH_RANDOM_FEATURES)),
         ("sums with the total for each institution", COHORT_TERMS, of_sums(WITH_TOTAL)),
         ("sums with noise", NOISE_TERMS, of_sums(WITH_NOISE)),
         ("sums by class", BY_CLASS_TERMS, of_sums(BY_CLASS)),
-        ("levels in an order, and one for all other texts", LEVEL_TERMS, LEVEL_TERMS_TEXT),
-        ("texts for an empty field in some columns", CODED_TERMS, CODED_TERMS_TEXT),
         (
             "survival",
             SURVIVAL_TERMS,

@@ -21,7 +21,7 @@ from protocol.answers import MemberReport
 from protocol.codec import digest
 from protocol.labels import NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
-from protocol.table_schema import ColumnOfLevels, LevelsColumn, RanksColumn, Schema
+from protocol.table_schema import ColumnOfLevels, LevelsColumn, RangeColumn, RanksColumn, Schema
 from protocol.terms import Terms
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.errors import ExportDiffersError
@@ -220,6 +220,9 @@ def _made_up(schema: Schema, rng: np.random.Generator) -> pa.Table:
             ends = column.quantiles if isinstance(column, RanksColumn) else (column.low, column.high)
             beyond = 0 if getattr(column, "out_of_range", "clip") == "refuse" else (ends[-1] - ends[0]) / 4
             values = rng.uniform(ends[0] - beyond, ends[-1] + beyond, TRIED_ROWS)
+            if isinstance(column, RangeColumn) and column.scale:  # else hardly any lie near the low end
+                low, high, _ = column.on_scale
+                values = np.exp(rng.uniform(low - 1, high + 1, TRIED_ROWS))
             if isinstance(column, RanksColumn):  # on quantiles too, where ties are
                 values = np.where(rng.random(TRIED_ROWS) < 0.5, rng.choice(ends, TRIED_ROWS), values)
         share_empty = 0.1 if column.takes_empty else 0.0

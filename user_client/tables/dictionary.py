@@ -41,13 +41,13 @@ class _Entry(Message):
     missing: tuple[FieldText, ...] = ()
     """Texts that stand for an empty field in this column, beside those of all columns."""
     impute: str | None = None
-    """What an empty field counts as, as it would stand there; of a duration, a number of days."""
+    """What an empty field counts as, as it would stand there; for a duration, a number of days."""
 
     def with_empty(self, column: dict[str, Any]) -> dict[str, Any]:
         """Return a column with the fields that say what becomes of an empty field."""
         way: dict[str, Any] = {"empty": "centre"}
         if self.impute is not None:
-            way = {"empty": "impute", "impute": imputed_value(column, self.impute)}
+            way = {"empty": "impute", "impute": imputed_value(column, self.impute.strip())}
         share = {} if self.missing_share is None else {"missing_share": self.missing_share}
         return {**column, **way, **share, **({"missing": list(self.missing)} if self.missing else {})}
 

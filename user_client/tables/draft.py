@@ -85,7 +85,7 @@ def draft_schema(
         Columns of which one level takes all rare texts, and all that are not in the table. A column with more
         than `MAX_DRAFT_LEVELS` texts is drafted so if it can be.
     imputes : mapping of str to str, optional
-        What an empty field of a column counts as, as it would stand there; of a duration, a number of days.
+        What an empty field of a column counts as, as it would stand there; for a duration, a number of days.
     logarithms : collection of str
         Columns of numbers that are mapped as their logarithms. A number that is not above 0 counts as the
         lowest of the range.

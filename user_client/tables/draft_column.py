@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -60,6 +60,15 @@ class DraftedColumn:
 
 
 @dataclass(frozen=True)
+class _Numbers:
+    """What a column of numbers or dates says: its numbers, (n,), NaN where empty, and how they are read."""
+
+    numbers: Matrix64
+    reading: dict[str, str]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ColumnDrafting:
     """How columns are drafted.
 
@@ -82,7 +91,7 @@ class ColumnDrafting:
     others : collection of str
         Columns whose rare texts, and all that are not in the table, are one level.
     imputes : mapping of str to str
-        What an empty field of a column counts as, as it would stand there; of a duration, a number of days.
+        What an empty field of a column counts as, as it would stand there; for a duration, a number of days.
     logarithms : collection of str
         Columns of numbers above 0 that are mapped as their logarithms.
     """
@@ -110,29 +119,80 @@ class ColumnDrafting:
         if codes := self.missing_in.get(name):
             own = replace(self, missing=(*self.missing, *codes), missing_in={}).column(table, name)
             return own and replace(own, content={**own.content, "missing": list(codes)})
-        if name in self.imputes:
-            return self._imputed(table, name, self.imputes[name])
+        value = self.imputes[name].strip() if name in self.imputes else None  # as fields are
+        if value in self.missing and value not in self.ordinals.get(name, ()):
+            raise InputError(f"--impute {name}={value}: that text stands for an empty field itself")
+        read = None if name in self.ordinals else self._read(table, name)
+        if read is not None:
+            return self._of_numbers(name, read, value)
+        return self._of_texts(name, table.column(name), value)
+
+    def _read(self, table: pa.Table, name: str) -> _Numbers | None:
+        """Return what a column of numbers or dates says; None of any other column."""
         values = table.column(name)
-        if name in self.ordinals:
-            return DraftedColumn(self._ordinal(name, values))
         levels = distinct(values, self.missing)
         takes_numbers = not self._takes_texts(name) and all(map(is_number, levels))
         if dates := self._dates(name, values, levels, takes_numbers=takes_numbers):
-            return self._of_dates(table, name, dates)
-        if takes_numbers:
-            numbers, _ = as_numbers(values, self.missing)
-            if name in self.logarithms:
-                return self._of_logarithms(name, numbers)
-            drafted = self._of_numbers(name, numbers, self.encoding)
-            if drafted is None or not are_dates(levels, "yyyymmdd"):
-                return drafted
-            remark = f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
-            return replace(drafted, remarks=(remark,))
-        if len(levels) == 1 and name not in self.others:
+            since = self.durations.get(name)
+            days, _ = read_days(table, name, dates[0], since, self.missing)
+            reading = {"dates": dates[0], **({} if since is None else {"since": since})}
+            remarks = [
+                f"{name}: its dates may be {dates[0]} or {other}; the draft takes the first. If they are not,"
+                f" draft again with --date {name}={other}"
+                for other in dates[1:]
+            ]
+            return _Numbers(days, reading, tuple(remarks))
+        if not takes_numbers:
             return None
-        if not self._takes_texts(name):
-            refuse_nearly_numbers(name, values, levels, self.missing)
-        return self._categories(name, values, levels)
+        numbers, _ = as_numbers(values, self.missing)
+        remark = f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
+        return _Numbers(numbers, {}, (remark,) if are_dates(levels, "yyyymmdd") else ())
+
+    def _of_numbers(self, name: str, read: _Numbers, value: str | None) -> DraftedColumn | None:
+        """Return a column of numbers, drafted as if its empty fields had the value, if there is one."""
+        numbers, empty, remarks = read.numbers, np.isnan(read.numbers), read.remarks
+        imputed = None if value is None else _number_in(name, value, read.reading)
+        if imputed is not None:
+            numbers = np.where(empty, imputed, numbers)
+        if name in self.logarithms:
+            content = self._logarithms(name, numbers, read.reading)
+            remarks = (*remarks, *_remark_on_logarithms(content, read.numbers[~empty]))
+        elif len(np.unique(numbers[~np.isnan(numbers)])) < 2:
+            return None
+        else:  # the form of the papers has no dates
+            is_plain_date = self.encoding == "plain" and bool(read.reading)
+            content = self._numeric(name, numbers, "ranges" if is_plain_date else self.encoding)
+        content |= {} if content["kind"] == "numeric" else {**_empty(empty), **read.reading}
+        if value is not None and imputed is not None:
+            content |= _imputing(content, value, empty)
+            if content["impute"] != imputed:
+                remarks = (*remarks, f"{name}: {value} lies beyond the range; the nearer end takes its place")
+        return DraftedColumn(content, read.numbers, remarks)
+
+    def _of_texts(self, name: str, values: pa.ChunkedArray, value: str | None) -> DraftedColumn | None:
+        """Return a column of levels, drafted as if its empty fields had the value, if there is one."""
+        flagged = np.zeros(len(values), np.bool_)
+        if value is not None:
+            text = as_text(values)
+            empty = is_empty(text, self.missing)
+            if name in self.ordinals:  # a text that is a level is no empty field
+                empty &= ~np.asarray(pc.is_in(text, value_set=pa.array(list(self.ordinals[name]))))
+            mask = pa.chunked_array([pa.array(empty)])
+            if pc.any(pc.equal(text.filter(pc.invert(mask)), value)).as_py():
+                flagged = empty  # else the level itself says that the field was empty
+            values = pc.if_else(mask, pa.scalar(value), text)
+        if name in self.ordinals:
+            drafted = DraftedColumn(self._ordinal(name, values))
+        else:
+            levels = distinct(values, self.missing)
+            if len(levels) == 1 and name not in self.others:
+                return None
+            if not self._takes_texts(name):
+                refuse_nearly_numbers(name, values, levels, self.missing)
+            drafted = self._categories(name, values, levels)
+        if value is None:
+            return drafted
+        return replace(drafted, content={**drafted.content, **_imputing(drafted.content, value, flagged)})
 
     def _takes_texts(self, name: str) -> bool:
         """Return whether a person says that a column holds names of categories."""
@@ -156,87 +216,20 @@ class ColumnDrafting:
             )
         return found
 
-    def _imputed(self, table: pa.Table, name: str, value: str) -> DraftedColumn | None:
-        """Return a column whose empty fields count as a value: it is drafted as if they had it."""
-        value = value.strip()
-        if value in self.missing and value not in self.ordinals.get(name, ()):
-            raise InputError(f"--impute {name}={value}: that text stands for an empty field itself")
-        others = {other: said for other, said in self.imputes.items() if other != name}
-        drafting = replace(self, imputes=others)
-        without = drafting.column(table, name)
-        if without is not None and without.numbers is not None:
-            return self._of_filled_numbers(name, without, without.numbers, value)
-        text = as_text(table.column(name))
-        empty = is_empty(text, self.missing)
-        if name in self.ordinals:  # a text that is a level is no empty field
-            empty &= ~np.asarray(pc.is_in(text, value_set=pa.array(list(self.ordinals[name]), pa.string())))
-        is_told = (
-            value not in text.filter(pa.array(~empty)).to_pylist()
-        )  # the level itself says: it was empty
-        filled = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(value), text)
-        drafted = drafting.column(table.set_column(table.column_names.index(name), name, filled), name)
-        return drafted and replace(
-            drafted, content=_with_impute(drafted.content, value, empty & (not is_told))
-        )
-
-    def _of_filled_numbers(
-        self, name: str, without: DraftedColumn, numbers: Matrix64, value: str
-    ) -> DraftedColumn | None:
-        empty = np.isnan(numbers)
-        filled = np.where(empty, _number_in(without.content, value), numbers)
-        reading: dict[str, Any] = {
-            key: without.content[key] for key in ("dates", "since") if key in without.content
-        }
-        if name in self.logarithms:
-            drafted: DraftedColumn | None = self._of_logarithms(name, filled)
-        else:
-            is_plain_date = self.encoding == "plain" and "dates" in reading
-            drafted = self._of_numbers(name, filled, "ranges" if is_plain_date else self.encoding)
-        if drafted is None:
-            return None
-        content = _with_impute({**drafted.content, **reading}, value, empty)
-        return replace(without, content=content)
-
-    def _of_dates(self, table: pa.Table, name: str, dates: list[DateFormat]) -> DraftedColumn | None:
-        since = self.durations.get(name)
-        days, _ = read_days(table, name, dates[0], since, self.missing)
-        if name in self.logarithms and since is None:
-            raise InputError(f"column '{name}' holds dates, which have no logarithms; a --duration has them")
-        if name in self.logarithms:
-            drafted: DraftedColumn | None = self._of_logarithms(name, days)
-        else:  # the form of the papers has no dates
-            drafted = self._of_numbers(name, days, "ranges" if self.encoding == "plain" else self.encoding)
-        if drafted is None:
-            return None
-        reading = {"dates": dates[0], **({} if since is None else {"since": since})}
-        remarks = [
-            f"{name}: its dates may be {dates[0]} or {other}; the draft takes the first. If they are not,"
-            f" draft again with --date {name}={other}"
-            for other in dates[1:]
-        ]
-        return DraftedColumn({**drafted.content, **reading}, days, (*drafted.remarks, *remarks))
-
-    def _of_numbers(self, name: str, numbers: Matrix64, encoding: Encoding) -> DraftedColumn | None:
-        if len(np.unique(numbers[~np.isnan(numbers)])) < 2:
-            return None
-        return DraftedColumn(self._numeric(name, numbers, encoding), numbers)
-
-    def _of_logarithms(self, name: str, numbers: Matrix64) -> DraftedColumn:
+    def _logarithms(self, name: str, numbers: Matrix64, reading: Mapping[str, str]) -> dict[str, Any]:
         """Return a column of logarithms; raises `InputError` if it can be none."""
         if self.encoding == "plain":
             raise InputError("--logarithm does not go with --encoding plain")
+        if "dates" in reading and "since" not in reading:
+            raise InputError(f"column '{name}' holds dates, which have no logarithms; a --duration has them")
         known = numbers[~np.isnan(numbers)]
-        positive = known[known > 0]
-        if len(np.unique(positive)) < 2:
+        if len(np.unique(known[known > 0])) < 2:
             raise InputError(f"column '{name}' has no two numbers above 0, so that it has no logarithms")
         low, high, centre = positive_range_of(known)
         if high < LEAST_RATIO * low:
             raise InputError(f"column '{name}' has numbers too close together for logarithms")
-        content = {"kind": "range", "name": name, "low": low, "high": high, "centre": centre}
-        content |= {"scale": "logarithm", **_empty(np.isnan(numbers))}
-        share = 1 - len(positive) / len(known)
-        remark = f"{name}: {100 * share:.1f} % of its numbers are not above 0; they count as {low:g}"
-        return DraftedColumn(content, numbers, (remark,) if share else ())
+        ends = {"low": low, "high": high, "centre": centre}
+        return {"kind": "range", "name": name, **ends, "scale": "logarithm"}
 
     def _numeric(self, name: str, numbers: Matrix64, encoding: Encoding) -> dict[str, Any]:
         known = numbers[~np.isnan(numbers)]
@@ -246,8 +239,7 @@ class ColumnDrafting:
             shares = shares.clip(beyond, 1 - beyond)
             found = rounded_apart(np.quantile(known, shares, method="nearest"))
             if found[0] < found[-1]:
-                column: dict[str, Any] = {"kind": "ranks", "name": name, "quantiles": found}
-                return {**column, **_empty(np.isnan(numbers))}
+                return {"kind": "ranks", "name": name, "quantiles": found}
         low, high = range_of(known)
         if encoding == "plain":
             median = rounded(float(np.median(known)), high - low)
@@ -260,8 +252,7 @@ class ColumnDrafting:
                 "out_of_range": "clip",
             }
         centre = rounded(float(known.clip(low, high).mean()), high - low)
-        column = {"kind": "range", "name": name, "low": low, "high": high, "centre": centre}
-        return {**column, **_empty(np.isnan(numbers))}
+        return {"kind": "range", "name": name, "low": low, "high": high, "centre": centre}
 
     def _categories(self, name: str, values: pa.ChunkedArray, levels: list[str]) -> DraftedColumn:
         text = as_text(values)
@@ -297,12 +288,20 @@ class ColumnDrafting:
         return {**block, **_empty(np.array(pc.is_null(places)))}
 
 
-def _with_impute(column: dict[str, Any], value: str, empty: Mask) -> dict[str, Any]:
-    """Return a column whose empty fields count as a value."""
-    imputed = imputed_value(column, value)
+def _remark_on_logarithms(column: Mapping[str, Any], known: Matrix64) -> Iterator[str]:
+    if share := float(np.mean(known <= 0)):
+        yield (
+            f"{column['name']}: {100 * share:.1f} % of its numbers are not above 0;"
+            f" they count as {column['low']:g}"
+        )
+
+
+def _imputing(column: Mapping[str, Any], value: str, flagged: Mask) -> dict[str, Any]:
+    """Return what a column says of empty fields that count as a value; many flagged ones get a feature."""
+    impute = {"impute": imputed_value(column, value)}
     if column["kind"] in ("numeric", "categorical"):
-        return {**column, "impute": imputed}
-    return {**column, **_empty(empty), "empty": "impute", "impute": imputed}
+        return impute
+    return {**_empty(flagged), "empty": "impute", **impute}
 
 
 def imputed_value(column: Mapping[str, Any], value: str) -> float | str:
@@ -311,27 +310,31 @@ def imputed_value(column: Mapping[str, Any], value: str) -> float | str:
     A number beyond the ends counts as the nearer end, as it does in a row; a text that is no level, as the
     level for such texts.
     """
-    name, value = column["name"], value.strip()
     if levels := column.get("levels"):
         if value in levels:
             return value
         if other := column.get("other"):
             return str(other)
-        raise InputError(f"an empty field of column '{name}' has to count as one of its levels")
+        raise InputError(f"an empty field of column '{column['name']}' has to count as one of its levels")
     ends: Sequence[float] = column.get("quantiles") or (column["low"], column["high"])
-    return min(max(_number_in(column, value), ends[0]), ends[-1])
+    return min(max(_number_in(column["name"], value, column), ends[0]), ends[-1])
 
 
-def _number_in(column: Mapping[str, Any], value: str) -> float:
+def _number_in(name: str, value: str, reading: Mapping[str, Any]) -> float:
     """Return the number that a field with this text has; raises `InputError`."""
+    is_date = "dates" in reading and "since" not in reading
     try:
-        is_date = "dates" in column and "since" not in column
-        number = days_of([value], column["dates"])[0] if is_date else number_of(value)
+        number = days_of([value], reading["dates"])[0] if is_date else number_of(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        what = f"date written as {column['dates']}" if is_date else "number"
-        raise InputError(f"an empty field of column '{column['name']}' can only count as a {what}")
+        error = InputError(f"an empty field of column '{name}' can only count as a number")
+        if is_date:
+            error = InputError(
+                f"an empty field of column '{name}' can only count as a date written as {reading['dates']}"
+            )
+            error.hint = f"if its dates are written otherwise, say so: --date {name}=FORMAT"
+        raise error
     return number
 
 

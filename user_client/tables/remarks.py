@@ -39,9 +39,10 @@ def remarks_on(
         ordered = _rates(values, labels)
     else:
         known = column.numbers[~np.isnan(column.numbers)]
-        yield from (
-            _remarks_on_days(name, known) if "dates" in column.content else _remarks_on_numbers(name, known)
-        )
+        if "dates" in column.content:
+            yield from _remarks_on_days(name, known)
+        else:
+            yield from _remarks_on_numbers(name, known, has_scale="scale" in column.content)
         ordered = np.nan_to_num(column.numbers, nan=float(np.median(known)))
     known_label = np.isfinite(labels)
     auc = largest_auc(ordered[known_label], labels[known_label], classes)
@@ -94,7 +95,7 @@ def _remarks_on_days(name: str, known: Matrix64) -> Iterator[str]:
         )
 
 
-def _remarks_on_numbers(name: str, known: Matrix64) -> Iterator[str]:
+def _remarks_on_numbers(name: str, known: Matrix64, *, has_scale: bool) -> Iterator[str]:
     distinct, counts = np.unique(known, return_counts=True)
     for code in far_codes(distinct, CODES):
         count = int(counts[distinct == code][0])
@@ -112,7 +113,7 @@ def _remarks_on_numbers(name: str, known: Matrix64) -> Iterator[str]:
         )
     first, middle, third = np.quantile(known, [0.25, 0.5, 0.75])
     tail = max(np.quantile(known, 0.995) - middle, middle - np.quantile(known, 0.005))
-    if third > first and tail > HEAVY * (third - first):
+    if not has_scale and third > first and tail > HEAVY * (third - first):
         yield f"{name}: has a heavy tail, which ranks keep in proportion and ranges cut off"
 
 

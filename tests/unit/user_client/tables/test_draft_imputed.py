@@ -84,9 +84,29 @@ class TestImputed:
         (column,) = (one for one in content["columns"] if one["name"] == "x")
         assert column["impute"] == 30
 
-    def test_a_number_beyond_the_ends_counts_as_the_nearer_end(self) -> None:
-        column = drafted([*np.linspace(0, 1, 400).tolist(), None], encoding="ranges", imputes={"x": "50"})
+    def test_a_number_beyond_the_ends_counts_as_the_nearer_end_and_is_named(self) -> None:
+        values, options = (
+            [*np.linspace(0, 1, 400).tolist(), None],
+            {"encoding": "ranges", "imputes": {"x": "50"}},
+        )
+        column = drafted(values, **options)
         assert column["impute"] == column["high"]
+        remarks = draft_schema(table_of(x=values), "y", **options).remarks  # type: ignore[arg-type]
+        assert any("50 lies beyond the range" in remark for remark in remarks)
+
+    def test_fields_that_are_filled_may_make_a_column_that_there_was_not(self) -> None:
+        values = [*(f"rare {number}" for number in range(60)), *[None] * 140]
+        assert drafted(values, others=["x"], imputes={"x": "none"})["levels"] == ["none", "other"]
+        assert drafted([2.0, 0.0, None], imputes={"x": "1"}, logarithms=["x"])["scale"] == "logarithm"
+
+    def test_codes_of_numbers_are_empty_however_they_are_written(self) -> None:
+        values = [*np.linspace(50, 60, 50).tolist(), -999.0, -999.0]
+        assert drafted(values, missing=["-999"], imputes={"x": "55"})["quantiles"][0] > 40
+
+    def test_a_level_in_an_order_that_reads_as_empty_is_a_level(self) -> None:
+        values = ["None"] * 8 + ["some"] * 11 + [""]
+        column = drafted(values, ordinals={"x": ["None", "some"]}, imputes={"x": "None"})
+        assert column["missing_share"] == 0.05
 
     def test_a_text_of_one_column_alone_is_an_empty_field_there(self) -> None:
         values = ["1", "2", "3", "4", "99"] * 5
