@@ -18,7 +18,10 @@ import { plainWords, plainWordsDigest } from '../src/words.js';
 import { hex, judge, load, whole } from './vectors.js';
 
 const text = (bytes) => Buffer.from(bytes).toString('hex');
-const near = (found, expected) => found.forEach((value, index) => assert.ok(Math.abs(value - expected[index]) <= 1e-12, `${value} for ${expected[index]}`));
+function near(found, expected) {
+  assert.equal(found.length, expected.length);
+  found.forEach((value, index) => assert.ok(Math.abs(value - expected[index]) <= 1e-12, `${value} for ${expected[index]}`));
+}
 
 for (const given of load('anchors.json')) {
   test(`anchors: ${given.kind} of ${given.rows} x ${given.features}`, () => {
