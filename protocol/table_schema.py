@@ -46,6 +46,7 @@ class NumericColumn(Message):
 
     @property
     def takes_empty(self) -> bool:
+        """Whether a table may have empty fields in this column."""
         return self.impute is not None
 
     @property
@@ -68,6 +69,7 @@ class CategoricalColumn(Message):
 
     @property
     def takes_empty(self) -> bool:
+        """Whether a table may have empty fields in this column."""
         return self.impute is not None
 
     @property
