@@ -261,11 +261,11 @@ def _let_join(
     certificate = lead.home / "analyst-certificate.pem"
     _wait_for(certificate)
     operator.run("install", str(certificate))
-    operator.start("collaboration", "create", str(files / "terms.json"), "--json")
     server.wait_until_up()
     # the first attempt cannot get a certificate yet: the lead has not approved
     _start(others, lambda one: ("join", str(lead.home / f"{one.name}.invitation.json")))
     _finish(others, may_wait=True)
+    operator.start("collaboration", "create", str(files / "terms.json"), "--json")  # they are known now
     lead.finish()
     _start(others, lambda _: ("join",))
     _finish(others)
