@@ -6,7 +6,6 @@ Both stay on this machine. `user_client.sdk.evaluation` compares that model with
 from __future__ import annotations
 
 import base64
-import io
 import json
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,22 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.labels import SurvivalLabel, Task
-from protocol.model_terms import AveragedTerms, CoxTerms, LogisticTerms, MlpTerms, RidgeTerms
+from protocol.model_terms import AveragedTerms, CoxTerms
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory
 from user_client.rows import Rows, class_counts
-from user_client.secret.cox import Hazards
+from user_client.sdk.local_models import Fitted, fit_by, packed, unpacked
 from user_client.secret.expansion import ByteSource, Matrix64
-from user_client.secret.local_model import (
-    LocalModel,
-    LogisticOptions,
-    NetworkOptions,
-    Options,
-    RidgeOptions,
-    fit_local_model,
-    fit_local_survival,
-)
+from user_client.secret.local_model import LocalModel, fit_local_survival
 from user_client.tables import strata
 
 FEWEST_OF_A_CLASS: Final = 5
@@ -38,10 +29,7 @@ FEWEST_OF_A_CLASS: Final = 5
 _SEED_BYTES: Final = 32
 _DRAWN_AT_ONCE: Final = 2**18
 """Rows of which some are drawn at a time."""
-WEIGHT_PENALTY: Final = 1e-4
-"""Of a network whose terms name none: that of the analyst's `Mlp`."""
 Labels = NDArray[Any]
-_Fitted = MlpTerms | LogisticTerms | RidgeTerms | AveragedTerms
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,13 +155,8 @@ def fit_alone(terms: Terms, rows: Rows | Matrix64, labels: Labels) -> LocalModel
     if isinstance(label, SurvivalLabel):
         model = terms.model if isinstance(terms.model, CoxTerms) else CoxTerms()
         return fit_local_survival(rows, labels, label.wire_times, model.inverse_penalty)
-    options = _fitted_options(terms)
-    balanced = getattr(options, "class_weight", "none") == "balanced"
-    classes = terms.table_schema.label_column.outputs if terms.task == "classes" else 0
-    seed = 0 if isinstance(options, LogisticTerms | RidgeTerms) else options.seed
-    parts = _parts(options, terms.task)
-    rng = np.random.default_rng(seed)
-    return fit_local_model(parts, rows, labels, classes, rng, balanced=balanced)
+    classes = label.outputs if terms.task == "classes" else 0
+    return fit_by(_fitted_options(terms), rows, labels, classes)
 
 
 def described(terms: Terms, model: LocalModel | None) -> LocalFit | None:
@@ -184,13 +167,13 @@ def described(terms: Terms, model: LocalModel | None) -> LocalFit | None:
     return LocalFit(kind, terms.model.kind, model.fitted_rows)
 
 
-def _fitted_options(terms: Terms) -> _Fitted:
+def _fitted_options(terms: Terms) -> Fitted:
     """Return the model of the terms, or the default one in the place of a kind that is not fitted here.
 
     That one has the class weights of the terms, and where the analyst chooses none. Alone, an institution has
     its rows: what it sends under sums does not limit what it fits.
     """
-    if isinstance(terms.model, _Fitted) and terms.sums is None:
+    if isinstance(terms.model, Fitted) and terms.sums is None:
         return terms.model
     return AveragedTerms(class_weight=getattr(terms.model, "class_weight", "none"))
 
@@ -200,63 +183,11 @@ def store_local_model(directory: RoundDirectory, model: LocalModel | None) -> No
     if model is None:
         directory.remove(LOCAL_MODEL_FILE)
     else:
-        directory.write_secret(LOCAL_MODEL_FILE, _packed(model))
+        directory.write_secret(LOCAL_MODEL_FILE, packed(model))
 
 
 def local_model(directory: RoundDirectory) -> LocalModel | None:
     """Return the model of our own rows alone; None if there is none."""
     if not directory.holds(LOCAL_MODEL_FILE):
         return None
-    with np.load(io.BytesIO(directory.read_secret(LOCAL_MODEL_FILE)), allow_pickle=False) as kept:
-        depths = kept["depths"]
-        layers = iter([(kept[f"W_{i}"], kept[f"B_{i}"]) for i in range(depths.sum())])
-        return LocalModel(
-            shift=kept["shift"],
-            scale=float(kept["scale"]),
-            networks=[[next(layers) for _ in range(depth)] for depth in depths],
-            present=kept["present"],
-            classes=int(kept["classes"]),
-            fitted_rows=int(kept["fitted_rows"]),
-            label_shift=float(kept["label_shift"]),
-            label_scale=float(kept["label_scale"]),
-            hazards=Hazards(kept["weights"], kept["baseline"]) if len(kept["baseline"]) else None,
-        )
-
-
-def _packed(model: LocalModel) -> bytes:
-    layers = [layer for network in model.networks for layer in network]
-    numbers = {
-        f"{kind}_{i}": part for i, layer in enumerate(layers) for kind, part in zip("WB", layer, strict=True)
-    }
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        shift=model.shift,
-        scale=model.scale,
-        depths=np.array([len(network) for network in model.networks], np.int64),
-        present=model.present,
-        classes=model.classes,
-        fitted_rows=model.fitted_rows,
-        label_shift=model.label_shift,
-        label_scale=model.label_scale,
-        weights=model.hazards.weights if model.hazards else [],
-        baseline=model.hazards.baseline if model.hazards else [],
-        **numbers,  # type: ignore[arg-type]
-    )
-    return buffer.getvalue()
-
-
-def _parts(model: _Fitted, task: Task) -> list[Options]:
-    """Return what the terms name, part by part."""
-    if isinstance(model, RidgeTerms):
-        return [RidgeOptions(model.inverse_penalty)]
-    if isinstance(model, LogisticTerms):
-        return [LogisticOptions(model.inverse_penalty, model.epochs)]
-    penalty = model.weight_penalty if isinstance(model, AveragedTerms) else WEIGHT_PENALTY
-    network = NetworkOptions(model.hidden_units, model.learning_rate, model.epochs, penalty)
-    if isinstance(model, AveragedTerms):
-        linear: Options = LogisticOptions(model.inverse_penalty, LogisticTerms().epochs)
-        if task == "number":
-            linear = RidgeOptions(model.inverse_penalty)
-        return [linear, network]
-    return [network]
+    return unpacked(directory.read_secret(LOCAL_MODEL_FILE))
