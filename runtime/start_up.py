@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.abc import MetaPathFinder
 
 from protocol.errors import OdcError
 from runtime.storage import storage_error
@@ -35,6 +36,22 @@ def loading() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+class _LeftOut(MetaPathFinder):
+    """Finds one library nowhere."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
+        if fullname == self._name:
+            raise ModuleNotFoundError(f"{fullname} is left out of this program", name=fullname)
+
+
+def leave_out(name: str) -> None:
+    """Let a library that other libraries would load be as if it were not installed; for a whole process."""
+    sys.meta_path.insert(0, _LeftOut(name))
 
 
 def start(program: str, load: Callable[[], Callable[..., object]], *, extra: str) -> None:

@@ -24,6 +24,7 @@ from analyst_server.training import progress
 from analyst_server.training.progress import Told
 from runtime import confinement
 from runtime.files import make_directory
+from runtime.start_up import leave_out
 
 MOST_OPEN_FILES: Final = 65536
 """An array that is mapped takes one while it is in use, of every party at once."""
@@ -105,6 +106,7 @@ def told_by(pool: Executor | None) -> Told | None:
 
 def _begin(memory_bytes: int, blob_dir: Path, ports: Sequence[int], shared: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
+    leave_out("pandas")  # scikit-learn loads it where it is installed, and no step needs it
     if ports:
         remember_access()
     confine(memory_bytes, blob_dir, ports)

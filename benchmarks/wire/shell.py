@@ -38,10 +38,12 @@ def load(program: str) -> Commands:
         from typer.main import get_command
 
         if program == "odc":
-            from user_client.cli.main import app
-        else:
-            from analyst_server.cli import app
-    return get_command(app)
+            from user_client.__main__ import load as load_odc
+
+            return get_command(load_odc())
+        from analyst_server.cli import app
+
+        return get_command(app)
 
 
 def main(program: str, *first: str) -> None:

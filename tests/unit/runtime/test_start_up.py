@@ -78,3 +78,16 @@ def test_a_process_ends_with_its_exit_code_whatever_native_libraries_do(ends: st
     assert whole.returncode == code
     assert whole.stdout.splitlines() == ["said", "left in order"]
     assert ("ZeroDivisionError" in whole.stderr) == (ends == "1 / 0")
+
+
+def test_a_library_that_is_left_out_is_as_if_it_were_not_installed() -> None:
+    """Arrow loads pandas at its first array, if it can: a process that is `odc` never does."""
+    program = "import pyarrow, sys; {}; pyarrow.array([1]); print('pandas' in sys.modules)"
+    without = "from user_client.__main__ import load; load()"
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program.format(line)], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for line in ("pass", without)
+    ]
+    assert found == ["True", "False"]
