@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ ROLES = ("for-data-engineers", "for-operators", "for-security-officers", "for-in
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chromium()
+    if made := os.environ.get("ODC_TEST_MANUAL"):  # the one that `make manual` has just made
+        return Path(made)
     built = tmp_path_factory.mktemp("manual")
     words = ("-m", "sphinx", "--fail-on-warning", "--quiet", "--conf-dir", "manual", ".", str(built))
     done = subprocess.run(
