@@ -26,6 +26,9 @@ LEAST_REACH: Final = 1e-30
 """Square of the distance at which a weight ends, where there is only one row."""
 BATCH_ROWS: Final = 512
 """Rows whose distances are in memory at once."""
+SHARED_ROWS: Final = "shared_rows"
+SHARED_TARGETS: Final = "shared_targets"
+"""The names of the rows and of the sums of their targets in a file, so that a member can train on them."""
 
 
 class _Neighbours(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -158,8 +161,11 @@ def _as_onnx(scope: Any, operator: Any, container: Any) -> None:
     from skl2onnx.algebra.onnx_ops import OnnxArgMax, OnnxCast, OnnxDiv, OnnxGather
 
     version = container.target_opset
-    weighed = _weighed_as_onnx(operator.raw_operator, operator.inputs[0], version)
-    targets = operator.raw_operator.sums_.shape[1] - 1
+    fitted = operator.raw_operator
+    for name, values in ((SHARED_ROWS, fitted.rows_), (SHARED_TARGETS, fitted.sums_)):
+        container.add_initializer(name, TensorProto.FLOAT, values.shape, values.ravel())
+    weighed = _weighed_as_onnx(fitted, operator.inputs[0], version)
+    targets = fitted.sums_.shape[1] - 1
     means = OnnxDiv(
         OnnxGather(weighed, np.arange(targets), axis=1, op_version=version),
         OnnxGather(weighed, np.array([targets]), axis=1, op_version=version),
@@ -199,7 +205,7 @@ def _weighed_as_onnx(fitted: _Neighbours, rows: Any, version: int) -> Any:
 
     last, own, kept = np.array([1]), wide(rows), fitted.rows_.astype(np.float64)
     length = OnnxReduceSum(OnnxMul(own, own, op_version=version), last, op_version=version)
-    across = OnnxTranspose(wide(fitted.rows_), perm=[1, 0], op_version=version)
+    across = OnnxTranspose(wide(SHARED_ROWS), perm=[1, 0], op_version=version)
     product = OnnxMatMul(OnnxMul(own, np.array([-2.0]), op_version=version), across, op_version=version)
     lengths = OnnxAdd(length, (kept**2).sum(axis=1)[None, :], op_version=version)
     squares = at_least(OnnxAdd(lengths, product, op_version=version), 0.0)
@@ -207,6 +213,6 @@ def _weighed_as_onnx(fitted: _Neighbours, rows: Any, version: int) -> Any:
     farthest = OnnxReduceMax(nearest[0], last, op_version=version)
     share = OnnxDiv(nearest[0], at_least(farthest, LEAST_REACH), op_version=version)
     weights = at_least(OnnxSub(np.array([1.0]), share, op_version=version), LEAST_WEIGHT)
-    sums = OnnxGather(wide(fitted.sums_), nearest[1], axis=0, op_version=version)
+    sums = OnnxGather(wide(SHARED_TARGETS), nearest[1], axis=0, op_version=version)
     weighed = OnnxMul(OnnxUnsqueeze(weights, np.array([2]), op_version=version), sums, op_version=version)
     return OnnxReduceSum(weighed, last, keepdims=0, op_version=version)

@@ -1,8 +1,9 @@
-"""The commands on the model that came back, beside `predict`: export, coefficients, explain, serve."""
+"""The commands on the model that came back, beside `predict`: train, export, coefficients, explain, serve."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, cast, get_args
 
@@ -26,9 +27,32 @@ from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import MissingExtraError
 from user_client.sdk import Coefficients, Explanation
 from user_client.sdk.explanation import Background
+from user_client.sdk.shared_rows import AS_IT_CAME
 from user_client.tables import OUTPUT, Source, table_writer
 
 _COLUMNS_SHOWN: Final = 20
+
+
+def train(
+    context: typer.Context,
+    model: Annotated[
+        str, typer.Option(help="averaged, mlp, logistic (classes) or ridge (numbers); knn: as it came")
+    ] = "averaged",
+    collaboration: CollaborationOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model of our own on the aligned rows of all institutions, where the terms share them (knn).
+
+    It takes the place of the analyst's in every command on this machine, until another is trained. Nothing
+    leaves this machine.
+    """
+    with open_session(context) as session, busy(as_json, "training on the rows of all institutions"):
+        found = round_of(session, collaboration, as_json=as_json).train(model)
+    share = f"{found.rows:,}" if found.rows == found.of_rows else f"{found.rows:,} of {found.of_rows:,}"
+    told = f"our own model ({found.kind}) is trained on {share} rows of all institutions"
+    if found.kind == AS_IT_CAME:
+        told = f"there is no model of our own any more: the {share} rows answer themselves"
+    show(as_json, asdict(found), lambda: f"{told}\nnext: odc predict TABLE, odc evaluate TABLE")
 
 
 def export(
@@ -209,5 +233,5 @@ def serve(
     service.serve(predictor, listening, token)
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (export, coefficients, explain, serve)
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (train, export, coefficients, explain, serve)
 """The commands of this module that stand directly behind `odc`."""

@@ -269,6 +269,7 @@ def receive(
         with busy(as_json, "waiting for the downlink, and training on it"):
             manifest = chosen.receive(wait_s=wait)
         found = chosen.own_model() if manifest.has_anchor_predictions else None
+        is_rows = chosen.terms.model.kind == "knn" and found is None
     sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
     value = {
         "collaboration_id": chosen.id,
@@ -283,11 +284,13 @@ def receive(
         if found
         else ""
     )
+    first = "odc train (a model of our own, on the rows of all institutions), or " if is_rows else ""
     show(
         as_json,
         value,
         lambda: (
-            f"received {sum(sizes.values()):,} bytes\n{trained}next: odc predict TABLE, odc evaluate TABLE"
+            f"received {sum(sizes.values()):,} bytes\n"
+            f"{trained}next: {first}odc predict TABLE, odc evaluate TABLE"
         ),
     )
 

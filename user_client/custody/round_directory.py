@@ -52,6 +52,7 @@ REFUSED_DOWNLINK_FILE: Final = "downlink.refused.odc"
 OWN_MODEL_FILE: Final = "own_model.npz"
 HOLD_OUT_FILE: Final = "hold_out.json"
 LOCAL_MODEL_FILE: Final = "local_model.npz"
+TRAINED_MODEL_FILE: Final = "trained_model.npz"
 EVALUATION_FILE: Final = "evaluation.json"
 ERRORS_FILE: Final = "errors.bin"
 RELEASE_FILE: Final = "release.bin"
@@ -98,6 +99,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     OWN_MODEL_FILE: "our own model t_i",
     HOLD_OUT_FILE: "which rows of our table were kept back",
     LOCAL_MODEL_FILE: "the model of our own rows alone, to compare with",
+    TRAINED_MODEL_FILE: "our own model, of the rows that all institutions share",
     EVALUATION_FILE: "what `odc evaluate` found last",
     ERRORS_FILE: "how far its predictions of numbers were off, in ascending order, for intervals",
     RELEASE_FILE: "keyed fingerprints of the rows that were sent, to know them again in a later round",

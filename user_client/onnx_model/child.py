@@ -24,7 +24,10 @@ HEAD: Final = struct.Struct("<QQII")
 """Bytes of the model, bytes of memory beside those of the program, seconds of the processor to read it, and
 bytes of the forms that it may have."""
 REQUEST: Final = struct.Struct("<IIII")
-"""Rows, their numbers, bytes of the output's name, and seconds of the processor to answer."""
+"""Rows, their numbers, bytes of the output's name, and seconds of the processor to answer.
+
+Rows of no numbers ask for the rows that the model is made of.
+"""
 ANSWER: Final = struct.Struct("<BII")
 """Whether it is refused; then rows and numbers of the answer, or bytes of the reason and 0."""
 _OPEN_FILES: Final = 3
@@ -52,7 +55,7 @@ def main() -> None:
         rows = np.frombuffer(_exactly(given, 4 * count * width), "<f4").reshape(count, width)
         _bound_time(seconds)
         try:
-            found = evaluation.run(rows, output)
+            found = evaluation.run(rows, output) if width else evaluation.shared_rows()
         except (RefusedModelError, MemoryError) as error:
             _refuse(answers, error)
             continue

@@ -15,11 +15,16 @@ from user_client.onnx_model.operators import STANDARD, Call, Operator, Room, Val
 from user_client.onnx_model.wire import Graph, Node, RefusedModelError, read
 
 INPUT: Final = "rep"
+SHARED: Final = ("shared_rows", "shared_targets")
+"""The constants of a model that is made of its training rows."""
+LABEL_SCALE: Final = ("label_scale", "label_shift")
+"""The constants with which a model of numbers undoes the scale of its labels."""
 IR_VERSIONS: Final = range(7, 11)
 OPSETS: Final = {"": range(13, 23), "ai.onnx.ml": range(1, 4)}
 OPERATORS: Final[dict[str, dict[str, Operator]]] = {"": STANDARD, "ai.onnx.ml": LEARNED}
 ALWAYS_ALLOWED: Final = 2**24
 """Numbers of one value. A file with more of them may have as many in a value as it has itself."""
+_SCALER: Final = ("ai.onnx.ml", "Scaler")
 _BLOCK: Final = 2**21
 """Numbers of the largest value while a block of rows is evaluated: 16 MB in double precision."""
 _MOST_ROWS: Final = 4096
@@ -65,6 +70,35 @@ class Evaluation:
             for start in range(0, max(1, len(rows)), step)
         ]
         return np.concatenate(parts)
+
+    def shared_rows(self) -> NDArray[np.float32]:
+        """Return the training rows that a model is made of, (u, l), and beside each the sums of its targets.
+
+        Both are in the units of `run`: the rows as it takes them, the targets as it answers. The last column
+        is how many rows a row stands for. Raises `RefusedModelError` for a model that is not made of rows.
+        """
+        rows, targets = (self._constants.get(name) for name in SHARED)
+        scalers = [node for node in self._graph.nodes if INPUT in node.inputs]
+        if rows is None or targets is None or [node.operator for node in scalers] != [_SCALER]:
+            raise RefusedModelError("does not name its training rows, as a knn model does")
+        shift, scale = (scalers[0].attributes.get(name) for name in ("offset", "scale"))
+        if (
+            rows.ndim != 2
+            or targets.ndim != 2
+            or len(rows) != len(targets)
+            or {rows.dtype, targets.dtype} != {np.dtype(np.float32)}
+            or targets.shape[1] < 2
+            or not isinstance(shift, np.ndarray)
+            or not isinstance(scale, np.ndarray)
+            or {len(shift), len(scale)} - {1, rows.shape[1]}
+            or not scale.all()
+        ):
+            raise RefusedModelError("names training rows in a form that no knn model has")
+        sums, counts = targets[:, :-1].astype(np.float64), targets[:, -1:].astype(np.float64)
+        if all(name in self._constants for name in LABEL_SCALE):
+            times, plus = (self._constants[name].ravel()[:1].astype(np.float64) for name in LABEL_SCALE)
+            sums = sums * times + counts * plus
+        return np.hstack([rows / scale + shift, sums, counts]).astype(np.float32)
 
     def _plan(self, output: str) -> list[_Step]:
         """Return the nodes that an output needs; those of constants alone are evaluated here, once."""

@@ -69,6 +69,21 @@ class Model:
             ]
         return np.concatenate(parts)
 
+    def shared_rows(self) -> NDArray[np.float32]:
+        """Return the training rows that the model is made of: `Evaluation.shared_rows`.
+
+        Raises `ModelRefusedError` for a model that is not.
+        """
+        with self._lock:
+            process, seconds = self._started(), SECONDS + SECONDS_PER_MB * len(self._file) // 2**20
+            with _within(process, seconds) as (given, answers):
+                given.write(REQUEST.pack(0, 0, 0, seconds))
+                given.flush()
+                count, width = _answered(answers)
+                if 4 * count * width > 2 * len(self._file):
+                    raise ModelRefusedError("answers with more rows than it can have")
+                return np.frombuffer(_exactly(answers, 4 * count * width), "<f4").reshape(count, width)
+
     def _started(self) -> _Process:
         """Return the process, a new one if the last was ended."""
         if self._process is not None and self._process.poll() is None:

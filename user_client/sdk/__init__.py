@@ -67,6 +67,7 @@ from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.releases import Release, list_releases
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
+from user_client.sdk.shared_rows import SharedRows, Trained
 from user_client.sdk.terms import CheckedTable, check_table, reject_terms
 from user_client.secret.signal import Signal
 from user_client.tables.draft_label import DraftedEvent
@@ -111,7 +112,9 @@ __all__ = [
     "Revoked",
     "Round",
     "Session",
+    "SharedRows",
     "Signal",
+    "Trained",
     "Waiting",
     "approve_pending",
     "approve_request",

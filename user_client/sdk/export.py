@@ -7,6 +7,7 @@ representation as we can. It must stay inside the institution, and says so in it
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,14 +23,16 @@ from protocol.codec import digest
 from protocol.labels import NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from protocol.table_schema import ColumnOfLevels, LevelsColumn, RangeColumn, RanksColumn, Schema
-from protocol.terms import Terms
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.errors import ExportDiffersError
 from user_client.sdk.downlink import own_model
 from user_client.sdk.model_card import alignment_told, inputs_of, model_told, warning_of
 from user_client.sdk.predictor import Predictor, map_to_model
+from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms
+from user_client.secret.local_model import LocalModel
+from user_client.secret.network import Layer
 from user_client.secret.own_model import OwnModel
 from user_client.tables import encode_rows
 from user_client.tables.as_onnx import ML, Graph, encode_columns, map_rows
@@ -46,20 +49,23 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
 
     The ``report`` of the analyst says what was chosen, where the terms leave that open.
     """
-    terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
+    manifest = directory.load(DownlinkManifest)
     predictor = Predictor(directory)  # first: it refuses what is no model of a round
     schema = predictor.schema
     graph = Graph(list(inputs_of(schema)))
     features = encode_columns(graph, schema)
+    model: onnx.ModelProto | None = None
     if manifest.has_anchor_predictions:
-        model, found = None, _own_model(graph, features, own_model(directory))
+        found = _own_model(graph, features, own_model(directory))
+    elif (trained := trained_model(directory)) is not None:
+        found = _trained_model(graph, _to_model(graph, features, directory, manifest), trained)
     else:
         # within the profile of docs/protocol.md, as the predictor has found: no graphs, no other files
         model = compose.add_prefix(onnx.load_from_string(directory.read(MODEL_FILE)), f"{graph.prefix}h_")
         aligned = _to_model(graph, features, directory, manifest)
         found = _append(graph, model, aligned) + schema.label_column.model_output
     outputs = _answers(graph, features, found, schema)
-    file = _file(graph, outputs, model, _metadata(terms, schema, manifest, report)).SerializeToString()
+    file = _file(graph, outputs, model, _metadata(directory, schema, manifest, report)).SerializeToString()
     largest = _difference(predictor, schema, file)
     if not largest <= TOLERANCE:
         raise ExportDiffersError(largest)
@@ -90,14 +96,33 @@ def _append(graph: Graph, model: onnx.ModelProto, aligned: str) -> str:
 
 
 def _own_model(graph: Graph, features: str, model: OwnModel) -> str:
-    """Add the layers of our own model t_i."""
-    reached = features
-    for index, (weights, shifts) in enumerate(model.layers):
+    """Add our own model t_i."""
+    found = graph.node("Softmax", _layers(graph, features, model.layers), axis=1)
+    return graph.node("Cast", found, to=TensorProto.FLOAT)
+
+
+def _layers(graph: Graph, reached: str, layers: Sequence[Layer]) -> str:
+    """Add the layers of a network, with ReLU between them."""
+    for index, (weights, shifts) in enumerate(layers):
         product = graph.node("MatMul", reached, graph.constant(weights))
         reached = graph.node("Add", product, graph.constant(shifts))
-        if index < len(model.layers) - 1:
+        if index < len(layers) - 1:
             reached = graph.node("Relu", reached)
-    return graph.node("Cast", graph.node("Softmax", reached, axis=1), to=TensorProto.FLOAT)
+    return reached
+
+
+def _trained_model(graph: Graph, aligned: str, model: LocalModel) -> str:
+    """Add our own model of the shared rows, as `LocalModel.predictions`; it was fitted on every class."""
+    wide = graph.node("Cast", aligned, to=TensorProto.DOUBLE)
+    centred = graph.node("Sub", wide, graph.constant(model.shift))
+    scaled = graph.node("Div", centred, graph.constant(model.scale))
+    answers = [_layers(graph, scaled, layers) for layers in model.networks]
+    if model.classes:
+        answers = [graph.node("Softmax", each, axis=1) for each in answers]
+    total = answers[0] if len(answers) == 1 else graph.node("Sum", *answers)
+    found = graph.node("Mul", total, graph.constant(model.label_scale / len(answers)))
+    found = graph.node("Add", found, graph.constant(model.label_shift))
+    return graph.node("Cast", found, to=TensorProto.FLOAT)
 
 
 def _answers(graph: Graph, features: str, found: str, schema: Schema) -> list[onnx.ValueInfoProto]:
@@ -166,8 +191,9 @@ def _file(
 
 
 def _metadata(
-    terms: Terms, schema: Schema, manifest: DownlinkManifest, report: MemberReport | None
+    directory: RoundDirectory, schema: Schema, manifest: DownlinkManifest, report: MemberReport | None
 ) -> dict[str, str]:
+    terms = accepted_terms(directory)
     return {
         "warning": warning_of(terms),
         "title": terms.title,
@@ -175,7 +201,7 @@ def _metadata(
         "terms_digest": digest(terms).hex(),
         "institution": manifest.party,
         "predicts": terms.table_schema.label_column.name,
-        "model": model_told(terms, report),
+        "model": model_told(directory, terms, report),
         "alignment": alignment_told(terms, report),
         "inputs": json.dumps(inputs_of(schema)),
     }

@@ -21,6 +21,7 @@ from user_client.class_scores import class_scores_in_words
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import MissingExtraError
 from user_client.sdk.evaluation import Evaluation
+from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.terms import accepted_terms, own_schema
 
 _OF_ROWS: Final = (
@@ -106,8 +107,8 @@ def card(
         f"**{warning_of(terms)}**",
         "",
         f"- Predicts {_predicted(terms)}",
-        f"- Model: {model_told(terms, report)}, of the rows of {', '.join(terms.parties)}; this file is that"
-        f" of {manifest.party}",
+        f"- Model: {model_told(directory, terms, report)}, of the rows of {', '.join(terms.parties)}; this"
+        f" file is that of {manifest.party}",
         f"- Alignment: {alignment_told(terms, report)}",
         f"- Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
         f"- Exported {second(now)} by odc {__version__}",
@@ -136,8 +137,12 @@ def _tensor(kind: str) -> str:
     return _INPUTS.get(kind) or f"{_INPUTS['number']}: the {kind}, with fractions for times of the day"
 
 
-def model_told(terms: Terms, report: MemberReport | None) -> str:
+def model_told(directory: RoundDirectory, terms: Terms, report: MemberReport | None) -> str:
     """Return the kind of the model, and that it was chosen if the analyst's report says so."""
+    if (trained := trained_model(directory)) is not None:
+        return (
+            f"our own, trained here on {trained.fitted_rows} of the rows that the analyst's knn model shares"
+        )
     choice = (report["results"] or {}).get("choice") if report else None
     return f"{choice['chosen']} (chosen by the analyst)" if choice else model_in_words(terms.model)
 

@@ -19,6 +19,7 @@ from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, MODEL_
 from user_client.errors import FieldError, NotPreparedError
 from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
+from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.sdk.uplink import stored_basis
@@ -83,13 +84,17 @@ class Predictor:
         self._label = self.schema.label_column
         self._errors = directory.read(ERRORS_FILE) if directory.holds(ERRORS_FILE) else b""
         self._answer: Callable[[NDArray[np.float64]], NDArray[np.floating]]
+        self._to_model: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
         if manifest.has_anchor_predictions:
             self._answer = own_model(directory).probabilities
-        else:
-            check_basis(directory)
-            to_model, model = map_of_rows(directory, manifest), Model(directory.read(MODEL_FILE))
-            output = self._label.model_output
-            self._answer = lambda rows: model.run(to_model(rows).astype(np.float32), output)
+            return
+        check_basis(directory)
+        self._to_model = to_model = map_of_rows(directory, manifest)
+        if (trained := trained_model(directory)) is not None:
+            self._answer = lambda rows: trained.predictions(to_model(rows))
+            return
+        model, output = Model(directory.read(MODEL_FILE)), self._label.model_output
+        self._answer = lambda rows: model.run(to_model(rows).astype(np.float32), output)
 
     def __repr__(self) -> str:
         return f"<Predictor of {self.terms.collaboration_id}>"
@@ -99,7 +104,8 @@ class Predictor:
     ) -> Predictions:
         """Return ``h(Y F_i G_i)`` for a table with the feature columns of the terms; no label is needed.
 
-        Under NRI-DC it is ``t_i(Y)``, with our own model. Nothing leaves this machine.
+        Under NRI-DC it is ``t_i(Y)``, with our own model; after `Round.train` our own model takes the place
+        of h. Nothing leaves this machine.
 
         Parameters
         ----------
@@ -129,6 +135,15 @@ class Predictor:
             return Predictions((), (1 - found[:, -1].astype(np.float64)).tolist(), found, label.times)
         chosen = _chosen(found, [(thresholds or {}).get(name) for name in label.classes])
         return Predictions(label.classes, [label.classes[index] for index in chosen], found)
+
+    def align(self, data: Any) -> NDArray[np.float32]:
+        """Return ``Y F_i G_i`` for a table, (n, l): its rows in the representation of `Round.shared_rows`.
+
+        Raises `InputError` under NRI-DC, where no G_i came back, and `TableError` as `predict` does.
+        """
+        if self._to_model is None:
+            raise InputError("under these terms no change of basis came back: rows cannot be aligned")
+        return self._to_model(encode_rows(table_from(data), self.schema)).astype(np.float32)
 
     def predict_parts(
         self,

@@ -27,6 +27,7 @@ from user_client.sdk import (
     own_bytes,
     pictures,
     report,
+    shared_rows,
     terms,
     uplink,
 )
@@ -45,6 +46,7 @@ from user_client.sdk.predictor import Predictions, Predictor
 from user_client.sdk.prepared import Prepared, prepared_before
 from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
 from user_client.sdk.session import Session, named
+from user_client.sdk.shared_rows import SharedRows, Trained
 from user_client.secret.own_model import OwnModel
 from user_client.transport.upload import Progress
 
@@ -266,15 +268,10 @@ class Round:
     def receive(self, *, wait_s: float = 0, pause: Callable[[float], None] = time.sleep) -> DownlinkManifest:
         """Fetch the downlink, verify it against what we sent, and store it; return its manifest.
 
-        Parameters
-        ----------
-        wait_s : float
-            How long to wait for the release.
-
         Raises
         ------
         OutOfOrderError
-            If the round is not released by then.
+            If the round is not released after ``wait_s`` seconds.
         RoundFailedError
             If it failed, with the analyst's reason.
         TrustError, ProtocolError
@@ -286,13 +283,24 @@ class Round:
         """Return our own model t_i; raises `NotPreparedError` before `receive`, or if the terms have none."""
         return downlink.own_model(self.directory)
 
+    def shared_rows(self) -> SharedRows:
+        """Return the aligned rows of all institutions with their labels, for a model of our own.
+
+        Raises `NotPreparedError` before `receive`, and `InputError` unless `knn` has come back.
+        """
+        return shared_rows.shared_rows(self.directory)
+
+    def train(self, kind: str = "averaged") -> Trained:
+        """Train a model of our own on the shared rows: it predicts from now on, or for ``knn`` none does.
+
+        Raises what `shared_rows` does, and `InputError` for a kind that cannot be trained here.
+        """
+        return shared_rows.train(self.directory, kind)
+
     def predictor(self) -> Predictor:
         """Return the model, opened once to predict for any number of tables without asking for anything.
 
-        Raises
-        ------
-        NotPreparedError
-            Before `receive`, or if the secret basis was erased.
+        Raises `NotPreparedError` before `receive`, or if the secret basis was erased.
         """
         return Predictor(self.directory)
 
@@ -394,12 +402,8 @@ class Round:
             sent. Under NRI-DC it also erases the anchor, and makes our own model impossible if that is not
             trained yet: this is meant for a round that will not be released.
 
-        Raises
-        ------
-        ConfirmationNeededError
-            It says what would be lost.
-        NotPreparedError
-            If there is nothing to forget.
+        Raises `ConfirmationNeededError`, which says what would be lost, and `NotPreparedError` if there is
+        nothing to forget.
         """
         return forgetting.forget(self._session, self.directory, confirmed=confirmed)
 
@@ -436,12 +440,8 @@ class Round:
     def evidence(self) -> Evidence:
         """Return a signed archive of all that we can show an auditor of this round; it works offline.
 
-        Raises
-        ------
-        NotPreparedError
-            If the terms were never fetched.
-        UnreadableFileError
-            If our files do not belong together.
+        Raises `NotPreparedError` if the terms were never fetched, and `UnreadableFileError` if our files do
+        not belong together.
         """
         return evidence.make_evidence(self._session, self.directory)
 
