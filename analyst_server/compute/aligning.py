@@ -22,6 +22,7 @@ from analyst_server.training.alignments import Alignments
 from analyst_server.training.axes import principal_axes
 from analyst_server.training.choosing import Choice
 from protocol.alignment_terms import AutoAlignmentTerms
+from runtime.denormals import tiny_as_zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,7 @@ class Aligner:
             changes, target = changes @ axes, target @ axes
         return AlignedBy(method, changes, target, found.diagnostics)
 
+    @tiny_as_zero()
     def chosen(self, terms: AutoAlignmentTerms) -> tuple[AlignedBy, dict[str, NDArray[Any]], Choice]:
         """Compare the candidates on the rows that train, and align by the best of them.
 

@@ -16,6 +16,7 @@ from analyst_server.compute.training_rows import training_rows
 from analyst_server.store import Blobs, StoredArray
 from analyst_server.training import progress
 from protocol.alignment_terms import AutoAlignmentTerms
+from runtime.denormals import tiny_as_zero
 
 if TYPE_CHECKING:
     from analyst_server.training.alignments import Alignments
@@ -57,6 +58,7 @@ class Unjudged:
         )
 
 
+@tiny_as_zero()
 def judge_model(spec: RoundSpec, blobs: Blobs, unjudged: Unjudged) -> dict[str, Any]:
     """Return `training.judgement.Judgement` of the model that was trained on this round, as plain values.
 

@@ -20,6 +20,7 @@ from protocol.alignment_terms import AlignmentTarget, AnyAlignmentTerms, AutoAli
 from protocol.labels import AnyLabel
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.terms import Terms
+from runtime.denormals import tiny_as_zero
 from runtime.start_up import loading
 
 if TYPE_CHECKING:  # which imports this module
@@ -393,6 +394,7 @@ def _align_with(hands: Hands, spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     )
 
 
+@tiny_as_zero()
 def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> TrainedModel:
     """Stack X~_i G_i, train h, and check that its ONNX file says the same.
 

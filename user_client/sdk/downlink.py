@@ -38,6 +38,7 @@ from protocol.operations import FETCH_DOWNLINK
 from protocol.states import Event, State
 from protocol.sums import TOTAL, sent_numbers
 from protocol.terms import Terms
+from runtime.denormals import tiny_as_zero
 from runtime.terminal import day
 from user_client.custody.round_directory import (
     CHANGE_FILE,
@@ -178,7 +179,8 @@ def _train_own_model(
     predictions = np.frombuffer(data, dtype="<f4").reshape(spec.shape)
     anchor, _ = open_anchor(session, directory)
     try:
-        model = train_own_model(anchor, predictions)
+        with tiny_as_zero():
+            model = train_own_model(anchor, predictions)
     except ValueError as error:
         raise MalformedMessageError("anchor_predictions", str(error)) from None
     buffer = io.BytesIO()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.model_terms import AveragedTerms, LogisticTerms, MlpTerms, RidgeTerms
+from runtime.denormals import tiny_as_zero
 from user_client.rows import Rows
 from user_client.secret.cox import Hazards
 from user_client.secret.expansion import Matrix64
@@ -42,7 +43,8 @@ def fit_by(model: Fitted, rows: Rows | Matrix64, labels: NDArray[Any], classes: 
     balanced = getattr(model, "class_weight", "none") == "balanced"
     seed = 0 if isinstance(model, LogisticTerms | RidgeTerms) else model.seed
     parts = _parts(model, of_numbers=not classes)
-    return fit_local_model(parts, rows, labels, classes, np.random.default_rng(seed), balanced=balanced)
+    with tiny_as_zero():
+        return fit_local_model(parts, rows, labels, classes, np.random.default_rng(seed), balanced=balanced)
 
 
 def _parts(model: Fitted, *, of_numbers: bool) -> list[Options]:
