@@ -1,7 +1,7 @@
 """Arithmetic that takes numbers near the smallest as zero.
 
 What no row needs of a network shrinks in training until a float can hold it with fewer and fewer digits
-(*denormal*, below 1e-38 in single precision). Processors of Intel take a hundred times as long for such
+(*denormal*, below 1e-38 in single precision). Intel processors take a hundred times as long for such
 numbers, and a fit with many of them ten times as long. No prediction depends on them.
 """
 
@@ -28,7 +28,7 @@ class _Environment(ctypes.Structure):
 
 @contextmanager
 def tiny_as_zero() -> Iterator[None]:
-    """Take denormal numbers as zero in this thread, and in threads that begin meanwhile.
+    """Take denormal numbers as zero in this thread, and for good in threads that it starts meanwhile.
 
     Where this is not glibc on x86-64, nothing changes.
     """

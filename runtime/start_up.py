@@ -50,7 +50,7 @@ class _LeftOut(MetaPathFinder):
 
 
 def leave_out(name: str) -> None:
-    """Let a library that other libraries would load be as if it were not installed; for a whole process."""
+    """Let every import of a library fail in this process, where other libraries try one and do without."""
     sys.meta_path.insert(0, _LeftOut(name))
 
 

@@ -27,7 +27,6 @@ from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import MissingExtraError
 from user_client.sdk import Coefficients, Explanation
 from user_client.sdk.explanation import Background
-from user_client.sdk.shared_rows import AS_IT_CAME
 from user_client.tables import OUTPUT, Source, table_writer
 
 _COLUMNS_SHOWN: Final = 20
@@ -36,23 +35,33 @@ _COLUMNS_SHOWN: Final = 20
 def train(
     context: typer.Context,
     model: Annotated[
-        str, typer.Option(help="averaged, mlp, logistic (classes) or ridge (numbers); knn: as it came")
+        str, typer.Option(help="averaged, mlp, logistic (for classes) or ridge (for numbers)")
     ] = "averaged",
+    remove: Annotated[bool, typer.Option("--remove", help="go back to the model that was received")] = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model of our own on the aligned rows of all institutions, where the terms share them (knn).
 
-    It takes the place of the analyst's in every command on this machine, until another is trained. Nothing
-    leaves this machine.
+    It then predicts in the place of the one that was received. Nothing leaves this machine.
     """
-    with open_session(context) as session, busy(as_json, "training on the rows of all institutions"):
-        found = round_of(session, collaboration, as_json=as_json).train(model)
+    with open_session(context) as session:
+        chosen = round_of(session, collaboration, as_json=as_json)
+        if remove:
+            chosen.remove_trained()
+            show(as_json, {"removed": True}, lambda: "the model that was received predicts again")
+            return
+        with busy(as_json, "training on the rows of all institutions"):
+            found = chosen.train(model)
     share = f"{found.rows:,}" if found.rows == found.of_rows else f"{found.rows:,} of {found.of_rows:,}"
-    told = f"our own model ({found.kind}) is trained on {share} rows of all institutions"
-    if found.kind == AS_IT_CAME:
-        told = f"there is no model of our own any more: the {share} rows answer themselves"
-    show(as_json, asdict(found), lambda: f"{told}\nnext: odc predict TABLE, odc evaluate TABLE")
+    show(
+        as_json,
+        asdict(found),
+        lambda: (
+            f"a model of our own ({found.kind}) is trained on {share} rows of all institutions\n"
+            "next: odc evaluate TABLE, odc predict TABLE"
+        ),
+    )
 
 
 def export(

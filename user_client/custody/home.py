@@ -62,6 +62,7 @@ SECRETS: Final = (
     "collaborations/*/prepared.json",
     "collaborations/*/hold_out.json",
     "collaborations/*/local_model.npz",
+    "collaborations/*/trained_model.npz",
     "collaborations/*/release.bin",
     "collaborations/*/release.json",
     "collaborations/*/kept/*/basis.npy",

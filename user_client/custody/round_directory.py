@@ -99,7 +99,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     OWN_MODEL_FILE: "our own model t_i",
     HOLD_OUT_FILE: "which rows of our table were kept back",
     LOCAL_MODEL_FILE: "the model of our own rows alone, to compare with",
-    TRAINED_MODEL_FILE: "our own model, of the rows that all institutions share",
+    TRAINED_MODEL_FILE: "the model that `odc train` has made of the shared rows",
     EVALUATION_FILE: "what `odc evaluate` found last",
     ERRORS_FILE: "how far its predictions of numbers were off, in ascending order, for intervals",
     RELEASE_FILE: "keyed fingerprints of the rows that were sent, to know them again in a later round",

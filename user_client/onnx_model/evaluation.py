@@ -75,12 +75,14 @@ class Evaluation:
         """Return the training rows that a model is made of, (u, l), and beside each the sums of its targets.
 
         Both are in the units of `run`: the rows as it takes them, the targets as it answers. The last column
-        is how many rows a row stands for. Raises `RefusedModelError` for a model that is not made of rows.
+        is how many rows a row stands for. A model that names no rows has none, (0, 0).
         """
         rows, targets = (self._constants.get(name) for name in SHARED)
+        if rows is None or targets is None:
+            return np.empty((0, 0), np.float32)
         scalers = [node for node in self._graph.nodes if INPUT in node.inputs]
-        if rows is None or targets is None or [node.operator for node in scalers] != [_SCALER]:
-            raise RefusedModelError("does not name its training rows, as a knn model does")
+        if [node.operator for node in scalers] != [_SCALER]:
+            raise RefusedModelError("names training rows in a form that no knn model has")
         shift, scale = (scalers[0].attributes.get(name) for name in ("offset", "scale"))
         if (
             rows.ndim != 2

@@ -70,10 +70,7 @@ class Model:
         return np.concatenate(parts)
 
     def shared_rows(self) -> NDArray[np.float32]:
-        """Return the training rows that the model is made of: `Evaluation.shared_rows`.
-
-        Raises `ModelRefusedError` for a model that is not.
-        """
+        """Return the training rows that the model names, (0, 0) if none: `Evaluation.shared_rows`."""
         with self._lock:
             process, seconds = self._started(), SECONDS + SECONDS_PER_MB * len(self._file) // 2**20
             with _within(process, seconds) as (given, answers):

@@ -10,7 +10,7 @@ import numpy as np
 
 from protocol.answers import Score
 from protocol.codec import digest
-from protocol.errors import ConsentMissingError
+from protocol.errors import ConsentMissingError, InputError, OdcError
 from protocol.messages import MemberScore
 from protocol.operations import SEND_SCORE
 from protocol.terms import Terms
@@ -23,6 +23,7 @@ from user_client.scores import Metric, can_be_scored, compare
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.session import Session
+from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.terms import accepted_terms
 from user_client.tables import encode_table
 
@@ -113,11 +114,15 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
     """Score both models on the rows that were kept back of a table, and store the result."""
     terms = accepted_terms(directory)
     if send and not terms.returns_scores:
-        error = ConsentMissingError("the terms do not let institutions send their scores back")
+        error: OdcError = ConsentMissingError("the terms do not let institutions send their scores back")
         error.hint = "run the command without --send: the result stays here"
         raise error
-    predictor = Predictor(directory)  # before the table is read
     with directory.exclusive():
+        predictor = Predictor(directory)  # before the table is read
+        if send and trained_model(directory) is not None:
+            error = InputError("these would be scores of a model of our own, not of the one that all have")
+            error.hint = "run the command without --send, or `odc train --remove` first"
+            raise error
         found = _evaluated(directory, predictor, data, session.clock())
         _store(directory, found)
         if send:

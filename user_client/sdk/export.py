@@ -58,7 +58,7 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
     if manifest.has_anchor_predictions:
         found = _own_model(graph, features, own_model(directory))
     elif (trained := trained_model(directory)) is not None:
-        found = _trained_model(graph, _to_model(graph, features, directory, manifest), trained)
+        found = _trained_model(graph, _to_model(graph, features, directory, manifest), trained.model)
     else:
         # within the profile of docs/protocol.md, as the predictor has found: no graphs, no other files
         model = compose.add_prefix(onnx.load_from_string(directory.read(MODEL_FILE)), f"{graph.prefix}h_")

@@ -63,8 +63,8 @@ def _parts(model: Fitted, *, of_numbers: bool) -> list[Options]:
     return [network]
 
 
-def packed(model: LocalModel) -> bytes:
-    """Return a model as bytes, for `unpacked`."""
+def packed(model: LocalModel, **also: str) -> bytes:
+    """Return a model as bytes, for `unpacked`, with other texts by name."""
     layers = [layer for network in model.networks for layer in network]
     numbers = {
         f"{kind}_{i}": part for i, layer in enumerate(layers) for kind, part in zip("WB", layer, strict=True)
@@ -83,8 +83,15 @@ def packed(model: LocalModel) -> bytes:
         weights=model.hazards.weights if model.hazards else [],
         baseline=model.hazards.baseline if model.hazards else [],
         **numbers,  # type: ignore[arg-type]
+        **also,  # type: ignore[arg-type]
     )
     return buffer.getvalue()
+
+
+def text_in(data: bytes, name: str) -> str:
+    """Return one of the texts that `packed` was given."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as kept:
+        return str(kept[name])
 
 
 def unpacked(data: bytes) -> LocalModel:

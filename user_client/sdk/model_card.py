@@ -124,7 +124,7 @@ def card(
         "",
         "## Scores",
         "",
-        *(f"- {line}" for line in _scores(evaluation, report)),
+        *(f"- {line}" for line in _scores(evaluation, report, is_ours=trained_model(directory) is not None)),
         "",
         "## What the terms warn of",
         "",
@@ -140,9 +140,7 @@ def _tensor(kind: str) -> str:
 def model_told(directory: RoundDirectory, terms: Terms, report: MemberReport | None) -> str:
     """Return the kind of the model, and that it was chosen if the analyst's report says so."""
     if (trained := trained_model(directory)) is not None:
-        return (
-            f"our own, trained here on {trained.fitted_rows} of the rows that the analyst's knn model shares"
-        )
+        return f"{trained.kind}, trained here on the rows that the analyst's knn model shares"
     choice = (report["results"] or {}).get("choice") if report else None
     return f"{choice['chosen']} (chosen by the analyst)" if choice else model_in_words(terms.model)
 
@@ -168,7 +166,7 @@ def _predicted(terms: Terms) -> str:
     return f"{label.name}, one of {', '.join(label.classes)}"
 
 
-def _scores(evaluation: Evaluation | None, report: MemberReport | None) -> Iterator[str]:
+def _scores(evaluation: Evaluation | None, report: MemberReport | None, *, is_ours: bool) -> Iterator[str]:
     if evaluation is None:
         yield "not measured here yet: `odc evaluate TABLE`"
     else:
@@ -177,6 +175,9 @@ def _scores(evaluation: Evaluation | None, report: MemberReport | None) -> Itera
             yield f"here, on the same rows: {class_scores_in_words(evaluation.together_in_classes)}"
     if report is None:
         yield "the analyst's report could not be fetched when this was written"
+        return
+    if is_ours:
+        yield "the analyst and the other institutions have scores of the knn model alone, not of this one"
         return
     judgement = (report["results"] or {}).get("judgement") or {}
     if judgement.get("headline"):

@@ -75,12 +75,15 @@ class Predictor:
     terms : Terms
     schema : Schema
         How our table becomes a matrix: that of the terms, without columns that these say we lack.
+    kind : str
+        Of the model that answers: that of the terms, or of the one that `Round.train` has made.
     """
 
     def __init__(self, directory: RoundDirectory) -> None:
         manifest = directory.load(DownlinkManifest)
         self.terms = accepted_terms(directory)
         self.schema = own_schema(directory)
+        self.kind: str = self.terms.model.kind
         self._label = self.schema.label_column
         self._errors = directory.read(ERRORS_FILE) if directory.holds(ERRORS_FILE) else b""
         self._answer: Callable[[NDArray[np.float64]], NDArray[np.floating]]
@@ -91,7 +94,8 @@ class Predictor:
         check_basis(directory)
         self._to_model = to_model = map_of_rows(directory, manifest)
         if (trained := trained_model(directory)) is not None:
-            self._answer = lambda rows: trained.predictions(to_model(rows))
+            self.kind = trained.kind
+            self._answer = lambda rows: trained.model.predictions(to_model(rows))
             return
         model, output = Model(directory.read(MODEL_FILE)), self._label.model_output
         self._answer = lambda rows: model.run(to_model(rows).astype(np.float32), output)

@@ -219,12 +219,8 @@ class Round:
 
         It is for this institution alone. `user_client.sdk.privacy.picture` has the parameters.
 
-        Raises
-        ------
-        InputError
-            If the shape does not have as many pixels as a row has features, or there is no row.
-        NotPreparedError
-            If nothing is prepared, or the secret basis was erased.
+        Raises `InputError` if the shape does not have as many pixels as a row has features, or there is no
+        row, and `NotPreparedError` if nothing is prepared, or the secret basis was erased.
         """
         return pictures.draw_picture(self.directory, data, shape, count)
 
@@ -291,11 +287,15 @@ class Round:
         return shared_rows.shared_rows(self.directory)
 
     def train(self, kind: str = "averaged") -> Trained:
-        """Train a model of our own on the shared rows: it predicts from now on, or for ``knn`` none does.
+        """Train a model of our own on the shared rows, which predicts in the place of the one that came.
 
         Raises what `shared_rows` does, and `InputError` for a kind that cannot be trained here.
         """
         return shared_rows.train(self.directory, kind)
+
+    def remove_trained(self) -> None:
+        """Undo `train`."""
+        shared_rows.remove_trained(self.directory)
 
     def predictor(self) -> Predictor:
         """Return the model, opened once to predict for any number of tables without asking for anything.

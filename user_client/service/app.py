@@ -147,7 +147,7 @@ def create_app(predictor: Predictor, token: str | None, *, by_certificate: bool 
     @app.get(MODEL, responses=refusals(*refused), response_model_exclude_none=True, **checked)
     def model() -> ModelAnswer:
         """Return what is predicted, and the columns it is predicted from."""
-        return ModelAnswer.of(predictor.terms, predictor.schema)
+        return ModelAnswer.of(predictor.terms, predictor.schema, predictor.kind)
 
     @app.post(
         PREDICTIONS,

@@ -76,14 +76,14 @@ class ModelAnswer(BaseModel):
     """What each column holds: ``number``, ``text``, or ``date written as`` and how."""
 
     @classmethod
-    def of(cls, terms: Terms, schema: Schema) -> ModelAnswer:
+    def of(cls, terms: Terms, schema: Schema, kind: str) -> ModelAnswer:
         label = terms.table_schema.label_column
         times = list(label.times) if isinstance(label, SurvivalLabel) else None
         classes = getattr(label, "classes", None)
         return cls(
             collaboration_id=terms.collaboration_id,
             title=terms.title,
-            model=terms.model.kind,
+            model=kind,
             task=terms.task,
             label=label.name,
             classes=list(classes) if classes else None,

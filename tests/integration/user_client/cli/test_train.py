@@ -23,13 +23,14 @@ def test_our_own_model_is_trained_and_removed(odc: Odc) -> None:
     assert "next: odc train (a model of our own, on the rows of all institutions)" in odc("receive").out
     said = odc("train")
     count = 2 * len(rows(0)["y"])
-    assert (said.code, f"our own model (averaged) is trained on {count} rows" in said.out) == (0, True)
+    assert (said.code, f"a model of our own (averaged) is trained on {count} rows" in said.out) == (0, True)
     assert odc("train", "--model", "logistic", "--json").json == {
         "kind": "logistic",
         "rows": count,
         "of_rows": count,
     }
-    assert "there is no model of our own any more" in odc("train", "--model", "knn").out
+    assert "the model that was received predicts again" in odc("train", "--remove").out
+    assert odc("train", "--remove").code != 0
 
 
 def test_terms_that_share_no_rows_say_which_would(odc: Odc) -> None:

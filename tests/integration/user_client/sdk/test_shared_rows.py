@@ -12,11 +12,12 @@ import onnxruntime
 import pyarrow as pa
 import pytest
 
+from analyst_server.training import knn
 from protocol.errors import InputError
 from tests.harness.in_process import COLUMNS, Consortium, rows
 from user_client.custody.round_directory import MODEL_FILE, TRAINED_MODEL_FILE
 from user_client.errors import ModelRefusedError, NotPreparedError
-from user_client.sdk import Round
+from user_client.sdk import Round, shared_rows
 from user_client.sdk.export import feeds
 
 KNN: dict[str, Any] = {"terms_schema": 2, "model": {"kind": "knn"}}
@@ -114,11 +115,14 @@ def test_our_own_model_answers_until_it_is_removed(
         assert np.mean(np.array(found.labels) == np.array(new["y"].to_pylist())) > separates
         assert np.abs(found.probabilities - nearest.probabilities).max() > 0.01
     np.testing.assert_array_equal(ours.train(kind) and ours.predict(new).labels, found.labels)
-    assert ours.train("knn").kind == "knn"
-    assert ours.predict(new).labels == nearest.labels
+    assert ours.predictor().kind == kind
+    ours.remove_trained()
+    assert (ours.predict(new).labels, ours.predictor().kind) == (nearest.labels, "knn")
+    with pytest.raises(NotPreparedError, match="none to remove"):
+        ours.remove_trained()
 
 
-def test_a_library_of_ones_own_can_be_trained_on_the_rows(consortium: Consortium) -> None:
+def test_another_library_can_be_trained_on_the_rows(consortium: Consortium) -> None:
     from sklearn.linear_model import LogisticRegression
 
     ours = played(consortium, **KNN)
@@ -136,7 +140,8 @@ def test_the_exported_file_says_what_our_own_model_says(
     ours.train(kind)
     exported = ours.export()
     assert exported.largest_difference < 1e-5
-    assert "our own, trained here on 150 of the rows" in exported.card
+    assert f"Model: {kind}, trained here on the rows that the analyst's knn model shares" in exported.card
+    assert "scores of the knn model alone, not of this one" in exported.card
     new = table(9, 50).select(COLUMNS)
     session = onnxruntime.InferenceSession(exported.onnx_file)
     answer = session.run(None, feeds(new, ours.predictor().schema))[-1]
@@ -164,9 +169,95 @@ def test_where_the_analyst_has_chosen_another_model_there_are_none(consortium: C
 
 @pytest.mark.parametrize("kind", ["ridge", "cox", "svm", "forest"])
 def test_a_kind_that_cannot_be_trained_here_is_refused(consortium: Consortium, kind: str) -> None:
-    with pytest.raises(InputError, match="one of mlp, logistic, averaged, or knn"):
+    with pytest.raises(InputError, match="one of mlp, logistic, averaged; got"):
         played(consortium, **KNN).train(kind)
     assert not (consortium.directory_of(consortium.sessions[1]) / TRAINED_MODEL_FILE).exists()
+
+
+def test_what_was_measured_with_the_model_before_is_gone(consortium: Consortium) -> None:
+    """An interval would be as wide as the errors of another model, and a card would show its scores."""
+    ours, more = played(consortium, **NUMBER), table(9, 100, of_numbers=True)
+    for change in (lambda: ours.train("ridge"), ours.remove_trained):
+        ours.evaluate(more)
+        assert ours.predict(more, coverage=0.9).interval is not None
+        change()
+        assert ours.evaluation is None
+        with pytest.raises(InputError, match="0 are known"):
+            ours.predict(more, coverage=0.9)
+
+
+def test_scores_of_our_own_model_are_not_sent_as_those_of_the_common_one(consortium: Consortium) -> None:
+    ours = played(consortium, **KNN, returns_scores=True)
+    ours.train()
+    with pytest.raises(InputError, match="a model of our own"):
+        ours.evaluate(table(9, 60), send=True)
+    assert ours.evaluate(table(9, 60)).together > 0.9
+    ours.remove_trained()
+    assert ours.evaluate(table(9, 60), send=True).sent
+
+
+def test_of_many_rows_some_are_drawn_and_none_of_the_classes_is_missed(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_rows, "FITTED_ROWS", 20)
+    trained = played(consortium, **KNN).train("logistic")
+    assert (trained.rows, trained.of_rows) == (20, sum(COUNTS))
+
+
+@pytest.mark.parametrize("most", [3, 10, 50, 1000])
+def test_rows_are_drawn_by_class(most: int) -> None:
+    counts = np.zeros((200, 3), np.int64)
+    counts[:150, 0], counts[150:199, 1], counts[199, 2] = 4, 2, 1
+    distinct = shared_rows._Distinct(np.zeros((200, 1), np.float32), counts, None)
+    found = distinct.drawn(most, np.random.default_rng(0))
+    assert (found <= counts).all()
+    assert found.sum() == min(most, counts.sum())
+    assert (found.sum(axis=0) > 0).all()
+    if most == 50:  # 600, 98 and 1 of 699
+        assert found.sum(axis=0).tolist() == [42, 7, 1]
+
+
+def test_rows_that_are_equal_come_as_often_as_they_were_sent() -> None:
+    rows = np.array([[1.0], [2.0]], np.float32)
+    classes = shared_rows._Distinct(rows, np.array([[2, 1], [0, 1]]), None)
+    found, labels = classes.expanded(classes.counts)
+    assert (found.ravel().tolist(), labels.tolist()) == ([1, 1, 1, 2], [0, 0, 1, 1])
+    numbers = shared_rows._Distinct(rows, np.array([[2], [1]]), np.array([0.5, -1.0]))
+    found, labels = numbers.expanded(numbers.counts)
+    assert (found.ravel().tolist(), labels.tolist()) == ([1, 1, 2], [0.5, 0.5, -1.0])
+
+
+@pytest.mark.parametrize(
+    ("terms", "why"),
+    [
+        (KNN, "the analyst's version is too old"),
+        ({"model": {"kind": "auto", "candidates": [{"kind": "knn"}, {"kind": "svm"}]}}, "another model than"),
+    ],
+)
+def test_an_analyst_of_an_earlier_version_names_no_rows(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, terms: Any, why: str
+) -> None:
+    for name in ("SHARED_ROWS", "SHARED_TARGETS"):
+        monkeypatch.setattr(knn, name, f"earlier_{name}")
+    ours = played(consortium, terms_schema=2, **{name: terms[name] for name in ("model",)})
+    with pytest.raises(InputError, match=why):
+        ours.train()
+    assert len(ours.predict(table(9, 5)).labels) == 5
+
+
+def test_without_the_secret_basis_nothing_is_trained(consortium: Consortium) -> None:
+    ours = played(consortium, **KNN)
+    ours.forget(confirmed=True)
+    with pytest.raises(NotPreparedError, match="was forgotten"):
+        ours.train()
+
+
+def test_our_own_model_is_explained_too(consortium: Consortium) -> None:
+    ours = played(consortium, **KNN)
+    nearest = ours.explain(table(9, 40), background="own")
+    ours.train("logistic")
+    found = ours.explain(table(9, 40), background="own")
+    assert [each.shapley for each in found.columns] != [each.shapley for each in nearest.columns]
 
 
 def altered(consortium: Consortium, change: Any) -> Round:
@@ -186,6 +277,7 @@ def altered(consortium: Consortium, change: Any) -> Round:
     ("name", "change", "why"),
     [
         ("shared_targets", lambda values: values * np.float32(1e30), "more rows than"),
+        ("shared_targets", lambda values: values * np.float32(2**26 / 450 + 1), "more rows than"),
         ("shared_targets", lambda values: -values, "negative number"),
         ("shared_rows", lambda values: values * np.float32(np.nan), "no numbers"),
         ("shared_targets", lambda values: values[:, 1:], "another width"),
