@@ -173,7 +173,7 @@ def _terms_of(kind: str, terms: Terms) -> Fitted:
 
 
 @dataclass(frozen=True, repr=False)
-class _Distinct:
+class Distinct:
     """The distinct rows of a model, and how many rows each stands for.
 
     Attributes
@@ -214,7 +214,7 @@ class _Distinct:
         return np.stack(columns, axis=1)
 
 
-def _read(directory: RoundDirectory, terms: Terms) -> _Distinct:
+def _read(directory: RoundDirectory, terms: Terms) -> Distinct:
     directory.load(DownlinkManifest)  # it says that the model is here
     if not shares_rows(terms):
         error = InputError("under these terms the rows of other institutions do not come back")
@@ -238,7 +238,7 @@ def _none_came(terms: Terms) -> InputError:
     return error
 
 
-def _distinct(found: NDArray[np.float32], terms: Terms) -> _Distinct:
+def _distinct(found: NDArray[np.float32], terms: Terms) -> Distinct:
     """Return what `Model.shared_rows` has found; raises `ModelRefusedError` for what no round has."""
     width, outputs = terms.latent_dim, terms.table_schema.label_column.outputs
     if found.shape[1] != width + outputs + 1:
@@ -251,4 +251,4 @@ def _distinct(found: NDArray[np.float32], terms: Terms) -> _Distinct:
     if width * whole.sum() > MOST_NUMBERS:
         raise ModelRefusedError("stands for more rows than an analyst shares")
     numbers = None if of_classes else sums[:, 0].astype(np.float64) / counts
-    return _Distinct(rows, whole.astype(np.int64), numbers)
+    return Distinct(rows, whole.astype(np.int64), numbers)

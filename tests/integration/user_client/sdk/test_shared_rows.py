@@ -208,7 +208,7 @@ def test_of_many_rows_some_are_drawn_and_none_of_the_classes_is_missed(
 def test_rows_are_drawn_by_class(most: int) -> None:
     counts = np.zeros((200, 3), np.int64)
     counts[:150, 0], counts[150:199, 1], counts[199, 2] = 4, 2, 1
-    distinct = shared_rows._Distinct(np.zeros((200, 1), np.float32), counts, None)
+    distinct = shared_rows.Distinct(np.zeros((200, 1), np.float32), counts, None)
     found = distinct.drawn(most, np.random.default_rng(0))
     assert (found <= counts).all()
     assert found.sum() == min(most, counts.sum())
@@ -219,10 +219,10 @@ def test_rows_are_drawn_by_class(most: int) -> None:
 
 def test_rows_that_are_equal_come_as_often_as_they_were_sent() -> None:
     rows = np.array([[1.0], [2.0]], np.float32)
-    classes = shared_rows._Distinct(rows, np.array([[2, 1], [0, 1]]), None)
+    classes = shared_rows.Distinct(rows, np.array([[2, 1], [0, 1]]), None)
     found, labels = classes.expanded(classes.counts)
     assert (found.ravel().tolist(), labels.tolist()) == ([1, 1, 1, 2], [0, 0, 1, 1])
-    numbers = shared_rows._Distinct(rows, np.array([[2], [1]]), np.array([0.5, -1.0]))
+    numbers = shared_rows.Distinct(rows, np.array([[2], [1]]), np.array([0.5, -1.0]))
     found, labels = numbers.expanded(numbers.counts)
     assert (found.ravel().tolist(), labels.tolist()) == ([1, 1, 2], [0.5, 0.5, -1.0])
 
