@@ -16,6 +16,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "dask",
     "defaults",
     "encodings",
+    "fits",
     "flamby",
     "footprint",
     "ingest",

@@ -142,6 +142,7 @@ class Consortium:
     def publish(self, **changed: Any) -> str:
         terms = preparation.complete_terms(self.analyst, draft(**changed))
         self.id = preparation.create(self.analyst, terms).id
+        self._reveals_rows = terms.is_row_revealing
         return self.id
 
     @property
@@ -159,7 +160,7 @@ class Consortium:
     def until_accepted(self, **changed: Any) -> Consortium:
         self.until_joined().publish(**changed)
         for session in self.sessions:
-            session.round(self.id).accept()
+            session.round(self.id).accept(accept_row_revealing_model=self._reveals_rows)
         return self
 
     def until_anchored(self, **changed: Any) -> Consortium:

@@ -45,12 +45,5 @@ def test_whoever_consented_to_rows_receives_what_comes(
     kind: str, consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_registry, "trained_model_of", lambda *_: ALL_MODELS[kind])
-    consortium.until_joined().publish(terms_schema=2, model={"kind": "knn"})
-    for session in consortium.sessions:
-        session.round(consortium.id).accept(accept_row_revealing_model=True)
-    consortium.lead_round.create_anchor()
-    for seed, session in enumerate(consortium.sessions):
-        session.round(consortium.id).prepare(consortium.table(seed), attacks="none")
-        session.round(consortium.id).contribute()
-    consortium.compute()
+    consortium.until_released(terms_schema=2, model={"kind": "knn"})
     assert consortium.hospital_round.receive().model_parameters > 0

@@ -95,7 +95,7 @@ class TrainedModel:
         return f"<TrainedModel, {self.kind}>"
 
 
-def shares_rows(terms: Terms) -> bool:
+def _may_share(terms: Terms) -> bool:
     """Return whether the rows of all institutions may come back, with their labels."""
     is_named = any(isinstance(one, KnnTerms) for one in candidates_of(terms.model))
     return is_named and not terms.returns_anchor_predictions
@@ -216,7 +216,7 @@ class Distinct:
 
 def _read(directory: RoundDirectory, terms: Terms) -> Distinct:
     directory.load(DownlinkManifest)  # it says that the model is here
-    if not shares_rows(terms):
+    if not _may_share(terms):
         error = InputError("under these terms the rows of other institutions do not come back")
         error.hint = "only terms with the model knn share the aligned rows of all institutions"
         raise error
@@ -229,9 +229,7 @@ def _read(directory: RoundDirectory, terms: Terms) -> Distinct:
 def _none_came(terms: Terms) -> InputError:
     if isinstance(terms.model, KnnTerms):
         error = InputError("the model that came does not name its rows: the analyst's version is too old")
-        error.hint = (
-            "`odc predict` works; for `odc train` the analyst needs a version of today, and a new round"
-        )
+        error.hint = "`odc predict` works; `odc train` needs a round of an analyst with a newer version"
     else:
         error = InputError("no rows have come back: the analyst has chosen another model than knn")
         error.hint = "`odc report` says which; an analyst of an earlier version does not name the rows of knn"

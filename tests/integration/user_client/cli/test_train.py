@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from tests.harness.in_process import Consortium, rows
+from tests.harness.in_process import rows
 from tests.harness.odc import Odc
 
 
-def shared(consortium: Consortium) -> None:
-    """Play a round whose model is the rows of all."""
-    consortium.until_joined().publish(terms_schema=2, model={"kind": "knn"})
-    for session in consortium.sessions:
-        session.round(consortium.id).accept(accept_row_revealing_model=True)
-    consortium.lead_round.create_anchor()
-    for seed, session in enumerate(consortium.sessions):
-        session.round(consortium.id).prepare(consortium.table(seed), attacks="none")
-        session.round(consortium.id).contribute()
-    consortium.compute()
-
-
 def test_our_own_model_is_trained_and_removed(odc: Odc) -> None:
-    shared(odc.consortium)
+    odc.consortium.until_released(terms_schema=2, model={"kind": "knn"})
     assert "next: odc train (a model of our own, on the rows of all institutions)" in odc("receive").out
     said = odc("train")
     count = 2 * len(rows(0)["y"])
