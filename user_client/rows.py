@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -71,10 +72,20 @@ class Rows:
         return whole if dtype is None else whole.astype(dtype)
 
     def blocks(self) -> Iterator[Matrix64]:
-        """Yield the rows block by block, in their order; none of them is empty."""
-        for block, length in self._blocks:
-            if length:
-                yield block.rows()
+        """Yield the rows block by block, in their order; none of them is empty.
+
+        A thread reads the next block while one is in use.
+        """
+        filled = [block for block, length in self._blocks if length]
+        if len(filled) < 2:
+            yield from (block.rows() for block in filled)
+            return
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(filled[0].rows)
+            for following in filled[1:]:
+                found, coming = coming.result(), pool.submit(following.rows)
+                yield found
+            yield coming.result()
 
     def take(self, numbers: Numbers) -> Matrix64:
         """Return some rows, by their numbers in ascending order."""

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from user_client.rows import Matrix64, Rows, blocks_of, sample_of
 
 ROWS_AT_ONCE = 4096
+_FEW_DIGITS: Final = 1e-4
+"""Of a row's square, a difference of squares that is smaller has lost digits."""
 MEASURED_ROWS: Final = 2**17
 """Of more rows, the quantiles are those of so many, drawn at random; the minimum is that of all rows. The
 median is then off by no more than three thousandths of the rows, in 19 of 20 cases."""
@@ -69,10 +71,15 @@ def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None
     ----------
     .. [1] Nosaka and Yoshise, Data Collaboration Analysis Over Matrix Manifolds, Definition 2.6.
     """
-    lengths = np.linalg.norm(rows, axis=1)
-    projected = rows @ secret_basis if rep is None else rep
-    lost = np.linalg.norm(rows - projected @ secret_basis.T, axis=1)
-    return np.asarray(np.divide(lost, lengths, out=np.zeros_like(lengths), where=lengths > 0))
+    projected = rows @ secret_basis
+    told = projected if rep is None else rep
+    energy = np.einsum("ij,ij->i", rows, rows)
+    # of x - x~ F^+ without a matrix as large as the rows
+    lost = energy - 2 * np.einsum("ij,ij->i", projected, told) + np.einsum("ij,ij->i", told, told)
+    few_digits = lost < _FEW_DIGITS * energy
+    if few_digits.any():
+        lost[few_digits] = np.square(rows[few_digits] - told[few_digits] @ secret_basis.T).sum(axis=1)
+    return np.sqrt(np.divide(lost, energy, out=np.zeros_like(lost), where=energy > 0))
 
 
 def reduction_risk(

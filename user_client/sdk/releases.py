@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -103,15 +103,21 @@ class SeenRows:
             if directory.collaboration_id != apart_from and (sent := _stored(directory)) is not None
         ]
 
-    def add(self, part: pa.Table) -> None:
-        """Take the next rows of the table."""
+    def look(self, part: pa.Table) -> Callable[[], None]:
+        """Return what takes these rows of the table; several threads may look at some each."""
         rows = _RowTexts(part)
-        if part.num_rows:
-            self._waiting.append(rows.fingerprints(self._key))
-            if sum(map(len, self._waiting)) >= KEPT_AT_ONCE:
-                self._keep()
-        for earlier in self._earlier:
-            earlier.count(rows.fingerprints(earlier.key))
+        own = rows.fingerprints(self._key)
+        known = [(earlier, earlier.count_of(rows.fingerprints(earlier.key))) for earlier in self._earlier]
+
+        def take() -> None:
+            for earlier, count in known:
+                earlier.known += count
+            if part.num_rows:
+                self._waiting.append(own)
+                if sum(map(len, self._waiting)) >= KEPT_AT_ONCE:
+                    self._keep()
+
+        return take
 
     def overlaps(self) -> list[Overlap]:
         """Return the earlier rounds to which rows of the table were sent, the oldest first."""
@@ -159,10 +165,12 @@ class _Earlier:
     sent: Fingerprints
     known: int = 0
 
-    def count(self, rows: Fingerprints) -> None:
-        if len(self.sent):
-            places = np.searchsorted(self.sent, rows).clip(max=len(self.sent) - 1)
-            self.known += int((self.sent[places] == rows).sum())
+    def count_of(self, rows: Fingerprints) -> int:
+        """Return how many of some rows were sent."""
+        if not len(self.sent):
+            return 0
+        places = np.searchsorted(self.sent, rows).clip(max=len(self.sent) - 1)
+        return int((self.sent[places] == rows).sum())
 
 
 def _stored(directory: RoundDirectory) -> tuple[bytes, Fingerprints] | None:

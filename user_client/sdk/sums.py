@@ -78,7 +78,7 @@ def prepare_sums(
         raise MaskedBeforeError
     scratch = Scratch(directory.path)
     seen = SeenRows(directory.home, scratch, apart_from=directory.collaboration_id)
-    table = encode_table(data, terms.table_schema, scratch.keep, watch=seen.add)
+    table = encode_table(data, terms.table_schema, scratch.keep, look=seen.look)
     share = terms.hold_out if options.hold_out is None else options.hold_out
     kept = keep_back(directory, table.digest, table.labels, share, terms.task)
     leaves = kept.leaves(len(table.rows))

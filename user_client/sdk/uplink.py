@@ -104,7 +104,7 @@ def _prepare_anew(
     scratch = Scratch(directory.path)
     seen = SeenRows(directory.home, scratch, apart_from=directory.collaboration_id)
     schema = terms.schema_of(party)
-    table = encode_table(data, schema, scratch.keep, needs_labels=not is_late, watch=seen.add)
+    table = encode_table(data, schema, scratch.keep, needs_labels=not is_late, look=seen.look)
     anchor, commitment = open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
     kept = keep_back(directory, table.digest, table.labels, share, table.task)

@@ -38,7 +38,8 @@ def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
         values = values.cast(values.type.value_type)
     text = values.cast(pa.string())
     if pa.types.is_floating(values.type):
-        text = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.string()), text)
+        unknown = pc.is_nan(values)
+        return pc.if_else(unknown, pa.scalar(None, pa.string()), text) if pc.any(unknown).as_py() else text
     return pc.utf8_trim_whitespace(text)
 
 

@@ -24,8 +24,8 @@ from user_client.tables import read_table
 def overlaps(home: Home, table: pa.Table, *, apart_from: str) -> list[Overlap]:
     """Return the overlaps of a table that comes in two parts."""
     seen = SeenRows(home, Scratch(home.path), apart_from=apart_from)
-    seen.add(table.slice(0, 7))
-    seen.add(table.slice(7))
+    seen.look(table.slice(0, 7))()
+    seen.look(table.slice(7))()
     return seen.overlaps()
 
 
@@ -125,7 +125,7 @@ def test_what_is_kept_of_many_rows_is_sorted_in_parts(
     seen = SeenRows(home, Scratch(tmp_path, in_memory_bytes=0), apart_from="")
     table = pa.table({"x": range(1_000_000)})
     for start in range(0, len(table), 10_000):
-        seen.add(table.slice(start, 10_000))
+        seen.look(table.slice(start, 10_000))()
     leaving = np.random.default_rng(0).random(len(table)) < 0.8
     seen.store(directory, leaving)
     whole = directory.read_secret(RELEASE_FILE)
