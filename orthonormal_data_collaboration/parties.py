@@ -53,6 +53,8 @@ def read_parties(parties: Mapping[str, Any], *, label: str | None, task: Task | 
     """
     if not parties:
         raise InputError("a round needs at least one party: give a mapping of names to (X, y) or tables")
+    if task == "multilabel":
+        raise InputError("a simulation predicts one label; rounds of several are for `odc` and its SDK")
     are_pairs = {name: isinstance(data, tuple) for name, data in parties.items()}
     if len(set(are_pairs.values())) > 1:
         raise InputError("give (X, y) for every party, or a table for every party")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
-from protocol.labels import AnyLabel
+from protocol.labels import AnyLabel, Task
 from protocol.limits import MAX_SCALE
 from protocol.messages import LABELS, SCALE_ARRAYS, ArraySpec, Dtype
 from protocol.row_bounds import RowBounds, RowTooLongError
@@ -307,9 +307,10 @@ def check_values(layout: Layout, chunk: Chunk, label: AnyLabel | None = None) ->
     chunk : Chunk
         Floats must be finite. Scales must lie from 0 to `MAX_SCALE`, so that the scaled numbers are finite
         too.
-    label : Label, NumberLabel or SurvivalLabel, optional
+    label : Label, NumberLabel, SurvivalLabel or MultiLabel, optional
         That of the terms, for an uplink: in its array of labels, class numbers must lie from 0 to
-        ``classes - 1``, and numbers from -1 to 1; times of survival are not 0.
+        ``classes - 1``, numbers from -1 to 1, and sets of labels below ``2**labels``; times of survival are
+        not 0.
 
     Raises
     ------
@@ -335,7 +336,7 @@ def _allowed(values: NDArray[Any], spec: ArraySpec, label: AnyLabel | None) -> N
     elif label is None or spec.name != LABELS:
         return np.asarray(np.isfinite(values))
     else:
-        lowest, highest = (0, label.outputs - 1) if label.task == "classes" else (-1, 1)
+        lowest, highest = _ENDS[label.task](label.outputs)
     inside = (values >= lowest) & (values <= highest)  # a NaN is not
     if label is not None and label.task == "survival" and spec.name == LABELS:
         inside &= values != 0
@@ -424,8 +425,15 @@ def _are_shorter_by_far(rows: NDArray[Any], largest: float) -> bool:
 
 _SMALLEST_BOUND: Final = 1e-30
 """Of the square of a row's length: below, what squares lose by being too small could count."""
+_ENDS: Final[Mapping[Task, Callable[[int], tuple[float, float]]]] = {
+    "classes": lambda classes: (0, classes - 1),
+    "multilabel": lambda labels: (0, 2**labels - 1),
+    "number": lambda _: (-1, 1),
+    "survival": lambda _: (-1, 1),
+}
 _ALLOWED: Final = {
     "classes": "one of {} classes",
+    "multilabel": "a set of {} labels",
     "number": "a number from -1 to 1",
     "survival": "a time from -1 to 1 other than 0",
 }

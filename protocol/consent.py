@@ -14,7 +14,7 @@ from protocol.alignment_terms import AutoAlignmentTerms
 from protocol.consent_columns import column_in_words, warnings_of_columns
 from protocol.consent_sums import warnings_of_sums, what_comes_of_the_total, what_is_summed
 from protocol.identity import read_aloud
-from protocol.labels import NumberLabel, SurvivalLabel
+from protocol.labels import MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import model_in_words, revealing_in_words, weighted_kinds
 from protocol.terms import Terms
@@ -46,6 +46,7 @@ _SHARED: Final = {
 }
 _SENT_LABEL: Final = {
     "classes": "the label of each row, unchanged",
+    "multilabel": "which of the labels each row has, unchanged",
     "number": "the number to predict of each row, rounded to a 32-bit float",
     "survival": "the time of each row, rounded to a 32-bit float, and whether it ended with the event",
 }
@@ -105,6 +106,9 @@ def _lines(terms: Terms) -> Iterator[str]:
             f"The model predicts the column {label.name}, a number from {decimal_text(label.low)} to"
             f" {decimal_text(label.high)}. A table with a number outside is refused."
         )
+    elif isinstance(label, MultiLabel):
+        told = "; ".join(f"{one.name} ({one.present}, or else {one.absent})" for one in label.labels)
+        yield f"The model predicts several labels of a row, the probability of each by itself: {told}."
     else:
         yield f"The model predicts the column {label.name}, which is one of: {', '.join(label.classes)}."
     yield ""
@@ -295,7 +299,12 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         yield from warnings_of_columns(terms)
         return
     yield _SHARED[terms.terms_schema]
-    if terms.task != "classes":
+    if terms.task == "multilabel":
+        yield (
+            "several labels: all labels of a row together may be those of one person alone. An analyst that"
+            " has them from elsewhere recognises the row."
+        )
+    elif terms.task != "classes":
         yield (
             "exact labels: a number or a time may be known of one person alone. An analyst that has it from"
             " elsewhere recognises the row."

@@ -1,4 +1,4 @@
-"""What is predicted: classes, a number or survival, and how a label is written on the wire."""
+"""What is predicted: classes, a number, survival or several labels, and how it is written on the wire."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import Discriminator, FailFast, Field, Tag, model_validator
 
 from protocol.codec import Message
-from protocol.limits import MAX_CLASSES, MAX_SURVIVAL_TIMES
+from protocol.limits import MAX_CLASSES, MAX_LABELS, MAX_SURVIVAL_TIMES
 from protocol.texts import Name
 
-Task = Literal["classes", "number", "survival"]
+Task = Literal["classes", "number", "survival", "multilabel"]
 """What is predicted."""
 
 
@@ -149,6 +149,60 @@ class SurvivalLabel(Message):
         return (self.name, self.event)
 
 
+class BinaryLabel(Message):
+    """One of several labels: a column, what it says of a row that has the label, and of one without it."""
+
+    name: Name
+    absent: Name
+    present: Name
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.absent == self.present:
+            raise ValueError("absent and present must be distinct")
+        return self
+
+
+class MultiLabel(Message):
+    """Several labels at once, of which a row has any or none.
+
+    On the wire it is one whole number: bit j, the lowest first, is set if the row has label j. The model
+    answers with the probability of each.
+    """
+
+    task: ClassVar[Task] = "multilabel"
+    model_output: ClassVar[str] = "probabilities"
+
+    kind: Literal["multilabel"] = "multilabel"
+    labels: Annotated[tuple[BinaryLabel, ...], FailFast()] = Field(min_length=2, max_length=MAX_LABELS)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.columns)) != len(self.labels):
+            raise ValueError("labels must have distinct names")
+        return self
+
+    @property
+    def wire_dtype(self) -> Literal["u1", "u2"]:
+        """The smallest integer type with a bit for each label."""
+        return "u1" if len(self.labels) <= 8 else "u2"
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the model returns for a row: a probability for each label."""
+        return len(self.labels)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table that the label is made of."""
+        return tuple(label.name for label in self.labels)
+
+    @property
+    def name(self) -> str:
+        """All names, for people."""
+        return ", ".join(self.columns)
+
+
 def _task_of(label: Any) -> str:
     """Return the tag of a label block. Classes, the only labels at first, have no ``kind``."""
     kind = label.get("kind") if isinstance(label, dict) else getattr(label, "kind", None)
@@ -158,6 +212,7 @@ def _task_of(label: Any) -> str:
 AnyLabel = Annotated[
     Annotated[Label, Tag("classes")]
     | Annotated[NumberLabel, Tag("number")]
-    | Annotated[SurvivalLabel, Tag("survival")],
+    | Annotated[SurvivalLabel, Tag("survival")]
+    | Annotated[MultiLabel, Tag("multilabel")],
     Discriminator(_task_of),
 ]

@@ -80,6 +80,9 @@ MAX_OWN_MISSING: Final = 256
 MAX_SURVIVAL_TIMES: Final = 64
 """Times for which a model of survival has an answer."""
 
+MAX_LABELS: Final = 16
+"""Labels that are predicted at once: the bits of the widest label type on the wire (u2)."""
+
 MAX_CLASSES: Final = 2**16
 """Classes of the label: what the widest label type on the wire (u2) can number."""
 

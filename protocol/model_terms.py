@@ -34,7 +34,7 @@ class MlpTerms(_WeighableTerms):
     """One hidden layer of ReLU units, Adam (paper 000 V-B: 256 units, learning rate 0.002)."""
 
     carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number", "multilabel")
 
     kind: Literal["mlp"] = "mlp"
     hidden_units: int = Field(default=256, ge=1, le=2**16)
@@ -47,7 +47,7 @@ class LogisticTerms(_WeighableTerms):
     """Multinomial logistic regression with an L2 penalty of 1 / (2 C)."""
 
     carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "multilabel")
 
     kind: Literal["logistic"] = "logistic"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -86,7 +86,7 @@ class AveragedTerms(_WeighableTerms):
     """
 
     carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number", "multilabel")
 
     kind: Literal["averaged"] = "averaged"
     inverse_penalty: float = Field(default=0.1, gt=0, le=1e12)
@@ -108,7 +108,7 @@ class SvmTerms(_WeighableTerms):
     """
 
     carries_rows: ClassVar[bool] = True
-    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "multilabel")
 
     kind: Literal["svm"] = "svm"
     inverse_penalty: float = Field(default=1.0, gt=0, le=1e12)
@@ -124,7 +124,7 @@ class RandomFeatureSvmTerms(_WeighableTerms):
     """
 
     carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes",)
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "multilabel")
 
     kind: Literal["random-feature-svm"] = "random-feature-svm"
     random_features: int = Field(default=512, ge=1, le=2**14)
@@ -152,7 +152,7 @@ class RandomForestTerms(_WeighableTerms):
     """Trees on bootstrap samples of the rows, along the principal axes of the aligned representation."""
 
     carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number", "multilabel")
 
     kind: Literal["random-forest"] = "random-forest"
     trees: int = Field(default=300, ge=1, le=10_000)
@@ -165,7 +165,7 @@ class GradientBoostingTerms(_WeighableTerms):
     """Boosted trees on histograms, along the principal axes of the aligned representation."""
 
     carries_rows: ClassVar[bool] = False
-    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number")
+    tasks: ClassVar[tuple[Task, ...]] = ("classes", "number", "multilabel")
 
     kind: Literal["gradient-boosting"] = "gradient-boosting"
     trees: int = Field(default=100, ge=1, le=10_000)
@@ -242,6 +242,7 @@ ModelTerms = Annotated[CandidateTerms | QuadraticDiscriminantTerms | AutoTerms, 
 
 DEFAULT_CANDIDATES: Final[Mapping[Task, tuple[CandidateTerms, ...]]] = {
     "classes": (AveragedTerms(), LogisticTerms(), RandomForestTerms(), GradientBoostingTerms()),
+    "multilabel": (AveragedTerms(), LogisticTerms(), RandomForestTerms(), GradientBoostingTerms()),
     "number": (AveragedTerms(), RidgeTerms(), RandomForestTerms(), GradientBoostingTerms()),
     "survival": (CoxTerms(), CoxTerms(inverse_penalty=0.01), CoxTerms(inverse_penalty=1.0)),
 }

@@ -172,8 +172,8 @@ def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
     check_parties(terms.parties)
     if sums.noise is not None:
         _check_noise(terms, sums, sums.noise)
-    if terms.task == "survival":
-        raise ValueError("sums serve classes and numbers: survival needs rows")
+    if terms.task not in ("classes", "number"):
+        raise ValueError(f"sums serve classes and numbers: {terms.task} needs rows")
     if not is_by_class(terms) and terms.model != RidgeTerms():
         raise ValueError(
             'under sums the model is {kind = "ridge"}, whose penalty stands in sums,'

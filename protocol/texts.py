@@ -74,14 +74,14 @@ def why_not_new(content: Any) -> Iterator[str]:
             yield f"{name} has a character that nobody sees: {', '.join(dict.fromkeys(hidden))}"
         if place == ("purpose",) and any(each in text for each in LINE_ENDS):
             yield "purpose has several lines, as the text that people sign has: write one paragraph"
-        if place[:2] == ("table_schema", "label_column") and place[2] in _CLASSES and is_formula(text):
+        if place[:2] == ("table_schema", "label_column") and _CLASSES & {*place} and is_formula(text):
             yield f"{name} begins with {text[0]!r}: a spreadsheet would compute it as a formula"
         if place[0] == "table_schema" and _LEVELS & {*place} and text != text.strip():
             yield f"{name} has white space at an end: no field of a table is equal to it, take it away"
 
 
-_CLASSES: Final = ("classes", "seen", "censored")
-_LEVELS: Final = frozenset({*_CLASSES, "levels"})
+_CLASSES: Final = frozenset({"classes", "seen", "censored", "absent", "present"})
+_LEVELS: Final = _CLASSES | {"levels"}
 
 
 def _texts(content: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -173,9 +173,11 @@ def figure_in_words(name: str, found: Mapping[str, float]) -> str:
 
 def figures_in_words(found: Mapping[str, Any]) -> str:
     """Return all mean scores of a report's estimate that this version knows."""
-    return ", ".join(
+    words = ", ".join(
         f"{words} {figure_in_words(name, found[name])}" for name, words in FIGURES.items() if name in found
     )
+    labels = (f"{label} {figure_in_words('roc_auc', one)}" for label, one in found.get("labels", {}).items())
+    return "; ROC-AUC of ".join([words, *labels])
 
 
 def calibration_in_words(found: Mapping[str, Any]) -> str:

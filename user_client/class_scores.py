@@ -132,6 +132,15 @@ def class_scores_in_words(scores: ClassScores) -> str:
     return ", ".join(words)
 
 
+def label_score_in_words(found: Mapping[str, float | None]) -> str:
+    """Return the ROC-AUC of one of several labels, by `Evaluation.by_label`."""
+    together, alone = found["together"], found["alone"]
+    if together is None:
+        return "not scored, because of these rows all have this label or none"
+    words = f"{FIGURES['roc_auc']} together {figure('roc_auc', together)}"
+    return words if alone is None else f"{words}, alone {figure('roc_auc', alone)}"
+
+
 def bins_in_words(bins: tuple[Bin, ...]) -> str:
     """Return the lines of a calibration table: the mean probability, and the observed share."""
     return ", ".join(f"{one.predicted:.3f} ({one.observed:.3f})" for one in bins)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.labels import Task
 from user_client.rows import are_alike
 
 Numbers = NDArray[np.float64]
@@ -25,8 +26,9 @@ class Comparison:
     Attributes
     ----------
     metric : {"roc_auc", "accuracy", "r2", "c_index"}
-        The mean ROC-AUC of one class against the rest; accuracy if all rows are of one class. For numbers
-        R squared, and for survival Harrell's concordance index.
+        The mean ROC-AUC of one class against the rest, or of several labels of each; accuracy if all rows are
+        of one class, or have the same labels. For numbers R squared, and for survival Harrell's concordance
+        index.
     together, alone : float
         ``alone`` is None if there is one model only.
     gain_low, gain_high : float
@@ -81,7 +83,7 @@ def compare(
     labels: NDArray[Any],
     together: NDArray[np.floating],
     alone: NDArray[np.floating] | None,
-    task: Literal["classes", "number", "survival"] = "classes",
+    task: Task = "classes",
 ) -> Comparison:
     """Return the scores of two models on the same rows, and the interval of their difference.
 
@@ -92,10 +94,11 @@ def compare(
     Parameters
     ----------
     labels : (n,) ndarray
-        Class numbers, numbers, or times that are negative without the event: such that `can_be_scored`.
+        Class numbers, numbers, times that are negative without the event, or whole numbers with a bit for
+        each label: such that `can_be_scored`.
     together, alone : (n, k) ndarray
-        Probabilities of the classes, of which those without a row do not count; numbers, (n, 1); or
-        probabilities of no event until each of k times.
+        Probabilities of the classes, of which those without a row do not count; numbers, (n, 1);
+        probabilities of no event until each of k times; or of each of k labels.
 
     References
     ----------
@@ -103,7 +106,7 @@ def compare(
        operating characteristic curves, Biometrics 44 (1988) 837-845, Eqs. (3) to (5).
     """
     metric = _metric_for(labels, task)
-    measure = _MEASURES[metric]
+    measure = (_MEASURES_OF_SEVERAL if task == "multilabel" else _MEASURES)[metric]
     score, influence = measure(labels, np.asarray(together, dtype=np.float64))
     if alone is None:
         return Comparison(metric, score, None, None, None)
@@ -118,7 +121,7 @@ def compare(
 
 
 def _metric_for(labels: NDArray[Any], task: str) -> Metric:
-    if task != "classes":
+    if task in ("number", "survival"):
         return "r2" if task == "number" else "c_index"
     return "roc_auc" if len(np.unique(labels)) > 1 else "accuracy"
 
@@ -140,6 +143,30 @@ def _accuracy(labels: NDArray[Any], probabilities: Numbers) -> tuple[float, Numb
 def _mean_roc_auc(labels: NDArray[Any], probabilities: Numbers) -> tuple[float, Numbers]:
     found = [_roc_auc_and_influence(probabilities[:, each], labels == each) for each in np.unique(labels)]
     return float(np.mean([area for area, _ in found])), np.mean([influence for _, influence in found], axis=0)
+
+
+def label_scores(labels: NDArray[Any], probabilities: NDArray[np.floating]) -> list[float | None]:
+    """Return the ROC-AUC of each of several labels; None for one that all rows have, or none."""
+    having = _one_by_one(labels, probabilities.shape[1])
+    return [roc_auc(told, has) for told, has in zip(probabilities.T, having.T, strict=True)]
+
+
+def _one_by_one(labels: NDArray[Any], count: int) -> NDArray[np.bool_]:
+    """Return whether each row has each label, (n, count)."""
+    return ((labels[:, None] >> np.arange(count)) & 1).astype(np.bool_)
+
+
+def _mean_over_labels(labels: NDArray[Any], probabilities: Numbers) -> tuple[float, Numbers]:
+    """Return the mean ROC-AUC over the labels that some rows have and others do not, and the influences."""
+    having = _one_by_one(labels, probabilities.shape[1])
+    varying = [number for number, has in enumerate(having.T) if has.any() and not has.all()]
+    found = [_roc_auc_and_influence(probabilities[:, each], having[:, each]) for each in varying]
+    return float(np.mean([area for area, _ in found])), np.mean([influence for _, influence in found], axis=0)
+
+
+def _accuracy_over_labels(labels: NDArray[Any], probabilities: Numbers) -> tuple[float, Numbers]:
+    right = ((probabilities > 0.5) == _one_by_one(labels, probabilities.shape[1])).mean(axis=1)
+    return float(right.mean()), right - right.mean()
 
 
 def _roc_auc_and_influence(scores: Numbers, positive: NDArray[np.bool_]) -> tuple[float, Numbers]:
@@ -179,3 +206,4 @@ def _c_index(labels: NDArray[Any], survival: Numbers) -> tuple[float, Numbers]:
 
 
 _MEASURES: Final = {"c_index": _c_index, "roc_auc": _mean_roc_auc, "accuracy": _accuracy, "r2": _r_squared}
+_MEASURES_OF_SEVERAL: Final = {"roc_auc": _mean_over_labels, "accuracy": _accuracy_over_labels}

@@ -18,9 +18,9 @@ from analyst_server.training.models import Model, Trainable
 from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.ridge import Ridge
 from analyst_server.training.svm import RandomFeatureSvm, Svm
-from analyst_server.training.tasks import Classes, Numbers, Survival, Task
+from analyst_server.training.tasks import Classes, Numbers, Several, Survival, Task
 from analyst_server.training.trees import GradientBoosting, RandomForest
-from protocol.labels import AnyLabel, NumberLabel, SurvivalLabel
+from protocol.labels import AnyLabel, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.model_terms import (
     PRIVATE_MODELS,
     AutoTerms,
@@ -167,6 +167,8 @@ def task_of(label: AnyLabel) -> Task:
     """Return what the label of the terms is to a model."""
     if isinstance(label, SurvivalLabel):
         return Survival(label.wire_times)
+    if isinstance(label, MultiLabel):
+        return Several(label.columns)
     return Numbers(label.unit) if isinstance(label, NumberLabel) else Classes(len(label.classes))
 
 

@@ -67,7 +67,7 @@ class RoundSpec:
     ----------
     parties : tuple of PartyArrays
         With the party first that has the most rows: its anchor representation may become the target.
-    label : Label, NumberLabel or SurvivalLabel
+    label : Label, NumberLabel, SurvivalLabel or MultiLabel
         As the terms have it.
     alignment, model : AnyAlignmentTerms or InstalledAlignment, ModelTerms
         As the terms have them.
@@ -247,7 +247,8 @@ class TrainedModel:
 def scores_as_json(judgement: Mapping[str, Any]) -> dict[str, Any]:
     """Return a judgement, and the means of its headline, as records of earlier versions had their scores."""
     headline = judgement["headline"]
-    means = {name: interval["mean"] for name, interval in headline.items()} if headline else None
+    of_all = {name: found for name, found in headline.items() if name != "labels"} if headline else {}
+    means = {name: interval["mean"] for name, interval in of_all.items()} or None
     return {"hold_out_scores": means, "judgement": judgement}
 
 

@@ -115,7 +115,7 @@ def training_parts(spec: RoundSpec, blobs: Blobs, left_out: Sequence[str]) -> li
     if rows <= most:
         return [TrainingPart(index, one, None) for index, one in taken]
     share, rng = most / rows, np.random.default_rng(spec.alignment.seed)
-    numbers = _of_all if spec.model_privacy else _of_every_class
+    numbers = _of_every_class if spec.label.task == "classes" and not spec.model_privacy else _of_all
     return [TrainingPart(index, one, numbers(one.labels.open(blobs), share, rng)) for index, one in taken]
 
 
@@ -148,8 +148,6 @@ def training_rows(
 
 def _of_every_class(labels: NDArray[Any], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the numbers of a share of the rows of each class, in ascending order."""
-    if labels.dtype.kind == "f":  # no classes
-        return _of_all(labels, share, rng)
     chosen = np.zeros(len(labels), np.bool_)
     for each in np.unique(labels):
         of_class = labels == each

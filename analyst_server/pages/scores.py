@@ -69,7 +69,7 @@ def score_parts(results: Results) -> list[str]:
                 [[words, *_cells(judgement[way], names)] for way, words in _WAYS.items()],
             )
         )
-    parts += _calibration_parts(judgement)
+    parts += [*_label_parts(judgement), *_calibration_parts(judgement)]
     if private := _privacy(results):
         parts.append(paragraph(f"{private}."))
     parts += [paragraph(f"{line.strip()}.") for line in training_in_words(results)]
@@ -90,6 +90,25 @@ def score_parts(results: Results) -> list[str]:
             )
         )
     return [*parts, *(paragraph(f"{note}.", quiet=True) for note in judgement["notes"])]
+
+
+def _label_parts(judgement: JudgementReport) -> list[str]:
+    """Return the scores of each of several labels."""
+    found = {
+        way: estimate["labels"] for way in _WAYS if (estimate := judgement[way]) and "labels" in estimate
+    }
+    labels = list(dict.fromkeys(label for one in found.values() for label in one))
+    if not labels:
+        return []
+    rows = [
+        [words, *(_interval_cell(found.get(way, {}).get(label)) for label in labels)]
+        for way, words in _WAYS.items()
+    ]
+    return [table("ROC-AUC of each label: means over the parties, with 95 % intervals", ["", *labels], rows)]
+
+
+def _interval_cell(found: IntervalReport | None) -> str:
+    return figure_in_words("roc_auc", cast("Mapping[str, float]", found)) if found else _NOT_SCORED
 
 
 def _calibration_lines(judgement: JudgementReport) -> list[str]:

@@ -195,7 +195,7 @@ def _without_parties_scores(results: Results) -> Results:
     if within and shown["headline"]:
         of_one = _of_one_party(within)
         kept = {name: found for name, found in shown["headline"].items() if name not in of_one}
-        shown["headline"] = cast("HeadlineReport", kept)
+        shown["headline"] = cast("HeadlineReport", {**kept, **_labels_of_several(within)})
     if within and len(within["by_party"]) < 2:
         shown |= {"within": None, "headline": None, "why_none": _ONE_PARTY_SCORED}
     scores = results["hold_out_scores"] if shown["headline"] else None
@@ -219,6 +219,7 @@ def _without_parties(estimate: EstimateReport | None) -> EstimateReport | None:
     hidden: dict[str, Any] = {**dict.fromkeys(_of_one_party(estimate)), "by_party": {}}
     if "calibration" in estimate:
         hidden["calibration"] = None
+    hidden |= _labels_of_several(estimate)
     return cast("EstimateReport", {**estimate, **hidden})
 
 
@@ -230,6 +231,19 @@ def _of_one_party(estimate: EstimateReport) -> list[str]:
         for name in _SOME_LACK
         if name in estimate and sum(one.get(name) is not None for one in scores) < 2
     ]
+
+
+def _labels_of_several(estimate: EstimateReport) -> dict[str, Any]:
+    """Return the scores of single labels that at least two parties have, if there are any labels."""
+    if "labels" not in estimate:
+        return {}
+    by_party = [one.get("labels", {}) for one in estimate["by_party"].values()]
+    known = {
+        label: found
+        for label, found in estimate["labels"].items()
+        if sum(label in one for one in by_party) > 1
+    }
+    return {"labels": known}
 
 
 def _without_scores(choice: ChoiceReport) -> ChoiceReport:

@@ -85,6 +85,8 @@ class HeadlineReport(Answer, total=False):
     mae: IntervalReport
     c_index: IntervalReport
     ibs: IntervalReport
+    labels: dict[str, IntervalReport]
+    """Of several labels the ROC-AUC of each, by its name; the figures beside it are means over them."""
 
 
 class BinReport(Answer):
@@ -123,6 +125,7 @@ class PartyScoreReport(Answer, total=False):
     mae: float
     c_index: float
     ibs: float
+    labels: dict[str, float]
 
 
 class EstimateReport(HeadlineReport):

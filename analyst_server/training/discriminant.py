@@ -125,7 +125,7 @@ def fit_by_class(model: SumsDiscriminant, sums: Matrix64) -> FittedModel:
     scaler = unscaled(np.zeros((1, sums.shape[1] - 1)))
     return FittedModel(
         model,
-        Pipeline([("scale", scaler), ("classify", estimator)]),
+        (Pipeline([("scale", scaler), ("classify", estimator)]),),
         parameters=model.parameters(estimator),
         converged=True,
         task=Classes(len(sums)),

@@ -190,7 +190,7 @@ def fit_total(model: SumsRidge, total: Matrix64, features: int, task: Task) -> F
     scaler = unscaled(np.zeros((1, features)))
     return FittedModel(
         model,
-        Pipeline([("scale", scaler), ("classify", estimator)]),
+        (Pipeline([("scale", scaler), ("classify", estimator)]),),
         parameters=model.parameters(estimator),
         converged=True,
         task=task,

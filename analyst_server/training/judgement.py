@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import t
 
 from analyst_server.training.calibration import MAY_LACK, Calibration
-from analyst_server.training.party_scores import ENOUGH_OF_CLASSES, PartyScore
+from analyst_server.training.party_scores import ENOUGH_OF_CLASSES, OF_ONE_LABEL, PartyScore
 
 LEAST_SHARE_SCORED: Final = 0.5
 """Of the rows that trained the model: a headline speaks for at least so many of them."""
@@ -233,15 +233,27 @@ def _bounded(name: str, mean: float, half_width: float) -> Interval:
     return Interval(mean, max(lowest, mean - half_width), min(highest, mean + half_width))
 
 
-def _plain_figures(figures: Mapping[str, Interval]) -> dict[str, dict[str, float]]:
-    return {name: asdict(interval) for name, interval in figures.items()}
+def _plain_figures(figures: Mapping[str, Interval]) -> dict[str, Any]:
+    return _by_label({name: asdict(interval) for name, interval in figures.items()})
+
+
+def _by_label(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return figures with those of single labels in a part of their own, if there are any."""
+    found = {name: value for name, value in figures.items() if not name.startswith(OF_ONE_LABEL)}
+    of_labels = {
+        name.removeprefix(OF_ONE_LABEL): value
+        for name, value in figures.items()
+        if name.startswith(OF_ONE_LABEL)
+    }
+    return {**found, **({"labels": of_labels} if of_labels else {})}
 
 
 def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
     # only classes have figures that may be absent: they are said to be
-    lacking = dict.fromkeys(MAY_LACK) if "accuracy" in estimate.figures else {}
+    are_classes = any(one.class_rows for one in estimate.by_party.values())
+    lacking = dict.fromkeys(MAY_LACK) if are_classes else {}
     return {
         **lacking,
         **_plain_figures(estimate.figures),
@@ -250,7 +262,7 @@ def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
             party: {
                 "rows": one.rows,
                 **lacking,
-                **{name: figure.value for name, figure in one.figures.items()},
+                **_by_label({name: figure.value for name, figure in one.figures.items()}),
                 **_plain_calibration(one.calibration, lacking),
             }
             for party, one in estimate.by_party.items()

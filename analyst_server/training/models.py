@@ -179,7 +179,8 @@ class FittedModel:
 
     Attributes
     ----------
-    pipeline : Pipeline
+    pipelines : tuple of Pipeline
+        One; of several labels one for each.
     parameters : int
         How many numbers it has.
     converged : bool
@@ -191,7 +192,7 @@ class FittedModel:
     """
 
     model: Model
-    pipeline: Pipeline
+    pipelines: tuple[Pipeline, ...]
     parameters: int
     converged: bool
     task: Task
@@ -199,9 +200,15 @@ class FittedModel:
     label_scale: float = 1.0
     choice: Choice | None = None
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """The only one; raises `ValueError` if there are several."""
+        (only,) = self.pipelines
+        return only
+
     def predictions(self, aligned_rep: Matrix) -> Matrix:
-        """Return the predictions: probabilities (n, classes), numbers (n, 1) or survival (n, times)."""
-        return self.task.predictions(self.pipeline, aligned_rep) * self.label_scale + self.label_shift
+        """Return the predictions, (n, k): probabilities of classes or labels, a number, or survival."""
+        return self.task.predictions(self.pipelines, aligned_rep) * self.label_scale + self.label_shift
 
 
 def fit(model: Trainable, aligned_rep: Matrix, labels: Labels, classes: int) -> FittedModel:
@@ -219,7 +226,8 @@ def fit_task(
     aligned_rep : (n, l) ndarray
         All parties' ``X~_i G_i``, stacked.
     labels : (n,) ndarray
-        As on the wire: class numbers in the order of the terms, numbers, or times with their sign.
+        As on the wire: class numbers in the order of the terms, numbers, times with their sign, or sets of
+        labels.
     task : Task
         What the labels are.
     senders : (n,) ndarray of int, optional
@@ -239,15 +247,14 @@ def fit_task(
     # result is finite. A model that predicts what is not finite is refused when its ONNX file is checked.
     with warnings.catch_warnings(record=True) as caught, np.errstate(invalid="ignore"):
         warnings.simplefilter("always", ConvergenceWarning)
-        estimator = task.fitted(model, scaler.transform(aligned_rep), labels)
+        estimators = task.fitted(model, scaler.transform(aligned_rep), labels)
     shift, scale = task.scale(labels)
+    warned = any(issubclass(entry.category, ConvergenceWarning) for entry in caught)
     return FittedModel(
         model,
-        Pipeline([("scale", scaler), ("classify", estimator)]),
-        parameters=model.parameters(estimator) + 2 * aligned_rep.shape[1],
-        converged=model.has_converged(
-            estimator, warned=any(issubclass(entry.category, ConvergenceWarning) for entry in caught)
-        ),
+        tuple(Pipeline([("scale", scaler), ("classify", each)]) for each in estimators),
+        parameters=sum(map(model.parameters, estimators)) + 2 * aligned_rep.shape[1],
+        converged=all(model.has_converged(each, warned=warned) for each in estimators),
         task=task,
         label_shift=shift,
         label_scale=scale,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.compose
 import onnxruntime
 from skl2onnx import __max_supported_opset__, to_onnx
 from skl2onnx.common.data_types import FloatTensorType
+from sklearn.pipeline import Pipeline
 
 from analyst_server.training.models import FittedModel
-from analyst_server.training.tasks import Classes, Matrix
+from analyst_server.training.tasks import Classes, Matrix, Several, Task
 
 PARITY_TOLERANCE = 1e-4
 """Largest difference in a prediction: float32 rounding through a few hundred units is 1e-6."""
@@ -28,22 +30,58 @@ BATCH_ROWS = 8192
 def export(fitted: FittedModel, latent_dim: int) -> bytes:
     """Return the ONNX file of a fitted model: input ``rep`` (n, l).
 
-    Its outputs are ``label`` and ``probabilities`` for classes, ``value`` (n, 1) for numbers, and
-    ``survival`` (n, k).
+    Its outputs are ``label`` and ``probabilities`` for classes, ``value`` (n, 1) for numbers, ``survival``
+    (n, k), and ``probabilities`` (n, k) for several labels.
     """
     fitted.model.prepare_export()
-    with warnings.catch_warnings():
-        # the converter asks an SVM for an attribute that scikit-learn gives up; we set no `probability`
-        warnings.filterwarnings("ignore", "Attribute `prob", FutureWarning)
-        proto = to_onnx(
-            fitted.pipeline,
-            initial_types=[("rep", FloatTensorType([None, latent_dim]))],
-            options={"zipmap": False} if isinstance(fitted.task, Classes) else None,
-            target_opset=OPSET,
-        )
+    protos = [_converted(each, latent_dim, fitted.task) for each in fitted.pipelines]
+    if isinstance(fitted.task, Several):
+        return bytes(_side_by_side(protos).SerializeToString())
+    (proto,) = protos
     if not isinstance(fitted.task, Classes):
         _append_scale(proto.graph, fitted)
     return bytes(proto.SerializeToString())
+
+
+def _converted(pipeline: Pipeline, latent_dim: int, task: Task) -> onnx.ModelProto:
+    with warnings.catch_warnings():
+        # the converter asks an SVM for an attribute that scikit-learn gives up; we set no `probability`
+        warnings.filterwarnings("ignore", "Attribute `prob", FutureWarning)
+        proto: onnx.ModelProto = to_onnx(
+            pipeline,
+            initial_types=[("rep", FloatTensorType([None, latent_dim]))],
+            options={"zipmap": False} if isinstance(task, Classes | Several) else None,
+            target_opset=OPSET,
+        )
+    return proto
+
+
+def _side_by_side(protos: Sequence[onnx.ModelProto]) -> onnx.ModelProto:
+    """Return one model of several of two classes: their probabilities of the second, (n, k)."""
+    whole, columns = onnx.ModelProto(), []
+    whole.CopyFrom(protos[0])
+    graph = whole.graph
+    for repeated in (graph.node, graph.initializer, graph.output, graph.value_info):
+        del repeated[:]
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], np.int64), "second_class"))
+    for number, proto in enumerate(protos):
+        own = onnx.compose.add_prefix_graph(proto.graph, f"{number}_", rename_inputs=False)
+        graph.node.extend(own.node)
+        graph.initializer.extend(own.initializer)
+        columns.append(f"{number}_second")
+        graph.node.append(
+            onnx.helper.make_node(
+                "Gather",
+                [f"{number}_probabilities", "second_class"],
+                [columns[-1]],
+                f"{number}_second",
+                axis=1,
+            )
+        )
+    graph.node.append(onnx.helper.make_node("Concat", columns, ["probabilities"], "probabilities", axis=1))
+    shape: list[str | int | None] = ["rows", len(protos)]
+    graph.output.append(onnx.helper.make_tensor_value_info("probabilities", onnx.TensorProto.FLOAT, shape))
+    return whole
 
 
 def _append_scale(graph: Any, fitted: FittedModel) -> None:

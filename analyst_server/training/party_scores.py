@@ -22,8 +22,11 @@ LEAST_ROWS: Final = 10
 LEAST_EVENTS: Final = 5
 """Of these, so many have to have had the event."""
 ENOUGH_OF_CLASSES: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows of every class"
+ENOUGH_OF_SEVERAL: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows with a label and without it"
 ENOUGH_OF_NUMBERS: Final = f"{LEAST_ROWS} held-out rows with different labels"
 ENOUGH_OF_SURVIVAL: Final = f"{LEAST_ROWS} held-out rows with {LEAST_EVENTS} events"
+OF_ONE_LABEL: Final = "roc_auc of "
+"""Begins the name of a figure of one of several labels; the label's name follows."""
 MOST_PAIRED: Final = 3000
 """Rows of a party of which all pairs are compared; of more, so many are, evenly spaced."""
 
@@ -47,6 +50,7 @@ class PartyScore:
     figures : mapping of str to Figure
         By name: ``roc_auc``, ``pr_auc``, ``accuracy`` and ``brier`` of classes, and those of
         `calibration_figures`; ``r2``, ``rmse`` and ``mae`` of numbers; ``c_index`` and ``ibs`` of survival.
+        Of several labels the first four of classes, and one that begins with `OF_ONE_LABEL` for each.
         The first decides whether a headline can be trusted.
     variance_by_numbers : float
         Of the first, as the numbers of rows alone would have it.
@@ -111,6 +115,53 @@ def score_classes(
         float(np.mean(1 / class_rows + 1 / (len(labels) - class_rows))) / 12,
         tuple(class_rows.tolist()),
         calibration_table(labels, probabilities),
+    )
+
+
+def score_several(
+    having: NDArray[np.integer], probabilities: NDArray[np.floating], names: Sequence[str]
+) -> PartyScore | None:
+    """Return the scores of the rows of one party, or None if no label has enough rows on either side.
+
+    ROC-AUC and average precision are means over the labels that have; accuracy and Brier score are means over
+    all labels. Variances are as in `score_classes`. Where all rows are right, that of the ROC-AUC would be 0:
+    it is at least what the rarer side of each label asks for.
+
+    Parameters
+    ----------
+    having : (n, k) ndarray of int
+        1 where a row has a label.
+    probabilities : (n, k) ndarray
+    names : sequence of str
+        Of the labels.
+    """
+    sides = np.array([having.sum(axis=0), len(having) - having.sum(axis=0)])
+    able = np.flatnonzero(sides.min(axis=0) >= LEAST_ROWS_OF_A_CLASS).tolist()
+    if not able:
+        return None
+    least = 1 / sides.min(axis=0)[able]
+    found = [_roc_auc(having[:, one] == 1, probabilities[:, one]) for one in able]
+    precise = [_average_precision(having[:, one] == 1, probabilities[:, one]) for one in able]
+
+    def mean_of(each: Sequence[tuple[float, NDArray[np.float64]]]) -> Figure:
+        influence = np.mean([rows for _, rows in each], axis=0)
+        variance = max(float(influence @ influence), float(np.square(least).sum()) / len(able) ** 2)
+        return Figure(float(np.mean([value for value, _ in each])), variance)
+
+    right = (probabilities > 0.5) == (having == 1)
+    return PartyScore(
+        len(having),
+        {
+            "roc_auc": mean_of(found),
+            "pr_auc": mean_of(precise),
+            "accuracy": _mean_of(right.mean(axis=1)),
+            "brier": _mean_of(np.square(probabilities - having).mean(axis=1)),
+            **{
+                f"{OF_ONE_LABEL}{names[one]}": Figure(value, max(float(rows @ rows), float(low) ** 2))
+                for one, (value, rows), low in zip(able, found, least, strict=True)
+            },
+        },
+        float(np.mean((1 / sides[:, able]).sum(axis=0))) / 12,
     )
 
 

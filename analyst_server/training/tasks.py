@@ -1,8 +1,9 @@
-"""What a label is to a model: classes, a number or survival. How it is fitted, predicted and scored."""
+"""What a label is to a model: classes, a number, survival or several labels. How it is fitted and scored."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,10 +14,12 @@ from analyst_server.training.calibration import Calibration, calibration_table
 from analyst_server.training.party_scores import (
     ENOUGH_OF_CLASSES,
     ENOUGH_OF_NUMBERS,
+    ENOUGH_OF_SEVERAL,
     ENOUGH_OF_SURVIVAL,
     PartyScore,
     score_classes,
     score_numbers,
+    score_several,
     score_survival,
 )
 
@@ -53,12 +56,12 @@ class Task(ABC):
         """Raise `ValueError` if these are not enough rows for the model."""
 
     @abstractmethod
-    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> Estimator:
-        """Return the estimator of a model, fitted on scaled rows and labels."""
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> tuple[Estimator, ...]:
+        """Return the estimator of a model, fitted on scaled rows; of several labels one for each."""
 
     @abstractmethod
-    def predictions(self, pipeline: Estimator, rows: Matrix) -> Matrix:
-        """Return what a fitted pipeline predicts, (n, width)."""
+    def predictions(self, pipelines: Sequence[Estimator], rows: Matrix) -> Matrix:
+        """Return what as many fitted pipelines predict, (n, width)."""
 
     @abstractmethod
     def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
@@ -90,10 +93,11 @@ class Classes(Task):
     def check(self, model: Model, labels: AnyLabels) -> None:
         model.check(labels, self.width)
 
-    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> Estimator:
-        return model.fitted(rows, labels, self.width)
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> tuple[Estimator, ...]:
+        return (model.fitted(rows, labels, self.width),)
 
-    def predictions(self, pipeline: Estimator, rows: Matrix) -> Matrix:
+    def predictions(self, pipelines: Sequence[Estimator], rows: Matrix) -> Matrix:
+        (pipeline,) = pipelines
         return np.asarray(pipeline.predict_proba(rows))
 
     def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
@@ -130,15 +134,16 @@ class Numbers(Task):
         if len(np.unique(labels)) < 2:
             raise ValueError("training needs rows with different labels")
 
-    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> Estimator:
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> tuple[Estimator, ...]:
         shift, scale = self.scale(labels)
-        return model.fitted_on_numbers(rows, (labels - shift) / scale)
+        return (model.fitted_on_numbers(rows, (labels - shift) / scale),)
 
     def scale(self, labels: AnyLabels) -> tuple[float, float]:
         wide = np.asarray(labels, np.float64)
         return float(wide.mean()), float(wide.std())
 
-    def predictions(self, pipeline: Estimator, rows: Matrix) -> Matrix:
+    def predictions(self, pipelines: Sequence[Estimator], rows: Matrix) -> Matrix:
+        (pipeline,) = pipelines
         return np.asarray(pipeline.predict(rows)).reshape(-1, 1)
 
     def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
@@ -172,10 +177,11 @@ class Survival(Task):
         if not (labels > 0).any():
             raise ValueError("training needs rows with the event; none came")
 
-    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> Estimator:
-        return model.fitted_on_survival(rows, labels, self.times)
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> tuple[Estimator, ...]:
+        return (model.fitted_on_survival(rows, labels, self.times),)
 
-    def predictions(self, pipeline: Estimator, rows: Matrix) -> Matrix:
+    def predictions(self, pipelines: Sequence[Estimator], rows: Matrix) -> Matrix:
+        (pipeline,) = pipelines
         return np.asarray(pipeline.predict(rows))
 
     def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
@@ -183,3 +189,52 @@ class Survival(Task):
 
     def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
         return score_survival(np.asarray(labels, np.float64), predictions.astype(np.float64), self.times)
+
+
+@dataclass(frozen=True)
+class Several(Task):
+    """Several labels, bit by bit as on the wire; the predictions are the probabilities of each.
+
+    Each label has a model of two classes by itself, so that every kind of model can predict several.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the labels, the lowest bit first.
+    """
+
+    output: ClassVar[str] = "probabilities"
+    enough: ClassVar[str] = ENOUGH_OF_SEVERAL
+    decisive: ClassVar[str] = "roc_auc"
+
+    names: tuple[str, ...]
+
+    @property
+    def width(self) -> int:  # type: ignore[override]  # it follows from the names
+        return len(self.names)
+
+    def one_by_one(self, labels: AnyLabels) -> NDArray[np.integer]:
+        """Return whether each row has each label, (n, width), as 0 or 1."""
+        return np.asarray(labels[:, None] >> np.arange(self.width)) & 1
+
+    def check(self, model: Model, labels: AnyLabels) -> None:
+        needed = max(1, model.rows_per_class)
+        for name, having in zip(self.names, self.one_by_one(labels).T, strict=True):
+            count = int(having.sum())
+            if min(count, len(having) - count) < needed:
+                raise ValueError(
+                    f"this model needs rows with the label {name} and without it, {needed} of either;"
+                    f" of {len(having)} rows {count} have it"
+                )
+
+    def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> tuple[Estimator, ...]:
+        return tuple(model.fitted(rows, having, 2) for having in self.one_by_one(labels).T)
+
+    def predictions(self, pipelines: Sequence[Estimator], rows: Matrix) -> Matrix:
+        return np.column_stack([pipeline.predict_proba(rows)[:, 1] for pipeline in pipelines])
+
+    def strata(self, labels: AnyLabels) -> NDArray[np.integer]:
+        return np.asarray(labels > 0, np.int64)
+
+    def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
+        return score_several(self.one_by_one(labels), predictions.astype(np.float64), self.names)

@@ -26,6 +26,7 @@ from tests.vectors.examples import (
     changed,
     shown_digest,
 )
+from tests.vectors.multilabel import MULTILABEL_TERMS, multilabel_text
 from tests.vectors.packing import pack
 from tests.vectors.pinned import PINNED_LINE, PINNED_TERMS
 from tests.vectors.sums import BY_CLASS_TERMS, COHORT_TERMS, NOISE_TERMS, RANDOM_TERMS, SUMS_TERMS
@@ -338,6 +339,7 @@ def shown_texts() -> Iterator[Case]:
                 "the time of each row, rounded to a 32-bit float, and whether it ended with the event",
             ),
         ),
+        ("several labels", MULTILABEL_TERMS, multilabel_text(TERMS_2_TEXT)),
         (
             "terms of schema 2 with nothing that is new in it",
             {

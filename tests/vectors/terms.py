@@ -22,6 +22,7 @@ from tests.vectors.examples import (
     WEIGHTED_TERMS,
     changed,
 )
+from tests.vectors.multilabel import BROKEN_MULTILABEL, MULTILABEL_TERMS
 
 CORRECTED_TERMS: Final = {**TERMS_2, "collaboration_id": "01" * 16, "replaces": TERMS["collaboration_id"]}
 TERMS_OF_SCHEMA_2: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -31,6 +32,7 @@ TERMS_OF_SCHEMA_2: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("terms with texts for an empty field in some columns", CODED_TERMS),
     ("terms for a number", NUMBER_TERMS),
     ("terms for survival", SURVIVAL_TERMS),
+    ("terms for several labels", MULTILABEL_TERMS),
     ("terms with a model that is differentially private, and limits of exposure", PRIVATE_TERMS),
     ("terms with a late consumer", LATE_TERMS),
     ("terms that say how long", RETAINED_TERMS),
@@ -69,5 +71,5 @@ BROKEN_MODELS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 
 def broken_terms() -> list[tuple[str, dict[str, Any]]]:
-    """Return terms of schema 2 that MUST be refused: for columns, alignment, or what is absent."""
-    return [*broken_columns(), *broken_alignments(), *BROKEN_ABSENT]
+    """Return terms of schema 2 that MUST be refused: for columns, labels, alignment, or what is absent."""
+    return [*broken_columns(), *broken_alignments(), *BROKEN_ABSENT, *BROKEN_MULTILABEL]

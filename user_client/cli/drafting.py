@@ -138,7 +138,9 @@ ModelEpsilon = Annotated[
         " add noise to the total, so that it is private towards the analyst too; 1 is strong, 10 is weak"
     ),
 ]
-TaskOption = Annotated[str, typer.Option("--task", help="what the label is: classes, number or survival")]
+TaskOption = Annotated[
+    str, typer.Option("--task", help="what the label is: classes, number, survival or multilabel")
+]
 DictionaryFile = Annotated[
     Path | None,
     typer.Option(
@@ -199,7 +201,9 @@ def draft(
         Source | None, typer.Argument(help="CSV, Parquet, Excel or Feather file", **TABLE)
     ] = None,
     *,
-    label: Annotated[str, typer.Option(help="column to predict")],
+    label: Annotated[
+        list[str], typer.Option(help="column to predict; repeat for several labels of two values each")
+    ],
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
     title: Annotated[str, typer.Option(help="title of the collaboration")] = "Untitled collaboration",
     latent_dim: LatentDim = None,
@@ -251,7 +255,7 @@ def draft(
             class_,
             label_range,
         ),
-        label=label,
+        label=label[0] if len(label) == 1 else label,
         parties=party,
         title=title,
         latent_dim=latent_dim,
@@ -264,7 +268,7 @@ def draft(
         model_epsilon=None if uplink == "sums" else model_epsilon,
         retention_days=retention_days,
         sealing_suite=sealing_suite,
-        task=task,
+        task="multilabel" if len(label) > 1 and task == "classes" else task,
         event=_event(event, seen, time or ()),
     )
     of_sums = {"random_features": random_features, "cohort": cohort}

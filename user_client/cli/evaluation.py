@@ -10,7 +10,7 @@ import typer
 from metering.explanation import RoundExplanation, in_words
 from protocol.answers import MemberReport
 from runtime.terminal import calibration_in_words, figures_in_words, score_in_words, training_in_words
-from user_client.class_scores import bins_in_words, class_scores_in_words
+from user_client.class_scores import bins_in_words, class_scores_in_words, label_score_in_words
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -90,6 +90,8 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
             yield f"{name}: {class_scores_in_words(scores)}"
             if scores.bins:
                 yield f"  probabilities (and what came of them): {bins_in_words(scores.bins)}"
+    for label, of_label in found.by_label.items():
+        yield f"{label}: {label_score_in_words(of_label)}"
     if (fit := found.local_fit) is not None:
         yield f"alone: a {local_fit_in_words(fit)}"
     yield (

@@ -309,7 +309,9 @@ def predict(
     ] = None,
     threshold: Annotated[
         list[str] | None,
-        typer.Option(help="CLASS=P: predict this class from this probability on, such as yes=0.3"),
+        typer.Option(
+            help="CLASS=P: predict this class, or one of several labels, from this probability on: yes=0.3"
+        ),
     ] = None,
     interval: Annotated[
         float | None,
@@ -343,8 +345,8 @@ def predict(
         empty = next(parts)
         with table_writer(out, empty.schema) as write:
             for part in parts:
-                # the analyst has named the classes
-                write(part if is_parquet(out) else without_formulas(part, "prediction"))
+                # the terms have named the classes
+                write(part if is_parquet(out) else without_formulas(part, *predictor.prediction_columns))
                 rows += part.num_rows
     if out != OUTPUT:
         value = {"rows": rows, "predictions": str(out)}

@@ -79,7 +79,7 @@ def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None
     few_digits = lost < _FEW_DIGITS * energy
     if few_digits.any():
         lost[few_digits] = np.square(rows[few_digits] - told[few_digits] @ secret_basis.T).sum(axis=1)
-    return np.sqrt(np.divide(lost, energy, out=np.zeros_like(lost), where=energy > 0))
+    return np.asarray(np.sqrt(np.divide(lost, energy, out=np.zeros_like(lost), where=energy > 0)))
 
 
 def reduction_risk(

@@ -60,7 +60,7 @@ class Agreement:
     parties : sequence of str
         The institutions, the lead first.
     title : str
-    task : {"classes", "number", "survival"}
+    task : {"classes", "number", "survival", "multilabel"}
         What the label is.
     rep_dtype : {"i1", "f2", "f4"}
         Number type of the representations. Digits that no model needs help those who attack them, so 64-bit

@@ -144,12 +144,15 @@ def _refuse_what_is_not_linear(terms: Terms) -> None:
 def _link(terms: Terms, answers: Matrix64) -> Matrix64:
     """Return what is linear in a row, (n, answers).
 
-    The log-odds of each class against the first, the number as on the wire, or the log of the hazard.
+    The log-odds of each class against the first, or of each label; the number as on the wire, or the log of
+    the hazard.
     """
     if terms.task == "number":
         return answers[:, :1]
     if terms.task == "survival":
         return np.asarray(np.log(-np.log(answers[:, -1:])))
+    if terms.task == "multilabel":
+        return np.asarray(np.log(answers) - np.log(1 - answers))
     return np.asarray(np.log(answers[:, 1:]) - np.log(answers[:, :1]))
 
 
@@ -185,6 +188,10 @@ def _covariance(
     penalty[0] = 0.0  # the intercept has none
     with_ones = np.column_stack([np.ones(len(rows)), rows])
     answers = model.run(rows.astype(np.float32), terms.table_schema.label_column.model_output)
+    if terms.task == "multilabel":
+        alike = penalty_of_classes(penalty, 1)
+        of_each = (information_of_classes(with_ones, one[:, None]) for one in answers.T.astype(np.float64))
+        return np.stack([covariance(each, rows_in_all, alike)[1:, 1:] for each in of_each])
     if terms.task == "number":
         information = information_of_numbers(with_ones, answers[:, 0] - labels)
     else:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.labels import Label, NumberLabel, SurvivalLabel
+from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.table_schema import (
     CategoricalColumn,
     LevelsColumn,
@@ -150,12 +150,16 @@ def scale_of(schema: Schema) -> str:
         return label.name
     if isinstance(label, SurvivalLabel):
         return f"log of the hazard of {label.event} = {label.seen}"
+    if isinstance(label, MultiLabel):
+        return f"log-odds of each of {', '.join(f'{one.name} = {one.present}' for one in label.labels)}"
     if len(label.classes) > 2:
         return f"log-odds of each {label.name} against {label.classes[0]}"
     return f"log-odds of {label.name} = {label.classes[1]}"
 
 
 def answers_of(schema: Schema) -> tuple[str | None, ...]:
-    """Return what a linear model has weights for: of more than two classes, all but the first."""
+    """Return what a linear model has weights for: each label, or all but the first of many classes."""
     label = schema.label_column
+    if isinstance(label, MultiLabel):
+        return label.columns
     return label.classes[1:] if isinstance(label, Label) and len(label.classes) > 2 else (None,)

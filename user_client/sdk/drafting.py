@@ -64,7 +64,7 @@ class DraftedTerms:
 def draft_terms(
     data: Any,
     *,
-    label: str,
+    label: str | Sequence[str],
     latent_dim: int | None = None,
     encoding: str = "ranks",
     exclude: Sequence[str] = (),
@@ -88,8 +88,8 @@ def draft_terms(
     ----------
     data : path, pyarrow.Table or data frame
         Our own table, or a public one of the same columns.
-    label : str
-        The column to predict.
+    label : str or sequence of str
+        The column to predict; of the task multilabel several.
     latent_dim : int, optional
         How many numbers a row becomes. Unless it is given, as few as keep `KEPT_BY_DRAFT` of what the
         table's rows say about the label.
@@ -179,7 +179,8 @@ class _Measured:
 def _measured(rows: pa.Table, schema: Schema, wanted: int | None, rep_dtype: str, dither: float) -> _Measured:
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
-    score = own_score(encoded, score_targets(labels, schema.label_column.task))
+    task = schema.label_column.task
+    score = own_score(encoded, score_targets(labels, task), are_bits=task == "multilabel")
     singular_values, axes = principal_axes(encoded)
     fewest = _fewest_dimensions(score, axes, singular_values)
     latent_dim = wanted or fewest
@@ -197,7 +198,7 @@ def _measured(rows: pa.Table, schema: Schema, wanted: int | None, rep_dtype: str
 def draft_terms_from_dictionary(
     path: Path,
     *,
-    label: str,
+    label: str | Sequence[str],
     latent_dim: int | None = None,
     exclude: Sequence[str] = (),
     missing: Sequence[str] = (),

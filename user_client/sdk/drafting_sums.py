@@ -22,6 +22,8 @@ from user_client.tables import encode_rows, table_from, with_labels
 _OF_ROWS: Final = ("latent_dim", "rep_dtype", "dither", "least_signal", "alignment", "model")
 """What a draft says of rows, and terms of sums do not have or have in their own way."""
 _WITHOUT_SUMS: Final = ("downlink", "late_consumers", "model_privacy")
+_SUMMED: Final = ("classes", "number")
+"""Tasks that sums serve."""
 _BY_CLASS: Final = {"kind": BY_CLASS_MODEL}
 _FITTING: Final[dict[str, list[Any]]] = {
     "rep_dtype": ["i1"],
@@ -80,8 +82,8 @@ def with_sums(
     asked: list[str] = [name for name in _WITHOUT_SUMS if name in drafted.content]
     asked += [name for name, fitting in _FITTING.items() if drafted.content[name] not in fitting]
     schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
-    if schema.label_column.task == "survival":
-        raise InputError("sums serve classes and numbers: survival needs rows")
+    if (task := schema.label_column.task) not in _SUMMED:
+        raise InputError(f"sums serve classes and numbers: {task} needs rows")
     if asked:
         raise InputError(f"{asked[0]} does not go with sums: leave it to the draft")
     if not 0 <= random_features <= MAX_RANDOM_FEATURES:
@@ -97,7 +99,7 @@ def with_sums(
     remarks = [remark for remark in drafted.remarks if not remark.startswith("latent_dim")]
     if not cohort and epsilon is None and not is_by_class:
         remarks.append(_NO_COHORT)
-        if schema.label_column.task == "classes" and not random_features:
+        if task == "classes" and not random_features:
             remarks.append(_LINEAR)
     return replace(
         drafted,
@@ -119,7 +121,7 @@ def naming_sums(drafted: DraftedTerms) -> DraftedTerms:
         raise InputError(f"the model {BY_CLASS_MODEL} goes with sums (--uplink sums): take another, or sums")
     schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
     task, parties = schema.label_column.task, drafted.content["parties"]
-    if task == "survival" or not FEWEST_PARTIES <= len(parties) <= MAX_SUMS_PARTIES:
+    if task not in _SUMMED or not FEWEST_PARTIES <= len(parties) <= MAX_SUMS_PARTIES:
         return drafted
     if any(name in drafted.content for name in _WITHOUT_SUMS):
         return drafted

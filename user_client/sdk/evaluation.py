@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.answers import Score
 from protocol.codec import digest
@@ -19,7 +21,7 @@ from user_client.custody.round_directory import ERRORS_FILE, EVALUATION_FILE, Ro
 from user_client.custody.scratch import Scratch
 from user_client.errors import NothingKeptBackError
 from user_client.rows import sample_of
-from user_client.scores import Metric, can_be_scored, compare
+from user_client.scores import Metric, can_be_scored, compare, label_scores
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.session import Session
@@ -45,8 +47,8 @@ class Evaluation:
     kept_back : bool
         Whether these are rows that `prepare` has kept back; if not, rows of another table.
     metric : {"roc_auc", "accuracy", "r2", "c_index"}
-        ROC-AUC, the mean of one class against the rest; accuracy if all rows are of one class. R squared for
-        numbers, and the concordance index for survival.
+        ROC-AUC, the mean of one class against the rest or over several labels; accuracy if all rows have the
+        same. R squared for numbers, and the concordance index for survival.
     together : float
         Score of the collaboration's model.
     alone : float
@@ -59,6 +61,9 @@ class Evaluation:
         Whether the analyst has received it for the report.
     together_in_classes, alone_in_classes : ClassScores, optional
         What else the two models score where the label is a class. They are never sent.
+    by_label : mapping of str to mapping
+        Of several labels, the ROC-AUC of each: ``together`` and ``alone``, None where there is none. They are
+        never sent.
     """
 
     rows: int
@@ -74,6 +79,7 @@ class Evaluation:
     sent: bool = False
     together_in_classes: ClassScores | None = None
     alone_in_classes: ClassScores | None = None
+    by_label: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     @property
     def score(self) -> Score:
@@ -101,7 +107,8 @@ class Evaluation:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Evaluation:
         """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
-        value = {"of_rows": value["rows"], **value}  # earlier versions have scored all rows
+        # earlier versions have scored all rows, of one label
+        value = {"of_rows": value["rows"], "by_label": {}, **value}
         content = {name: value[name] for name in cls.__dataclass_fields__ if name not in _IN_CLASSES}
         fit = content["local_fit"]
         in_classes = {  # earlier versions have not stored them
@@ -165,7 +172,20 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
         evaluated_at=now,
         together_in_classes=class_scores(labels, together) if of_classes else None,
         alone_in_classes=class_scores(labels, alone) if of_classes and alone is not None else None,
+        by_label=_by_label(terms, labels, together, alone) if terms.task == "multilabel" else {},
     )
+
+
+def _by_label(
+    terms: Terms, labels: NDArray[Any], together: NDArray[np.floating], alone: NDArray[np.floating] | None
+) -> dict[str, dict[str, float | None]]:
+    """Return the ROC-AUC of each of several labels, with both models."""
+    names = terms.table_schema.label_column.columns
+    ours = label_scores(labels, together)
+    own = [None] * len(names) if alone is None else label_scores(labels, alone)
+    return {
+        name: {"together": one, "alone": other} for name, one, other in zip(names, ours, own, strict=True)
+    }
 
 
 def _sent(session: Session, directory: RoundDirectory, terms: Terms, found: Evaluation) -> Evaluation:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.errors import InputError
-from protocol.labels import NumberLabel, SurvivalLabel
+from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.attributions import permutation_importance, shapley_values
@@ -194,6 +194,8 @@ def _outcomes(schema: Schema) -> tuple[str, ...]:
         return (label.name,)
     if isinstance(label, SurvivalLabel):
         return (f"{label.event} = {label.seen}",)
+    if isinstance(label, MultiLabel):
+        return tuple(f"{one.name} = {one.present}" for one in label.labels)
     return label.classes[1:] if len(label.classes) == 2 else label.classes
 
 
@@ -205,4 +207,4 @@ def _shown(predictor: Predictor, rows: Matrix64) -> Matrix64:
         return found * label.unit
     if isinstance(label, SurvivalLabel):
         return 1 - found[:, -1:]
-    return found[:, 1:] if len(label.classes) == 2 else found
+    return found[:, 1:] if isinstance(label, Label) and len(label.classes) == 2 else found

@@ -20,7 +20,7 @@ from onnx import TensorProto, compose, helper
 from protocol import __version__
 from protocol.answers import MemberReport
 from protocol.codec import digest
-from protocol.labels import NumberLabel, SurvivalLabel
+from protocol.labels import BinaryLabel, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from protocol.table_schema import ColumnOfLevels, LevelsColumn, RangeColumn, RanksColumn, Schema
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
@@ -143,6 +143,18 @@ def _answers(graph: Graph, features: str, found: str, schema: Schema) -> list[on
             _output(graph, "prediction", risk, TensorProto.FLOAT, 1),
             _output(graph, "survival", found, TensorProto.FLOAT, label.outputs),
         ]
+    if isinstance(label, MultiLabel):
+        said = [
+            _output(
+                graph,
+                f"prediction_{one.name}",
+                _whether(graph, refused, found, number, one),
+                TensorProto.STRING,
+                1,
+            )
+            for number, one in enumerate(label.labels)
+        ]
+        return [*said, _output(graph, "probabilities", found, TensorProto.FLOAT, label.outputs)]
     chosen = graph.where(
         refused, graph.constant(-1, np.int64), graph.node("ArgMax", found, axis=1, keepdims=1)
     )
@@ -158,6 +170,23 @@ def _answers(graph: Graph, features: str, found: str, schema: Schema) -> list[on
         _output(graph, "prediction", name, TensorProto.STRING, 1),
         _output(graph, "probabilities", found, TensorProto.FLOAT, label.outputs),
     ]
+
+
+def _whether(graph: Graph, refused: str, found: str, number: int, label: BinaryLabel) -> str:
+    """Add what the column of one of several labels would say; nothing for a row with a refused field."""
+    probability = graph.node("Gather", found, graph.constant([number], np.int64), axis=1)
+    reached = graph.node("GreaterOrEqual", probability, graph.constant(0.5, np.float32))
+    chosen = graph.where(
+        refused, graph.constant(-1, np.int64), graph.node("Cast", reached, to=TensorProto.INT64)
+    )
+    return graph.node(
+        "LabelEncoder",
+        chosen,
+        domain=ML,
+        keys_int64s=[0, 1],
+        values_strings=[label.absent, label.present],
+        default_string="",
+    )
 
 
 def _output(graph: Graph, name: str, value: str, kind: int, width: int) -> onnx.ValueInfoProto:

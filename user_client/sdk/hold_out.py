@@ -13,13 +13,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.labels import SurvivalLabel, Task
+from protocol.labels import MultiLabel, SurvivalLabel, Task
 from protocol.model_terms import AveragedTerms, CoxTerms
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.round_directory import HOLD_OUT_FILE, LOCAL_MODEL_FILE, RoundDirectory
 from user_client.rows import Rows, class_counts
-from user_client.sdk.local_models import Fitted, fit_by, packed, unpacked
+from user_client.sdk.local_models import Fitted, fit_by, fit_each, packed, unpacked
 from user_client.secret.expansion import ByteSource, Matrix64
 from user_client.secret.local_model import LocalModel, fit_local_survival
 from user_client.tables import strata
@@ -155,6 +155,8 @@ def fit_alone(terms: Terms, rows: Rows | Matrix64, labels: Labels) -> LocalModel
     if isinstance(label, SurvivalLabel):
         model = terms.model if isinstance(terms.model, CoxTerms) else CoxTerms()
         return fit_local_survival(rows, labels, label.wire_times, model.inverse_penalty)
+    if isinstance(label, MultiLabel):
+        return fit_each(_fitted_options(terms), rows, labels, label.outputs)
     classes = label.outputs if terms.task == "classes" else 0
     return fit_by(_fitted_options(terms), rows, labels, classes)
 

@@ -20,6 +20,7 @@ from user_client.secret.local_model import (
     Options,
     RidgeOptions,
     fit_local_model,
+    of_several_labels,
 )
 
 WEIGHT_PENALTY: Final = 1e-4
@@ -47,6 +48,18 @@ def fit_by(model: Fitted, rows: Rows | Matrix64, labels: NDArray[Any], classes: 
         return fit_local_model(parts, rows, labels, classes, np.random.default_rng(seed), balanced=balanced)
 
 
+def fit_each(model: Fitted, rows: Rows | Matrix64, labels: NDArray[Any], count: int) -> LocalModel | None:
+    """Return a model of several labels, of `fit_by` for each.
+
+    Parameters
+    ----------
+    labels : (n,) ndarray of int
+        One bit for each of ``count`` labels.
+    """
+    found = (fit_by(model, rows, (labels >> number & 1).astype(np.uint8), 2) for number in range(count))
+    return of_several_labels(list(found), labels)
+
+
 def _parts(model: Fitted, *, of_numbers: bool) -> list[Options]:
     """Return what the terms name, part by part."""
     if isinstance(model, RidgeTerms):
@@ -69,6 +82,7 @@ def packed(model: LocalModel, **also: str) -> bytes:
     numbers = {
         f"{kind}_{i}": part for i, layer in enumerate(layers) for kind, part in zip("WB", layer, strict=True)
     }
+    parts = [packed(part) for part in model.of_labels]
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -82,6 +96,8 @@ def packed(model: LocalModel, **also: str) -> bytes:
         label_scale=model.label_scale,
         weights=model.hazards.weights if model.hazards else [],
         baseline=model.hazards.baseline if model.hazards else [],
+        of_labels=np.frombuffer(b"".join(parts), np.uint8),
+        lengths=np.array([len(part) for part in parts], np.int64),
         **numbers,  # type: ignore[arg-type]
         **also,  # type: ignore[arg-type]
     )
@@ -99,6 +115,10 @@ def unpacked(data: bytes) -> LocalModel:
     with np.load(io.BytesIO(data), allow_pickle=False) as kept:
         depths = kept["depths"]
         layers = iter([(kept[f"W_{i}"], kept[f"B_{i}"]) for i in range(depths.sum())])
+        parts = []
+        if "lengths" in kept:  # earlier versions know one label
+            ends = np.cumsum(kept["lengths"])[:-1].astype(np.int64)
+            parts = np.split(kept["of_labels"], ends) if len(kept["lengths"]) else []
         return LocalModel(
             shift=kept["shift"],
             scale=float(kept["scale"]),
@@ -109,4 +129,5 @@ def unpacked(data: bytes) -> LocalModel:
             label_shift=float(kept["label_shift"]),
             label_scale=float(kept["label_scale"]),
             hazards=Hazards(kept["weights"], kept["baseline"]) if len(kept["baseline"]) else None,
+            of_labels=tuple(unpacked(part.tobytes()) for part in parts),
         )

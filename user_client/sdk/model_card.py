@@ -11,13 +11,13 @@ from protocol.alignment_terms import alignment_in_words
 from protocol.answers import MemberReport
 from protocol.codec import digest
 from protocol.consent import warnings_of
-from protocol.labels import NumberLabel, SurvivalLabel
+from protocol.labels import MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from protocol.model_terms import model_in_words
 from protocol.table_schema import Column, ColumnOfLevels, NumericColumn, Schema
 from protocol.terms import Terms
 from runtime.terminal import figures_in_words, plain, score_in_words, second
-from user_client.class_scores import class_scores_in_words
+from user_client.class_scores import class_scores_in_words, label_score_in_words
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import MissingExtraError
 from user_client.sdk.evaluation import Evaluation
@@ -163,6 +163,8 @@ def _predicted(terms: Terms) -> str:
     if isinstance(label, SurvivalLabel):
         times = ", ".join(map(plain, label.times))
         return f"the probability that {label.event} = {label.seen} comes after {label.name} = {times}"
+    if isinstance(label, MultiLabel):
+        return "whether a row has each of " + ", ".join(f"{one.name} = {one.present}" for one in label.labels)
     return f"{label.name}, one of {', '.join(label.classes)}"
 
 
@@ -173,6 +175,8 @@ def _scores(evaluation: Evaluation | None, report: MemberReport | None, *, is_ou
         yield f"here, {second(evaluation.evaluated_at)}: {score_in_words(evaluation.score)}"
         if evaluation.together_in_classes is not None:
             yield f"here, on the same rows: {class_scores_in_words(evaluation.together_in_classes)}"
+        for name, found in evaluation.by_label.items():
+            yield f"here, {name}: {label_score_in_words(found)}"
     if report is None:
         yield "the analyst's report could not be fetched when this was written"
         return

@@ -5,9 +5,11 @@ The bounds stand in docs/protocol.md, under DownlinkManifest.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 from typing import Final
 
+from protocol.labels import MultiLabel
 from protocol.model_terms import (
     AveragedTerms,
     CandidateTerms,
@@ -41,8 +43,24 @@ def forms_of(terms: Terms) -> list[Form]:
     """Return the forms that the model may have: one for each candidate; none if it may carry rows."""
     if terms.is_row_revealing:
         return []
-    outputs = terms.table_schema.label_column.outputs
-    return [form_of(one, terms.latent_dim, outputs) for one in candidates_of(terms.model)]
+    label = terms.table_schema.label_column
+    if isinstance(label, MultiLabel):
+        return [
+            _of_several(form_of(one, terms.latent_dim, 2), label.outputs)
+            for one in candidates_of(terms.model)
+        ]
+    return [form_of(one, terms.latent_dim, label.outputs) for one in candidates_of(terms.model)]
+
+
+def _of_several(form: Form, labels: int) -> Form:
+    """Return the form of so many models of two classes side by side."""
+    numbers = labels * (form.numbers + _SPARE)
+    more = labels * _SPARE * _BYTES_PER_NUMBER
+    return replace(
+        form,
+        numbers=numbers,
+        file_bytes=None if form.file_bytes is None else labels * form.file_bytes + more,
+    )
 
 
 def form_of(model: CandidateTerms | QuadraticDiscriminantTerms, latent_dim: int, outputs: int) -> Form:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.errors import InputError, ShapeMismatchError
-from protocol.labels import Label, NumberLabel, SurvivalLabel
+from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from runtime.terminal import plain
 from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, MODEL_FILE, RoundDirectory
@@ -33,16 +33,19 @@ class Predictions:
     Attributes
     ----------
     classes : tuple of str
-        Empty if it predicts a number or survival.
+        Empty if it predicts no classes.
     labels : list
         The class, the number in the unit of the label column, or for survival the probability of the event
-        until the last of the times. The class is the most likely one, unless thresholds were given.
-    probabilities : (n, classes) or (n, times) ndarray of float32
-        Of each class, or that the event comes after each time.
+        until the last of the times. The class is the most likely one, unless thresholds were given. Of
+        several labels a dictionary: what the column of each would say.
+    probabilities : (n, classes), (n, times) or (n, labels) ndarray of float32
+        Of each class or label, or that the event comes after each time.
     times : tuple of float
         Of survival.
     interval : (n, 2) ndarray of float64, optional
         Ends of the interval of each number, if one was asked for.
+    names : tuple of str
+        Of several labels.
     """
 
     classes: tuple[str, ...]
@@ -50,14 +53,21 @@ class Predictions:
     probabilities: NDArray[np.float32]
     times: tuple[float, ...] = ()
     interval: NDArray[np.float64] | None = None
+    names: tuple[str, ...] = ()
 
     def columns(self) -> dict[str, pa.Array]:
         """Return them as the columns of a table."""
         names = [
-            *(f"probability_{name}" for name in self.classes),
+            *(f"probability_{name}" for name in self.classes or self.names),
             *(f"survival_{plain(at)}" for at in self.times),
         ]
-        found = {"prediction": pa.array(self.labels, pa.string() if self.classes else pa.float64())}
+        if self.names:
+            found = {
+                f"prediction_{name}": pa.array([row[name] for row in self.labels], pa.string())
+                for name in self.names
+            }
+        else:
+            found = {"prediction": pa.array(self.labels, pa.string() if self.classes else pa.float64())}
         found |= {name: pa.array(column) for name, column in zip(names, self.probabilities.T, strict=True)}
         if self.interval is not None:
             found |= {"low": pa.array(self.interval[:, 0]), "high": pa.array(self.interval[:, 1])}
@@ -116,7 +126,8 @@ class Predictor:
         data : path, pyarrow.Table or data frame
         thresholds : mapping of str to float, optional
             Probabilities from which a class is predicted. Of several classes that reach theirs the likeliest
-            is taken; if none does, the likeliest of those without a threshold.
+            is taken; if none does, the likeliest of those without a threshold. Of several labels, each is
+            predicted from its own on, by default 0.5.
         coverage : float, optional
             With each number, also the interval that holds the true one with this probability. It is as wide
             as the errors on the rows of `Round.evaluate` say, and holds for rows like those.
@@ -137,8 +148,17 @@ class Predictor:
             return Predictions((), values.tolist(), found[:, :0], interval=interval)
         if isinstance(label, SurvivalLabel):
             return Predictions((), (1 - found[:, -1].astype(np.float64)).tolist(), found, label.times)
+        if isinstance(label, MultiLabel):
+            return _with_labels(found, label, thresholds or {})
         chosen = _chosen(found, [(thresholds or {}).get(name) for name in label.classes])
         return Predictions(label.classes, [label.classes[index] for index in chosen], found)
+
+    @property
+    def prediction_columns(self) -> tuple[str, ...]:
+        """Names of the columns of `Predictions.columns` that say what is predicted."""
+        if isinstance(self._label, MultiLabel):
+            return tuple(f"prediction_{name}" for name in self._label.columns)
+        return ("prediction",)
 
     def align(self, data: Any) -> NDArray[np.float32]:
         """Return ``Y F_i G_i`` for a table, (n, l): its rows in the representation of `Round.shared_rows`.
@@ -178,7 +198,9 @@ class Predictor:
     def check(self, *, thresholds: Mapping[str, float] | None, coverage: float | None) -> None:
         """Raise `InputError` for options that mean nothing for what is predicted."""
         if thresholds:
-            known = self._label.classes if isinstance(self._label, Label) else ()
+            known: Sequence[str] = ()
+            if isinstance(self._label, Label | MultiLabel):
+                known = self._label.classes if isinstance(self._label, Label) else self._label.columns
             for name, threshold in thresholds.items():
                 if name not in known:
                     what = f"one of {', '.join(known)}" if known else "classes, and these terms have none"
@@ -193,8 +215,8 @@ class Predictor:
     def outputs(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return what the model says of encoded rows, (n, m).
 
-        These are the probabilities of the classes, (n, classes), numbers as on the wire, (n, 1), or the
-        probabilities that the event comes after each time, (n, times).
+        These are the probabilities of the classes, (n, classes), or of the labels, (n, labels), numbers as on
+        the wire, (n, 1), or the probabilities that the event comes after each time, (n, times).
         """
         if len(rows) == 0:
             return np.empty((0, self._label.outputs), np.float32)
@@ -228,6 +250,18 @@ class Predictor:
             error.hint = "run `odc evaluate TABLE` with more rows that have labels and were not sent"
             raise error
         return float(errors[rank - 1])
+
+
+def _with_labels(
+    probabilities: NDArray[np.float32], label: MultiLabel, thresholds: Mapping[str, float]
+) -> Predictions:
+    """Return the predictions of several labels, each by itself."""
+    reached = probabilities >= np.array([thresholds.get(name, 0.5) for name in label.columns])
+    said = [
+        {one.name: one.present if has else one.absent for one, has in zip(label.labels, row, strict=True)}
+        for row in reached.tolist()
+    ]
+    return Predictions((), said, probabilities, names=label.columns)
 
 
 def _chosen(probabilities: NDArray[np.float32], thresholds: Sequence[float | None]) -> NDArray[np.int64]:

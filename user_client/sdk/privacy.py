@@ -335,8 +335,8 @@ def axes_and_score(rows: Rows, labels: Labels, task: Task) -> tuple[Matrix64, Ma
     told = score_targets(labels, task)
     if count < features:  # few enough for memory, which has to hold all axes, (m, m)
         few = np.asarray(rows)
-        return *principal_axes(few), own_score(few, told)
-    targets = targets_of(told)
+        return *principal_axes(few), own_score(few, told, are_bits=task == "multilabel")
+    targets = targets_of(told, are_bits=task == "multilabel")
     moments = Moments.of(rows, targets)
     singular_values, axes = axes_of(moments.gram)
     if targets is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -83,6 +83,8 @@ class LocalModel:
         What is added to the outputs of numbers after they are multiplied.
     hazards : Hazards, optional
         In the place of the networks, if it predicts survival.
+    of_labels : tuple of LocalModel
+        In the place of the networks, if it predicts several labels: a model of two classes for each.
     """
 
     shift: Matrix64
@@ -94,12 +96,15 @@ class LocalModel:
     label_shift: float = 0.0
     label_scale: float = 1.0
     hazards: Hazards | None = None
+    of_labels: tuple[LocalModel, ...] = ()
 
     def __repr__(self) -> str:
         return f"<LocalModel of {len(self.networks)} networks>"
 
     def predictions(self, rows: Matrix64) -> Matrix64:
-        """Return probabilities (n, classes), numbers (n, 1) or survival (n, times) of rows (n, m)."""
+        """Return probabilities of classes or labels, numbers, or survival, (n, k), of rows (n, m)."""
+        if self.of_labels:
+            return np.column_stack([each.predictions(rows)[:, 1] for each in self.of_labels])
         scaled = (rows - self.shift) / self.scale
         if self.hazards is not None:
             return self.hazards.survival(scaled)
@@ -107,6 +112,9 @@ class LocalModel:
             mean = np.mean([forward(each, scaled)[-1] for each in self.networks], axis=0)
             return np.asarray(mean * self.label_scale + self.label_shift)
         found = np.zeros((len(rows), self.classes))
+        if not self.networks:  # of one class
+            found[:, self.present] = 1
+            return found
         found[:, self.present] = np.mean([probabilities(each, scaled) for each in self.networks], axis=0)
         return found
 
@@ -162,6 +170,29 @@ def fit_local_model(
     return LocalModel(
         shift, scale, networks, present.astype(np.int64), classes, len(scaled), label_shift, label_scale
     )
+
+
+def of_several_labels(models: Sequence[LocalModel | None], labels: NDArray[Any]) -> LocalModel | None:
+    """Return one model of several labels, from those of each; None if there is none of any.
+
+    Where there is none of a label, because all rows have it or none, the model says that of every row.
+
+    Parameters
+    ----------
+    models : sequence of LocalModel or None
+        Of two classes: without the label, and with it.
+    labels : (n,) ndarray of int
+        One bit for each label.
+    """
+    some = next((model for model in models if model is not None), None)
+    if some is None:
+        return None
+    all_alike = replace(some, networks=())
+    found = (
+        model or replace(all_alike, present=np.array([int(labels[0] >> number & 1)]))
+        for number, model in enumerate(models)
+    )
+    return replace(all_alike, present=np.empty(0, np.int64), classes=0, of_labels=tuple(found))
 
 
 def fit_local_survival(

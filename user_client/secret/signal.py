@@ -1,6 +1,6 @@
 """What a party's own rows say about the label, and how much of that lies along their leading axes.
 
-The measure is a ridge regression of the classes, or of the numbers, on the rows. It needs neither the analyst
+The measure is a ridge regression of the classes, labels or numbers on the rows. It needs neither the analyst
 nor anybody else's rows.
 """
 
@@ -103,17 +103,21 @@ class Moments:
 
 @dataclass(frozen=True, repr=False)
 class Targets:
-    """What a score is to tell of each row: whether it is of each of some classes, or a number.
+    """What a score is to tell of each row: whether it is of each of some classes, or has labels, or a number.
 
     Attributes
     ----------
     labels : (n,) ndarray
     classes : tuple of int
         Those with enough rows; empty for numbers.
+    deviations : tuple of float
+        Empty unless these are bits of the labels, of which a row may have several: then the standard
+        deviation of each, which all are divided by, so that a rare label counts as much as any other.
     """
 
     labels: NDArray[Any]
     classes: tuple[int, ...]
+    deviations: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Targets of {len(self.labels)} rows>"
@@ -132,7 +136,11 @@ class Targets:
         return self._of(self.labels[numbers])
 
     def _of(self, labels: NDArray[Any]) -> Matrix64:
-        told = labels[:, None] == np.array(self.classes) if self.classes else labels[:, None]
+        told, classes = labels[:, None], np.array(self.classes, np.int64)
+        if self.deviations:
+            return np.asarray((told >> classes & 1) / np.array(self.deviations))
+        if self.classes:
+            told = told == classes
         return told.astype(np.float64)
 
 
@@ -287,14 +295,22 @@ class OwnScore:
         return columns if self.frame is None else self.frame @ columns
 
 
-def targets_of(labels: NDArray[Any]) -> Targets | None:
+def targets_of(labels: NDArray[Any], *, are_bits: bool = False) -> Targets | None:
     """Return what a score is to tell; None if the labels are of one kind, or too few.
 
     Parameters
     ----------
     labels : (n,) ndarray
-        Class numbers, or numbers as floats.
+        Class numbers, numbers as floats, or whole numbers with one bit for each of several labels.
+    are_bits : bool
+        Whether it is the last.
     """
+    if are_bits:
+        having = [int(np.count_nonzero(labels >> bit & 1)) for bit in range(8 * labels.dtype.itemsize)]
+        most = len(labels) - FEWEST_OF_A_CLASS
+        bits = tuple(bit for bit, count in enumerate(having) if FEWEST_OF_A_CLASS <= count <= most)
+        shares = [having[bit] / len(labels) for bit in bits]
+        return Targets(labels, bits, tuple((p * (1 - p)) ** 0.5 for p in shares)) if bits else None
     if labels.dtype.kind == "f":
         enough = len(labels) >= FEWEST_NUMBERS and not are_alike(labels)
         return Targets(labels, ()) if enough else None
@@ -302,22 +318,22 @@ def targets_of(labels: NDArray[Any]) -> Targets | None:
     return Targets(labels, tuple(kept.tolist())) if len(kept) > 1 else None
 
 
-def own_score(rows: Matrix64, labels: NDArray[Any]) -> OwnScore | None:
+def own_score(rows: Matrix64, labels: NDArray[Any], *, are_bits: bool = False) -> OwnScore | None:
     """Fit a party's own score to rows that are in memory.
 
     Parameters
     ----------
     rows : (n, m) ndarray of float64
         Not modified.
-    labels : (n,) ndarray
-        Class numbers, or numbers as floats.
+    labels, are_bits
+        As for `targets_of`.
 
     Returns
     -------
     OwnScore or None
         None if the rows are of one class, or too few, or cannot tell the score from chance.
     """
-    targets = targets_of(labels)
+    targets = targets_of(labels, are_bits=are_bits)
     if targets is None:
         return None
     if len(rows) < rows.shape[1]:

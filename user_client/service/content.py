@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocol.labels import SurvivalLabel
+from protocol.labels import MultiLabel, SurvivalLabel
 from protocol.table_schema import ColumnOfLevels, Schema
 from protocol.terms import Terms
 from runtime.terminal import plain
@@ -29,7 +29,7 @@ class PredictionRequest(BaseModel):
 
     rows: list[dict[str, Value]] = Field(min_length=1, max_length=MOST_ROWS)
     thresholds: dict[str, float] = {}
-    """Probabilities from which a class is predicted."""
+    """Probabilities from which a class or a label is predicted."""
     interval: float | None = None
     """For a number: share of rows whose interval holds the truth."""
 
@@ -47,8 +47,9 @@ class PredictionRequest(BaseModel):
 class Prediction(BaseModel):
     """The answer for one row; what does not belong to what is predicted is left out."""
 
-    prediction: str | float
-    """The class, the number, or for survival the probability of the event until the last time."""
+    prediction: str | float | dict[str, str]
+    """The class, the number, for survival the probability of the event until the last time; of several labels
+    what the column of each would say."""
     probabilities: dict[str, float] | None = None
     survival: dict[str, float] | None = None
     """The probability that the event comes after each time."""
@@ -70,6 +71,8 @@ class ModelAnswer(BaseModel):
     model: str
     task: str
     label: str
+    labels: list[str] | None = None
+    """The names of several labels."""
     classes: list[str] | None = None
     times: list[float] | None = None
     inputs: dict[str, str]
@@ -86,6 +89,7 @@ class ModelAnswer(BaseModel):
             model=kind,
             task=terms.task,
             label=label.name,
+            labels=list(label.columns) if isinstance(label, MultiLabel) else None,
             classes=list(classes) if classes else None,
             times=times,
             inputs=inputs(schema),
@@ -111,8 +115,8 @@ def inputs(schema: Schema) -> dict[str, str]:
 
 def answers(found: Predictions) -> PredictionAnswer:
     """Return predictions row by row."""
-    names = found.classes or tuple(plain(at) for at in found.times)
-    kind = "probabilities" if found.classes else "survival"
+    names = found.classes or found.names or tuple(plain(at) for at in found.times)
+    kind = "survival" if found.times else "probabilities"
     rows: list[Prediction] = []
     for number, label in enumerate(found.labels):
         content: dict[str, Any] = {"prediction": label}

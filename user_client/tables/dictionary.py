@@ -26,7 +26,7 @@ from user_client.errors import MissingColumnError
 from user_client.tables.dates import days_of
 from user_client.tables.draft import MISSING_TEXTS, DraftedSchema
 from user_client.tables.draft_column import imputed_value, levels_block, ordinal_block
-from user_client.tables.draft_label import DraftedEvent
+from user_client.tables.draft_label import DraftedEvent, labels_of
 from user_client.tables.figures import rounded
 
 _LISTS: Final = frozenset({"percentiles", "levels", "shares", "missing"})
@@ -213,7 +213,7 @@ def _texts(value: Any) -> Any:
 
 def draft_from_dictionary(
     dictionary: Dictionary,
-    label: str,
+    label: str | Sequence[str],
     exclude: Collection[str] = (),
     *,
     missing: Sequence[str] = (),
@@ -233,7 +233,8 @@ def draft_from_dictionary(
         If a column is not in the dictionary, or its entry does not have what is needed.
     """
     entries = {entry.name: entry for entry in dictionary.columns}
-    of_label = (label, event.column) if event else (label,)
+    labels = labels_of(label, task)
+    of_label = (*labels, event.column) if event else labels
     for name in (*of_label, *exclude):
         if name not in entries:
             raise MissingColumnError(name)
@@ -242,16 +243,19 @@ def draft_from_dictionary(
         raise InputError("no column is left to predict from")
     content = {
         "missing": list(dict.fromkeys((*MISSING_TEXTS, *dictionary.missing, *missing))),
-        "label_column": _label(entries, label, task, event),
+        "label_column": _label(entries, labels, task, event),
         "columns": [entry.content() for entry in columns],
     }
     return DraftedSchema(content, [*_remarks(columns)])
 
 
 def _label(
-    entries: Mapping[str, Entry], label: str, task: Task, event: DraftedEvent | None
+    entries: Mapping[str, Entry], labels: Sequence[str], task: Task, event: DraftedEvent | None
 ) -> dict[str, Any]:
     """Return the label block; raises `InputError` if the dictionary does not have what it needs."""
+    if task == "multilabel":
+        return {"kind": "multilabel", "labels": [_one_of_several(entries, name) for name in labels]}
+    (label,) = labels
     entry = entries[label]
     if task == "classes":
         if not isinstance(entry, _Levels):
@@ -273,6 +277,17 @@ def _label(
     ends = {"event": event.column, "seen": event.seen, "censored": censored}
     times = sorted({float(time) for time in event.times})
     return {"kind": "survival", "name": label, **ends, "horizon": entry.high, "times": times}
+
+
+def _one_of_several(entries: Mapping[str, Entry], name: str) -> dict[str, str]:
+    """Return one of several labels; a row with the second level has it."""
+    entry = entries[name]
+    if not isinstance(entry, _Levels) or len(entry.levels) != 2:
+        raise InputError(
+            f"column '{name}' needs to be a category of two levels in the dictionary: that of a row without"
+            " the label, and that of a row with it"
+        )
+    return {"name": name, "absent": entry.levels[0], "present": entry.levels[1]}
 
 
 def _remarks(columns: Sequence[Entry]) -> Iterator[str]:

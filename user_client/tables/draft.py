@@ -22,7 +22,9 @@ from user_client.tables.draft_label import (
     DraftedEvent,
     DraftedLabel,
     classes_label,
+    labels_of,
     number_label,
+    several_labels,
     survival_label,
 )
 from user_client.tables.fields import Matrix64, column_of
@@ -43,7 +45,7 @@ class DraftedSchema:
 
 def draft_schema(
     table: pa.Table,
-    label: str,
+    label: str | Sequence[str],
     exclude: Collection[str] = (),
     *,
     encoding: Encoding = "ranks",
@@ -65,8 +67,8 @@ def draft_schema(
 
     Parameters
     ----------
-    label : str
-        The column to predict.
+    label : str or sequence of str
+        The column to predict; of the task multilabel several.
     exclude : collection of str
         Columns to leave out. A column that has the same value everywhere is left out too, with a remark.
     encoding : {"ranks", "ranges", "plain"}
@@ -95,7 +97,7 @@ def draft_schema(
         Further texts that stand for an empty field.
     missing_in : mapping of str to sequence of str, optional
         Texts that stand for an empty field in one column alone.
-    task : {"classes", "number", "survival"}
+    task : {"classes", "number", "survival", "multilabel"}
         What the label is.
     label_range : tuple of float, optional
         Between which the numbers of the label lie at every institution; by default those of the table, with
@@ -112,19 +114,22 @@ def draft_schema(
     imputes = imputes or {}
     for name in table.column_names:
         column_of(table, name)  # refuses one that is there twice
-    of_label = (label, event.column) if event else (label,)
+    labels = labels_of(label, task)
+    of_label = (*labels, event.column) if event else labels
     of_columns = [*categories, *dates, *ordinals, *others, *missing_in, *imputes, *logarithms]
     _check_named(table, [*of_label, *exclude, *of_columns], durations)
     _check_missing_in(missing_in, of_label, encoding)
     for name in {*imputes, *logarithms} & {*of_label, *exclude}:
         raise InputError(f"column '{name}' is no feature: --impute and --logarithm are for columns that are")
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
-    if event is not None:
-        drafted = survival_label(table, label, texts, event)
+    if task == "multilabel":
+        drafted = several_labels(table, labels, texts)
+    elif event is not None:
+        drafted = survival_label(table, labels[0], texts, event)
     elif task == "number":
-        drafted = number_label(table, label, texts, label_range)
+        drafted = number_label(table, labels[0], texts, label_range)
     else:
-        drafted = classes_label(table, label, texts, classes)
+        drafted = classes_label(table, labels[0], texts, classes)
     names = [name for name in table.column_names if name not in (*of_label, *exclude)]
     quantiles = QUANTILES if len(names) <= WIDE else FEW_QUANTILES
     drafting = ColumnDrafting(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from protocol.errors import InputError
+from protocol.labels import Task
+from protocol.limits import MAX_LABELS
 from user_client.tables.fields import Matrix64, as_numbers, as_text
 from user_client.tables.figures import MAX_DRAFT_LEVELS, distinct, in_order, rounded, sort_number
 
@@ -44,10 +46,23 @@ class DraftedLabel:
     """The label block, and for each row a class number, to find the columns that leak the label."""
 
     content: dict[str, Any]
-    groups: NDArray[Any]
-    """NaN for a row without one."""
+    groups: Mapping[str, NDArray[Any]]
+    """By the name of the label; NaN for a row without a class."""
     count: int
+    """How many classes there are."""
     remarks: tuple[str, ...] = ()
+
+
+def labels_of(label: str | Sequence[str], task: Task) -> tuple[str, ...]:
+    """Return the columns to predict; raises `InputError` unless they are as many as the task has."""
+    labels = (label,) if isinstance(label, str) else tuple(label)
+    if len(set(labels)) != len(labels):
+        raise InputError("a label is named twice")
+    if task == "multilabel" and not 2 <= len(labels) <= MAX_LABELS:
+        raise InputError(f"the task multilabel has 2 to {MAX_LABELS} labels, {len(labels)} are named")
+    if task != "multilabel" and len(labels) != 1:
+        raise InputError(f"the task {task} has one label, {len(labels)} are named")
+    return labels
 
 
 def classes_label(
@@ -66,7 +81,32 @@ def classes_label(
             " If they are numbers to predict, draft with --task number"
         )
     groups = np.array(pc.index_in(as_text(table.column(label)), value_set=pa.array(classes, pa.string())))
-    return DraftedLabel({"name": label, "classes": classes}, groups, len(classes))
+    return DraftedLabel({"name": label, "classes": classes}, {label: groups}, len(classes))
+
+
+def several_labels(table: pa.Table, labels: Sequence[str], missing: Collection[str]) -> DraftedLabel:
+    """Return the label block of several labels; raises `InputError` if a column does not say just two things.
+
+    Of the two, the second in their order counts as having the label: 1 of 0 and 1, yes of no and yes.
+    """
+    block, groups, remarks = [], {}, []
+    for name in labels:
+        values = in_order(distinct(table.column(name), missing))
+        if len(values) != 2:
+            raise InputError(
+                f"column '{name}' has {len(values)} distinct values; one of several labels has 2, a row with"
+                " it and a row without"
+            )
+        absent, present = values
+        block.append({"name": name, "absent": absent, "present": present})
+        remarks.append(
+            f"{name}: a row with {present} counts as having this label; if it is the other way round,"
+            " exchange present and absent in the file"
+        )
+        groups[name] = np.array(
+            pc.index_in(as_text(table.column(name)), value_set=pa.array(values, pa.string())), np.float64
+        )
+    return DraftedLabel({"kind": "multilabel", "labels": block}, groups, 2, tuple(remarks))
 
 
 def number_label(
@@ -90,7 +130,7 @@ def number_label(
     upper = numbers > middle if (known > middle).any() else numbers >= middle
     groups = np.where(np.isnan(numbers), np.nan, upper)
     content = {"kind": "number", "name": label, "low": low, "high": high}
-    return DraftedLabel(content, groups, 2, tuple(remarks))
+    return DraftedLabel(content, {label: groups}, 2, tuple(remarks))
 
 
 def survival_label(table: pa.Table, label: str, missing: Sequence[str], event: DraftedEvent) -> DraftedLabel:
@@ -127,7 +167,7 @@ def survival_label(table: pa.Table, label: str, missing: Sequence[str], event: D
     )
     # of those with the event: a column that tells who had it late leaks the label
     groups = np.where(ended, until > np.median(with_event), np.nan)
-    return DraftedLabel(content, groups, 2, (remark,))
+    return DraftedLabel(content, {label: groups}, 2, (remark,))
 
 
 def _two_ends(table: pa.Table, missing: Sequence[str], event: DraftedEvent) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from protocol.labels import SHORTEST_TIME, Label, NumberLabel, SurvivalLabel, Task
+from protocol.labels import SHORTEST_TIME, Label, MultiLabel, NumberLabel, SurvivalLabel, Task
 from protocol.table_schema import (
     CategoricalColumn,
     CentredColumn,
@@ -173,7 +173,7 @@ def _in_range(numbers: Matrix64, column: RangeColumn) -> Matrix64:
 
 
 def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
-    """Return the labels as they are on the wire, (n,): class numbers, numbers or times from -1 to 1.
+    """Return the labels as they are on the wire, (n,): class numbers, numbers or times from -1 to 1, or bits.
 
     Raises
     ------
@@ -181,6 +181,8 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
         If a label is empty, no class of the terms, or outside their range; it names the row.
     """
     label = schema.label_column
+    if isinstance(label, MultiLabel):
+        return _bits(table, schema, label)
     values = column_of(table, label.name)
     with readable(label.name):
         if isinstance(label, Label):
@@ -210,21 +212,33 @@ def _survival(table: pa.Table, schema: Schema, label: SurvivalLabel, times: Matr
     return np.where((seen == 1) & (times <= label.horizon), part, -part)
 
 
+def _bits(table: pa.Table, schema: Schema, label: MultiLabel) -> NDArray[Any]:
+    """Return which labels each row has, one bit for each."""
+    found = np.zeros(table.num_rows, label.wire_dtype)
+    for number, one in enumerate(label.labels):
+        values = column_of(table, one.name)
+        with readable(one.name):
+            chosen, empty = read_levels(values, one.name, (one.absent, one.present), schema.missing)
+        refuse_empty(one.name, empty)
+        found |= (chosen << number).astype(found.dtype)
+    return found
+
+
 def decode_numbers(encoded: NDArray[np.floating], label: NumberLabel) -> Matrix64:
     """Return numbers in the unit of the column; the inverse of what `encode_labels` does to them."""
     return (np.asarray(encoded, np.float64) + 1) * label.unit + label.low
 
 
 QUARTERS: Final = 4
-GROUPS: Final = {"number": QUARTERS, "survival": 2}
+GROUPS: Final = {"number": QUARTERS, "survival": 2, "multilabel": 2}
 """How many groups `strata` makes of labels that are no classes."""
 
 
 def strata(labels: NDArray[Any], task: Task) -> NDArray[np.integer]:
-    """Return the group of each row: its class, the quarter of its number, or whether the event was seen."""
+    """Return the group of each row: its class, the quarter of its number, or if it has event or labels."""
     if task == "classes":
         return labels.astype(np.int64)
-    if task == "survival":
+    if task in ("survival", "multilabel"):
         return (labels > 0).astype(np.uint8)
     inner = np.quantile(labels, np.arange(1, QUARTERS) / QUARTERS) if len(labels) else []
     found = np.zeros(len(labels), np.uint8)

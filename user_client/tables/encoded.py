@@ -80,7 +80,7 @@ def encoded_parts(
     """
 
     def encode(part: pa.Table) -> EncodedPart:
-        has_labels = needs_labels or schema.label_column.name in part.column_names
+        has_labels = needs_labels or set(schema.label_column.columns) <= set(part.column_names)
         labels = encode_labels(part, schema) if has_labels else None
         return EncodedPart(part, encode_rows(part, schema), labels, look(part))
 
@@ -134,7 +134,7 @@ class EncodedTable:
     rows : (n, m) Rows
     labels : (n,) ndarray
         As on the wire; of a table that has none, and needs none, all are of class 0.
-    task : {"classes", "number", "survival"}
+    task : {"classes", "number", "survival", "multilabel"}
         What the labels are.
     digest : str
         Of the rows and labels: the same rows are found again in whatever file they are.

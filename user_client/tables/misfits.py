@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from protocol.labels import MultiLabel
 from protocol.table_schema import CENTRED_COLUMNS, Column, LevelsColumn, Schema
 from user_client.errors import (
     EmptyFieldError,
@@ -81,22 +82,20 @@ class Misfit:
 
 
 def find_misfits(data: Any, schema: Schema) -> tuple[list[Misfit], int]:
-    """Return what does not fit, by columns, that of the label last, and how many rows there are.
+    """Return what does not fit, by columns, those of the label last, and how many rows there are.
 
     Parameters
     ----------
     data : path, pyarrow.Table or data frame
     """
-    columns: list[Column | None] = [*schema.columns, None]  # None is the label
-    encoders = [
-        *(_encoder(schema, column) for column in schema.columns),
-        _label_encoder(schema),
-    ]
+    of_labels = _label_encoders(schema)
+    columns: list[Column | None] = [*schema.columns, *[None] * len(of_labels)]  # None is a label
+    names = [*(column.name for column in schema.columns), *of_labels]
+    encoders = [*(_encoder(schema, column) for column in schema.columns), *of_labels.values()]
     found: list[dict[str, Misfit]] = [{} for _ in columns]
     rows_before = 0
     for part in parts_of(data):
-        for column, encode, of_column in zip(columns, encoders, found, strict=True):
-            name = column.name if column else schema.label_column.name
+        for column, name, encode, of_column in zip(columns, names, encoders, found, strict=True):
             for error, rows in _errors(part, encode):
                 if error.code in of_column:
                     of_column[error.code].rows += len(rows)
@@ -108,8 +107,19 @@ def find_misfits(data: Any, schema: Schema) -> tuple[list[Misfit], int]:
     return [misfit for of_column in found for misfit in of_column.values()], rows_before
 
 
-def _label_encoder(schema: Schema) -> _Encoder:
-    return lambda table: encode_labels(table, schema)
+def _label_encoders(schema: Schema) -> dict[str, _Encoder]:
+    """Return what encodes the label; of several one for each."""
+    label = schema.label_column
+    if not isinstance(label, MultiLabel):
+        return {label.name: lambda table: encode_labels(table, schema)}
+
+    def of(alone: Schema) -> _Encoder:
+        return lambda table: encode_labels(table, alone)
+
+    return {
+        one.name: of(schema.model_copy(update={"label_column": label.model_copy(update={"labels": (one,)})}))
+        for one in label.labels
+    }
 
 
 def _encoder(schema: Schema, column: Column) -> _Encoder:

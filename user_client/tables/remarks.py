@@ -24,7 +24,11 @@ LEAK: Final = 0.97
 
 
 def remarks_on(
-    name: str, values: pa.ChunkedArray, column: DraftedColumn, labels: NDArray[Any], classes: int
+    name: str,
+    values: pa.ChunkedArray,
+    column: DraftedColumn,
+    labels: Mapping[str, NDArray[Any]],
+    classes: int,
 ) -> Iterator[str]:
     """Yield one sentence for each thing a person should look at in a column.
 
@@ -32,25 +36,26 @@ def remarks_on(
     ----------
     values : (n,) pyarrow.ChunkedArray
         The column in the table.
-    labels : (n,) ndarray of int or float
-        Class numbers; rows with a NaN are not looked at.
+    labels : mapping of str to (n,) ndarray of int or float
+        Class numbers of each label, by its name; rows with a NaN are not looked at.
     """
-    if column.numbers is None:
-        ordered = _rates(values, labels)
-    else:
+    ordered = None
+    if column.numbers is not None:
         known = column.numbers[~np.isnan(column.numbers)]
         if "dates" in column.content:
             yield from _remarks_on_days(name, known)
         else:
             yield from _remarks_on_numbers(name, known, has_scale="scale" in column.content)
         ordered = np.nan_to_num(column.numbers, nan=float(np.median(known)))
-    known_label = np.isfinite(labels)
-    auc = largest_auc(ordered[known_label], labels[known_label], classes)
-    if auc >= LEAK:
-        yield (
-            f"{name}: predicts the label alone (ROC-AUC {100 * auc:.1f} %); unless it is known before the"
-            f" outcome, leave it out with --exclude {name}"
-        )
+    for label, told in labels.items():
+        known_label, by = np.isfinite(told), _rates(values, told) if ordered is None else ordered
+        auc = largest_auc(by[known_label], told[known_label], classes)
+        if auc >= LEAK:
+            which = "the label" if len(labels) == 1 else f"the label {label}"
+            yield (
+                f"{name}: predicts {which} alone (ROC-AUC {100 * auc:.1f} %); unless it is known before the"
+                f" outcome, leave it out with --exclude {name}"
+            )
 
 
 def remarks_on_dates(days: Mapping[str, Matrix64]) -> Iterator[str]:

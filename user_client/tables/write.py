@@ -46,13 +46,14 @@ def _for_us_alone(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def without_formulas(part: pa.Table, name: str) -> pa.Table:
-    """Return a table with an apostrophe before each text of a column that a spreadsheet would compute."""
-    at = part.column_names.index(name)
-    if not pa.types.is_string(part.schema.field(at).type):
-        return part
-    texts = [f"'{text}" if is_formula(text) else text for text in part.column(at).to_pylist()]
-    return part.set_column(at, name, pa.array(texts, pa.string()))
+def without_formulas(part: pa.Table, *names: str) -> pa.Table:
+    """Return a table with an apostrophe before each text of some columns that a spreadsheet would compute."""
+    for name in names:
+        at = part.column_names.index(name)
+        if pa.types.is_string(part.schema.field(at).type):
+            texts = [f"'{text}" if is_formula(text) else text for text in part.column(at).to_pylist()]
+            part = part.set_column(at, name, pa.array(texts, pa.string()))
+    return part
 
 
 def _writer(path: Path, file: IO[bytes], schema: pa.Schema) -> Any:

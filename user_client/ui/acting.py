@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from protocol.codec import digest
 from protocol.errors import InputError, NotFoundError
+from protocol.labels import Label, MultiLabel
 from protocol.terms import Terms
 from user_client.errors import ConfirmationNeededError
 from user_client.sdk import Prepared, Round, Session, check_consumer, check_table, reject_terms
@@ -161,13 +162,16 @@ async def unknown() -> Response:
 def _predicted(chosen: Round, source: Source) -> Predicted:
     predictor = chosen.predictor()
     rows, counts, head = 0, Counter[str](), []
-    has_classes = hasattr(predictor.terms.table_schema.label_column, "classes")
+    label = predictor.terms.table_schema.label_column
+    counted = {"prediction": ""} if isinstance(label, Label) else {}
+    if isinstance(label, MultiLabel):
+        counted = {f"prediction_{one.name}": f"{one.name} = " for one in label.labels}
     for part in predictor.predict_parts(read_parts(source)):
         if rows < _SHOWN_ROWS:
             head.append(part.slice(0, _SHOWN_ROWS - rows))
         rows += part.num_rows
-        if has_classes:
-            counts.update(part.column("prediction").to_pylist())
+        for column, begin in counted.items():
+            counts.update(begin + said for said in part.column(column).to_pylist())
     return Predicted(rows, pa.concat_tables(head), dict(sorted(counts.items())))
 
 

@@ -153,6 +153,7 @@ export function checkValues({ name, dtype }, data, label) {
   if (name.endsWith('_scale') && values.some((value) => value < 0 || value > 2 ** 120)) refuse('not-finite', 'a scale that is none');
   if (name !== 'labels') return;
   const allowed = label.classes ? (value) => value < label.classes.length
+    : label.labels ? (value) => value < 2 ** label.labels.length
     : (value) => Math.abs(value) <= 1 && (label.kind === 'number' || value !== 0);
   const row = values.findIndex((value) => !allowed(value));
   if (row >= 0) refuse('label-out-of-range', `the label of row ${row}`);

@@ -102,7 +102,24 @@ export const label = tagged('kind', {
       if (times[0] < horizon / 2 ** 20 || times.at(-1) > horizon) fail('a time outside the horizon');
     },
   ),
+  multilabel: record(
+    {
+      kind: one('multilabel'),
+      labels: list(record({ name, absent: name, present: name }, ({ absent, present }, fail) => {
+        if (absent === present) fail('absent and present are the same');
+      }), 2, 16),
+    },
+    ({ labels }, fail) => {
+      if (new Set(labels.map((each) => each.name)).size < labels.length) fail('a label twice');
+    },
+  ),
 }, record({ name, classes: list(name, 2, MAX_COLUMNS, { distinct: true }) }));
+
+/** The number type of labels on the wire. */
+export function labelType({ classes, labels }) {
+  if (classes === undefined && labels === undefined) return 'f4';
+  return (classes ?? []).length <= 256 && (labels ?? []).length <= 8 ? 'u1' : 'u2';
+}
 
 /** How many features a column has. */
 export const width = (each) =>
@@ -114,7 +131,8 @@ export const schemaWidth = (schema) => schema.columns.reduce((sum, each) => sum 
 export const schema = record(
   { columns: list(column, 1, MAX_COLUMNS), label_column: label, missing: list(short(200), 0, MAX_COLUMNS) },
   (value, fail) => {
-    const labels = [value.label_column.name, value.label_column.event].filter((each) => each !== undefined);
+    const { name: own, event, labels: several = [] } = value.label_column;
+    const labels = [own, event, ...several.map((each) => each.name)].filter((each) => each !== undefined);
     const names = [...value.columns.map((each) => each.name), ...labels];
     if (new Set(names).size < names.length) fail('a column twice');
     if (value.columns.some((each) => labels.includes(each.since))) fail('days since the label');

@@ -3,7 +3,7 @@
 import { refuse } from './errors.js';
 import { readDate } from './dates.js';
 import { fromRows } from './matrix.js';
-import { onScale, schemaWidth, width } from './columns.js';
+import { labelType, onScale, schemaWidth, width } from './columns.js';
 
 const wrong = (column, what) => refuse('input-error', `column ${column.name}: ${what}`);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
@@ -107,10 +107,20 @@ export function encodeRows(schema, rows) {
   return fromRows(encoded, schemaWidth(schema));
 }
 
+/** Several labels of a row: bit j is that of label j. */
+function bits(labels, row) {
+  return labels.reduce((sum, { name, absent, present }, j) => {
+    const field = trimmed(row[name]);
+    const index = field === null ? -1 : levelOf({ levels: [absent, present] }, field);
+    return index < 0 ? wrong({ name }, 'an unknown or empty label') : sum + index * 2 ** j;
+  }, 0);
+}
+
 /** The labels as on the wire, and their number type. */
 export function encodeLabels(schema, rows) {
   const label = schema.label_column;
   if (label.kind === 'survival') refuse('input-error', 'this client sends no survival times');
+  if (label.kind === 'multilabel') return { values: rows.map((row) => bits(label.labels, row)), dtype: labelType(label) };
   const values = rows.map((row) => {
     const field = trimmed(row[label.name]);
     if (label.kind === 'number') {
@@ -121,7 +131,7 @@ export function encodeLabels(schema, rows) {
     const index = field === null ? -1 : levelOf({ levels: label.classes }, field);
     return index < 0 ? wrong(label, 'an unknown or empty label') : index;
   });
-  return { values, dtype: label.kind === 'number' ? 'f4' : label.classes.length <= 256 ? 'u1' : 'u2' };
+  return { values, dtype: labelType(label) };
 }
 
 /** A CSV text with a header (RFC 4180) as rows. */

@@ -192,6 +192,7 @@ function alignmentRule({ alignment: found, model_privacy: privacy }, fail) {
 }
 
 const FOR_NUMBERS = ['ridge', 'averaged', 'mlp', 'random-forest', 'gradient-boosting', 'knn'];
+const NOT_FOR_SEVERAL = ['ridge', 'cox', 'knn'];
 
 function labelRule({ table_schema: { label_column: { kind } }, model: found, downlink, model_privacy: privacy, sums: summed }, fail) {
   if (summed !== undefined) return;
@@ -199,6 +200,7 @@ function labelRule({ table_schema: { label_column: { kind } }, model: found, dow
     if (of === 'quadratic-discriminant') fail('a quadratic discriminant of rows');
     if (kind === 'number' && !FOR_NUMBERS.includes(of)) fail('a model that predicts no number');
     if (kind === 'survival' && of !== 'cox') fail('a model that predicts no survival');
+    if (kind === 'multilabel' && NOT_FOR_SEVERAL.includes(of)) fail('a model that predicts one label');
     if (kind === undefined && ['ridge', 'cox'].includes(of)) fail('a model that predicts no class');
     if (kind !== undefined && weight !== undefined) fail('class weights without classes');
   }
@@ -220,7 +222,7 @@ function sumsRule(value, fail) {
   const byClass = of.kind === 'quadratic-discriminant';
   const classes = found.classes !== undefined;
   if (value.parties.length < 3 || value.parties.length > 256) fail('sums of so many institutions');
-  if (!classes && found.kind !== 'number') fail('sums of survival');
+  if (!classes && found.kind !== 'number') fail('sums of survival or several labels');
   if (byClass ? !classes || summed.cohort || summed.noise : of.kind !== 'ridge' || of.inverse_penalty !== 1) fail('sums with this model');
   if (summed.noise && (summed.cohort || summed.noise.colluding >= value.parties.length)) fail('noise that does not go with these sums');
   if (value.anchor.kind !== 'haar') fail('sums with this anchor');

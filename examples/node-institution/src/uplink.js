@@ -4,6 +4,7 @@ import {
   CHUNK_BYTES, arrayDigest, arrayStream, longestOf, quantise, toBytes, wholeDigest,
 } from './arrays.js';
 import { secretNormal } from './anchor.js';
+import { labelType } from './columns.js';
 import { refuse, OdcError } from './errors.js';
 import { MESSAGE, mayPass } from './http.js';
 import {
@@ -89,8 +90,7 @@ export function checkManifest(manifest, terms) {
   const [rep, anchorRep, labels] = manifest.arrays;
   const label = terms.table_schema.label_column;
   if (rep.shape[1] !== terms.latent_dim || anchorRep.shape[0] !== terms.anchor.rows || anchorRep.shape[1] !== terms.latent_dim) refuse('shape-mismatch', 'arrays of other shapes than the terms say');
-  const labelType = label.classes === undefined ? 'f4' : label.classes.length <= 256 ? 'u1' : 'u2';
-  if (rep.dtype !== terms.rep_dtype || anchorRep.dtype !== terms.rep_dtype || labels.dtype !== labelType) refuse('dtype-mismatch', 'arrays of other types than the terms say');
+  if (rep.dtype !== terms.rep_dtype || anchorRep.dtype !== terms.rep_dtype || labels.dtype !== labelType(label)) refuse('dtype-mismatch', 'arrays of other types than the terms say');
   if ((manifest.privacy.dither ?? 0) < (terms.dither ?? 0)) refuse('terms-mismatch', 'less dither than the terms ask for');
 }
 

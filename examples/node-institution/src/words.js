@@ -76,13 +76,17 @@ function labelLine(label) {
     return `The model predicts survival: the column ${label.name} says how long a row was observed, and the column ${label.event} whether that ended with the event (${label.seen}) or not (${label.censored}). `
       + `A time beyond ${plainNumber(label.horizon)} counts as one without the event. The answer is the probability that the event comes after each of these times: ${numbers(label.times)}.`;
   }
+  if (label.kind === 'multilabel') {
+    const told = label.labels.map(({ name, present, absent }) => `${name} (${present}, or else ${absent})`).join('; ');
+    return `The model predicts several labels of a row, the probability of each by itself: ${told}.`;
+  }
   return `The model predicts the column ${label.name}, which is one of: ${commas(label.classes)}.`;
 }
 
 function sent(terms) {
   const m = schemaWidth(terms.table_schema);
   const row = terms.latent_dim * BYTES[terms.rep_dtype];
-  const label = { number: 'the number to predict of each row, rounded to a 32-bit float, and with it the number of rows.', survival: 'the time of each row, rounded to a 32-bit float, and whether it ended with the event, and with it the number of rows.' };
+  const label = { multilabel: 'which of the labels each row has, unchanged, and with it the number of rows.', number: 'the number to predict of each row, rounded to a 32-bit float, and with it the number of rows.', survival: 'the time of each row, rounded to a 32-bit float, and whether it ended with the event, and with it the number of rows.' };
   return [
     'This institution sends to the analyst, once:',
     `- the projection of each row: ${terms.latent_dim} numbers (${row} bytes) in place of its ${m} encoded features, computed with a secret basis that stays here;`,
@@ -158,7 +162,8 @@ function warnings(terms) {
   return [
     revealing.length && `Warning: row-revealing model: a model of the kind ${revealing.join(' or ')} contains training rows. From it every other institution can rebuild what the projection keeps of these rows, including yours. Signing these terms needs a separate consent.`,
     SHARED[terms.terms_schema],
-    label.classes === undefined && 'Warning: exact labels: a number or a time may be known of one person alone. An analyst that has it from elsewhere recognises the row.',
+    label.kind === 'multilabel' && 'Warning: several labels: all labels of a row together may be those of one person alone. An analyst that has them from elsewhere recognises the row.',
+    ['number', 'survival'].includes(label.kind) && 'Warning: exact labels: a number or a time may be known of one person alone. An analyst that has it from elsewhere recognises the row.',
     terms.dither > 0 ? 'Warning: no differential privacy: the noise makes attacks harder and guarantees nothing about a row.'
       : 'Warning: no differential privacy: these terms do not require noise to be added to anything that is sent.',
     ANCHORS[terms.anchor.kind],

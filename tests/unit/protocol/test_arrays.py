@@ -21,7 +21,7 @@ from protocol.arrays import (
     specify,
 )
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
-from protocol.labels import AnyLabel, Label, NumberLabel, SurvivalLabel
+from protocol.labels import AnyLabel, BinaryLabel, Label, MultiLabel, NumberLabel, SurvivalLabel
 
 THREE = Label(name="y", classes=("a", "b", "c"))
 
@@ -214,3 +214,13 @@ def test_times_of_survival_are_signed_and_not_zero() -> None:
         layout, stream = layout_of([-1.0, bad, 1.0], "f4", name="labels")
         with pytest.raises(LabelOutOfRangeError, match="row 1 is not a time from -1 to 1 other than 0"):
             check(layout, stream, label=label)
+
+
+def test_a_set_of_labels_has_no_bit_of_a_label_that_is_none() -> None:
+    names = ("a", "b", "c")
+    label = MultiLabel(labels=tuple(BinaryLabel(name=name, absent="0", present="1") for name in names))
+    layout, stream = layout_of([0, 7, 4], "u1", name="labels")
+    check(layout, stream, label=label)
+    layout, stream = layout_of([0, 8, 4], "u1", name="labels")
+    with pytest.raises(LabelOutOfRangeError, match="row 1 is not a set of 3 labels"):
+        check(layout, stream, label=label)

@@ -7,7 +7,15 @@ import pytest
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
 from user_client import scores
-from user_client.scores import MOST_PAIRED, NORMAL_95, can_be_scored, compare, concordance, roc_auc
+from user_client.scores import (
+    MOST_PAIRED,
+    NORMAL_95,
+    can_be_scored,
+    compare,
+    concordance,
+    label_scores,
+    roc_auc,
+)
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -211,3 +219,24 @@ def test_all_pairs_count_however_many_are_compared_at_once(monkeypatch: pytest.M
     monkeypatch.setattr(scores, "MOST_PAIRED", 20)
     in_blocks = compare(labels, survival, survival[::-1], "survival")
     assert vars(in_blocks) == pytest.approx(vars(at_once))
+
+
+def test_several_labels_have_the_mean_of_their_scores() -> None:
+    rng = np.random.default_rng(0)
+    has = rng.random((200, 3)) < [0.5, 0.2, 0.0]
+    labels, told = (has * [1, 2, 4]).sum(axis=1), has + rng.standard_normal((200, 3))
+    found = compare(labels, told, told[:, ::-1], "multilabel")
+    expected = [roc_auc_score(has[:, one], told[:, one]) for one in range(2)]  # nobody has the third
+    assert found.metric == "roc_auc"
+    assert found.together == pytest.approx(np.mean(expected))
+    assert label_scores(labels, told) == [*map(pytest.approx, expected), None]
+    assert found.gain_low is not None
+    assert found.alone is not None
+    assert found.gain_high is not None
+    assert found.gain_low < found.together - found.alone < found.gain_high
+
+
+def test_rows_with_the_same_labels_have_an_accuracy_alone() -> None:
+    told = np.array([[0.9, 0.1], [0.4, 0.2]])
+    found = compare(np.array([1, 1]), told, None, "multilabel")
+    assert (found.metric, found.together) == ("accuracy", 0.75)

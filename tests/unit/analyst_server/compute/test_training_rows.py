@@ -22,7 +22,11 @@ def drawn() -> NDArray[Any] | None:
     most = int(SHARE * ROWS) * WIDTH * 4
     alignment = SimpleNamespace(seed=SEED)
     spec: Any = SimpleNamespace(
-        parties=[party], most_training_bytes=most, alignment=alignment, model_privacy=None
+        parties=[party],
+        most_training_bytes=most,
+        alignment=alignment,
+        model_privacy=None,
+        label=SimpleNamespace(task="classes"),
     )
     return training_parts(spec, blobs=None, left_out=())[0].numbers  # type: ignore[arg-type]  # the labels need none
 

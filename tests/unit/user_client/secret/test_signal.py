@@ -198,3 +198,27 @@ def test_numbers_that_the_rows_say_nothing_about_cannot_tell() -> None:
     assert own_score(rng.standard_normal((400, 5)), rng.standard_normal(400)) is None
     assert own_score(rng.standard_normal((9, 5)), rng.standard_normal(9)) is None
     assert own_score(rng.standard_normal((40, 5)), np.full(40, 0.5)) is None
+
+
+def test_a_rare_label_counts_as_much_as_any_other() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((2000, 4)) * [4, 3, 2, 1]
+    has = np.column_stack([rows[:, 0] > 0, rows[:, 3] > 2.0])
+    labels = (has * [1, 2]).sum(axis=1).astype(np.uint8)
+    score = own_score(rows, labels, are_bits=True)
+    assert score is not None
+    axes = np.eye(4)
+    kept = [score.along(axes[:, [one]]).kept for one in range(4)]
+    assert kept[3] > 0.15, "the regression explains a rare label less, and its share is not that of its rows"
+    assert kept[0] + kept[3] == pytest.approx(1, abs=0.02)
+    assert score.dimensions(axes, 0.95) == 4
+    alone = own_score(rows, has[:, 1].astype(int))
+    assert alone is not None
+    assert alone.along(axes[:, [3]]).kept > 0.95
+
+
+def test_labels_that_few_rows_have_tell_nothing() -> None:
+    rng = np.random.default_rng(4)
+    labels = np.zeros(100, np.uint8)
+    labels[:4] = 2
+    assert own_score(rng.standard_normal((100, 3)), labels, are_bits=True) is None
