@@ -35,7 +35,8 @@ def multilabel_text(text: str) -> str:
 
 
 def _with(*where: str | int, to: Any) -> dict[str, Any]:
-    return changed(MULTILABEL_TERMS, "table_schema", "label_column", "labels", *where, to=to)
+    found: dict[str, Any] = changed(MULTILABEL_TERMS, "table_schema", "label_column", "labels", *where, to=to)
+    return found
 
 
 BROKEN_MULTILABEL: Final[tuple[tuple[str, dict[str, Any]], ...]] = (

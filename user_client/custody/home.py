@@ -59,6 +59,7 @@ SECRETS: Final = (
     "collaborations/*/basis.npy",
     "collaborations/*/features.npz",
     "collaborations/*/total.bin",
+    "collaborations/*/model_with_rows.onnx",
     "collaborations/*/prepared.json",
     "collaborations/*/hold_out.json",
     "collaborations/*/local_model.npz",

@@ -45,6 +45,7 @@ DOWNLINK_FILE: Final = "downlink.odc"
 UNTOLD_FILE: Final = "downlink.untold"
 CHANGE_FILE: Final = "change_of_basis.bin"
 MODEL_FILE: Final = "model.onnx"
+MODEL_WITH_ROWS_FILE: Final = "model_with_rows.onnx"
 TOTAL_FILE: Final = "total.bin"
 LEDGER_FILE: Final = "ledger.odc"
 REFUSED_FILE: Final = "ledger.refused.odc"
@@ -95,6 +96,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     UNTOLD_FILE: "names the downlink to the analyst, until it knows that all of it is here",
     CHANGE_FILE: "the change of basis G_i",
     MODEL_FILE: "the model h",
+    MODEL_WITH_ROWS_FILE: "the model h of terms whose model may contain rows of other institutions",
     TOTAL_FILE: "the total of the sums of all institutions, in turned coordinates",
     OWN_MODEL_FILE: "our own model t_i",
     HOLD_OUT_FILE: "which rows of our table were kept back",
@@ -229,6 +231,19 @@ class RoundDirectory:
     def write_secret_of(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """Write a secret file as `write_secret` does, and ask for one part of it at a time."""
         self.home.write_secret_of(self.path / name, parts)
+
+    def write_model(self, onnx_file: bytes | memoryview, *, may_have_rows: bool) -> None:
+        """Write the model that came; one that may contain rows of others is a secret."""
+        if may_have_rows:
+            self.write_secret(MODEL_WITH_ROWS_FILE, onnx_file)
+        else:
+            self.write(MODEL_FILE, onnx_file)
+
+    def read_model(self) -> bytes:
+        """Return the model that came; that of an earlier version is no secret, whatever it contains."""
+        if self.holds(MODEL_WITH_ROWS_FILE):
+            return self.read_secret(MODEL_WITH_ROWS_FILE)
+        return self.read(MODEL_FILE)
 
     def remove(self, *names: str) -> None:
         """Remove files that may not be here, durably."""

@@ -20,7 +20,7 @@ from protocol.model_terms import CoxTerms, LogisticTerms, RidgeTerms, weighted_k
 from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.cohort_statistics import least_squares
-from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
+from user_client.custody.round_directory import RoundDirectory
 from user_client.linear_inference import (
     covariance,
     information_of_classes,
@@ -65,7 +65,7 @@ def coefficients(
     if terms.sums is None and data is None:
         raise InputError("name a TABLE with rows of ours: how sure a coefficient is comes from them")
     schema = own_schema(directory)
-    to_model, model = map_to_model(directory, manifest), Model(directory.read(MODEL_FILE))
+    to_model, model = map_to_model(directory, manifest), Model(directory.read_model())
     weights = _weights(model, terms, to_model.shape[1])
     changes = list(changes_in(schema))
     contrasts = np.array([row for *_, row in changes]) @ to_model

@@ -42,7 +42,6 @@ from runtime.denormals import tiny_as_zero
 from runtime.terminal import day
 from user_client.custody.round_directory import (
     CHANGE_FILE,
-    MODEL_FILE,
     OWN_MODEL_FILE,
     REFUSED_DOWNLINK_FILE,
     TOTAL_FILE,
@@ -121,7 +120,7 @@ def _fetch(session: Session, directory: RoundDirectory) -> None:
             directory.write(CHANGE_FILE, by_name["change_of_basis"])
         if manifest.has_total:
             directory.write_secret(TOTAL_FILE, by_name[TOTAL])
-        directory.write(MODEL_FILE, by_name["model"])
+        directory.write_model(by_name["model"], may_have_rows=terms.is_row_revealing)
     if download.tag is not None:
         directory.write(UNTOLD_FILE, download.tag.encode())
     directory.write(DownlinkManifest, data)  # last: it says that the rest is here

@@ -23,7 +23,7 @@ from protocol.codec import digest
 from protocol.labels import BinaryLabel, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from protocol.table_schema import ColumnOfLevels, LevelsColumn, RangeColumn, RanksColumn, Schema
-from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
+from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import ExportDiffersError
 from user_client.sdk.downlink import own_model
 from user_client.sdk.model_card import alignment_told, inputs_of, model_told, warning_of
@@ -61,7 +61,7 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
         found = _trained_model(graph, _to_model(graph, features, directory, manifest), trained.model)
     else:
         # within the profile of docs/protocol.md, as the predictor has found: no graphs, no other files
-        model = compose.add_prefix(onnx.load_from_string(directory.read(MODEL_FILE)), f"{graph.prefix}h_")
+        model = compose.add_prefix(onnx.load_from_string(directory.read_model()), f"{graph.prefix}h_")
         aligned = _to_model(graph, features, directory, manifest)
         found = _append(graph, model, aligned) + schema.label_column.model_output
     outputs = _answers(graph, features, found, schema)

@@ -15,7 +15,7 @@ from protocol.errors import InputError, ShapeMismatchError
 from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from runtime.terminal import plain
-from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, MODEL_FILE, RoundDirectory
+from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, RoundDirectory
 from user_client.errors import FieldError, NotPreparedError
 from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
@@ -107,7 +107,7 @@ class Predictor:
             self.kind = trained.kind
             self._answer = lambda rows: trained.model.predictions(to_model(rows))
             return
-        model, output = Model(directory.read(MODEL_FILE)), self._label.model_output
+        model, output = Model(directory.read_model()), self._label.model_output
         self._answer = lambda rows: model.run(to_model(rows).astype(np.float32), output)
 
     def __repr__(self) -> str:

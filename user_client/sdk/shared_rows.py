@@ -22,7 +22,6 @@ from protocol.terms import Terms
 from user_client.custody.round_directory import (
     ERRORS_FILE,
     EVALUATION_FILE,
-    MODEL_FILE,
     TRAINED_MODEL_FILE,
     RoundDirectory,
 )
@@ -220,7 +219,7 @@ def _read(directory: RoundDirectory, terms: Terms) -> Distinct:
         error = InputError("under these terms the rows of other institutions do not come back")
         error.hint = "only terms with the model knn share the aligned rows of all institutions"
         raise error
-    found = Model(directory.read(MODEL_FILE)).shared_rows()
+    found = Model(directory.read_model()).shared_rows()
     if not found.size:
         raise _none_came(terms)
     return _distinct(found, terms)

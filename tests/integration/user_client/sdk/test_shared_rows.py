@@ -14,8 +14,10 @@ import pytest
 
 from analyst_server.training import knn
 from protocol.errors import InputError
-from tests.harness.in_process import COLUMNS, Consortium, rows
-from user_client.custody.round_directory import MODEL_FILE, TRAINED_MODEL_FILE
+from tests.harness.in_process import COLUMNS, PASSPHRASE, Consortium, rows
+from user_client.custody.protection import protect
+from user_client.custody.round_directory import MODEL_FILE, MODEL_WITH_ROWS_FILE, TRAINED_MODEL_FILE
+from user_client.custody.vault import is_sealed
 from user_client.errors import ModelRefusedError, NotPreparedError
 from user_client.sdk import Round, shared_rows
 from user_client.sdk.export import feeds
@@ -254,7 +256,7 @@ def test_our_own_model_is_explained_too(consortium: Consortium) -> None:
 def altered(consortium: Consortium, change: Any) -> Round:
     """Change the constants of the model that has come, as an analyst could have done before it signed."""
     ours = played(consortium, **KNN)
-    file = consortium.directory_of(consortium.sessions[1]) / MODEL_FILE
+    file = consortium.directory_of(consortium.sessions[1]) / MODEL_WITH_ROWS_FILE
     model = onnx.load_from_string(file.read_bytes())
     for constant in model.graph.initializer:
         if constant.name in ("shared_rows", "shared_targets"):
@@ -282,3 +284,27 @@ def test_rows_that_no_round_has_are_refused(consortium: Consortium, name: str, c
     with pytest.raises(ModelRefusedError, match=why):
         ours.train()
     assert not (consortium.directory_of(consortium.sessions[1]) / TRAINED_MODEL_FILE).exists()
+
+
+@pytest.mark.parametrize("kind", ["knn", "svm", "auto"])
+def test_rows_of_others_are_sealed_with_the_directory(consortium: Consortium, kind: str) -> None:
+    model: dict[str, Any] = {"kind": kind}
+    if kind == "auto":
+        model["candidates"] = [{"kind": "logistic"}, {"kind": "knn"}]
+    ours = played(consortium, terms_schema=2, model=model)
+    before = ours.predict(table(9, 30)).probabilities
+    file = consortium.directory_of(consortium.hospital) / MODEL_WITH_ROWS_FILE
+    assert not (file.parent / MODEL_FILE).exists()
+    protect(consortium.hospital.home, PASSPHRASE)
+    assert is_sealed(file.read_bytes())
+    consortium.hospital.home.unlock(PASSPHRASE)
+    np.testing.assert_array_equal(consortium.hospital_round.predict(table(9, 30)).probabilities, before)
+
+
+def test_a_model_with_rows_of_an_earlier_version_still_predicts(consortium: Consortium) -> None:
+    ours = played(consortium, **KNN)
+    before = ours.predict(table(9, 30)).probabilities
+    file = consortium.directory_of(consortium.hospital) / MODEL_WITH_ROWS_FILE
+    file.rename(file.parent / MODEL_FILE)
+    np.testing.assert_array_equal(consortium.hospital_round.predict(table(9, 30)).probabilities, before)
+    assert ours.shared_rows() is not None
