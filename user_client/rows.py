@@ -76,25 +76,20 @@ class Rows:
 
         A thread reads the next block while one is in use.
         """
-        filled = [block for block, length in self._blocks if length]
-        if len(filled) < 2:
-            yield from (block.rows() for block in filled)
-            return
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(filled[0].rows)
-            for following in filled[1:]:
-                found, coming = coming.result(), pool.submit(following.rows)
-                yield found
-            yield coming.result()
+        yield from _read_ahead([block for block, length in self._blocks if length])
 
     def take(self, numbers: Numbers) -> Matrix64:
         """Return some rows, by their numbers in ascending order."""
-        found, start = np.empty((len(numbers), self.shape[1])), 0
+        found, start, parts = np.empty((len(numbers), self.shape[1])), 0, []
         for block, length in self._blocks:
             first, last = np.searchsorted(numbers, [start, start + length])
             if first < last:
-                found[first:last] = block.rows()[numbers[first:last] - start]
+                parts.append((block, first, last, start))
             start += length
+        for rows, (_, first, last, start) in zip(
+            _read_ahead([part[0] for part in parts]), parts, strict=True
+        ):
+            found[first:last] = rows[numbers[first:last] - start]
         return found
 
     def where(self, chosen: NDArray[np.bool_]) -> Rows:
@@ -111,6 +106,19 @@ class Rows:
             left.append(replace(block, chosen=here))
             start += length
         return Rows(left, self.shape[1])
+
+
+def _read_ahead(blocks: Sequence[Block]) -> Iterator[Matrix64]:
+    """Yield the rows of some blocks."""
+    if len(blocks) < 2:
+        yield from (block.rows() for block in blocks)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(blocks[0].rows)
+        for following in blocks[1:]:
+            found, coming = coming.result(), pool.submit(following.rows)
+            yield found
+        yield coming.result()
 
 
 def blocks_of(rows: Rows | Matrix64) -> Iterator[Matrix64]:

@@ -89,19 +89,49 @@ def reduction_risk(
 
     Of more than `MEASURED_ROWS` rows, those of a part of them. Rows and ``rep`` have the same blocks.
     """
-    if len(rows) == 0:
-        return None
-    measured = sample_of(len(rows), MEASURED_ROWS, np.random.default_rng(0))
-    least, kept, start = np.inf, np.empty(len(measured)), 0
+    found = _Risk.of(len(rows))
     projected = repeat(None) if rep is None else blocks_of(rep)
     for block, sent in zip(blocks_of(rows), projected, strict=False):
-        shares = hidden_share(block, secret_basis, rep=sent)
-        least = min(least, float(shares.min()))
-        first, last = np.searchsorted(measured, [start, start + len(block)])
-        kept[first:last] = shares[measured[first:last] - start]
-        start += len(block)
-    low, middle = np.quantile(kept, [0.01, 0.5], overwrite_input=True)
-    return ReductionRisk(least, float(low), float(middle))
+        found.add(hidden_share(block, secret_basis, rep=sent))
+    return found.result()
+
+
+def reduction_risks(
+    rows: Rows, secret_basis: Matrix64, rep: Rows
+) -> tuple[ReductionRisk | None, ReductionRisk | None]:
+    """Return both of `reduction_risk`, without ``rep`` and with it, and read the rows once."""
+    without, with_rep = _Risk.of(len(rows)), _Risk.of(len(rows))
+    for block, sent in zip(rows.blocks(), rep.blocks(), strict=True):
+        without.add(hidden_share(block, secret_basis))
+        with_rep.add(hidden_share(block, secret_basis, rep=sent))
+    return without.result(), with_rep.result()
+
+
+@dataclass
+class _Risk:
+    """The quantiles of shares that come block by block."""
+
+    measured: NDArray[np.int64]
+    kept: Matrix64
+    least: float = np.inf
+    start: int = 0
+
+    @classmethod
+    def of(cls, rows: int) -> _Risk:
+        measured = sample_of(rows, MEASURED_ROWS, np.random.default_rng(0))
+        return cls(measured, np.empty(len(measured)))
+
+    def add(self, shares: Matrix64) -> None:
+        self.least = min(self.least, float(shares.min()))
+        first, last = np.searchsorted(self.measured, [self.start, self.start + len(shares)])
+        self.kept[first:last] = shares[self.measured[first:last] - self.start]
+        self.start += len(shares)
+
+    def result(self) -> ReductionRisk | None:
+        if not self.start:
+            return None
+        low, middle = np.quantile(self.kept, [0.01, 0.5], overwrite_input=True)
+        return ReductionRisk(self.least, float(low), float(middle))
 
 
 def rows_below(rows: Rows | Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.int64]:

@@ -33,7 +33,12 @@ from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.custody.scratch import Scratch
 from user_client.memory import give_back
-from user_client.privacy.reduction import reduction_risk, threshold_risk
+from user_client.privacy.reduction import (
+    ReductionRisk,
+    reduction_risk,
+    reduction_risks,
+    threshold_risk,
+)
 from user_client.rows import Matrix64, Rows
 from user_client.sdk.desk import AttackLevel, Exposed, attack
 from user_client.sdk.hold_out import HoldOut, described, fit_alone
@@ -262,7 +267,7 @@ def _summary(
 ) -> Prepared:
     """Measure the rows that leave, exactly as they leave, and describe the uplink; none of it is sent."""
     rows, basis = treated.rows, treated.secret_basis
-    noisy = applied.sigma is not None or applied.dither is not None
+    hidden, collusion_error = _reduction_risks(treated, applied)
     formula = uplink_formula(
         rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
     )
@@ -274,8 +279,8 @@ def _summary(
         payload_bytes=sum(array.payload_bytes for array in payload.arrays),
         formula_bytes=formula.total_bytes,
         arrays=payload.arrays,
-        hidden_share=reduction_risk(rows, basis),
-        collusion_error=reduction_risk(treated.original, basis, rep=treated.rep) if noisy else None,
+        hidden_share=hidden,
+        collusion_error=collusion_error,
         threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
         signal=treated.signal,
         information=bits_of(
@@ -293,6 +298,18 @@ def _summary(
         options=asked,
         source=source,
     )
+
+
+def _reduction_risks(
+    treated: Treated, applied: PrivacyOptions
+) -> tuple[ReductionRisk | None, ReductionRisk | None]:
+    """Return how much of each row the projection drops, and with noise how far a rebuilt row is off."""
+    if treated.rows is treated.original and applied.dither is not None:
+        return reduction_risks(treated.rows, treated.secret_basis, treated.rep)
+    hidden = reduction_risk(treated.rows, treated.secret_basis)
+    if applied.sigma is None and applied.dither is None:
+        return hidden, None
+    return hidden, reduction_risk(treated.original, treated.secret_basis, rep=treated.rep)
 
 
 def _exposed(

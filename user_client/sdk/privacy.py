@@ -295,6 +295,8 @@ def treat(
         strength, source = options.perturb_basis, draws.stream("basis-noise")
         seen = scratch.keep((perturbed(block, strength, source) for block in noisy.blocks()), rows.shape[1])
     singular_values, axes, score = axes_and_score(seen, labels, task)
+    leading = axes[:, : len(singular_values)]
+    gram = (leading * singular_values**2) @ leading.T if seen is noisy else None
     basis = draws.basis(seen, score, latent_dim, draws.stream("secret-basis"), axes=axes)
     signal = score.along(axes[:, :latent_dim]) if score else None
     if options.drop_below is not None and len(rows):
@@ -307,11 +309,11 @@ def treat(
             )
             error.hint = "lower --drop-below, or ask for terms with a smaller latent dimension"
             raise error
-        rows, noisy, labels = rows.where(enough), noisy.where(enough), labels[enough]
+        rows, noisy, labels, gram = rows.where(enough), noisy.where(enough), labels[enough], None
         leaves[slice(None) if order is None else order] = enough
     return Treated(
         rows=noisy,
-        rep=_projected(noisy, basis, options, scratch, draws),
+        rep=_projected(noisy, basis, options, scratch, draws, gram),
         labels=labels,
         secret_basis=basis,
         axes=axes,
@@ -345,11 +347,22 @@ def axes_and_score(rows: Rows, labels: Labels, task: Task) -> tuple[Matrix64, Ma
     return singular_values, axes, score_from(moments, targets, rows.take(numbers), numbers)
 
 
-def _projected(rows: Rows, basis: Matrix64, options: PrivacyOptions, scratch: Scratch, draws: Draws) -> Rows:
-    """Return the rows projected, with the dither that the options ask for."""
+def _projected(
+    rows: Rows,
+    basis: Matrix64,
+    options: PrivacyOptions,
+    scratch: Scratch,
+    draws: Draws,
+    gram: Matrix64 | None,
+) -> Rows:
+    """Return the rows projected, with the dither that the options ask for.
+
+    ``gram`` is ``rows.T @ rows``, if it is known.
+    """
     if options.dither is None or not len(rows):
         return scratch.keep((block @ basis for block in rows.blocks()), basis.shape[1])
-    moments = basis.T @ Moments.of(rows, None).gram @ basis / len(rows)
+    gram = Moments.of(rows, None).gram if gram is None else gram
+    moments = basis.T @ gram @ basis / len(rows)
     shape, normal = dither_shape(moments, options.dither), partial(gaussian, draws.stream("dither"))
     return scratch.keep((add_shaped(block @ basis, shape, normal) for block in rows.blocks()), basis.shape[1])
 
