@@ -16,14 +16,16 @@ from analyst_server.training.from_sums import SumsRidge, fit_total
 from analyst_server.training.models import FittedModel, fit, fit_task
 from analyst_server.training.onnx_file import export
 from analyst_server.training.private import PrivateModel, PrivateTraining
-from analyst_server.training.tasks import Classes, Numbers, Survival
+from analyst_server.training.tasks import Classes, Numbers, Several, Survival
 from tests.harness.problems import (
     MODELS,
+    MODELS_OF_LABELS,
     MODELS_OF_NUMBERS,
     MODELS_OF_SURVIVAL,
     WEIGHTED,
     blobs,
     numbers,
+    sets_of_labels,
     survivals,
 )
 
@@ -60,6 +62,8 @@ def _fitted() -> Iterator[tuple[str, FittedModel]]:
     yield "sums of numbers", fit_total(SumsRidge(), _total(z, targets[:, None]), WIDTH, Numbers())
     for kind, model in MODELS_OF_SURVIVAL.items():
         yield f"{kind} of survival", fit_task(model, *survivals(), Survival((0.1, 0.4)))
+    for kind, model in MODELS_OF_LABELS.items():
+        yield f"{kind} of labels", fit_task(model, *sets_of_labels(), Several(("a", "b", "c")))
 
 
 def _total(z: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -53,6 +53,12 @@ MODELS_OF_SURVIVAL: Final = {
 """Every kind that predicts survival."""
 
 
+MODELS_OF_LABELS: Final = {
+    kind: model for kind, model in ALL_MODELS.items() if "multilabel" in TERMS[kind].tasks
+}
+"""Every kind that predicts several labels."""
+
+
 def haar(order: int, rng: np.random.Generator) -> Matrix:
     q, r = np.linalg.qr(rng.standard_normal((order, order)))
     return np.asarray(q * np.sign(np.diagonal(r)))
@@ -152,6 +158,17 @@ def blobs(
     labels = np.arange(rows) % classes
     centres = 2 * rng.standard_normal((classes, latent_dim))
     return (centres[labels] + rng.standard_normal((rows, latent_dim))).astype(np.float32), labels
+
+
+def sets_of_labels(
+    rows: int = 200, latent_dim: int = 5, seed: int = 0, noise: float = 0.5
+) -> tuple[Matrix, Matrix]:
+    """Return rows, and of each a bit for each of three labels that depend on them; the last is rare."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.standard_normal((rows, latent_dim)).astype(np.float32)
+    weights = np.random.default_rng(9).standard_normal((latent_dim, 3))
+    found = drawn @ weights + noise * rng.standard_normal((rows, 3))
+    return drawn, ((found > [0.0, 0.5, 1.5]) * [1, 2, 4]).sum(axis=1).astype(np.int64)
 
 
 def stream(seed: int) -> ByteSource:

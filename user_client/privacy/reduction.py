@@ -72,7 +72,11 @@ def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None
     .. [1] Nosaka and Yoshise, Data Collaboration Analysis Over Matrix Manifolds, Definition 2.6.
     """
     projected = rows @ secret_basis
-    told = projected if rep is None else rep
+    return _lost_share(rows, projected, projected if rep is None else rep, secret_basis)
+
+
+def _lost_share(rows: Matrix64, projected: Matrix64, told: Matrix64, secret_basis: Matrix64) -> Matrix64:
+    """Return ``||x - x~ F^+|| / ||x||``; ``projected`` is x F, and ``told`` x~."""
     energy = np.einsum("ij,ij->i", rows, rows)
     # of x - x~ F^+ without a matrix as large as the rows
     lost = energy - 2 * np.einsum("ij,ij->i", projected, told) + np.einsum("ij,ij->i", told, told)
@@ -102,8 +106,9 @@ def reduction_risks(
     """Return both of `reduction_risk`, without ``rep`` and with it, and read the rows once."""
     without, with_rep = _Risk.of(len(rows)), _Risk.of(len(rows))
     for block, sent in zip(rows.blocks(), rep.blocks(), strict=True):
-        without.add(hidden_share(block, secret_basis))
-        with_rep.add(hidden_share(block, secret_basis, rep=sent))
+        projected = block @ secret_basis
+        without.add(_lost_share(block, projected, projected, secret_basis))
+        with_rep.add(_lost_share(block, projected, sent, secret_basis))
     return without.result(), with_rep.result()
 
 

@@ -44,16 +44,13 @@ def forms_of(terms: Terms) -> list[Form]:
     if terms.is_row_revealing:
         return []
     label = terms.table_schema.label_column
-    if isinstance(label, MultiLabel):
-        return [
-            _of_several(form_of(one, terms.latent_dim, 2), label.outputs)
-            for one in candidates_of(terms.model)
-        ]
-    return [form_of(one, terms.latent_dim, label.outputs) for one in candidates_of(terms.model)]
+    form = form_of_several if isinstance(label, MultiLabel) else form_of
+    return [form(one, terms.latent_dim, label.outputs) for one in candidates_of(terms.model)]
 
 
-def _of_several(form: Form, labels: int) -> Form:
+def form_of_several(model: CandidateTerms | QuadraticDiscriminantTerms, latent_dim: int, labels: int) -> Form:
     """Return the form of so many models of two classes side by side."""
+    form = form_of(model, latent_dim, 2)
     numbers = labels * (form.numbers + _SPARE)
     more = labels * _SPARE * _BYTES_PER_NUMBER
     return replace(

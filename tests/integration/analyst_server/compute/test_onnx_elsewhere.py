@@ -12,8 +12,8 @@ import pytest
 
 from analyst_server.training.models import fit_task
 from analyst_server.training.onnx_file import export
-from analyst_server.training.tasks import Classes, Numbers, Survival, Task
-from tests.harness.problems import ALL_MODELS, TERMS, Matrix, blobs, numbers, survivals
+from analyst_server.training.tasks import Classes, Numbers, Several, Survival, Task
+from tests.harness.problems import ALL_MODELS, TERMS, Matrix, blobs, numbers, sets_of_labels, survivals
 from tests.harness.tree import PACKAGES
 
 CLOSE = 1e-5
@@ -23,6 +23,7 @@ PROBLEMS: dict[str, tuple[Task, Callable[[int], tuple[Matrix, Matrix]]]] = {
     "3 classes": (Classes(3), lambda seed: blobs(3, seed=seed)),
     "number": (Numbers(), lambda seed: numbers(seed=seed)),
     "survival": (Survival((0.1, 0.4, 0.8)), lambda seed: survivals(seed=seed)),
+    "multilabel": (Several(("a", "b", "c")), lambda seed: sets_of_labels(seed=seed)),
 }
 KINDS = [
     (kind, problem) for kind, terms in TERMS.items() for problem in PROBLEMS if problem.endswith(terms.tasks)

@@ -58,7 +58,7 @@ json.dump(answers, open(out, "w"))
 
 
 def messy(seed: int, rows: int = 60) -> pa.Table:
-    """A table with what tables have: texts, codes, empty fields, heavy tails, and two labels."""
+    """A table with what tables have: texts, codes, empty fields, heavy tails, and three labels."""
     rng = np.random.default_rng(seed)
     told = rng.standard_normal(rows)
     age = [None if rng.random() < 0.1 else round(float(60 + 10 * value), 1) for value in told]
@@ -71,14 +71,20 @@ def messy(seed: int, rows: int = 60) -> pa.Table:
             "site": site,
             "ill": ["yes" if value + 0.3 * rng.standard_normal() > 0 else "no" for value in told],
             "days": np.clip(20 + 5 * told + rng.standard_normal(rows), 1, 40),
+            "fell": ["once" if value + rng.standard_normal() > 0.5 else "never" for value in told],
         }
     )
 
 
 def released(consortium: Consortium, kind: str, task: str, encoding: str = "ranks", **options: Any) -> None:
     """Play a round on messy tables, by drafted terms."""
-    label = "ill" if task == "classes" else "days"
-    other = {"classes": ["days"], "number": ["ill"], "survival": []}[task]
+    label: Any = {"classes": "ill", "multilabel": ["ill", "fell"]}.get(task, "days")
+    other = {
+        "classes": ["days", "fell"],
+        "number": ["ill", "fell"],
+        "survival": ["fell"],
+        "multilabel": ["days"],
+    }[task]
     paths = []
     for seed in range(3):
         paths.append(consortium.directory / f"messy-{seed}.csv")
@@ -86,6 +92,8 @@ def released(consortium: Consortium, kind: str, task: str, encoding: str = "rank
     number: dict[str, Any] = {"task": "number", "label_range": (0.0, 50.0)} if task == "number" else {}
     if task == "survival":
         number = {"task": "survival", "event": DraftedEvent("ill", "yes", (15, 20))}
+    if task == "multilabel":
+        number = {"task": "multilabel"}
     drafted = draft_terms(
         paths[0], label=label, parties=["lead-hospital", "hospital-a"], title="Messy", exclude=other,
         categories=["grade"] if encoding == "ranks" else [], encoding=encoding, **number, **options,
@@ -139,6 +147,10 @@ def test_the_file_says_of_raw_columns_what_predict_says(kind: str, task: str, co
         np.testing.assert_allclose(np.array(answers["prediction"])[:, 0], expected.labels, atol=1e-5)
         return
     assert np.abs(np.array(answers["probabilities"]) - expected.probabilities).max() < 1e-5
+    if task == "multilabel":
+        for name in ("ill", "fell"):
+            assert [row[0] for row in answers[f"prediction_{name}"]] == [row[name] for row in expected.labels]
+        return
     assert [row[0] for row in answers["prediction"]] == expected.labels
 
 

@@ -19,7 +19,7 @@ from analyst_server.services.planning import Scenario, plan
 from analyst_server.services.work import Size
 from protocol.model_terms import AveragedTerms
 from user_client.custody.scratch import Scratch
-from user_client.privacy.reduction import reduction_risk
+from user_client.privacy.reduction import reduction_risks
 from user_client.rows import Block, Rows
 from user_client.sdk.privacy import MEASURED_BYTES, MEASURED_ROWS, PrivacyOptions, treat
 from user_client.secret.local_model import FITTED_ROWS
@@ -113,8 +113,7 @@ def test_an_institution_multiplies_what_is_counted(tmp_path: Path) -> None:
 
     def risks() -> None:
         basis = found[0].secret_basis
-        reduction_risk(as_rows(table, Passed), basis)
-        reduction_risk(as_rows(table, Counted), basis, rep=as_rows(found[0].rep, Counted))
+        reduction_risks(as_rows(table, Counted), basis, as_rows(found[0].rep, Counted))
 
     # rows to measure are copied out, so that their products do not count here
     of_measured = 2 * size.rows * (size.features + size.latent_dim) ** 2

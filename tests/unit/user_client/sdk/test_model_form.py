@@ -12,20 +12,20 @@ from analyst_server.compute.model_registry import model_of
 from analyst_server.training.discriminant import SumsDiscriminant, fit_by_class
 from analyst_server.training.models import fit_task
 from analyst_server.training.onnx_file import export
-from analyst_server.training.tasks import Classes, Numbers, Survival
+from analyst_server.training.tasks import Classes, Numbers, Several, Survival
 from protocol.model_terms import AutoTerms, KnnTerms, LogisticTerms, QuadraticDiscriminantTerms
 from protocol.terms import Terms
 from tests.harness.in_process import draft
 from tests.harness.models import WIDTH, exported, file_of
-from tests.harness.problems import ALL_MODELS, TERMS, blobs, numbers, survivals
+from tests.harness.problems import ALL_MODELS, TERMS, blobs, numbers, sets_of_labels, survivals
 from user_client.onnx_model.evaluation import Evaluation
 from user_client.onnx_model.form import from_bytes, to_bytes
 from user_client.onnx_model.wire import RefusedModelError
-from user_client.sdk.model_form import form_of, forms_of
+from user_client.sdk.model_form import form_of, form_of_several, forms_of
 
 REVEALING = [kind for kind, terms in TERMS.items() if terms.carries_rows]
 OTHERS = [kind for kind in TERMS if kind not in REVEALING]
-OUTPUTS = {"numbers": 1, "survival": 3}
+OUTPUTS = {"numbers": 1, "survival": 3, "labels": 3}
 
 
 def terms_of(kind: str) -> Any:
@@ -58,7 +58,7 @@ NAMES = pytest.mark.parametrize(
 @NAMES
 def test_a_file_of_every_kind_has_the_form_of_its_terms(name: str) -> None:
     model, outputs = agreed(named(name))
-    form = form_of(model, WIDTH, outputs)
+    form = (form_of_several if name.endswith(" of labels") else form_of)(model, WIDTH, outputs)
     Evaluation(exported()[name][0], [form])
     (told,) = from_bytes(to_bytes([form]))
     assert told == form
@@ -71,6 +71,7 @@ def test_so_it_has_with_many_numbers_of_a_row_or_one(kind: str, latent_dim: int)
         "classes": lambda: (Classes(5), *blobs(5, rows=200, latent_dim=latent_dim)),
         "number": lambda: (Numbers(), *numbers(latent_dim=max(latent_dim, 3))),
         "survival": lambda: (Survival((0.5,)), *survivals(latent_dim=max(latent_dim, 2))),
+        "multilabel": lambda: (Several(("a", "b", "c")), *sets_of_labels(latent_dim=latent_dim)),
     }
     terms = terms_of(kind)
     if kind == "gradient-boosting":
@@ -78,7 +79,7 @@ def test_so_it_has_with_many_numbers_of_a_row_or_one(kind: str, latent_dim: int)
     for name in TERMS[kind].tasks:
         task, drawn, labels = rows[name]()
         fitted = fit_task(model_of(terms), drawn, labels, task)
-        form = form_of(terms, drawn.shape[1], task.width)
+        form = (form_of_several if name == "multilabel" else form_of)(terms, drawn.shape[1], task.width)
         Evaluation(export(fitted, drawn.shape[1]), [form])
 
 
