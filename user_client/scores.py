@@ -8,7 +8,6 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.labels import Task
 from user_client.rows import are_alike
 
 Numbers = NDArray[np.float64]
@@ -83,7 +82,7 @@ def compare(
     labels: NDArray[Any],
     together: NDArray[np.floating],
     alone: NDArray[np.floating] | None,
-    task: Task = "classes",
+    task: Literal["classes", "number", "survival", "multilabel"] = "classes",
 ) -> Comparison:
     """Return the scores of two models on the same rows, and the interval of their difference.
 
