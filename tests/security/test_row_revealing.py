@@ -58,7 +58,7 @@ def rebuilt_by_b(made: Consortium, found: str) -> tuple[int, float]:
     """
     b = made.sessions["hospital-b"]
     manifest, directory = b.round(found).receive(), b.home.collaboration(found)
-    candidates = carried_rows((directory / "model.onnx").read_bytes(), LATENT_DIM)
+    candidates = carried_rows(b.round(found).directory.read_model(), LATENT_DIM)
     basis = np.load(directory / "basis.npy")
     raw = (directory / "change_of_basis.bin").read_bytes()
     change = np.frombuffer(raw, f"<{manifest.change_of_basis.dtype}").reshape(LATENT_DIM, LATENT_DIM)
