@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,8 @@ import pyarrow.csv
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from odc_demo.actors import CommandError
-from tests.harness.consortium import Consortium, consortium
+from odc_demo.actors import CommandError, Institution
+from tests.harness.consortium import WAIT_S, Consortium, consortium
 
 NAMES = ("lead-hospital", "hospital-b", "hospital-c")
 
@@ -126,6 +127,18 @@ def test_options_that_are_about_rows_are_refused_in_words(played: Played) -> Non
             lead.odc(*drafting, *words)
 
 
+def counted_downlink(institution: Institution, *chosen: str) -> dict[str, Any]:
+    """Return an institution's own downlink as the report explains it, once the server has counted it."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        parties = institution.odc("report", *chosen)["report"]["wire"]["parties"]
+        (own,) = (party for party in parties if party["party"] == institution.name)
+        if own["downlink"]["measured_bytes"] or time.monotonic() > deadline:
+            found: dict[str, Any] = own["downlink"]
+            return found
+        time.sleep(0.2)
+
+
 def test_each_institution_reads_the_cohort_from_the_total(played: Played) -> None:
     made, lead = played.made, played.made.institution(NAMES[0])
     parties = [word for name in NAMES for word in ("--party", name)]
@@ -152,6 +165,6 @@ def test_each_institution_reads_the_cohort_from_the_total(played: Played) -> Non
     assert len(first["coefficients"]) == 29
     assert first["fit"]["r_squared"] > 0.8, "of the ranks of 29 other measurements"
     assert all(each["low"] < each["value"] < each["high"] for each in first["coefficients"])
-    for party in report["wire"]["parties"]:
-        if party["party"] == NAMES[0]:  # whose own bytes the report has
-            assert party["downlink"]["formula_bytes"] == 4 * 31 * 32 + 4 * 30, "the total, and 30 weights"
+    assert counted_downlink(lead, *chosen)["formula_bytes"] == 4 * 31 * 32 + 4 * 30, (
+        "the total, and 30 weights"
+    )
