@@ -105,7 +105,8 @@ def training_parts(spec: RoundSpec, blobs: Blobs, left_out: Sequence[str]) -> li
     """Return the rows that train, party by party.
 
     If X^ of all of them took more than ``spec.most_training_bytes``, they are a part drawn at random: the
-    same share of every class of every party, rounded up. For a model with privacy the labels do not count:
+    same share of every class of every party, rounded up; of several labels, of every party, with a row that
+    has each label and one that has not, if there is one. For a model with privacy the labels do not count:
     one other label would change the whole draw, and the model would tell more of one row than it states. The
     same spec gives the same rows.
     """
@@ -115,7 +116,8 @@ def training_parts(spec: RoundSpec, blobs: Blobs, left_out: Sequence[str]) -> li
     if rows <= most:
         return [TrainingPart(index, one, None) for index, one in taken]
     share, rng = most / rows, np.random.default_rng(spec.alignment.seed)
-    numbers = _of_every_class if spec.label.task == "classes" and not spec.model_privacy else _of_all
+    by_task = {"classes": _of_every_class, "multilabel": _of_every_label}
+    numbers = _of_all if spec.model_privacy else by_task.get(spec.label.task, _of_all)
     return [TrainingPart(index, one, numbers(one.labels.open(blobs), share, rng)) for index, one in taken]
 
 
@@ -154,6 +156,18 @@ def _of_every_class(labels: NDArray[Any], share: float, rng: np.random.Generator
         drawn = np.zeros(np.count_nonzero(of_class), np.bool_)
         drawn[_of_all(drawn, share, rng)] = True
         chosen[of_class] = drawn
+    return np.flatnonzero(chosen)
+
+
+def _of_every_label(labels: NDArray[Any], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the numbers of a share of the rows, with one on each side of every label, in ascending order."""
+    chosen = np.zeros(len(labels), np.bool_)
+    chosen[_of_all(labels, share, rng)] = True
+    for bit in range(8 * labels.dtype.itemsize):
+        has = labels >> bit & 1 == 1
+        for side in (has, ~has):
+            if side.any() and not chosen[side].any():
+                chosen[rng.choice(np.flatnonzero(side))] = True
     return np.flatnonzero(chosen)
 
 

@@ -36,10 +36,10 @@ CONSTANTS: Final[Mapping[str, Mapping[str, float]]] = {
     "send": {"start": 0.496, "bytes": 1.84e-09},
     "memory of prepare": {
         "start": 137,
-        "rows": 47.2,
-        "measured rows": 6.76,
-        "own model": 0.0653,
-        "squares": 0.504,
+        "rows": 16.5,
+        "measured rows": 6.72,
+        "own model": 0.0,
+        "squares": 2.41,
     },
     "align": {
         "start": 0.00153,

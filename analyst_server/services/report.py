@@ -193,14 +193,15 @@ def _without_parties_scores(results: Results) -> Results:
         "notes": [],
     }
     if within and shown["headline"]:
-        of_one = _of_one_party(within)
+        of_one = [*_of_one_party(within), *_of_unlike_labels(within)]
         kept = {name: found for name, found in shown["headline"].items() if name not in of_one}
         shown["headline"] = cast("HeadlineReport", {**kept, **_labels_of_several(within)})
     if within and len(within["by_party"]) < 2:
         shown |= {"within": None, "headline": None, "why_none": _ONE_PARTY_SCORED}
     scores = results["hold_out_scores"] if shown["headline"] else None
     if within and scores:
-        scores = {name: mean for name, mean in scores.items() if name not in _of_one_party(within)}
+        hidden = [*_of_one_party(within), *_of_unlike_labels(within)]
+        scores = {name: mean for name, mean in scores.items() if name not in hidden}
     if "choice" in results and results["choice"]["scored_parties"] < 2:
         results = {**results, "choice": _without_scores(results["choice"])}
     if "alignment_choice" in results and results["alignment_choice"]["scored_parties"] < 2:
@@ -220,7 +221,8 @@ def _without_parties(estimate: EstimateReport | None) -> EstimateReport | None:
     if "calibration" in estimate:
         hidden["calibration"] = None
     hidden |= _labels_of_several(estimate)
-    return cast("EstimateReport", {**estimate, **hidden})
+    kept = {name: found for name, found in estimate.items() if name not in _of_unlike_labels(estimate)}
+    return cast("EstimateReport", {**kept, **hidden})
 
 
 def _of_one_party(estimate: EstimateReport) -> list[str]:
@@ -244,6 +246,15 @@ def _labels_of_several(estimate: EstimateReport) -> dict[str, Any]:
         if sum(label in one for one in by_party) > 1
     }
     return {"labels": known}
+
+
+def _of_unlike_labels(estimate: EstimateReport) -> tuple[str, ...]:
+    """Return the means over labels that parties could not all score alike.
+
+    Beside the score of each label, such a mean would tell that of the party that lacks one.
+    """
+    by_party = [frozenset(one.get("labels", {})) for one in estimate["by_party"].values()]
+    return ("roc_auc", "pr_auc") if len(set(by_party)) > 1 else ()
 
 
 def _without_scores(choice: ChoiceReport) -> ChoiceReport:

@@ -321,6 +321,8 @@ def _why_no_headline(
         return f"only {able} of {len(rows)} parties have {enough}, with {100 * scored:.0f} % of the rows"
     decisive = within.decisive
     widest, too_few = _WIDEST[next(iter(within.figures))]
+    if any(name.startswith(OF_ONE_LABEL) for name in within.figures):
+        too_few = "rows with a label: the mean ROC-AUC"
     # a score of classes that is high by chance looks certain, so that its width says too little; R squared of
     # numbers with a few that are far from all others is as uncertain as it looks
     width = max(_half_width_by_numbers(within), decisive.half_width if "r2" in within.figures else 0.0)

@@ -135,7 +135,8 @@ def score_several(
     names : sequence of str
         Of the labels.
     """
-    sides = np.array([having.sum(axis=0), len(having) - having.sum(axis=0)])
+    counts = having.sum(axis=0, dtype=np.int64)
+    sides = np.array([counts, len(having) - counts])
     able = np.flatnonzero(sides.min(axis=0) >= LEAST_ROWS_OF_A_CLASS).tolist()
     if not able:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -213,13 +213,13 @@ class Several(Task):
     def width(self) -> int:  # type: ignore[override]  # it follows from the names
         return len(self.names)
 
-    def one_by_one(self, labels: AnyLabels) -> NDArray[np.integer]:
-        """Return whether each row has each label, (n, width), as 0 or 1."""
-        return np.asarray(labels[:, None] >> np.arange(self.width)) & 1
+    def one_by_one(self, labels: AnyLabels) -> Iterator[NDArray[np.int64]]:
+        """Yield for each label whether each row has it, (n,), as 0 or 1: of many rows one label at a time."""
+        return ((labels >> number & 1).astype(np.int64) for number in range(self.width))
 
     def check(self, model: Model, labels: AnyLabels) -> None:
         needed = max(1, model.rows_per_class)
-        for name, having in zip(self.names, self.one_by_one(labels).T, strict=True):
+        for name, having in zip(self.names, self.one_by_one(labels), strict=True):
             count = int(having.sum())
             if min(count, len(having) - count) < needed:
                 raise ValueError(
@@ -228,7 +228,7 @@ class Several(Task):
                 )
 
     def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> tuple[Estimator, ...]:
-        return tuple(model.fitted(rows, having, 2) for having in self.one_by_one(labels).T)
+        return tuple(model.fitted(rows, having, 2) for having in self.one_by_one(labels))
 
     def predictions(self, pipelines: Sequence[Estimator], rows: Matrix) -> Matrix:
         return np.column_stack([pipeline.predict_proba(rows)[:, 1] for pipeline in pipelines])
@@ -237,4 +237,5 @@ class Several(Task):
         return np.asarray(labels > 0, np.int64)
 
     def score(self, labels: AnyLabels, predictions: Matrix) -> PartyScore | None:
-        return score_several(self.one_by_one(labels), predictions.astype(np.float64), self.names)
+        having = np.column_stack([has.astype(np.uint8) for has in self.one_by_one(labels)])
+        return score_several(having, predictions.astype(np.float64), self.names)

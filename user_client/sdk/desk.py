@@ -120,12 +120,16 @@ class Exposed:
     @property
     def groups(self) -> NDArray[np.int64]:
         """The class numbers, or the groups of other labels, for attacks that compare distributions."""
+        if self.schema.label_column.task == "multilabel":  # the analyst sees every set of labels
+            return np.unique(self.labels, return_inverse=True)[1].astype(np.int64)
         return strata(self.labels, self.schema.label_column.task).astype(np.int64)
 
     @property
     def group_count(self) -> int:
         """How many groups there may be."""
         label = self.schema.label_column
+        if label.task == "multilabel":
+            return len(np.unique(self.labels))
         return GROUPS.get(label.task, label.outputs)
 
 

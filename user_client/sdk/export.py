@@ -190,8 +190,9 @@ def _whether(graph: Graph, refused: str, found: str, number: int, label: BinaryL
 
 
 def _output(graph: Graph, name: str, value: str, kind: int, width: int) -> onnx.ValueInfoProto:
-    """Name a value as an output; one underscore more where a column has that name."""
-    while name in {each.name for each in graph.inputs}:
+    """Name a value as an output; one underscore more where something has that name."""
+    taken = {each.name for each in graph.inputs} | {out for node in graph.nodes for out in node.output}
+    while name in taken:
         name += "_"
     graph.nodes.append(helper.make_node("Identity", [value], [name]))
     return helper.make_tensor_value_info(name, kind, ["rows", width])

@@ -175,7 +175,8 @@ def fit_local_model(
 def of_several_labels(models: Sequence[LocalModel | None], labels: NDArray[Any]) -> LocalModel | None:
     """Return one model of several labels, from those of each; None if there is none of any.
 
-    Where there is none of a label, because all rows have it or none, the model says that of every row.
+    Where there is none of a label, because all rows that it was fitted on have it or none, the model says of
+    every row what most of these labels say.
 
     Parameters
     ----------
@@ -189,10 +190,14 @@ def of_several_labels(models: Sequence[LocalModel | None], labels: NDArray[Any])
         return None
     all_alike = replace(some, networks=())
     found = (
-        model or replace(all_alike, present=np.array([int(labels[0] >> number & 1)]))
+        model or replace(all_alike, present=np.array([_of_most(labels >> number & 1)]))
         for number, model in enumerate(models)
     )
     return replace(all_alike, present=np.empty(0, np.int64), classes=0, of_labels=tuple(found))
+
+
+def _of_most(having: NDArray[Any]) -> int:
+    return int(2 * np.count_nonzero(having) > len(having))
 
 
 def fit_local_survival(

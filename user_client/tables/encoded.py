@@ -80,14 +80,15 @@ def encoded_parts(
     """
 
     def encode(part: pa.Table) -> EncodedPart:
-        has_labels = needs_labels or set(schema.label_column.columns) <= set(part.column_names)
+        # with some of its columns the label is refused, because the others are missing
+        has_labels = needs_labels or not set(schema.label_column.columns).isdisjoint(part.column_names)
         labels = encode_labels(part, schema) if has_labels else None
         return EncodedPart(part, encode_rows(part, schema), labels, look(part))
 
     rows_before = 0
     with ThreadPoolExecutor(_THREADS) as pool:
         try:
-            for part, found in _ahead(pool, data, encode):
+            for part, found in _ahead(pool, data, encode, schema.width):
                 try:
                     yield found.result()
                 except FieldError as error:
@@ -98,24 +99,25 @@ def encoded_parts(
 
 
 def _ahead(
-    pool: ThreadPoolExecutor, data: Any, encode: Callable[[pa.Table], EncodedPart]
+    pool: ThreadPoolExecutor, data: Any, encode: Callable[[pa.Table], EncodedPart], width: int
 ) -> Iterator[tuple[pa.Table, Future[EncodedPart]]]:
     waiting: deque[tuple[pa.Table, Future[EncodedPart]]] = deque()
-    for part in _gathered(parts_of(data)):
+    for part in _gathered(parts_of(data), width):
         waiting.append((part, pool.submit(encode, part)))
         if len(waiting) > _AHEAD:
             yield waiting.popleft()
     yield from waiting
 
 
-def _gathered(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _gathered(parts: Iterator[pa.Table], width: int) -> Iterator[pa.Table]:
     """Yield the first part, which has no rows, and then as many together as are encoded about as fast as one.
 
-    Those of a CSV file have a thousand rows or so, for which calls take longer than numbers.
+    Those of a CSV file have a thousand rows or so, for which calls take longer than numbers. ``width`` is
+    that of an encoded row, which may have many times as many numbers as the table has columns.
     """
     first = next(parts)
     yield first
-    enough, together = rows_of_a_part(first.num_columns), list[pa.Table]()
+    enough, together = rows_of_a_part(max(first.num_columns, width)), list[pa.Table]()
     for part in parts:
         together.append(part)
         if sum(each.num_rows for each in together) >= enough:

@@ -259,7 +259,7 @@ export class Round {
     const labels = encodeLabels(terms.table_schema, sent);
     const secret = basis ?? drawBasis(encoded.rows ? encoded : anchor.matrix, terms.latent_dim);
     checkBasis(secret, encoded.columns, terms.latent_dim);
-    const kept = terms.least_signal && encoded.rows ? signalKept(encoded, labels.values, terms.latent_dim) : null;
+    const kept = terms.least_signal && encoded.rows ? signalKept(encoded, labels.values, terms.latent_dim, terms.table_schema.label_column) : null;
     if (kept !== null && kept < terms.least_signal && !acceptWeakSignal) refuse('input-error', `the leading axes keep ${kept.toFixed(3)} of the own score, less than ${terms.least_signal}: --accept-weak-signal sends nevertheless`);
     const rep = dithered(multiply(encoded, secret), terms.dither ?? 0);
     const { specs, stream, payloadBytes } = makeArrays(terms, rep, multiply(anchor.matrix, secret), labels);

@@ -26,11 +26,25 @@ export function dithered(rep, d) {
   return matrix(rep.rows, rep.columns, rep.data.map((x, index) => x + noise.data[index]));
 }
 
-/** R squared of what the leading axes keep of a ridge regression of the labels on the rows; null where none can be told. */
-export function signalKept(rows, labels, latentDim) {
+/** Of each class, 1 for the rows of it; none where all rows are of one. */
+function classTargets(labels) {
   const classes = [...new Set(labels)];
-  if (classes.length < 2) return null;
-  const target = fromRows(labels.map((label) => classes.map((each) => (each === label ? 1 : 0))), classes.length);
+  return classes.length < 2 ? [] : classes.map((each) => labels.map((label) => (each === label ? 1 : 0)));
+}
+
+/** Of each label that some rows have and others do not, 1 for the rows that have it, divided by its standard deviation. */
+function labelTargets(labels, count) {
+  return Array.from({ length: count }, (_, j) => labels.map((label) => Math.floor(label / 2 ** j) % 2)).flatMap((has) => {
+    const share = has.reduce((sum, each) => sum + each, 0) / has.length;
+    return share > 0 && share < 1 ? [has.map((each) => each / Math.sqrt(share * (1 - share)))] : [];
+  });
+}
+
+/** R squared of what the leading axes keep of a ridge regression of the labels on the rows; null where none can be told. */
+export function signalKept(rows, labels, latentDim, label) {
+  const targets = label?.kind === 'multilabel' ? labelTargets(labels, label.labels.length) : classTargets(labels);
+  if (targets.length === 0) return null;
+  const target = fromRows(labels.map((_, row) => targets.map((each) => each[row])), targets.length);
   const [x, y] = [centred(rows), centred(target)];
   const axes = rightSingularVectors(x);
   const along = multiply(x, axes);

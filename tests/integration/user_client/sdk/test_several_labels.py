@@ -11,6 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from analyst_server.services import latecomers
+from analyst_server.services.report import for_operator
 from protocol.errors import InputError
 from tests.harness.in_process import COLUMNS, HOSPITAL, Consortium, draft
 from user_client.sdk import Round
@@ -106,6 +107,13 @@ def test_a_label_that_one_party_alone_can_score_is_not_shown_to_members(consorti
     within: Any = shown["judgement"]["within"]
     assert set(within["labels"]) == {"ill"}
     assert within["by_party"] == {}
+    for estimate in (within, shown["judgement"]["across"], shown["judgement"]["headline"]):
+        known = {*(estimate or {})}
+        assert not {"roc_auc", "pr_auc"} & known, "with the score of ill, the mean would tell that of fell"
+    assert not {"roc_auc", "pr_auc"} & {*(shown["hold_out_scores"] or {})}
+    whole: Any = for_operator(consortium.analyst, consortium.id)["results"]
+    assert set(whole["judgement"]["within"]["labels"]) == {"ill", "fell"}
+    assert "roc_auc" in whole["judgement"]["within"]
 
 
 def test_a_table_without_labels_is_predicted_and_served(consortium: Consortium) -> None:
