@@ -164,7 +164,7 @@ def _mean_over_labels(labels: NDArray[Any], probabilities: Numbers) -> tuple[flo
 
 
 def _accuracy_over_labels(labels: NDArray[Any], probabilities: Numbers) -> tuple[float, Numbers]:
-    right = ((probabilities > 0.5) == _one_by_one(labels, probabilities.shape[1])).mean(axis=1)
+    right = ((probabilities >= 0.5) == _one_by_one(labels, probabilities.shape[1])).mean(axis=1)
     return float(right.mean()), right - right.mean()
 
 

@@ -22,7 +22,7 @@ LEAST_ROWS: Final = 10
 LEAST_EVENTS: Final = 5
 """Of these, so many have to have had the event."""
 ENOUGH_OF_CLASSES: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows of every class"
-ENOUGH_OF_SEVERAL: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows with a label and without it"
+ENOUGH_OF_SEVERAL: Final = f"{LEAST_ROWS_OF_A_CLASS} held-out rows with a label and as many without"
 ENOUGH_OF_NUMBERS: Final = f"{LEAST_ROWS} held-out rows with different labels"
 ENOUGH_OF_SURVIVAL: Final = f"{LEAST_ROWS} held-out rows with {LEAST_EVENTS} events"
 OF_ONE_LABEL: Final = "roc_auc of "
@@ -149,7 +149,7 @@ def score_several(
         variance = max(float(influence @ influence), float(np.square(least).sum()) / len(able) ** 2)
         return Figure(float(np.mean([value for value, _ in each])), variance)
 
-    right = (probabilities > 0.5) == (having == 1)
+    right = (probabilities >= 0.5) == (having == 1)
     return PartyScore(
         len(having),
         {

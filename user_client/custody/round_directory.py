@@ -236,6 +236,7 @@ class RoundDirectory:
         """Write the model that came; one that may contain rows of others is a secret."""
         if may_have_rows:
             self.write_secret(MODEL_WITH_ROWS_FILE, onnx_file)
+            self.remove(MODEL_FILE)  # an earlier version has left it unsealed
         else:
             self.write(MODEL_FILE, onnx_file)
 

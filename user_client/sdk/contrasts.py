@@ -38,7 +38,8 @@ class Coefficient:
     error, low, high : float, optional
         Standard error, and the ends of the 95 % interval; None where there is none.
     answer : str, optional
-        Of more than two classes, the one whose log-odds against the first these are.
+        Of more than two classes, the one whose log-odds against the first these are; of several labels, the
+        one whose log-odds these are.
     """
 
     column: str

@@ -67,8 +67,8 @@ class Explanation:
     columns : tuple of ColumnWeight
         The largest Shapley value first.
     outcomes : tuple of str
-        What the values are about: the probability of a class (of two, the second alone), the number, or
-        for survival the probability of the event until the last time.
+        What the values are about: the probability of a class (of two, the second alone) or of a label, the
+        number, or for survival the probability of the event until the last time.
     metric : {"roc_auc", "accuracy", "r2", "c_index"}, optional
     score : float, optional
         Of all rows with labels; what `importance` falls from.

@@ -239,7 +239,7 @@ class OwnScore:
         -------
         (m, d) ndarray of float64
             Orthonormal columns. d is at most the number of directions along which the score changes at all,
-            which is one less than the classes with enough rows.
+            which is one less than the classes with enough rows, or as many as such labels.
         """
         weights = self._in_features(self.weights)
         most = min(self._changing(), latent_dim)

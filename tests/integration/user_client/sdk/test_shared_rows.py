@@ -308,3 +308,5 @@ def test_a_model_with_rows_of_an_earlier_version_still_predicts(consortium: Cons
     file.rename(file.parent / MODEL_FILE)
     np.testing.assert_array_equal(consortium.hospital_round.predict(table(9, 30)).probabilities, before)
     assert ours.shared_rows() is not None
+    ours.directory.write_model(ours.directory.read_model(), may_have_rows=True)
+    assert not (file.parent / MODEL_FILE).exists()

@@ -47,7 +47,7 @@ def test_scores_are_means_over_the_labels_with_enough_rows() -> None:
         assert score.figures[f"{OF_ONE_LABEL}{name}"].value == pytest.approx(area)
     precise = [average_precision_score(has[:, one], found[:, one]) for one in range(3)]
     assert score.figures["pr_auc"].value == pytest.approx(np.mean(precise))
-    assert score.figures["accuracy"].value == pytest.approx(np.mean((found > 0.5) == has))
+    assert score.figures["accuracy"].value == pytest.approx(np.mean((found >= 0.5) == has))
     assert score.figures["brier"].value == pytest.approx(np.mean((found - has) ** 2))
     fewer = TASK.score(labels & 3, found)
     assert fewer is not None

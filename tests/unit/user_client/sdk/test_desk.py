@@ -115,3 +115,17 @@ def test_a_row_is_recognised_by_its_exact_number_whatever_the_noise() -> None:
     found = {tried.name: tried for tried in attack(exposed, "thorough")}
     assert found["known rows"].linked_rows == 1
     assert exposed.group_count == len(np.unique(exposed.groups)) == 4
+
+
+def test_every_set_of_labels_is_a_group_as_it_is_for_the_analyst() -> None:
+    other = np.random.default_rng(0).choice(["no", "yes"], len(cells()))
+    table = cells().append_column("other", [other])
+    drafted = draft_terms(
+        table, label=["y", "other"], parties=["a"], title="t", task="multilabel", latent_dim=8
+    )
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    rows, labels = encode_rows(table, schema), encode_labels(table, schema)
+    treated = treat(Rows.of(rows), labels, 8, PrivacyOptions(), Scratch(Path()), "multilabel")
+    exposed = Exposed(table, schema, rows, np.asarray(treated.rep), treated.secret_basis, labels)
+    assert exposed.group_count == len(np.unique(exposed.groups)) == 4
+    assert {tried.name: tried for tried in attack(exposed, "thorough")}["known rows"].ran
