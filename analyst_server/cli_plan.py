@@ -129,9 +129,9 @@ def _probes(measure: bool) -> Probes | None:
 
 
 def _model_of(terms: Terms) -> Model | None:
-    """Return the model of terms if its training has a law: for classes, without weights and privacy."""
+    """Return the model of terms if its training has a law: one for all, of classes, without privacy."""
     model = terms.model
-    if terms.task != "classes" or terms.model_privacy is not None:
+    if terms.task != "classes" or terms.model_privacy is not None or terms.model_groups is not None:
         return None
     return model if isinstance(model, AveragedTerms | LogisticTerms) else None
 

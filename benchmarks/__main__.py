@@ -19,6 +19,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "fits",
     "flamby",
     "footprint",
+    "groups",
     "ingest",
     "instead",
     "judging",

@@ -26,10 +26,10 @@ from analyst_server.compute.sequence import (
     AlignedRound,
     PartyArrays,
     RoundSpec,
-    TrainedModel,
     align_parties,
     train_model,
 )
+from analyst_server.compute.trained import TrainedModel
 from analyst_server.store import DirectoryBlobs, StoredArray, store_array
 from benchmarks import report
 from protocol.alignment_terms import AlignmentTerms

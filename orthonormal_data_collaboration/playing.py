@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,11 @@ def _play_rows(terms: Terms, parties: list[Encoded], wishes: Wishes, streams: St
     result, order = _computed(terms, sent, senders.blobs, wishes)
     changes = result.alignment.changes_of_basis.open(senders.blobs)
     dtype = np.dtype(change_dtype(terms))
-    onnx_file = result.model.onnx_file.open(senders.blobs).tobytes()
-    model = SharedModel(onnx_file, terms.table_schema.label_column.model_output)
+
+    @cache
+    def shared(stored: StoredArray) -> SharedModel:
+        return SharedModel(stored.open(senders.blobs).tobytes(), terms.table_schema.label_column.model_output)
+
     predictions = result.model.anchor_predictions
     members = {}
     for party in parties:
@@ -126,8 +130,9 @@ def _play_rows(terms: Terms, parties: list[Encoded], wishes: Wishes, streams: St
         change = changes[place].astype(dtype).astype(np.float64)
         answer: Answer
         if predictions is None:
+            model = shared(result.model.of_party(party.name).onnx_file)
             answer = Mapped(own.made.treated.secret_basis @ change, model)
-            downlink_bytes = change.size * dtype.itemsize + len(onnx_file)
+            downlink_bytes = change.size * dtype.itemsize + len(model.onnx_file)
         else:
             returned = predictions.open(senders.blobs)[place]
             answer, downlink_bytes = train_own_model(anchor, returned).probabilities, returned.nbytes
@@ -136,7 +141,7 @@ def _play_rows(terms: Terms, parties: list[Encoded], wishes: Wishes, streams: St
         members[party.name] = PlayedMember(
             party, answer, own.made.alone, uplink_bytes, downlink_bytes, projected
         )
-    return Played(members, result, onnx_file, anchor)
+    return Played(members, result, shared(result.model.onnx_file).onnx_file, anchor)
 
 
 def _computed(

@@ -215,13 +215,15 @@ def _exposure(terms: Terms) -> Iterator[str]:
 
 def _what_comes_back(terms: Terms) -> Iterator[str]:
     if not terms.returns_anchor_predictions:
+        whose = "all institutions" if terms.model_groups is None else "each group of institutions"
         yield (
-            f"The analyst sends back: one model for all institutions ({model_in_words(terms.model)}), and for"
+            f"The analyst sends back: one model for {whose} ({model_in_words(terms.model)}), and for"
             " this institution alone the change-of-basis matrix that it needs to use the model."
         )
         yield from _class_weights(terms)
         yield from _model_privacy(terms)
         yield from _chosen_alignment(terms)
+        yield from _model_groups(terms)
         yield (
             "Who sees what: the analyst sees everything that this institution sends. Other institutions see"
             " the model, and how many rows each institution sent."
@@ -273,6 +275,19 @@ def _chosen_alignment(terms: Terms) -> Iterator[str]:
             "The analyst tries several ways to bring the rows into the common representation"
             f" ({', '.join(terms.alignment.candidates)}). It takes the one with which a model predicts best"
             " on rows that did not train it. Every institution reads the mean score of each."
+        )
+
+
+def _model_groups(terms: Terms) -> Iterator[str]:
+    if (groups := terms.model_groups) is not None:
+        yield (
+            "Groups: the analyst counts how many rows of each class an institution has sent. Institutions"
+            " whose shares of the classes differ by at most"
+            f" {decimal_text(groups.largest_distance)} in all (total variation) are a group, if there are at"
+            f" least {groups.least_parties} of them, and get a model that was trained on the rows of their"
+            " group alone. All others, and a group with too few rows of a class, get one that was trained on"
+            " the rows of all. Every institution reads which institutions are a group: their shares of the"
+            " classes are alike."
         )
 
 

@@ -73,6 +73,10 @@ MAX_RETENTION_DAYS: Final = 36_500
 MAX_CANDIDATES: Final = 8
 """Models or alignments that `auto` compares, each by five fits, and again in every fit for judging."""
 
+MAX_GROUPED_PARTIES: Final = 1024
+"""Institutions of a round with a model for each group of them: every two are compared, and every downlink
+names all models."""
+
 MAX_QUANTILES: Final = 1001
 """Quantiles of one column: tenths of a percent."""
 MAX_OWN_MISSING: Final = 256

@@ -18,11 +18,12 @@ from protocol.limits import (
     MAX_CHAIN_CERTIFICATES,
     MAX_CHUNK_BYTES,
     MAX_DITHER,
-    MAX_EVIDENCE_FILES,
+    MAX_GROUPED_PARTIES,
     MAX_ROWS,
     MAX_SUMS_PARTIES,
     MIN_CHUNK_BYTES,
 )
+from protocol.model_groups import models_digest
 from protocol.sums import MASK_KEY_BYTES, SUMS, TOTAL
 from protocol.texts import Identifier, Name, PartyName
 
@@ -308,12 +309,22 @@ class DownlinkManifest(Message, extra="allow"):
     arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=1, max_length=2)
     model_parameters: Count
     """The paper's N, for formula (4)."""
+    models: Annotated[tuple[Digest, ...], FailFast()] = Field(default=(), max_length=MAX_GROUPED_PARTIES)
+    """Digests of all models of the round, ascending, where groups of parties have models of their own."""
+
+    @model_serializer(mode="wrap")
+    def _without_models(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_absent(serialise(self), "models")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.has_anchor_predictions:
-            if len(self.anchor_predictions.shape) != 2 or self.anchor_predictions.dtype != "f4":
-                raise ValueError("anchor_predictions is a matrix of f4")
+            if (
+                len(self.anchor_predictions.shape) != 2
+                or self.anchor_predictions.dtype != "f4"
+                or self.models
+            ):
+                raise ValueError("anchor_predictions is a matrix of f4, without models")
             return self
         if [spec.name for spec in self.arrays] not in _DOWNLINKS_WITH_A_MODEL:
             raise ValueError(
@@ -326,7 +337,16 @@ class DownlinkManifest(Message, extra="allow"):
             raise ValueError("change_of_basis is a matrix of floats")
         if len(model.shape) != 1 or model.dtype != "u1":
             raise ValueError("model is a vector of bytes")
+        if self.models and (list(self.models) != sorted(set(self.models)) or model.digest not in self.models):
+            raise ValueError("models are distinct digests in ascending order, with that of the model")
         return self
+
+    @property
+    def released(self) -> Digest | None:
+        """What the ledger says of the release: the digest of the model, or of all; None without any."""
+        if self.has_anchor_predictions:
+            return None
+        return models_digest(self.models) if self.models else self.model.digest
 
     @property
     def has_anchor_predictions(self) -> bool:
@@ -378,42 +398,6 @@ class ForgettingStatement(Message):
     uplink_digest: Digest | None
     """Digest of the uplink that the analyst acknowledged; None if nothing was sent."""
     erased: Annotated[tuple[ErasedFile, ...], FailFast()] = Field(min_length=1, max_length=1000)
-
-
-class EvidenceFile(Message):
-    """One file of an archive of evidence."""
-
-    name: Name
-    size_bytes: Count
-    digest: Digest
-    """SHA-256 of its content."""
-
-
-class EvidenceIndex(Message):
-    """What an institution shows an auditor of one collaboration, signed by it (`odc evidence`)."""
-
-    signing_label: ClassVar[str] = "odc/v1/evidence-index"
-
-    consortium_id: Identifier
-    collaboration_id: Identifier
-    terms_digest: Digest
-    party: PartyName
-    made_at: UnixTime
-    files: Annotated[tuple[EvidenceFile, ...], FailFast()] = Field(
-        min_length=1, max_length=MAX_EVIDENCE_FILES
-    )
-    """Every file of the archive but the index itself, by name."""
-    absent: Annotated[tuple[Name, ...], FailFast()] = Field(max_length=MAX_EVIDENCE_FILES)
-    """The files, by name, of steps that have not happened or of which nothing is stored."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        names = [file.name for file in self.files]
-        if names != sorted(set(names)) or list(self.absent) != sorted(set(self.absent)):
-            raise ValueError("files and absent name each file once, in ascending order")
-        if set(names) & set(self.absent):
-            raise ValueError("a file is there or absent, not both")
-        return self
 
 
 class MemberScore(Message, extra="allow"):

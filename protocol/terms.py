@@ -40,6 +40,7 @@ from protocol.limits import (
     MAX_ROWS,
 )
 from protocol.messages import SealingSuite
+from protocol.model_groups import ModelGroupsTerms, check_model_groups
 from protocol.model_terms import (
     MODELS_OF_SCHEMA_1,
     PRIVATE_MODELS,
@@ -160,6 +161,7 @@ class Terms(Message):
         "replaces",
         "sealing_suite",
         "absent_columns",
+        "model_groups",
     )
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
@@ -171,6 +173,7 @@ class Terms(Message):
         "replaces",
         "sealing_suite",
         "absent_columns",
+        "model_groups",
     )
     """Those that terms of schema 2 do not have on the wire where they are not used."""
 
@@ -233,6 +236,10 @@ class Terms(Message):
     )
     """The parties that take part without some columns. Terms without them have no such field on the wire."""
 
+    model_groups: ModelGroupsTerms | None = None
+    """Have institutions with like shares of the classes share a model, in the place of one for all. Terms
+    without it have no such field on the wire."""
+
     @field_validator("model", mode="before")
     @classmethod
     def _with_candidates(cls, draft: Any, info: ValidationInfo) -> Any:
@@ -278,6 +285,8 @@ class Terms(Message):
             raise ValueError(f"latent_dim must be at most the {self.table_schema.width} encoded features")
         self._check_anchor()
         self._check_absent_columns()
+        if self.model_groups is not None:
+            check_model_groups(self)
         if self.sums is not None:
             check_sums_terms(self, self.sums)
             return self

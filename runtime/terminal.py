@@ -200,11 +200,28 @@ def training_in_words(results: Mapping[str, Any]) -> list[str]:
     for what, name in (("alignment", "alignment_choice"), ("model", "choice")):
         if name in results:
             lines += _choice(what, results[name])
+    if "groups" in results:
+        lines += _groups(results)
     if results.get("converged") is False:
         lines.append(
             "the training ended before it converged: it reached the limit in the terms, and the model may be"
             " better with a higher one"
         )
+    return lines
+
+
+def _groups(results: Mapping[str, Any]) -> list[str]:
+    """Return which institutions share a model, and what one model for all would have scored."""
+    lines = [
+        f"{', '.join(group['parties'])} share a model{f' ({name})' if (name := group.get('model')) else ''}"
+        f" that was trained on their {group['rows']:,} rows alone"
+        for group in results["groups"]
+    ]
+    whose = "every other institution has" if lines else "no institutions are a group: all have"
+    lines.append(f"{whose} the model that was trained on all {results['rows']:,} rows")
+    judgement = results.get("judgement") or {}
+    if judgement.get("within") and (by_one := judgement.get("one_for_all")):
+        lines.append(f"one model for all would score {figures_in_words(by_one)}, on the same rows held out")
     return lines
 
 

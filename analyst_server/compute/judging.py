@@ -68,7 +68,7 @@ def judge_model(spec: RoundSpec, blobs: Blobs, unjudged: Unjudged) -> dict[str, 
         If an array is not what was signed.
     """
     # loaded in the compute process alone: the libraries behind training take seconds to load
-    from analyst_server.compute.model_registry import task_of, trained_model_of
+    from analyst_server.compute.model_registry import grouping_of, task_of, trained_model_of
     from analyst_server.training.judging import judge
 
     progress.begin("judging")
@@ -81,6 +81,7 @@ def judge_model(spec: RoundSpec, blobs: Blobs, unjudged: Unjudged) -> dict[str, 
         rows.senders,
         rows.parties,
         alignments=_compared(spec, blobs, unjudged),
+        grouping=grouping_of(spec.model_groups),
     )
     return (judgement.of_rows_with_noise() if spec.rows_have_noise else judgement).as_json()
 

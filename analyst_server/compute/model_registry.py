@@ -11,6 +11,7 @@ from functools import singledispatch
 from analyst_server.training.averaged import Averaged
 from analyst_server.training.choosing import Auto
 from analyst_server.training.cox import Cox
+from analyst_server.training.groups import Grouping
 from analyst_server.training.knn import Knn
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.mlp import Mlp
@@ -21,6 +22,7 @@ from analyst_server.training.svm import RandomFeatureSvm, Svm
 from analyst_server.training.tasks import Classes, Numbers, Several, Survival, Task
 from analyst_server.training.trees import GradientBoosting, RandomForest
 from protocol.labels import AnyLabel, MultiLabel, NumberLabel, SurvivalLabel
+from protocol.model_groups import ModelGroupsTerms
 from protocol.model_terms import (
     PRIVATE_MODELS,
     AutoTerms,
@@ -185,3 +187,8 @@ def private_model_of(terms: ModelTerms, privacy: ModelPrivacyTerms, features: in
         raise TypeError(f"a model of the kind {terms.kind} has no private training")
     options = {name: getattr(terms, name) for name in used}
     return PrivateModel(training=PrivateTraining(**privacy.model_dump()), features=features, **options)
+
+
+def grouping_of(terms: ModelGroupsTerms | None) -> Grouping | None:
+    """Return which parties share a model; None if all do."""
+    return Grouping(terms.largest_distance, terms.least_parties) if terms is not None else None

@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.compute.trained import TrainedGroup, TrainedModel
 from analyst_server.store import Blobs, StoredArray, store_array
 from analyst_server.training import progress
 from protocol.alignment_terms import AlignmentTarget, AnyAlignmentTerms, AutoAlignmentTerms
 from protocol.labels import AnyLabel
+from protocol.model_groups import ModelGroupsTerms
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
 from protocol.terms import Terms
 from runtime.denormals import tiny_as_zero
 from runtime.start_up import loading
 
-if TYPE_CHECKING:  # which imports this module
+if TYPE_CHECKING:  # the first imports this module
     from analyst_server.compute.spreading import Hands
+    from analyst_server.training.models import FittedModel
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,6 +93,8 @@ class RoundSpec:
         Whether parties may come that are aligned to the same target later.
     lacking : frozenset of str
         The parties that take part without some columns.
+    model_groups : ModelGroupsTerms, optional
+        Which parties share a model, if not all do.
     most_training_bytes : int
         Size in single precision up to which all rows train; of more, a part.
     """
@@ -107,6 +112,7 @@ class RoundSpec:
     features: int = 1
     keeps_target: bool = False
     lacking: frozenset[str] = frozenset()
+    model_groups: ModelGroupsTerms | None = None
     most_training_bytes: int = MOST_TRAINING_BYTES
 
     @classmethod
@@ -134,6 +140,7 @@ class RoundSpec:
             features=terms.table_schema.width,
             keeps_target=bool(terms.late_consumers),
             lacking=frozenset(each.party for each in terms.absent_columns),
+            model_groups=terms.model_groups,
         )
 
 
@@ -181,75 +188,6 @@ class AlignedRound:
     """The changes of basis of every method that was compared, in the order of the terms."""
     choice: Mapping[str, Any] | None = None
     """How the method was chosen, as `TrainedModel.choice`; None if the terms name one."""
-
-
-@dataclass(frozen=True)
-class TrainedModel:
-    """The model h as an ONNX file, and how it was judged.
-
-    Attributes
-    ----------
-    onnx_file : StoredArray
-        Its bytes.
-    anchor_predictions : StoredArray, optional
-        What h says of each party's anchor rows, (c, a, classes), where the terms ask for that.
-    rows, parameters : int
-        How many rows trained it, and how many numbers it has: the paper's N.
-    converged : bool
-        Whether the fit stopped by itself.
-    parity_gap : float
-        Largest difference of a prediction between the fitted model and its ONNX file.
-    privacy : mapping, optional
-        How much the model tells of one row, and the noise that it took: None for a model without privacy.
-    choice : mapping, optional
-        Which models were compared, and how they did, as `training.choosing.Choice.as_json` has it; None if
-        the terms name one model.
-    of_rows : int, optional
-        How many rows there were, if not all trained it.
-    far_rows : mapping of str to int
-        How many rows of a party were far from all others and were brought nearer.
-    judgement : mapping
-        Scores on rows that did not train it, or that there are none yet: `training.judgement.Judgement` as
-        plain values, because loading what is behind it takes the server as long as its own libraries.
-    """
-
-    onnx_file: StoredArray
-    anchor_predictions: StoredArray | None
-    rows: int
-    parameters: int
-    converged: bool
-    parity_gap: float
-    judgement: Mapping[str, Any]
-    privacy: Mapping[str, float] | None = None
-    choice: Mapping[str, Any] | None = None
-    of_rows: int | None = None
-    far_rows: Mapping[str, int] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what the records keep of it and the report shows."""
-        return {
-            "rows": self.rows,
-            **({"of_rows": self.of_rows} if self.of_rows is not None else {}),
-            **({"far_rows": dict(self.far_rows)} if self.far_rows else {}),
-            "model_parameters": self.parameters,
-            "converged": self.converged,
-            "parity_gap": self.parity_gap,
-            **scores_as_json(self.judgement),
-            **({"model_privacy": self.privacy} if self.privacy else {}),
-            **({"choice": self.choice} if self.choice else {}),
-        }
-
-    @property
-    def is_to_be_judged(self) -> bool:
-        return bool(self.judgement["is_pending"])
-
-
-def scores_as_json(judgement: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a judgement, and the means of its headline, as records of earlier versions had their scores."""
-    headline = judgement["headline"]
-    of_all = {name: found for name, found in headline.items() if name != "labels"} if headline else {}
-    means = {name: interval["mean"] for name, interval in of_all.items()} or None
-    return {"hold_out_scores": means, "judgement": judgement}
 
 
 @dataclass(frozen=True)
@@ -406,34 +344,50 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     """
     # loaded in the compute process alone, as above
     from analyst_server.compute.anchor_predictions import predict_anchors
-    from analyst_server.compute.model_registry import task_of, trained_model_of
+    from analyst_server.compute.model_registry import grouping_of, task_of, trained_model_of
     from analyst_server.compute.training_rows import training_rows
+    from analyst_server.training.groups import fit_groups
     from analyst_server.training.judgement import NOT_JUDGED, NOT_YET
-    from analyst_server.training.models import fit_task
-    from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
+    from analyst_server.training.onnx_file import checked_file
 
     progress.begin("training")
     changes = alignment.changes_of_basis.open(blobs)
     rows = training_rows(spec, blobs, changes, alignment.left_out)
     model, task = trained_model_of(spec.model, spec.model_privacy, spec.features), task_of(spec.label)
-    fitted = fit_task(model, rows.aligned_rep, rows.labels, task, rows.senders)
-    onnx_file = export(fitted, rows.aligned_rep.shape[1])
-    gap = parity_gap(fitted, onnx_file, fitted.model.probes(rows.aligned_rep))
-    if not gap <= PARITY_TOLERANCE:
-        raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
+    grouping = grouping_of(spec.model_groups)
+    fits = fit_groups(model, rows.aligned_rep, rows.labels, task, rows.senders, grouping)
+    fitted, gaps = fits.of_all, []
+
+    def keep(name: str, fitted: FittedModel) -> StoredArray:
+        onnx_file, gap = checked_file(fitted, fitted.model.probes(rows.aligned_rep))
+        gaps.append(gap)
+        return store_array(blobs, f"{spec.folder}/{name}", np.frombuffer(onnx_file, np.uint8))
+
+    onnx_file = keep("model", fitted)
+    groups = tuple(
+        TrainedGroup(
+            parties=tuple(rows.parties[party] for party in group.parties),
+            onnx_file=keep(f"model_of_group_{number}", group.fitted),
+            rows=group.rows,
+            parameters=group.fitted.parameters,
+            name=group.fitted.choice.name if group.fitted.choice else None,
+        )
+        for number, group in enumerate(fits.groups)
+    )
     predictions = None
     if spec.returns_anchor_predictions:
         predictions = predict_anchors(spec, blobs, changes, fitted.predictions)
     return TrainedModel(
-        onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
+        onnx_file=onnx_file,
         anchor_predictions=predictions,
         rows=len(rows.labels),
         of_rows=rows.of_rows if rows.of_rows > len(rows.labels) else None,
         far_rows=rows.far_rows,
         parameters=fitted.parameters,
-        converged=fitted.converged,
-        parity_gap=gap,
+        converged=all(one.converged for one in (fitted, *(group.fitted for group in fits.groups))),
+        parity_gap=max(gaps),
         judgement=(NOT_YET if model.may_be_judged else NOT_JUDGED).as_json(),
         privacy=fitted.model.spent_on(len(rows.labels)),
         choice=fitted.choice.as_json() if fitted.choice else None,
+        groups=groups if grouping is not None else None,
     )

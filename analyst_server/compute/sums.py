@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.compute.sequence import Run, TrainedModel, here
+from analyst_server.compute.sequence import Run, here
+from analyst_server.compute.trained import TrainedModel
 from analyst_server.store import Blobs, StoredArray, store_array
 from analyst_server.training import progress
 from protocol.labels import AnyLabel
@@ -212,7 +213,7 @@ def train_on_total(spec: SumsSpec, blobs: Blobs, total: NDArray[np.float64]) -> 
     from analyst_server.training.discriminant import SumsDiscriminant, fit_by_class, of_all_classes
     from analyst_server.training.from_sums import SumsRidge, fit_total, probe_rows
     from analyst_server.training.judgement import ONLY_SUMS
-    from analyst_server.training.onnx_file import PARITY_TOLERANCE, export, parity_gap
+    from analyst_server.training.onnx_file import checked_file
 
     progress.begin("training")
     if spec.pooled_share is None:
@@ -221,10 +222,7 @@ def train_on_total(spec: SumsSpec, blobs: Blobs, total: NDArray[np.float64]) -> 
     else:
         fitted = fit_by_class(SumsDiscriminant(pooled_share=spec.pooled_share, penalty=spec.penalty), total)
         total = of_all_classes(total)
-    onnx_file = export(fitted, spec.features)
-    gap = parity_gap(fitted, onnx_file, spec.clip * probe_rows(total, spec.features))
-    if not gap <= PARITY_TOLERANCE:
-        raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
+    onnx_file, gap = checked_file(fitted, spec.clip * probe_rows(total, spec.features))
     return TrainedModel(
         onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),
         anchor_predictions=None,

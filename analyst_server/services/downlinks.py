@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -65,9 +65,12 @@ def write(
 
     ``uplinks`` are in the order of the parties of ``result``.
     """
-    written = _write_arrays(analyst, collaboration, result, len(uplinks))
+    written = list(_write_arrays(analyst, collaboration, result, uplinks))
+    # with several models every member gets the digests of all, which the ledger has together
+    models = sorted({spec.digest for arrays in written for spec in arrays if spec.name == "model"})
+    named = models if result.model.groups is not None else ()
     return [
-        _signed(analyst, collaboration, uplink, arrays, result.model.parameters)
+        _signed(analyst, collaboration, uplink, arrays, result.model.of_party(uplink.party).parameters, named)
         for uplink, arrays in zip(uplinks, written, strict=True)
     ]
 
@@ -120,6 +123,7 @@ def _signed(
     uplink: Uplink,
     arrays: tuple[ArraySpec, ...],
     model_parameters: int,
+    models: Sequence[bytes] = (),
 ) -> Downlink:
     manifest = DownlinkManifest(
         collaboration_id=collaboration.id,
@@ -128,6 +132,7 @@ def _signed(
         uplink_digest=uplink.manifest_digest,
         arrays=arrays,
         model_parameters=model_parameters,
+        models=tuple(models),
     )
     return Downlink(
         collaboration_id=collaboration.id,
@@ -137,13 +142,10 @@ def _signed(
     )
 
 
-def model_digest(unit: Unit, collaboration_id: str) -> bytes | None:
-    """Return the digest of the model that all members get, None if no model goes out."""
-    for row in unit.downlinks(collaboration_id):
-        for spec in decode_stored(DownlinkManifest, row.manifest).arrays:
-            if spec.name == "model":
-                return spec.digest
-    return None
+def released(unit: Unit, collaboration_id: str) -> bytes | None:
+    """Return what the ledger says of the release: the same in all downlinks, None if no model goes out."""
+    rows = unit.downlinks(collaboration_id)
+    return decode_stored(DownlinkManifest, rows[0].manifest).released if rows else None
 
 
 @dataclass(frozen=True)
@@ -287,7 +289,10 @@ def yet_to_fetch(analyst: Analyst, collaboration_id: str) -> list[str]:
 
 
 def _write_arrays(
-    analyst: Analyst, collaboration: Collaboration, result: RoundResult | SumsResult, parties: int
+    analyst: Analyst,
+    collaboration: Collaboration,
+    result: RoundResult | SumsResult,
+    uplinks: Sequence[Uplink],
 ) -> Iterator[tuple[ArraySpec, ...]]:
     """Write what goes back to each party as blobs; yield the lines of its manifest.
 
@@ -300,13 +305,19 @@ def _write_arrays(
             yield (as_blob("anchor_predictions", predictions, "f4"),)
         return
     dtype = change_dtype(stored_terms(collaboration))
-    model = as_blob("model", result.model.onnx_file.open(analyst.blobs), "u1")
+
+    @cache
+    def model_in(stored: StoredArray) -> ArraySpec:
+        return as_blob("model", stored.open(analyst.blobs), "u1")
+
     if isinstance(result, SumsResult):
         total = () if result.total is None else (as_blob(TOTAL, result.total.open(analyst.blobs), "u8"),)
-        yield from [(model, *total)] * parties
+        yield from [(model_in(result.model.onnx_file), *total)] * len(uplinks)
         return
-    for change in result.alignment.changes_of_basis.open(analyst.blobs):
-        yield as_blob("change_of_basis", change, dtype), model
+    changes = result.alignment.changes_of_basis.open(analyst.blobs)
+    for uplink, change in zip(uplinks, changes, strict=True):
+        own = result.model.of_party(uplink.party)
+        yield as_blob("change_of_basis", change, dtype), model_in(own.onnx_file)
 
 
 def change_dtype(terms: Terms) -> Dtype:

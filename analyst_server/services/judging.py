@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from analyst_server.compute.judging import Unjudged, judge_model
-from analyst_server.compute.sequence import Run, here, scores_as_json
+from analyst_server.compute.sequence import Run, here
+from analyst_server.compute.trained import scores_as_json
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.rounds import owned, spec_of, take_lease
 from analyst_server.store import Collaboration, DamagedBlobError, Unit

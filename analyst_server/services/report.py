@@ -192,12 +192,15 @@ def _without_parties_scores(results: Results) -> Results:
         "across": _without_parties(across),
         "notes": [],
     }
+    if "one_for_all" in judgement:
+        shown["one_for_all"] = _without_parties(judgement["one_for_all"])
     if within and shown["headline"]:
         of_one = [*_of_one_party(within), *_of_unlike_labels(within)]
         kept = {name: found for name, found in shown["headline"].items() if name not in of_one}
         shown["headline"] = cast("HeadlineReport", {**kept, **_labels_of_several(within)})
     if within and len(within["by_party"]) < 2:
         shown |= {"within": None, "headline": None, "why_none": _ONE_PARTY_SCORED}
+        shown.pop("one_for_all", None)
     scores = results["hold_out_scores"] if shown["headline"] else None
     if within and scores:
         hidden = [*_of_one_party(within), *_of_unlike_labels(within)]

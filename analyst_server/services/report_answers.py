@@ -146,6 +146,8 @@ class JudgementReport(Answer):
     headline: HeadlineReport | None
     why_none: str | None
     """Why there is no headline, in one sentence."""
+    one_for_all: NotRequired[EstimateReport | None]
+    """Where groups have models of their own: what one model for all scores on the rows of ``within``."""
     notes: list[str]
     """Fits that could not be made."""
     is_pending: NotRequired[bool]
@@ -193,6 +195,17 @@ class ModelPrivacyReport(Answer):
     noise_multiplier: float
 
 
+class GroupReport(Answer):
+    """Parties with like shares of the classes, and the model that they share."""
+
+    parties: list[str]
+    rows: int
+    """That trained it."""
+    model_parameters: int
+    model: NotRequired[str]
+    """The kind and options that the model ``auto`` chose for it."""
+
+
 class Results(Answer):
     """What the round computed."""
 
@@ -214,6 +227,9 @@ class Results(Answer):
     """Where the terms have the model ``auto``."""
     alignment_choice: NotRequired[ChoiceReport]
     """Where they have the alignment ``auto``."""
+    groups: NotRequired[list[GroupReport]]
+    """Those that have a model of their own, where the terms have ``model_groups``; ``rows`` and
+    ``model_parameters`` are of the model of all rows."""
     alignment: NotRequired[AlignmentReport]
     """Sums are not aligned."""
 

@@ -388,8 +388,8 @@ def owned(analyst: Analyst, unit: Unit, collaboration_id: str, owner: str) -> Co
 
 
 def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
-    """Enter the model's digest into the ledger, so that members can tell that they were sent the same one."""
-    subject = downlinks.model_digest(unit, collaboration.id)
+    """Enter the digest of the model, or of all, so that members see that they were sent what others were."""
+    subject = downlinks.released(unit, collaboration.id)
     move(unit, collaboration, Event.RELEASE, at=now, subject=subject)
 
 

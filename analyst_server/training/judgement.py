@@ -96,6 +96,8 @@ class Judgement:
         The figures of ``within``, where they can be trusted: what a member may expect for its own new rows.
     why_none : str, optional
         One sentence, if there is no headline.
+    one_for_all : Estimate, optional
+        Where groups of parties have models of their own: the scores of one model for all, as ``within``.
     notes : tuple of str
         Fits that could not be made.
     is_pending : bool
@@ -106,6 +108,7 @@ class Judgement:
     across: Estimate | None = None
     headline: Mapping[str, Interval] | None = None
     why_none: str | None = None
+    one_for_all: Estimate | None = None
     notes: tuple[str, ...] = field(default=())
     is_pending: bool = False
 
@@ -120,6 +123,7 @@ class Judgement:
             "across": _plain(self.across),
             "headline": _plain_figures(self.headline) if self.headline else None,
             "why_none": self.why_none,
+            **({"one_for_all": _plain(self.one_for_all)} if self.one_for_all else {}),
             "notes": list(self.notes),
             "is_pending": self.is_pending,
         }
@@ -283,6 +287,7 @@ def conclude(
     rows: Mapping[str, int],
     one_class: int,
     enough: str = ENOUGH_OF_CLASSES,
+    one_for_all: Estimate | None = None,
     notes: Iterable[str] = (),
 ) -> Judgement:
     """Return the judgement: the headline is that of ``within`` unless something speaks against it.
@@ -298,7 +303,7 @@ def conclude(
     """
     why_none = _why_no_headline(within, across, rows, one_class, enough)
     headline = within.figures if within and not why_none else None
-    return Judgement(within, across, headline, why_none, tuple(notes))
+    return Judgement(within, across, headline, why_none, one_for_all, tuple(notes))
 
 
 def _why_no_headline(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from analyst_server.training.alignments import Alignments
 from analyst_server.training.calibration import Calibration
+from analyst_server.training.groups import Grouping, fit_groups
 from analyst_server.training.judgement import (
     NOT_JUDGED,
     Judgement,
@@ -22,7 +23,7 @@ from analyst_server.training.judgement import (
     mean_over_parties,
     mean_over_rows,
 )
-from analyst_server.training.models import Senders, Trainable, fit_task
+from analyst_server.training.models import Senders, Trainable
 from analyst_server.training.parts import parts_of_parties
 from analyst_server.training.party_scores import PartyScore
 from analyst_server.training.tasks import AnyLabels, Classes, Matrix, Task
@@ -51,6 +52,7 @@ def judge(
     names: Sequence[str],
     *,
     alignments: Alignments | None = None,
+    grouping: Grouping | None = None,
 ) -> Judgement:
     """Score a model of this kind within the parties and across them, if members may see that; never raises.
 
@@ -66,11 +68,13 @@ def judge(
         The parties by that number; those without rows are not judged.
     alignments : Alignments, optional
         What ``aligned_rep`` was chosen from, if there was a choice.
+    grouping : Grouping, optional
+        Which parties share a model; each fit groups them again by its own rows.
     """
     if not model.may_be_judged:
         return NOT_JUDGED
     try:
-        return _judge(model, aligned_rep, labels, task, senders, names, alignments)
+        return _judge(model, aligned_rep, labels, task, senders, names, alignments, grouping)
     except Exception as error:  # a round does not fail because it cannot be judged
         log.exception("the model could not be judged")
         return Judgement(why_none=f"judging failed ({type(error).__name__}); the analyst's log has the story")
@@ -84,6 +88,7 @@ def _judge(
     senders: Senders,
     names: Sequence[str],
     alignments: Alignments | None,
+    grouping: Grouping | None,
 ) -> Judgement:
     present = np.unique(senders).tolist()
     mixed = [party for party in present if len(np.unique(labels[senders == party])) > 1]
@@ -98,17 +103,22 @@ def _judge(
         task,
         senders,
         alignments.sharing_its_time(fits) if alignments else None,
+        grouping,
     )
 
-    def scored(parts: Iterable[Part]) -> tuple[dict[str, PartyScore], Calibration | None]:
-        predictions = np.full((len(labels), task.width), np.nan)
+    def predicted(parts: Iterable[Part]) -> tuple[Matrix, Matrix]:
+        """Return what is predicted for the rows that are held out: to each party, and by the model of all."""
+        predictions = np.full((2, len(labels), task.width), np.nan)
         for name, held in parts:
             if not held.any():
                 continue
             try:
-                predictions[held] = again.predictions(held)
+                predictions[:, held] = again.predictions(held)
             except ValueError as error:  # too few rows are left
                 notes.append(f"{name} could not be held out: {error}")
+        return predictions[0], predictions[1]
+
+    def scored(predictions: Matrix) -> tuple[dict[str, PartyScore], Calibration | None]:
         known = ~np.isnan(predictions[:, 0])
         found = ((party, known & (senders == party)) for party in present)
         scores = {party: task.score(labels[own], predictions[own]) for party, own in found}
@@ -117,11 +127,12 @@ def _judge(
         calibration = task.calibration(labels[together], predictions[together])
         return {names[party]: score for party, score in able.items()}, calibration
 
-    within, across = scored(within_parts), scored(across_parts)
+    (within, by_one), (across, _) = predicted(within_parts), predicted(across_parts)
     notes += again.cut_short()
     return conclude(
-        mean_over_rows(*within),
-        mean_over_parties(*across),
+        mean_over_rows(*scored(within)),
+        mean_over_parties(*scored(across)),
+        one_for_all=mean_over_rows(*scored(by_one)) if grouping is not None else None,
         rows={names[party]: int((senders == party).sum()) for party in present},
         one_class=len(present) - len(mixed) if isinstance(task, Classes) else 0,
         enough=task.enough,
@@ -139,18 +150,26 @@ class _Again:
     task: Task
     senders: Senders
     alignments: Alignments | None
+    grouping: Grouping | None = None
     models_cut_short: int = 0
     alignments_cut_short: int = 0
 
-    def predictions(self, held: Chosen) -> Matrix:
-        """Return the predictions for rows that are held out; raises `ValueError` if too few are left."""
+    def predictions(self, held: Chosen) -> tuple[Matrix, Matrix]:
+        """Return what the model of its party, and what that of all rows predicts for each row held out.
+
+        Raises `ValueError` if too few rows are left.
+        """
         rows = self.aligned_rep
         if self.alignments is not None:
             rows, choice = self.alignments.chosen_by(~held, self.labels, self.task)
             self.alignments_cut_short += choice.ran_out_of_time
-        fitted = fit_task(self.model, rows[~held], self.labels[~held], self.task, self.senders[~held])
-        self.models_cut_short += fitted.choice is not None and fitted.choice.ran_out_of_time
-        return fitted.predictions(rows[held])
+        left = ~held
+        fits = fit_groups(
+            self.model, rows[left], self.labels[left], self.task, self.senders[left], self.grouping
+        )
+        self.models_cut_short += fits.ran_out_of_time
+        by_one = fits.of_all.predictions(rows[held])
+        return (fits.predictions(rows[held], self.senders[held]) if fits.groups else by_one), by_one
 
     def cut_short(self) -> Iterator[str]:
         """Yield in how many fits there was no time to compare everything."""

@@ -95,6 +95,18 @@ def _append_scale(graph: Any, fitted: FittedModel) -> None:
     found.name = output
 
 
+def checked_file(fitted: FittedModel, probes: Matrix) -> tuple[bytes, float]:
+    """Return the ONNX file of a model, and how far its predictions are from the model's on some rows (n, l).
+
+    Raises `ValueError` if that is more than `PARITY_TOLERANCE`.
+    """
+    onnx_file = export(fitted, probes.shape[1])
+    gap = parity_gap(fitted, onnx_file, probes)
+    if not gap <= PARITY_TOLERANCE:
+        raise ValueError(f"the ONNX file differs from the trained model by {gap:.1e} in a prediction")
+    return onnx_file, gap
+
+
 def parity_gap(fitted: FittedModel, onnx_file: bytes, aligned_rep: Matrix) -> float:
     """Return the largest difference of a prediction between a fitted model and its ONNX file.
 

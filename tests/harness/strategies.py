@@ -15,6 +15,7 @@ from protocol.alignment_terms import (
 )
 from protocol.codec import Message
 from protocol.envelope import Signed
+from protocol.evidence import EvidenceFile, EvidenceIndex
 from protocol.labels import Label
 from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage, SeenLedger
 from protocol.messages import (
@@ -24,8 +25,6 @@ from protocol.messages import (
     DownlinkManifest,
     Enrolment,
     ErasedFile,
-    EvidenceFile,
-    EvidenceIndex,
     ForgettingStatement,
     InvitationTicket,
     MemberScore,

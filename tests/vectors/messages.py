@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from tests.vectors import edges, pinned, suites, unknown
+from tests.vectors import edges, groups, pinned, suites, unknown
 from tests.vectors import sums as messages_of_sums
 from tests.vectors.examples import (
     ACCEPTANCE,
@@ -113,6 +113,7 @@ def valid_messages() -> Iterator[Case]:
         ("evidence index of a whole round", "EvidenceIndex", {**EVIDENCE, "absent": []}),
         ("signed, as a message alone", "Signed", SIGNED),
         *messages_of_sums.valid(), *pinned.valid(), *suites.valid(), *unknown.valid(), *edges.valid(),
+        *groups.valid(),
     ]:  # fmt: skip
         packed = pack(value)
         yield {
@@ -405,7 +406,7 @@ def _broken_values() -> Iterator[Case]:
         ("a public anchor of more than 256 MiB", "Terms",
             {**TERMS, "anchor": {"kind": "public", "rows": 2**28 // 12 + 1}}),
         ("an unknown downlink", "Terms", {**TERMS, "downlink": "model"}),
-        *messages_of_sums.broken(), *pinned.broken(), *suites.broken(),
+        *messages_of_sums.broken(), *pinned.broken(), *suites.broken(), *groups.broken(),
         ("a forgetting statement of nothing", "ForgettingStatement", {**FORGETTING, "erased": []}),
         ("an evidence index of nothing", "EvidenceIndex", {**EVIDENCE, "files": []}),
         ("files of evidence in another order", "EvidenceIndex",

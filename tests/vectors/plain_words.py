@@ -26,6 +26,7 @@ from tests.vectors.examples import (
     changed,
     shown_digest,
 )
+from tests.vectors.groups import GROUP_TERMS, group_text
 from tests.vectors.multilabel import MULTILABEL_TERMS, multilabel_text
 from tests.vectors.packing import pack
 from tests.vectors.pinned import PINNED_LINE, PINNED_TERMS
@@ -382,6 +383,7 @@ def shown_texts() -> Iterator[Case]:
             ),
         ),
         ("absent columns", ABSENT_TERMS, absent_text(TERMS_2_TEXT)),
+        ("models of groups", GROUP_TERMS, group_text(TERMS_2_TEXT)),
         (
             "terms that replace others",
             CORRECTED_TERMS,

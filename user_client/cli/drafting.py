@@ -161,6 +161,14 @@ Times = Annotated[
     list[float] | None,
     typer.Option(help="survival: a time to predict for; repeat for more [the quartiles of the events]"),
 ]
+GroupsWithin = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DISTANCE",
+        help="institutions whose shares of the classes differ by at most so much, such as 0.2, share a model,"
+        " in the place of one model for all",
+    ),
+]
 Retention = Annotated[
     int | None,
     typer.Option(
@@ -227,6 +235,7 @@ def draft(
     class_weight: ClassWeightOption = None,
     model_epsilon: ModelEpsilon = None,
     late_consumer: LateConsumers = None,
+    groups_within: GroupsWithin = None,
     retention_days: Retention = None,
     sealing_suite: SealingSuiteOption = HYBRID,
     uplink: UplinkKind = "rows",
@@ -262,6 +271,7 @@ def draft(
         rep_dtype=rep_dtype,
         dither=dither,
         **_given(exclude=exclude, missing=missing, class_weight=class_weight, late_consumers=late_consumer),
+        groups_within=groups_within,
         nri=nri,
         model=model,
         alignment=alignment,

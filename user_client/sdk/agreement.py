@@ -47,6 +47,7 @@ class AgreementOptions(TypedDict, total=False):
     class_weight: str
     model_epsilon: float | None
     late_consumers: Sequence[str]
+    groups_within: float | None
     retention_days: int | None
     sealing_suite: str
 
@@ -80,6 +81,9 @@ class Agreement:
         delta of `MODEL_DELTA`.
     late_consumers : sequence of str
         Those of the parties that send no rows, and come after the release.
+    groups_within : float, optional
+        Have parties share a model whose shares of the classes differ by at most so much, in the place of one
+        model for all: `ModelGroupsTerms.largest_distance`.
     retention_days : int, optional
         How long the analyst may keep what it was sent: `Terms.retention_days`.
     sealing_suite : {"mlkem768-x25519", "mlkem1024-p384", "p256"}
@@ -97,6 +101,7 @@ class Agreement:
     class_weight: str = "none"
     model_epsilon: float | None = None
     late_consumers: Sequence[str] = ()
+    groups_within: float | None = None
     retention_days: int | None = None
     sealing_suite: str = HYBRID
 
@@ -124,6 +129,21 @@ class Agreement:
         for name in self.late_consumers:
             if name not in self.parties[1:]:
                 raise InputError("a late consumer must be one of the parties, and not the lead")
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        if self.groups_within is None:
+            return
+        if not 0 < self.groups_within < 1:
+            raise InputError(f"groups_within must be above 0 and below 1, got {self.groups_within:g}")
+        for name, is_used in (
+            (f"the task {self.task}", self.task != "classes"),
+            ("nri", self.nri),
+            ("model_epsilon", self.model_epsilon is not None),
+            ("late_consumers, who send no labels", bool(self.late_consumers)),
+        ):
+            if is_used:
+                raise InputError(f"groups_within does not go with {name}")
 
     def _check_class_weight(self) -> None:
         if self.class_weight not in ("none", "balanced"):
@@ -160,6 +180,11 @@ class Agreement:
             **(_nri_terms(features) if self.nri else {"anchor": {"kind": "haar", "rows": features}}),
             "alignment": {"method": self.alignment},
             **self._model_terms(),
+            **(
+                {}
+                if self.groups_within is None
+                else {"model_groups": {"largest_distance": self.groups_within}}
+            ),
             "table_schema": drafted.content,
         }
 

@@ -263,6 +263,8 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
         raise MalformedMessageError("DownlinkManifest", "a change of basis goes with rows, not with sums")
     if manifest.has_change_of_basis and manifest.change_of_basis.shape != shape:
         raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
+    if bool(manifest.models) != (terms.model_groups is not None):
+        raise MalformedMessageError("DownlinkManifest", "models go with terms that have model_groups")
     _check_total(manifest, terms)
     if manifest.model.payload_bytes > MAX_MODEL_BYTES:
         raise LimitExceededError("model in bytes", MAX_MODEL_BYTES, manifest.model.payload_bytes)

@@ -21,7 +21,7 @@ from user_client.tables import encode_rows, table_from, with_labels
 
 _OF_ROWS: Final = ("latent_dim", "rep_dtype", "dither", "least_signal", "alignment", "model")
 """What a draft says of rows, and terms of sums do not have or have in their own way."""
-_WITHOUT_SUMS: Final = ("downlink", "late_consumers", "model_privacy")
+_WITHOUT_SUMS: Final = ("downlink", "late_consumers", "model_groups", "model_privacy")
 _SUMMED: Final = ("classes", "number")
 """Tasks that sums serve."""
 _BY_CLASS: Final = {"kind": BY_CLASS_MODEL}

@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from protocol.codec import digest
 from protocol.consent import plain_words
 from protocol.errors import UnreadableFileError
+from protocol.evidence import EvidenceFile, EvidenceIndex
 from protocol.identity import fingerprint
-from protocol.messages import EvidenceFile, EvidenceIndex, UplinkManifest
+from protocol.messages import UplinkManifest
 from protocol.terms import Terms
 from user_client import evidence_verifier
 from user_client.custody.round_directory import (

@@ -345,8 +345,7 @@ def _check_ours(
         was_sent = _require_ours(ours, Event.ACCEPT_UPLINK, uplink, must_stand=receipt is not None)
     if downlink is not None:  # the ledger also has those that broke off, which were not stored here
         _require_ours(ours, Event.FETCH_DOWNLINK, downlink, must_stand=True)
-        models = [spec.digest for spec in downlink.arrays if spec.name == "model"]
-        _require(entries, Event.RELEASE, models[0] if models else None, "the model we were sent")
+        _require(entries, Event.RELEASE, downlink.released, "the model we were sent")
     compared = {
         TERMS_FILE: terms is not None,
         ACCEPTANCE_FILE: acceptance is not None and was_accepted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,8 +107,8 @@ def card(
         f"**{warning_of(terms)}**",
         "",
         f"- Predicts {_predicted(terms)}",
-        f"- Model: {model_told(directory, terms, report)}, of the rows of {', '.join(terms.parties)}; this"
-        f" file is that of {manifest.party}",
+        f"- Model: {model_told(directory, terms, report)}, of the rows of"
+        f" {', '.join(_teachers(terms, manifest.party, report))}; this file is that of {manifest.party}",
         f"- Alignment: {alignment_told(terms, report)}",
         f"- Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
         f"- Exported {second(now)} by odc {__version__}",
@@ -143,6 +143,12 @@ def model_told(directory: RoundDirectory, terms: Terms, report: MemberReport | N
         return f"{trained.kind}, trained here on the rows that the analyst's knn model shares"
     choice = (report["results"] or {}).get("choice") if report else None
     return f"{choice['chosen']} (chosen by the analyst)" if choice else model_in_words(terms.model)
+
+
+def _teachers(terms: Terms, party: str, report: MemberReport | None) -> Sequence[str]:
+    """Return whose rows trained the model: those of the group of a party that has one, else of all."""
+    groups = (report["results"] or {}).get("groups", []) if report else []
+    return next((group["parties"] for group in groups if party in group["parties"]), terms.parties)
 
 
 def alignment_told(terms: Terms, report: MemberReport | None) -> str:

@@ -18,7 +18,7 @@ import { Connection, MESSAGE } from './http.js';
 import { readInvitation, requestCertificate } from './invitation.js';
 import { decode } from './layout.js';
 import {
-  checkChain, checkDownlink, checkLedger, checkReceipt, isLeftOut, trainedOn,
+  checkChain, checkDownlink, checkLedger, checkReceipt, isLeftOut, releasedBy, trainedOn,
 } from './ledger.js';
 import { matrix, multiply } from './matrix.js';
 import { ledgerPage } from './messages.js';
@@ -293,7 +293,7 @@ export class Round {
     });
     const { manifest, arrays: [turn, model], etag } = found;
     const { entries, head } = await this.ledger(agreed);
-    checkDownlink(entries, this.party, manifest.digest, manifest.message.arrays[1].digest);
+    checkDownlink(entries, this.party, manifest.digest, releasedBy(manifest.message));
     readModel(model);
     this.files.write('change-of-basis.f64', doubles(changeOfBasis(manifest.message, turn, terms.alignment.method).data));
     this.files.write('model.onnx', model);

@@ -69,10 +69,15 @@ export function checkReceipt(entries, heads, receipt) {
   if (!found) broken('the receipt is not in the ledger');
 }
 
-/** Require that the last release is of this model, and the fetch in a party's own name of this manifest. */
-export function checkDownlink(entries, party, manifestDigest, modelDigest) {
+/** What the ledger says of the release of a downlink's model, or of all models where groups have their own. */
+export const releasedBy = ({ arrays, models }) => (models === undefined
+  ? arrays.find(({ name }) => name === 'model').digest
+  : labelled('odc/v1/models', Buffer.concat(models)));
+
+/** Require that the last release is of this subject, and the fetch in a party's own name of this manifest. */
+export function checkDownlink(entries, party, manifestDigest, released) {
   const release = entries.filter((entry) => entry.event === 'release').at(-1);
-  if (release === undefined || release.subject === null || !equal(release.subject, modelDigest)) broken('the release of another model');
+  if (release === undefined || release.subject === null || !equal(release.subject, released)) broken('the release of another model');
   const fetched = entries.filter((entry) => entry.event === 'fetch downlink' && entry.party === party);
   if (!fetched.length || !fetched.every((entry) => entry.subject !== null && equal(entry.subject, manifestDigest))) broken('another downlink was fetched in our name');
 }

@@ -96,8 +96,8 @@ export const receipt = openRecord({
 
 export const downlinkManifest = openRecord({
   collaboration_id: id, terms_digest: digest, party, uplink_digest: digest, chunk_bytes: chunkBytes,
-  arrays: list(arraySpec, 1, 2), model_parameters: count,
-}, ({ arrays }, fail) => {
+  arrays: list(arraySpec, 1, 2), model_parameters: count, models: optional(list(digest, 1, 1024)),
+}, ({ arrays, models }, fail) => {
   const sets = ['change_of_basis model', 'anchor_predictions', 'model', 'model total'];
   if (!sets.includes(named(arrays))) fail('other arrays');
   const shapes = {
@@ -107,6 +107,10 @@ export const downlinkManifest = openRecord({
     const [dtypes, axes] = shapes[of];
     if (!dtypes.includes(dtype) || shape.length !== axes) fail(`${of} of another shape or type`);
   }
+  if (models === undefined) return;
+  if (models.some((each, index) => index > 0 && Buffer.compare(models[index - 1], each) >= 0)) fail('models out of order');
+  const model = arrays.find((each) => each.name === 'model');
+  if (model === undefined || !models.some((each) => Buffer.compare(each, model.digest) === 0)) fail('models without this one');
 });
 
 const erasedFile = record({ name, size_bytes: count, erased_at: time });

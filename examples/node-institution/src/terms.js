@@ -80,6 +80,7 @@ const sums = record({
   if (value.min_rows > value.max_rows) fail('more rows at least than at most');
 });
 
+const modelGroups = record({ largest_distance: float({ above: 0, below: 1 }), least_parties: integer(2, 1024) });
 const absentColumns = record({ party, columns: list(name, 1, 65536, { distinct: true }) });
 
 export const terms = record({
@@ -110,7 +111,8 @@ export const terms = record({
   replaces: optional(id),
   sealing_suite: optional(one('mlkem1024-p384', 'p256')),
   absent_columns: optional(list(absentColumns, 1, 16384)),
-}, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule].forEach((rule) => rule(value, fail)));
+  model_groups: optional(modelGroups),
+}, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule, groupsRule].forEach((rule) => rule(value, fail)));
 
 const candidates = (of) => of.candidates ?? [of];
 export const kindsOf = (found) => [...new Set(candidates(found.model).map((each) => each.kind))];
@@ -126,7 +128,7 @@ function partiesRule({ parties, lead, late_consumers: late = [] }, fail) {
 }
 
 const OF_SCHEMA_2 = ['dither', 'least_signal', 'hold_out', 'returns_scores', 'model_privacy', 'exposure'];
-const LEFT_OUT = ['late_consumers', 'sums', 'retention_days', 'analyst_key', 'replaces', 'sealing_suite', 'absent_columns'];
+const LEFT_OUT = ['late_consumers', 'sums', 'retention_days', 'analyst_key', 'replaces', 'sealing_suite', 'absent_columns', 'model_groups'];
 const MODELS_OF_SCHEMA_1 = ['mlp', 'logistic', 'svm', 'random-feature-svm'];
 
 function schemaRule(value, fail) {
@@ -172,6 +174,13 @@ function absentRule(value, fail) {
   }
   const held = parties.filter((each) => !late.includes(each)).flatMap((each) => schemaOf(value, each).columns.map((one) => one.name));
   if (!names.every((name) => held.includes(name))) fail('a column that no sender has');
+}
+
+function groupsRule(value, fail) {
+  if (value.model_groups === undefined) return;
+  if (value.table_schema.label_column.kind !== undefined) fail('groups without classes');
+  if (value.sums !== undefined || value.downlink === 'anchor-predictions' || value.model_privacy || value.late_consumers) fail('groups of what has one model');
+  if (value.parties.length > 1024) fail('groups of so many institutions');
 }
 
 /** Which of the m encoded features a party has; its basis is zero on the others. */

@@ -116,7 +116,7 @@ const modelWords = (terms) => (terms.model.kind === 'auto'
 function returned(terms) {
   const weighted = (terms.model.candidates ?? [terms.model]).filter((each) => each.class_weight).map((each) => each.kind);
   const [first, last] = nri(terms) ? nriLines(terms) : [
-    [`The analyst sends back: one model for all institutions (${modelWords(terms)}), and for this institution alone the change-of-basis matrix that it needs to use the model.`],
+    [`The analyst sends back: one model for ${terms.model_groups ? 'each group of institutions' : 'all institutions'} (${modelWords(terms)}), and for this institution alone the change-of-basis matrix that it needs to use the model.`],
     'Who sees what: the analyst sees everything that this institution sends. Other institutions see the model, and how many rows each institution sent.',
   ];
   const privacy = terms.model_privacy;
@@ -126,10 +126,15 @@ function returned(terms) {
     ...(weighted.length ? [`Class weights: a model of the kind ${[...new Set(weighted)].join(' or ')} is trained so that every class counts the same, however few rows it has. Its probabilities are those of rows with equally many of every class: for a rare class they are higher than its share of the rows.`] : []),
     ...(privacy ? [`The model is trained with noise: it is differentially private with epsilon ${plainNumber(privacy.epsilon)} and delta ${plainNumber(privacy.delta)}. This bounds what anybody can learn from the model about any one projected row and its label, all bases and the alignment being given. It does not protect the row from the analyst.`] : []),
     ...(terms.alignment.method === 'auto' ? [`The analyst tries several ways to bring the rows into the common representation (${commas(terms.alignment.candidates)}). It takes the one with which a model predicts best on rows that did not train it. Every institution reads the mean score of each.`] : []),
+    ...(terms.model_groups ? [groupsLine(terms.model_groups)] : []),
     last,
     ...(days ? [`How long: ${days} day${days === 1 ? '' : 's'} after the model is released, or without a release after the last institution has sent, the analyst ends the round and erases what it was sent and what it sends back. Its records of the round stay, and no institution can check that the rest is erased.`] : []),
   ];
 }
+
+const groupsLine = ({ largest_distance: largest, least_parties: least }) => 'Groups: the analyst counts how many rows of each class an institution has sent. '
+  + `Institutions whose shares of the classes differ by at most ${plainNumber(largest)} in all (total variation) are a group, if there are at least ${least} of them, and get a model that was trained on the rows of their group alone. `
+  + 'All others, and a group with too few rows of a class, get one that was trained on the rows of all. Every institution reads which institutions are a group: their shares of the classes are alike.';
 
 function nriLines(terms) {
   const bytes = 4 * terms.anchor.rows * terms.table_schema.label_column.classes.length;

@@ -321,6 +321,19 @@ def test_a_party_without_rows_predicts_too(parties: Parties, unseen: Pair) -> No
     assert found["consumer"].score(X, y) > BETTER_THAN_CHANCE
 
 
+def test_groups_have_models_of_their_own(parties: Parties, unseen: Pair) -> None:
+    X, y = (np.concatenate(parts) for parts in zip(*parties.values(), strict=True))
+    rare, often = (
+        np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:count]]) for count in (9, 60)
+    )
+    given = {"a": (X[rare], y[rare]), "b": (X[often], y[often]), "c": (X[rare][::-1], y[rare][::-1])}
+    found = simulate(given, random_state=0, model="logistic", model_groups={"largest_distance": 0.1})
+    assert [group["parties"] for group in found.report["groups"]] == [["a", "c"]]
+    data = unseen[0]
+    shares = {name: one.predict_proba(data)[:, 1].mean() for name, one in found.items()}
+    assert max(shares["a"], shares["c"]) < shares["b"]
+
+
 def test_bases_that_break_an_assumption_are_refused_as_by_the_analyst(parties: Parties) -> None:
     with pytest.raises(ValueError, match="is not orthonormal, so its basis or its anchor is wrong"):
         simulate(parties, random_state=0, bases="DiffSpan", alignment="odc", model="logistic", rep_dtype="f8")

@@ -17,6 +17,7 @@ from protocol.checkpoint import leaf_hashes
 from protocol.codec import Message, decode, digest, encode
 from protocol.consent import plain_words, plain_words_digest
 from protocol.errors import OdcError, ProtocolError
+from protocol.evidence import EvidenceIndex
 from protocol.identity import TrustRoot, load_certificate
 from protocol.labels import AnyLabel, Label, NumberLabel
 from protocol.merkle import root_hash
@@ -45,7 +46,7 @@ KINDS: dict[str, type[Message]] = {
     "SeenLedger": ledger.SeenLedger,
     "DownlinkManifest": messages.DownlinkManifest,
     "ForgettingStatement": messages.ForgettingStatement,
-    "EvidenceIndex": messages.EvidenceIndex,
+    "EvidenceIndex": EvidenceIndex,
     "MemberScore": messages.MemberScore,
     "Signed": envelope.Signed,
 }

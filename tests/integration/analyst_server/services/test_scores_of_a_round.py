@@ -169,7 +169,7 @@ def test_a_round_is_released_though_judging_fails(world: World, monkeypatch: pyt
     def broken(*_given: Any) -> Any:
         raise RuntimeError
 
-    monkeypatch.setattr(judging, "fit_task", broken)
+    monkeypatch.setattr(judging, "fit_groups", broken)
     for_analyst, _ = shown(released(world))
     assert for_analyst["state"] == "released"
     assert "judging failed (RuntimeError)" in report_text(for_analyst)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -11,10 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from analyst_server.services import downlinks, rounds
+from analyst_server.store import Unit
 from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentMethod
 from protocol.envelope import decode_stored
 from protocol.errors import (
+    LedgerError,
     LimitExceededError,
+    MalformedMessageError,
     NotPermittedError,
     OutOfOrderError,
     ProtocolError,
@@ -247,6 +251,52 @@ def test_a_downlink_in_single_bytes_is_read(consortium: Consortium, monkeypatch:
     consortium.until_released()
     replay(monkeypatch, consortium, downlink_bytes(consortium), size=1)
     assert consortium.hospital_round.receive().party == HOSPITAL
+
+
+GROUPS = {"terms_schema": 2, "model_groups": {"largest_distance": 0.1}}
+
+
+def resigned(consortium: Consortium, **changed: Any) -> bytes:
+    """Return the hospital's downlink with another manifest, signed by the analyst."""
+    data = downlink_bytes(consortium)
+    (length,) = struct.unpack_from("<I", data)
+    manifest = decode_stored(DownlinkManifest, data[4 : 4 + length]).model_copy(update=changed)
+    signed = consortium.analyst.sign(manifest)
+    return struct.pack("<I", len(signed)) + signed + data[4 + length :]
+
+
+def digest_of_one(unit: Unit, collaboration_id: str) -> bytes:
+    row = unit.downlinks(collaboration_id)[0]
+    return decode_stored(DownlinkManifest, row.manifest).model.digest
+
+
+def test_the_ledger_is_of_all_models_where_groups_have_their_own(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_contributed(**GROUPS)
+    # what an analyst would enter that gives one member a model that no other knows of
+    monkeypatch.setattr(downlinks, "released", digest_of_one)
+    consortium.compute()
+    with pytest.raises(LedgerError, match="'release' is not of the model we were sent"):
+        consortium.hospital_round.receive()
+
+
+def test_models_come_with_terms_that_have_groups_and_only_then(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_released(**GROUPS)
+    replay(monkeypatch, consortium, resigned(consortium, models=()))
+    with pytest.raises(MalformedMessageError, match="models go with terms that have model_groups"):
+        consortium.hospital_round.receive()
+
+
+def test_two_that_are_alike_are_all_and_get_one_model(consortium: Consortium) -> None:
+    consortium.until_released(**GROUPS)
+    found = [session.round(consortium.id).receive() for session in consortium.sessions]
+    assert {one.models for one in found} == {(found[0].model.digest,)}
+    results = consortium.lead_round.report()["results"]
+    assert results is not None
+    assert results["groups"] == []
 
 
 def test_predicting_needs_the_downlink(consortium: Consortium) -> None:

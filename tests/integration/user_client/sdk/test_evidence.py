@@ -20,7 +20,8 @@ import pytest
 
 from protocol.envelope import SealingKey, anchor_info, decode_stored
 from protocol.errors import UnreadableFileError
-from protocol.messages import EvidenceIndex, ForgettingStatement, Receipt, SealedAnchor
+from protocol.evidence import EvidenceIndex
+from protocol.messages import ForgettingStatement, Receipt, SealedAnchor
 from tests.harness.in_process import HOSPITAL, PASSPHRASE, Consortium
 from tests.harness.needles import Needles, of_matrix
 from user_client import evidence_verifier
