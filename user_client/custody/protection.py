@@ -11,9 +11,11 @@ from contextlib import ExitStack, contextmanager
 
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from protocol.terms import Terms
 from runtime.files import write_whole
 from user_client.custody.home import Home, exclusive, is_encrypted, key_pem
 from user_client.custody.passphrase import lock, require_long_enough, unlock
+from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.custody.vault import is_sealed
 
 
@@ -37,6 +39,7 @@ def protect(home: Home, passphrase: str) -> None:
         else:
             require_long_enough(passphrase)
             home.make_storage_key(passphrase)
+        _hide_models_with_rows(home)
         for path in home.secrets():
             data = path.read_bytes()
             if path == home.key_path:
@@ -44,6 +47,15 @@ def protect(home: Home, passphrase: str) -> None:
                     home.write_key(load_pem_private_key(data, None))
             elif not is_sealed(data):
                 home.write_secret(path, data if root_key is None or path != home.root_key_path else root_key)
+
+
+def _hide_models_with_rows(home: Home) -> None:
+    """Store models as secrets that may contain rows of others, and that an earlier version took for none."""
+    for path in home.path.glob(f"collaborations/*/{MODEL_FILE}"):
+        directory = RoundDirectory(home, path.parent.name)
+        terms = directory.find(Terms)
+        if terms is not None and terms.is_row_revealing:
+            directory.write_model(path.read_bytes(), may_have_rows=True)
 
 
 def _root_key(home: Home, passphrase: str) -> bytes | None:

@@ -28,7 +28,9 @@ from protocol.errors import (
 )
 from protocol.messages import DownlinkManifest
 from tests.harness.in_process import HOSPITAL, SVM, Consortium, downlink_bytes, replay, rows
-from user_client.custody.round_directory import BASIS_FILE
+from user_client.custody.protection import protect
+from user_client.custody.round_directory import BASIS_FILE, MODEL_FILE, MODEL_WITH_ROWS_FILE
+from user_client.custody.vault import is_sealed
 from user_client.errors import ConnectionFailedError, NotPreparedError
 from user_client.transport import Download
 
@@ -49,6 +51,19 @@ def test_an_svm_everybody_consented_to_comes_back_and_predicts(consortium: Conso
         found = session.round(consortium.id).predict(consortium.table(9))
         right = np.array(found.labels) == np.array(rows(9)["y"])
         assert right.mean() > 0.85
+
+
+def test_a_model_with_rows_of_an_earlier_version_is_hidden_by_a_passphrase(consortium: Consortium) -> None:
+    consortium.until_released(model=SVM)
+    hospital = consortium.hospital_round
+    hospital.receive()
+    before = hospital.predict(consortium.table(9)).probabilities
+    folder = consortium.directory_of(consortium.hospital)
+    (folder / MODEL_WITH_ROWS_FILE).rename(folder / MODEL_FILE)  # as versions before stored it
+    protect(consortium.hospital.home, "a passphrase of several words")
+    assert not (folder / MODEL_FILE).exists()
+    assert is_sealed((folder / MODEL_WITH_ROWS_FILE).read_bytes())
+    np.testing.assert_array_equal(hospital.predict(consortium.table(9)).probabilities, before)
 
 
 @pytest.mark.parametrize("method", get_args(AlignmentMethod))
