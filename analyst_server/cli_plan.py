@@ -15,6 +15,7 @@ from analyst_server.services.planning_sums import plan_sums
 from analyst_server.services.predicting import predict
 from analyst_server.services.work import Model, Probes
 from protocol.errors import InputError
+from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import AveragedTerms, LogisticTerms
 from protocol.terms import ANCHORS, RowType, Terms
 from runtime.drafts import terms_of_draft
@@ -23,7 +24,7 @@ T = TypeVar("T")
 NO_IDS: Final = {"consortium_id": "0" * 32, "collaboration_id": "0" * 32}
 """A draft has none, and a plan needs none."""
 DEFAULT_CLASSES: Final = 2
-_OF_ROWS: Final = ("latent_dim", "rep_dtype", "anchor_kind", "anchor_rows")
+_OF_ROWS: Final = ("latent_dim", "rep_dtype", "anchor_kind", "anchor_rows", "label_bytes")
 
 
 def plan(
@@ -90,7 +91,8 @@ def plan(
     shared["participation"] = tuple(participation or planning.PARTICIPATION)
     chosen: dict[str, Any] = {"parties": parties, "features": features, "uplink": uplink, "classes": classes}
     of_sums: dict[str, Any] = {"random_features": random_features, "cohort": cohort, "by_class": by_class}
-    of_rows: dict[str, Any] = {"rep_dtype": rep_dtype, "anchor_kind": anchor_kind, "anchor_rows": anchor_rows}
+    of_rows: dict[str, Any] = dict.fromkeys(_OF_ROWS)
+    of_rows |= {"rep_dtype": rep_dtype, "anchor_kind": anchor_kind, "anchor_rows": anchor_rows}
     model: Model | None = AveragedTerms()
     is_isotropic = True
     try:
@@ -165,6 +167,7 @@ def _plan_of_rows(
         rep_dtype=cast("RowType", of_rows["rep_dtype"] or "i1"),  # the scenario checks it
         anchor_kind=of_rows["anchor_kind"] or "haar",
         classes=classes or DEFAULT_CLASSES,
+        label_bytes=of_rows["label_bytes"] or 0,
         **shared,
     )
     return planning.plan(scenario)
@@ -188,6 +191,7 @@ def _symbols(terms: Terms) -> tuple[dict[str, Any], dict[str, Any], dict[str, An
         "rep_dtype": terms.rep_dtype,
         "anchor_kind": terms.anchor.kind,
         "anchor_rows": terms.anchor.rows,
+        "label_bytes": None if label.task == "classes" else DTYPE_BYTES[label.wire_dtype],
     }
     return chosen, {}, of_rows
 

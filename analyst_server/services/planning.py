@@ -70,6 +70,8 @@ class Scenario:
         R of federated averaging; by default twice the largest R*, but at least 10.
     rep_dtype, anchor_kind, classes : str, str, int
         As in the terms. A square anchor has m rows, whatever ``anchor_rows`` is.
+    label_bytes : int
+        Of the label of a row; 0 for as many as the number of classes asks for.
     """
 
     parties: int
@@ -84,6 +86,7 @@ class Scenario:
     rep_dtype: RowType = "f4"
     anchor_kind: str = "haar"
     classes: int = 2
+    label_bytes: int = 0
 
     def __post_init__(self) -> None:
         _between("parties", self.parties, 1, MAX_PARTIES)
@@ -98,6 +101,11 @@ class Scenario:
             raise ValueError(f"number type must be one of {', '.join(get_args(RowType))}")
         if self.anchor_kind not in ANCHORS:
             raise ValueError(f"anchor must be one of {', '.join(ANCHORS)}")
+
+    @property
+    def bytes_of_labels(self) -> int:
+        """Return the bytes of the labels of one party."""
+        return self.rows * (self.label_bytes or (1 if self.classes <= 2**8 else 2))
 
     @property
     def our_anchor_rows(self) -> int:
@@ -335,7 +343,7 @@ def _payload_bytes(scenario: Scenario) -> list[int]:
     return [
         scenario.rows * latent_dim * size,
         scenario.our_anchor_rows * latent_dim * size,
-        scenario.rows * (1 if scenario.classes <= 2**8 else 2),
+        scenario.bytes_of_labels,
         *scales,
         latent_dim**2 * change_size,
         scenario.model_parameters * DTYPE_BYTES["f4"],

@@ -70,6 +70,8 @@ class Size:
     classes : int
     anchor_is_isotropic : bool
         Then orthonormality is checked once more.
+    label_bytes : int
+        Of the label of a row.
     """
 
     parties: int
@@ -80,6 +82,7 @@ class Size:
     number_bytes: int = 1
     classes: int = 2
     anchor_is_isotropic: bool = True
+    label_bytes: int = 1
 
     @classmethod
     def of(cls, scenario: Scenario) -> Size:
@@ -93,13 +96,14 @@ class Size:
             DTYPE_BYTES[scenario.rep_dtype],
             scenario.classes,
             ANCHORS[scenario.anchor_kind].is_isotropic,
+            scenario.bytes_of_labels // max(scenario.rows, 1),
         )
 
     @property
     def uplink_bytes(self) -> int:
         """Return the bytes of the arrays of one uplink."""
-        labels = self.rows * (1 if self.classes <= 2**8 else 2)
-        return (self.rows + self.anchor_rows) * self.latent_dim * self.number_bytes + labels
+        rows = (self.rows + self.anchor_rows) * self.latent_dim * self.number_bytes
+        return rows + self.rows * self.label_bytes
 
     @property
     def training_rows(self) -> int:

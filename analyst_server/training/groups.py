@@ -7,7 +7,6 @@ these can be compared before anything is trained (arXiv:2601.09304).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,8 +109,9 @@ def fit_groups(
     return Fits(of_all, tuple(found))
 
 
-def _shares(labels: Labels, senders: Senders, present: Sequence[int] | NDArray[np.integer]) -> Matrix:
+def _shares(labels: Labels, senders: Senders, present: NDArray[np.integer]) -> Matrix:
     """Return the share of each class in the rows of each party, (parties, classes)."""
     classes = int(labels.max()) + 1
-    counts = np.stack([np.bincount(labels[senders == party], minlength=classes) for party in present])
+    cells = np.searchsorted(present, senders) * classes + labels
+    counts = np.bincount(cells, minlength=len(present) * classes).reshape(len(present), classes)
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))

@@ -47,6 +47,20 @@ def test_a_draft_of_terms_is_planned_as_it_is_and_with_fewer_dimensions(tmp_path
         assert found["scenario"]["latent_dim"] == latent_dim
 
 
+@pytest.mark.parametrize("labels", [8, 9])
+def test_several_labels_are_bits_and_a_number_has_four_bytes(tmp_path: Path, labels: int) -> None:
+    several = [{"name": f"y{number}", "absent": "0", "present": "1"} for number in range(labels)]
+    for label, label_bytes in (
+        ({"kind": "multilabel", "labels": several}, 1 if labels <= 8 else 2),
+        ({"kind": "number", "name": "y", "low": 0, "high": 1}, 4),
+    ):
+        schema = {"columns": NUMERIC, "label_column": label}
+        path = draft_file(tmp_path, latent_dim=20, model={"kind": "averaged"}, table_schema=schema)
+        found = json.loads(run(*OF_A_DRAFT, "--terms", path).output)
+        (line,) = (each for each in found["terms"] if each["what"] == "labels")
+        assert line["ours_bytes"] == 5 * 400 * label_bytes
+
+
 def test_a_draft_of_sums_is_planned(tmp_path: Path) -> None:
     sums = {"random_features": 16, "kernel_width": 1.5, "min_rows": 5, "max_rows": 99, "cohort": True}
     path = draft_file(tmp_path, latent_dim=46, model={"kind": "ridge"}, sums=sums)
