@@ -281,13 +281,11 @@ def _chosen_alignment(terms: Terms) -> Iterator[str]:
 def _model_groups(terms: Terms) -> Iterator[str]:
     if (groups := terms.model_groups) is not None:
         yield (
-            "Groups: the analyst counts how many rows of each class an institution has sent. Institutions"
-            " whose shares of the classes differ by at most"
-            f" {decimal_text(groups.largest_distance)} in all (total variation) are a group, if there are at"
-            f" least {groups.least_parties} of them, and get a model that was trained on the rows of their"
+            "Groups: the analyst puts institutions into groups in which the shares of the classes of any two"
+            f" differ by at most {decimal_text(groups.largest_distance)} in all (total variation). A group of"
+            f" at least {groups.least_parties} institutions gets a model that was trained on the rows of the"
             " group alone. All others, and a group with too few rows of a class, get one that was trained on"
-            " the rows of all. Every institution reads which institutions are a group: their shares of the"
-            " classes are alike."
+            " the rows of all. Every institution reads which groups have a model of their own."
         )
 
 
@@ -329,6 +327,12 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         if terms.dither
         else "these terms do not require noise to be added to anything that is sent."
     )
+    if terms.model_groups is not None:
+        yield (
+            "models of groups: the model of a small group is made of the rows of few institutions. In a group"
+            " of two, each can tell from the model more of the other's rows than from a model of all, and"
+            " knows about which shares of the classes the other has."
+        )
     if terms.anchor.traits.warning:
         yield terms.anchor.traits.warning
     yield from warnings_of_columns(terms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from protocol.limits import MAX_GROUPED_PARTIES
 if TYPE_CHECKING:
     from protocol.terms import Terms
 
+MIN_GROUP_DISTANCE: Final = 0.01
 _MODELS_LABEL: Final = b"odc/v1/models\x00"
 
 
@@ -24,10 +26,14 @@ class ModelGroupsTerms(Message):
     absolute differences.
     """
 
-    largest_distance: float = Field(gt=0, lt=1)
-    """Between any two institutions of a group."""
+    largest_distance: float = Field(ge=MIN_GROUP_DISTANCE, lt=1)
+    """Between any two institutions of a group. Less would tell each the others' shares almost exactly."""
     least_parties: int = Field(default=2, ge=2, le=MAX_GROUPED_PARTIES)
     """Institutions of a smaller group get the model of all rows."""
+
+    def most_models(self, parties: int) -> int:
+        """Return how many models a round of so many institutions has at most."""
+        return math.ceil(parties / self.least_parties)
 
 
 def check_model_groups(terms: Terms) -> None:
@@ -42,6 +48,8 @@ def check_model_groups(terms: Terms) -> None:
     ):
         if is_used:
             raise ValueError(f"model_groups do not go with {name}")
+    if terms.model_groups is not None and terms.model_groups.least_parties > len(terms.parties):
+        raise ValueError("model_groups of more institutions than there are: least_parties")
     if len(terms.parties) > MAX_GROUPED_PARTIES:
         raise ValueError(f"model_groups are of at most {MAX_GROUPED_PARTIES} parties")
 

@@ -217,7 +217,7 @@ def _groups(results: Mapping[str, Any]) -> list[str]:
         f" that was trained on their {group['rows']:,} rows alone"
         for group in results["groups"]
     ]
-    whose = "every other institution has" if lines else "no institutions are a group: all have"
+    whose = "every other institution has" if lines else "no group has a model of its own: all have"
     lines.append(f"{whose} the model that was trained on all {results['rows']:,} rows")
     judgement = results.get("judgement") or {}
     if judgement.get("within") and (by_one := judgement.get("one_for_all")):

@@ -358,16 +358,16 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     fits = fit_groups(model, rows.aligned_rep, rows.labels, task, rows.senders, grouping)
     fitted, gaps = fits.of_all, []
 
-    def keep(name: str, fitted: FittedModel) -> StoredArray:
-        onnx_file, gap = checked_file(fitted, fitted.model.probes(rows.aligned_rep))
+    def keep(name: str, fitted: FittedModel, own: NDArray[Any]) -> StoredArray:
+        onnx_file, gap = checked_file(fitted, fitted.model.probes(own))
         gaps.append(gap)
         return store_array(blobs, f"{spec.folder}/{name}", np.frombuffer(onnx_file, np.uint8))
 
-    onnx_file = keep("model", fitted)
+    onnx_file = keep("model", fitted, rows.aligned_rep)
     groups = tuple(
         TrainedGroup(
             parties=tuple(rows.parties[party] for party in group.parties),
-            onnx_file=keep(f"model_of_group_{number}", group.fitted),
+            onnx_file=keep(f"model_of_group_{number}", group.fitted, rows.of(group.parties)),
             rows=group.rows,
             parameters=group.fitted.parameters,
             name=group.fitted.choice.name if group.fitted.choice else None,

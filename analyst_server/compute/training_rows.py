@@ -90,6 +90,10 @@ class TrainingRows:
     of_rows: int
     far_rows: Mapping[str, int]
 
+    def of(self, parties: Sequence[int]) -> NDArray[Any]:
+        """Return X^ of some parties, by their indices."""
+        return np.asarray(self.aligned_rep[np.isin(self.senders, parties)])
+
 
 def left_out_of(spec: RoundSpec, suspicions: Sequence[SuspectedParty]) -> tuple[str, ...]:
     """Return the parties whose rows do not train; raises `ValueError` if nobody's rows are left."""

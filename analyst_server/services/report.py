@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from analyst_server.services import scores
@@ -127,7 +127,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
     results = cast("Results | None", collaboration.results)
     if results and viewer is not None:
         results = _without_parties_scores(_without_spectra(results))
-    model_parameters = results.get("model_parameters", 0) if results else 0
+    parameters = _parameters(results)
     return {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
@@ -151,7 +151,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
                 "uplink_formula_bytes": uplink_formula_bytes(terms, uplink.rows),
                 "uplink_payload_bytes": uplink.payload_bytes,
                 "downlink_formula_bytes": (
-                    downlink_formula_bytes(terms, model_parameters) if results else None
+                    downlink_formula_bytes(terms, parameters(uplink.party)) if results else None
                 ),
                 "received_at": uplink.received_at,
                 # what a party did to its rows is known to itself and to the analyst only
@@ -167,6 +167,17 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
             for entry in unit.ledger(collaboration.id)
         ],
     }
+
+
+def _parameters(results: Results | None) -> Callable[[str], int]:
+    """Return what says how many parameters the model of a party has: that of its group, if it has one."""
+    if results is None:
+        return lambda _party: 0
+    of_all = results.get("model_parameters", 0)
+    grouped = {
+        party: group["model_parameters"] for group in results.get("groups", []) for party in group["parties"]
+    }
+    return lambda party: grouped.get(party, of_all)
 
 
 def _without_spectra(results: Results) -> Results:
@@ -192,8 +203,8 @@ def _without_parties_scores(results: Results) -> Results:
         "across": _without_parties(across),
         "notes": [],
     }
-    if "one_for_all" in judgement:
-        shown["one_for_all"] = _without_parties(judgement["one_for_all"])
+    if (by_one := judgement.get("one_for_all")) and within:
+        shown["one_for_all"] = _without_parties(by_one) if _differ_for_several(within, by_one) else None
     if within and shown["headline"]:
         of_one = [*_of_one_party(within), *_of_unlike_labels(within)]
         kept = {name: found for name, found in shown["headline"].items() if name not in of_one}
@@ -258,6 +269,12 @@ def _of_unlike_labels(estimate: EstimateReport) -> tuple[str, ...]:
     """
     by_party = [frozenset(one.get("labels", {})) for one in estimate["by_party"].values()]
     return ("roc_auc", "pr_auc") if len(set(by_party)) > 1 else ()
+
+
+def _differ_for_several(estimate: EstimateReport, other: EstimateReport) -> bool:
+    """Return whether at least two parties have other scores: both means together tell those of one."""
+    others = other["by_party"]
+    return sum(others.get(party) != score for party, score in estimate["by_party"].items()) > 1
 
 
 def _without_scores(choice: ChoiceReport) -> ChoiceReport:

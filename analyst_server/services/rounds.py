@@ -388,7 +388,7 @@ def owned(analyst: Analyst, unit: Unit, collaboration_id: str, owner: str) -> Co
 
 
 def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
-    """Enter the digest of the model, or of all, so that members see that they were sent what others were."""
+    """Enter the digest of the model, or of all models, so that all members see the same."""
     subject = downlinks.released(unit, collaboration.id)
     move(unit, collaboration, Event.RELEASE, at=now, subject=subject)
 

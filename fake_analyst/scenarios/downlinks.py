@@ -67,7 +67,7 @@ class Forgery:
         if self.enters_fetch and (entry.event, entry.party) == (Event.FETCH_DOWNLINK, CLIENT):
             return entry.model_copy(update={"subject": shown.digest})
         if self.enters_model and entry.event is Event.RELEASE:
-            return entry.model_copy(update={"subject": shown.manifest.model.digest})
+            return entry.model_copy(update={"subject": shown.manifest.released})
         return entry
 
 

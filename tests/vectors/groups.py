@@ -17,14 +17,18 @@ from tests.vectors.examples import (
 
 GROUP_TERMS: Final[dict[str, Any]] = {
     **TERMS_2,
-    "model_groups": {"largest_distance": 0.25, "least_parties": 3},
+    "model_groups": {"largest_distance": 0.25, "least_parties": 2},
 }
 _LINE: Final = (
-    "Groups: the analyst counts how many rows of each class an institution has sent. Institutions whose"
-    " shares of the classes differ by at most 0.25 in all (total variation) are a group, if there are at"
-    " least 3 of them, and get a model that was trained on the rows of their group alone. All others, and a"
-    " group with too few rows of a class, get one that was trained on the rows of all. Every institution"
-    " reads which institutions are a group: their shares of the classes are alike."
+    "Groups: the analyst puts institutions into groups in which the shares of the classes of any two differ"
+    " by at most 0.25 in all (total variation). A group of at least 2 institutions gets a model that was"
+    " trained on the rows of the group alone. All others, and a group with too few rows of a class, get one"
+    " that was trained on the rows of all. Every institution reads which groups have a model of their own."
+)
+_WARNING: Final = (
+    "Warning: models of groups: the model of a small group is made of the rows of few institutions. In a"
+    " group of two, each can tell from the model more of the other's rows than from a model of all, and knows"
+    " about which shares of the classes the other has."
 )
 _OWN: Final[bytes] = DOWNLINK["arrays"][1]["digest"]
 _MODELS: Final = sorted([_OWN, b"\x00" * 32, b"\xff" * 32])
@@ -33,8 +37,10 @@ _GROUPED: Final[dict[str, Any]] = {**DOWNLINK, "models": _MODELS}
 
 def group_text(text: str) -> str:
     """Return what people read of `GROUP_TERMS`, from the text of the same terms with one model for all."""
-    return text.replace("one model for all institutions", "one model for each group of institutions").replace(
-        "\nWho sees what", f"\n{_LINE}\nWho sees what"
+    return (
+        text.replace("one model for all institutions", "one model for each group of institutions")
+        .replace("\nWho sees what", f"\n{_LINE}\nWho sees what")
+        .replace("\nWarning: figures of a table", f"\n{_WARNING}\nWarning: figures of a table")
     )
 
 
@@ -55,6 +61,8 @@ def broken() -> list[tuple[str, str, dict[str, Any]]]:
         ("groups of what is the same", "Terms",
             changed(GROUP_TERMS, "model_groups", "largest_distance", to=0.0)),
         ("one group of all", "Terms", changed(GROUP_TERMS, "model_groups", "largest_distance", to=1.0)),
+        ("groups of more than there are", "Terms",
+            changed(GROUP_TERMS, "model_groups", "least_parties", to=3)),
         ("groups of one", "Terms", changed(GROUP_TERMS, "model_groups", "least_parties", to=1)),
         ("terms of schema 1 with groups", "Terms", {**TERMS, "model_groups": groups}),
         ("groups for a number", "Terms", {**NUMBER_TERMS, "model_groups": groups}),

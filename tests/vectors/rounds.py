@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from typing import Any
 
 from tests.vectors.examples import (
@@ -125,6 +126,14 @@ def checks() -> Iterator[Case]:
     yield case("another model was released", bad, downlink={**mine, "model": OTHER.hex()})
     yield case("another manifest was fetched", bad, downlink={**mine, "manifest": OTHER.hex()})
     yield case("nobody has fetched in this name", bad, downlink={**mine, "party": "hospital-a"})
+    models = sorted([MODEL, bytes(32)])
+    of_all = sha256(b"odc/v1/models\x00" + b"".join(models)).digest()
+    grouped, grouped_heads = chained([*TRAINED, ("release", None, "released", of_all), FETCHED[-1]])
+    ledger = {"entries": grouped, "head": {**head, "digest": grouped_heads[-1]}}
+    named = {**mine, "models": [each.hex() for each in models]}
+    yield case("the models of groups were released", "valid", **ledger, downlink=named)
+    yield case("one model was released, and models came", bad, downlink=named)
+    yield case("models were released, and one came", bad, **ledger, downlink=mine)
     twice, twice_heads = chained([*FAILED, ("resume", None, "sealed", None), *TRAINED[-2:],
                                   ("release", None, "released", OTHER), FETCHED[-1]])  # fmt: skip
     last = {**LEDGER_HEAD, "length": len(twice), "digest": twice_heads[-1]}

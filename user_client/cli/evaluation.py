@@ -23,7 +23,15 @@ from user_client.cli.table_options import TableArgument, reads_table
 from user_client.sdk import Evaluation
 from user_client.words import local_fit_in_words
 
-_JUDGED: Final = ("judgement", "hold_out_scores", "choice", "alignment_choice", "of_rows", "far_rows")
+_JUDGED: Final = (
+    "judgement",
+    "hold_out_scores",
+    "choice",
+    "alignment_choice",
+    "of_rows",
+    "far_rows",
+    "groups",
+)
 """The results that are shown in words of their own."""
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",

@@ -13,6 +13,7 @@ from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.labels import Task
 from protocol.limits import MAX_DITHER, MAX_RETENTION_DAYS
+from protocol.model_groups import MIN_GROUP_DISTANCE
 from protocol.model_terms import ModelPrivacyTerms, models_for, models_with_weights
 from protocol.sealing import HYBRID
 from protocol.table_schema import Schema
@@ -134,8 +135,9 @@ class Agreement:
     def _check_groups(self) -> None:
         if self.groups_within is None:
             return
-        if not 0 < self.groups_within < 1:
-            raise InputError(f"groups_within must be above 0 and below 1, got {self.groups_within:g}")
+        if not MIN_GROUP_DISTANCE <= self.groups_within < 1:
+            low = f"{MIN_GROUP_DISTANCE:g}"
+            raise InputError(f"groups_within must be at least {low} and below 1, got {self.groups_within:g}")
         for name, is_used in (
             (f"the task {self.task}", self.task != "classes"),
             ("nri", self.nri),

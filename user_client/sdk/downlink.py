@@ -263,11 +263,19 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
         raise MalformedMessageError("DownlinkManifest", "a change of basis goes with rows, not with sums")
     if manifest.has_change_of_basis and manifest.change_of_basis.shape != shape:
         raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
-    if bool(manifest.models) != (terms.model_groups is not None):
-        raise MalformedMessageError("DownlinkManifest", "models go with terms that have model_groups")
+    _check_models(manifest, terms)
     _check_total(manifest, terms)
     if manifest.model.payload_bytes > MAX_MODEL_BYTES:
         raise LimitExceededError("model in bytes", MAX_MODEL_BYTES, manifest.model.payload_bytes)
+
+
+def _check_models(manifest: DownlinkManifest, terms: Terms) -> None:
+    if bool(manifest.models) != (terms.model_groups is not None):
+        raise MalformedMessageError("DownlinkManifest", "models go with terms that have model_groups")
+    if terms.model_groups is not None:
+        most = terms.model_groups.most_models(len(terms.parties))
+        if len(manifest.models) > most:
+            raise LimitExceededError("models of a round", most, len(manifest.models))
 
 
 def _check_change(manifest: DownlinkManifest, terms: Terms, data: bytes) -> None:

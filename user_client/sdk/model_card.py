@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from protocol import __version__
 from protocol.alignment_terms import alignment_in_words
@@ -108,7 +108,7 @@ def card(
         "",
         f"- Predicts {_predicted(terms)}",
         f"- Model: {model_told(directory, terms, report)}, of the rows of"
-        f" {', '.join(_teachers(terms, manifest.party, report))}; this file is that of {manifest.party}",
+        f" {_teachers(terms, manifest.party, report)}; this file is that of {manifest.party}",
         f"- Alignment: {alignment_told(terms, report)}",
         f"- Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
         f"- Exported {second(now)} by odc {__version__}",
@@ -141,14 +141,23 @@ def model_told(directory: RoundDirectory, terms: Terms, report: MemberReport | N
     """Return the kind of the model, and that it was chosen if the analyst's report says so."""
     if (trained := trained_model(directory)) is not None:
         return f"{trained.kind}, trained here on the rows that the analyst's knn model shares"
-    choice = (report["results"] or {}).get("choice") if report else None
-    return f"{choice['chosen']} (chosen by the analyst)" if choice else model_in_words(terms.model)
+    results = (report["results"] or {}) if report else {}
+    own = _group_of(directory.load(DownlinkManifest).party, results)
+    chosen = own.get("model") if own else results.get("choice", {}).get("chosen")
+    return f"{chosen} (chosen by the analyst)" if chosen else model_in_words(terms.model)
 
 
-def _teachers(terms: Terms, party: str, report: MemberReport | None) -> Sequence[str]:
-    """Return whose rows trained the model: those of the group of a party that has one, else of all."""
-    groups = (report["results"] or {}).get("groups", []) if report else []
-    return next((group["parties"] for group in groups if party in group["parties"]), terms.parties)
+def _teachers(terms: Terms, party: str, report: MemberReport | None) -> str:
+    """Return whose rows trained the model, in words: a group's if it has one of its own, else all."""
+    if terms.model_groups is not None and report is None:
+        return "its group of institutions, or of all: the analyst's report says which"
+    own = _group_of(party, (report["results"] or {}) if report else {})
+    return ", ".join(own["parties"] if own else terms.parties)
+
+
+def _group_of(party: str, results: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the group of a party that has a model of its own, as the report has it."""
+    return next((group for group in results.get("groups", []) if party in group["parties"]), None)
 
 
 def alignment_told(terms: Terms, report: MemberReport | None) -> str:

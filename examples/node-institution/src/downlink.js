@@ -49,6 +49,7 @@ export function checkDownlinkManifest(manifest, { collaborationId, termsDigest, 
   const names = manifest.arrays.map(({ name }) => name).join(' ');
   if (names !== (terms.downlink === 'anchor-predictions' ? 'anchor_predictions' : 'change_of_basis model')) refuse('malformed-message', 'other arrays than the terms say');
   if ((manifest.models === undefined) !== (terms.model_groups === undefined)) refuse('malformed-message', 'models of groups that the terms do not have');
+  if (terms.model_groups !== undefined && manifest.models.length > Math.ceil(terms.parties.length / terms.model_groups.least_parties)) refuse('limit-exceeded', 'more models than there can be groups');
   const [{ shape }] = manifest.arrays;
   const l = terms.latent_dim;
   const expected = names === 'anchor_predictions' ? [terms.anchor.rows, terms.table_schema.label_column.classes.length] : [l, l];

@@ -80,7 +80,7 @@ const sums = record({
   if (value.min_rows > value.max_rows) fail('more rows at least than at most');
 });
 
-const modelGroups = record({ largest_distance: float({ above: 0, below: 1 }), least_parties: integer(2, 1024) });
+const modelGroups = record({ largest_distance: float({ low: 0.01, below: 1 }), least_parties: integer(2, 1024) });
 const absentColumns = record({ party, columns: list(name, 1, 65536, { distinct: true }) });
 
 export const terms = record({
@@ -180,6 +180,7 @@ function groupsRule(value, fail) {
   if (value.model_groups === undefined) return;
   if (value.table_schema.label_column.kind !== undefined) fail('groups without classes');
   if (value.sums !== undefined || value.downlink === 'anchor-predictions' || value.model_privacy || value.late_consumers) fail('groups of what has one model');
+  if (value.model_groups.least_parties > value.parties.length) fail('groups of more institutions than there are');
   if (value.parties.length > 1024) fail('groups of so many institutions');
 }
 

@@ -132,9 +132,9 @@ function returned(terms) {
   ];
 }
 
-const groupsLine = ({ largest_distance: largest, least_parties: least }) => 'Groups: the analyst counts how many rows of each class an institution has sent. '
-  + `Institutions whose shares of the classes differ by at most ${plainNumber(largest)} in all (total variation) are a group, if there are at least ${least} of them, and get a model that was trained on the rows of their group alone. `
-  + 'All others, and a group with too few rows of a class, get one that was trained on the rows of all. Every institution reads which institutions are a group: their shares of the classes are alike.';
+const groupsLine = ({ largest_distance: largest, least_parties: least }) => 'Groups: the analyst puts institutions into groups in which the shares of the classes of any two '
+  + `differ by at most ${plainNumber(largest)} in all (total variation). A group of at least ${least} institutions gets a model that was trained on the rows of the group alone. `
+  + 'All others, and a group with too few rows of a class, get one that was trained on the rows of all. Every institution reads which groups have a model of their own.';
 
 function nriLines(terms) {
   const bytes = 4 * terms.anchor.rows * terms.table_schema.label_column.classes.length;
@@ -171,6 +171,7 @@ function warnings(terms) {
     ['number', 'survival'].includes(label.kind) && 'Warning: exact labels: a number or a time may be known of one person alone. An analyst that has it from elsewhere recognises the row.',
     terms.dither > 0 ? 'Warning: no differential privacy: the noise makes attacks harder and guarantees nothing about a row.'
       : 'Warning: no differential privacy: these terms do not require noise to be added to anything that is sent.',
+    terms.model_groups && 'Warning: models of groups: the model of a small group is made of the rows of few institutions. In a group of two, each can tell from the model more of the other\'s rows than from a model of all, and knows about which shares of the classes the other has.',
     ANCHORS[terms.anchor.kind],
     few && `Warning: few anchor rows: this institution's own model is trained on ${terms.anchor.rows} anchor rows. With fewer than ${20 * m} it may predict much worse than the model for all institutions.`,
     columns.some((each) => !['numeric', 'categorical'].includes(each.kind)) && 'Warning: figures of a table: the quantiles, ranges, centres and shares below describe one institution\'s table or a public one. The analyst and every institution read them.',

@@ -12,7 +12,7 @@ import { OdcError } from '../src/errors.js';
 import { Connection, problemOf } from '../src/http.js';
 import { readInvitation, requestCertificate } from '../src/invitation.js';
 import { decode } from '../src/layout.js';
-import { checkChain, checkDownlink, checkLedger, checkReceipt } from '../src/ledger.js';
+import { checkChain, checkDownlink, checkLedger, checkReceipt, releasedBy } from '../src/ledger.js';
 import { fromRows, leading, multiply, rightSingularVectors, transpose } from '../src/matrix.js';
 import { enrolment, ledgerEntry, ledgerHead, receipt, uplinkManifest } from '../src/messages.js';
 import { anchorFor, byAnalyst, receiptFor, termsFor } from '../src/received.js';
@@ -109,7 +109,10 @@ for (const given of load('checks.json')) {
       const seen = given.seen && { length: given.seen.length, digest: hex(given.seen.digest) };
       checkLedger(given.collaboration_id, entries, decode(ledgerHead, hex(given.head)), seen);
       if (given.receipt) checkReceipt(entries, checkChain(given.collaboration_id, entries), decode(receipt, hex(given.receipt)));
-      if (given.downlink) checkDownlink(entries, given.downlink.party, hex(given.downlink.manifest), hex(given.downlink.model));
+      if (!given.downlink) return;
+      const { party, manifest, model, models } = given.downlink;
+      const released = releasedBy({ arrays: [{ name: 'model', digest: hex(model) }], models: models?.map(hex) });
+      checkDownlink(entries, party, hex(manifest), released);
     });
   });
 }

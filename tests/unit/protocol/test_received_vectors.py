@@ -18,6 +18,8 @@ from protocol.codec import decode, digest
 from protocol.errors import OdcError
 from protocol.identity import TrustRoot, key_digest, load_certificate, public_key
 from protocol.invitation import Invitation
+from protocol.model_groups import models_digest
+from protocol.states import Event
 from protocol.terms import Terms
 from tests.vectors import generate
 
@@ -134,6 +136,9 @@ def test_ledgers_of_the_checks_hold_by_themselves(case: dict[str, Any]) -> None:
     if case["verdict"] == "valid":
         assert (head.length, head.digest) == (len(entries), heads[-1])
         assert head.collaboration_id == case["collaboration_id"]
+        if case["downlink"] and "models" in case["downlink"]:
+            named = models_digest(bytes.fromhex(each) for each in case["downlink"]["models"])
+            assert named in [entry.subject for entry in entries if entry.event is Event.RELEASE]
 
 
 @pytest.mark.parametrize("case", load("numbers.json")["rounded"], ids=lambda case: str(case["dtype"]))

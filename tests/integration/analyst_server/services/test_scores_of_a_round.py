@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.compute.trained import scores_as_json
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import report
+from analyst_server.services.analyst import find
 from analyst_server.training import judging
+from analyst_server.training.groups import Grouping
+from analyst_server.training.logistic import Logistic
+from analyst_server.training.tasks import Classes
 from protocol.messages import PrivacyRecord
 from tests.harness.computing import claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_uplink
@@ -91,6 +96,31 @@ def test_the_mean_of_one_party_is_not_shown_to_a_member(world: World) -> None:
         None,
     )
     assert "only one party could be scored" in report_text(for_member)
+
+
+@pytest.mark.parametrize(("scored", "is_shown"), [((400, 400, 400), True), ((400, 8, 400), False)])
+def test_one_model_for_all_is_shown_where_it_differs_for_several_parties(
+    world: World, scored: tuple[int, ...], is_shown: bool
+) -> None:
+    """Two means of the same parties that differ for one of them alone would tell its own score."""
+    sizes = np.array(scored)
+    senders = np.repeat([0, 1, 2], sizes)
+    labels = np.concatenate(
+        [np.arange(size) < share * size for size, share in zip(sizes, (0.2, 0.2, 0.7), strict=True)]
+    )
+    rows = np.random.default_rng(0).normal(size=(len(labels), 3)) + 0.4 * (2 * labels[:, None] - 1)
+    judged = judging.judge(
+        Logistic(), rows, labels.astype(np.int64), Classes(2), senders, list("abc"), grouping=Grouping(0.1)
+    )
+    assert judged.one_for_all is not None
+    released(world)
+    with world.analyst.records.begin(write=True) as unit:
+        row = find(unit, world.id)
+        row.results = {**(row.results or {}), **scores_as_json(judged.as_json())}
+    for_analyst, for_member = (found["results"]["judgement"] for found in shown(world))
+    assert for_analyst["one_for_all"]["by_party"]
+    assert bool(for_member["one_for_all"]) is is_shown
+    assert is_shown is False or for_member["one_for_all"]["by_party"] == {}
 
 
 def test_one_class_per_party_gives_a_sentence_instead_of_a_score(world: World) -> None:

@@ -95,6 +95,13 @@ def test_what_cannot_be_evaluated_or_sent_ends_with_a_hint(odc: Odc) -> None:
     assert (unwanted.code, "without --send" in unwanted.err) == (6, True)
 
 
+def test_the_report_says_who_shares_a_model_in_words(odc: Odc) -> None:
+    odc.consortium.until_released(terms_schema=2, model_groups={"largest_distance": 0.1})
+    said = odc("report").out
+    assert "no group has a model of its own: all have the model that was trained on all 80 rows" in said
+    assert "groups:" not in said
+
+
 def test_the_report_shows_what_both_sides_have_measured(odc: Odc) -> None:
     odc.consortium.until_released(**KEEPING)
     odc("receive")

@@ -10,7 +10,6 @@ import pytest
 
 from analyst_server.services import end, prepare
 from protocol.identity import key_digest, read_aloud
-from protocol.model_groups import ModelGroupsTerms
 from protocol.model_terms import LogisticTerms, ModelPrivacyTerms, weighted_kinds
 from protocol.sealing import HYBRID
 from tests.harness.in_process import HOSPITAL, LEAD
@@ -135,14 +134,6 @@ def test_a_draft_can_ask_for_class_weights(odc: Odc, kind: str | None) -> None:
     assert (terms.model.kind, weighted_kinds(terms.model)) == (kind or "averaged", [kind or "averaged"])
 
 
-def test_a_draft_can_ask_for_models_of_groups(odc: Odc) -> None:
-    words = ("terms", "draft", odc.consortium.table(1), "--label", "y", "--party", LEAD, "--party", HOSPITAL)
-    odc(*words, "--groups-within", "0.2")
-    content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
-    terms = prepare.complete_terms(odc.consortium.analyst, content)
-    assert terms.model_groups == ModelGroupsTerms(largest_distance=0.2)
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -158,12 +149,6 @@ def test_a_draft_can_ask_for_models_of_groups(odc: Odc) -> None:
             ("--class-weight", "balanced", "--label", "x0", "--task", "number"),
             "class_weight goes with the task classes, and the task is number",
         ),
-        (("--groups-within", "1"), "groups_within must be above 0 and below 1, got 1"),
-        (("--groups-within", "0.2", "--nri"), "groups_within does not go with nri"),
-        (("--groups-within", "0.2", "--model-epsilon", "1"), "groups_within does not go with model_epsilon"),
-        (("--groups-within", "0.2", "--label", "x0"), "groups_within does not go with the task multilabel"),
-        (("--groups-within", "0.2", "--late-consumer", HOSPITAL), "who send no labels"),
-        (("--groups-within", "0.2", "--uplink", "sums"), "model_groups does not go with sums"),
         (("--late-consumer", LEAD), "not the lead"),
         (("--late-consumer", "nobody"), "one of the parties"),
     ],

@@ -296,16 +296,21 @@ def test_the_ledger_is_of_all_models_where_groups_have_their_own(
         consortium.hospital_round.receive()
 
 
-def test_models_come_with_terms_that_have_groups_and_only_then(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("terms", "models"), [(GROUPS, 0), ({}, 1), (GROUPS, 2)], ids=["none", "without groups", "too many"]
+)
+def test_models_that_the_terms_do_not_allow_are_refused(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, terms: dict[str, Any], models: int
 ) -> None:
-    consortium.until_released(**GROUPS)
-    replay(monkeypatch, consortium, resigned(consortium, models=()))
-    with pytest.raises(MalformedMessageError, match="models go with terms that have model_groups"):
+    consortium.until_released(**terms)
+    own = consortium.lead_round.receive().model.digest
+    named = tuple(sorted([own, bytes(32)][:models]))
+    replay(monkeypatch, consortium, resigned(consortium, models=named))
+    with pytest.raises((MalformedMessageError, LimitExceededError), match="models"):
         consortium.hospital_round.receive()
 
 
-def test_two_that_are_alike_are_all_and_get_one_model(consortium: Consortium) -> None:
+def test_where_no_group_has_its_own_the_one_model_is_named(consortium: Consortium) -> None:
     consortium.until_released(**GROUPS)
     found = [session.round(consortium.id).receive() for session in consortium.sessions]
     assert {one.models for one in found} == {(found[0].model.digest,)}

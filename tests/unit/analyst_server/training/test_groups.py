@@ -12,7 +12,7 @@ from analyst_server.training.choosing import Auto
 from analyst_server.training.groups import Grouping, fit_groups
 from analyst_server.training.judging import judge
 from analyst_server.training.logistic import Logistic
-from analyst_server.training.models import fit
+from analyst_server.training.models import fit, fit_task
 from analyst_server.training.tasks import Classes
 from analyst_server.training.trees import RandomForest
 
@@ -84,11 +84,20 @@ def test_a_group_of_all_has_no_second_fit() -> None:
     assert fit_groups(Logistic(), rows, labels, TASK, senders, None).groups == ()
 
 
-def test_each_group_chooses_its_own_model() -> None:
+def test_each_group_chooses_by_its_own_rows() -> None:
     rows, labels, senders = parties()
     auto = Auto(candidates=(("logistic", Logistic()), ("forest", RandomForest(trees=5))))
     fits = fit_groups(auto, rows, labels, TASK, senders, WITHIN)
-    assert [group.fitted.choice is not None for group in fits.groups] == [True, True]
+    assert len(fits.groups) == 2
+    for group in fits.groups:
+        own = np.isin(senders, group.parties)
+        alone = fit_task(auto, rows[own], labels[own], TASK, senders[own])
+        assert group.fitted.choice == alone.choice != fits.of_all.choice
+
+
+def test_a_distance_may_be_the_largest() -> None:
+    for shares in ((0.2, 0.4), (0.2, 0.3), (0.1, 0.4)):
+        assert len(members(Grouping(round(shares[1] - shares[0], 3)), shares)) == 1
 
 
 def test_the_judgement_is_of_what_each_party_gets_and_says_what_one_model_would_be_worth() -> None:
