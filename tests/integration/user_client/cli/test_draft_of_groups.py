@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
 
 
-def words(odc: Odc) -> tuple[object, ...]:
+def words(odc: Odc) -> tuple[str | Path, ...]:
     return ("terms", "draft", odc.consortium.table(1), "--label", "y", "--party", LEAD, "--party", HOSPITAL)
 
 
