@@ -135,9 +135,11 @@ class KernelCount:
 
     def __init__(self, connected: socket.socket) -> None:
         self._descriptor = connected.dup()
+        self._latest = TcpCount()
 
     def read(self) -> TcpCount:
-        return read_tcp_info(self._descriptor) or TcpCount()
+        self._latest = read_tcp_info(self._descriptor) or self._latest
+        return self._latest
 
     def unread_bytes(self) -> int:
         import fcntl  # here, because only Linux gets this far and Windows has neither

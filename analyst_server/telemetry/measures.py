@@ -84,9 +84,13 @@ class Measures:
         self._request_seconds.labels(operation).observe(seconds)
 
     def carried(self, purpose: Purpose, counts: Counts) -> None:
-        """Count what a connection carried for a request."""
-        self._bytes.labels("up", purpose.kind).inc(counts.up.wire_bytes)
-        self._bytes.labels("down", purpose.kind).inc(counts.down.wire_bytes)
+        """Count what a connection carried for a request.
+
+        That may be less than nothing: where a peer ends a connection while the kernel is asked, the byte for
+        its end is counted, and taken back when it is asked again. A counter can only grow.
+        """
+        self._bytes.labels("up", purpose.kind).inc(max(counts.up.wire_bytes, 0))
+        self._bytes.labels("down", purpose.kind).inc(max(counts.down.wire_bytes, 0))
 
     def step(self, stage: str, outcome: str, seconds: float) -> None:
         """Count a step of a computation."""

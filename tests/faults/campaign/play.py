@@ -202,5 +202,5 @@ class Game:
         """Note every line that only a fault of the program explains."""
         for name, text in self.world.logs():
             if found := _UNFORESEEN.search(text):
-                around = text[max(found.start() - 300, 0) : found.start() + 6000]
+                around = text[max(found.start() - 300, 0) : found.start() + 20_000]
                 self.played.unforeseen.append(f"{name}: {around}")

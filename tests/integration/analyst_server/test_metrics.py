@@ -129,6 +129,18 @@ def test_a_round_goes_from_contribution_to_the_queue_and_into_a_held_state(
     assert value(registry, "odc_analyst_awaited_actions", action="release") == 1
 
 
+def test_a_byte_that_is_taken_back_fails_no_request() -> None:
+    """Of a peer's farewell, where the connection ends while the kernel is asked."""
+    measures = Measures()
+    for up in (10, -1):
+        measures.carried(Purpose("control"), Counts(Flow(up), Flow(5)))
+    carried = [
+        value(measures.registry, "odc_analyst_wire_bytes_total", direction=way, kind="control")
+        for way in ("up", "down")
+    ]
+    assert carried == [10, 10]
+
+
 def test_what_is_counted_from_many_threads_is_all_there(world: World) -> None:
     measures = Measures()
 
