@@ -35,19 +35,17 @@ def test_an_old_kernel_that_tells_less_is_not_misread() -> None:
 
 @pytest.mark.skipif(not kernel_counts(), reason="the kernel counts no connection")
 def test_a_connection_that_is_gone_has_carried_what_it_had() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as ours,
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
         theirs, _ = server.accept()
-        with theirs:
+        with ours, theirs:
             theirs.sendall(b"abc")
             assert ours.recv(3) == b"abc"
-        count = KernelCount(ours)
-        before = count.read()
-        count.release()
-        assert count.read() == before
-        assert before.received_bytes == 3
+            count = KernelCount(ours)
+            before = count.read()
+            count.release()
+            assert count.read() == before
+            assert before.received_bytes == 3
 
 
 def test_a_connection_without_a_socket_is_not_counted() -> None:
