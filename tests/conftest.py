@@ -26,29 +26,16 @@ def pytest_unconfigure() -> None:
     configuration.close()
 
 
-LONGEST_FIRST = (
-    "test_compose.py",
-    "e2e",
-    "test_compose_scale.py",
-    "integration",
-    "test_virtual_machine.py",
-    "security",
-    "test_compose_apart.py",
-    "property",
-)
-"""In this order files and rooms of tests begin, so that no worker ends long after the others.
-
-The files that have containers stand apart: one at a time has the engine, and a second one would wait for it.
-"""
+LONGEST_FIRST = ("test_compose.py", "e2e", "integration", "security", "property")
+"""In this order files and rooms of tests begin, so that no worker ends long after the others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_place)
 
 
-def _place(item: pytest.Item) -> int:
-    file = Path(item.path)
-    for name in (file.name, *file.relative_to(item.config.rootpath).parts):
-        if name in LONGEST_FIRST:
-            return LONGEST_FIRST.index(name)
-    return len(LONGEST_FIRST)
+def _place(item: pytest.Item) -> tuple[int, bool]:
+    rooms = Path(item.path).relative_to(item.config.rootpath).parts
+    place = next((place for place, room in enumerate(LONGEST_FIRST) if room in rooms), len(LONGEST_FIRST))
+    has_containers = item.get_closest_marker("compose") is not None
+    return place, has_containers  # the others of its room first: one file at a time has the engine
