@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.training import judging
+from analyst_server.training import groups, judging
 from analyst_server.training.cox import Cox
 from analyst_server.training.judgement import Judgement
 from analyst_server.training.judging import FOLDS, MOST_GROUPS, judge
@@ -44,7 +44,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counted.append(len(rows))
         return fit_task(model, rows, labels, task, senders)
 
-    monkeypatch.setattr(judging, "fit_task", counting)
+    monkeypatch.setattr(groups, "fit_task", counting)
     return counted
 
 
@@ -178,7 +178,7 @@ def test_a_round_goes_on_when_judging_fails(
     def broken(*_given: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(judging, "fit_task", broken)
+    monkeypatch.setattr(groups, "fit_task", broken)
     rows, labels = blobs(2)
     with caplog.at_level(logging.ERROR):
         found = judged(Logistic(), rows, labels, np.arange(150) % 3)
