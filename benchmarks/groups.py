@@ -20,7 +20,7 @@ import pyarrow as pa
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.defaults.tables import LABEL, real
-from benchmarks.flamby import heart
+from benchmarks.flamby import Centre, heart
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from orthonormal_data_collaboration import Simulation, simulate
@@ -44,19 +44,11 @@ class Job:
     seed: int
 
 
-@dataclass(frozen=True)
-class Party:
-    """What a party trains with, and what it is tested on."""
-
-    train: pa.Table
-    test: pa.Table
-
-
-def parties(table: str, folder: Path, seed: int) -> tuple[dict[str, Party], str]:
-    """Return the parties, the largest first, and the name of the label."""
+def parties(table: str, folder: Path, seed: int) -> dict[str, Centre]:
+    """Return the parties with their rows to train with and to be tested on, the largest first."""
     if table == "heart":
         centres = sorted(heart(folder, seed), key=lambda centre: -len(centre.train))
-        return {f"h{i}": Party(one.train, one.test) for i, one in enumerate(centres)}, LABEL
+        return {f"h{number}": one for number, one in enumerate(centres)}
     source = real(folder)["adult"]()
     rng = np.random.default_rng(seed)
     low, high = (list(rng.permutation(np.flatnonzero(source.labels == number))) for number in (0, 1))
@@ -66,37 +58,37 @@ def parties(table: str, folder: Path, seed: int) -> tuple[dict[str, Party], str]
         for count in (ROWS, TEST_ROWS):
             highs = int(rng.binomial(count, share))
             parts.append([high.pop() for _ in range(highs)] + [low.pop() for _ in range(count - highs)])
-        found[f"h{number}"] = Party(*(source.table.take(pa.array(part)) for part in parts))
-    return found, LABEL
+        found[f"h{number}"] = Centre(*(source.table.take(pa.array(part)) for part in parts))
+    return found
 
 
 def run(job: Job, folder: Path) -> dict[str, Any]:
     """Return the figures of both, and how many groups there were."""
-    found, label = parties(job.table, folder, job.seed)
+    found = parties(job.table, folder, job.seed)
     tables = {name: party.train for name, party in found.items()}
     # a level that only rows to test on have would be refused
     whole = pa.concat_tables([part for party in found.values() for part in (party.train, party.test)])
     asked: dict[str, dict[str, Any]] = {"one": {}, "grouped": {"model_groups": {"largest_distance": WITHIN}}}
     played = {
-        name: simulate(tables, label=label, drafted_by=whole, random_state=job.seed, hold_out=0.0, **fields)
+        name: simulate(tables, label=LABEL, drafted_by=whole, random_state=job.seed, hold_out=0.0, **fields)
         for name, fields in asked.items()
     }
     row: dict[str, Any] = {"table": job.table, "seed": job.seed}
     row["groups"] = len(played["grouped"].report["groups"])
     for name, round_ in played.items():
-        row |= {f"{figure}_{name}": value for figure, value in _figures(round_, found, label).items()}
+        row |= {f"{figure}_{name}": value for figure, value in _figures(round_, found).items()}
     return row
 
 
-def _figures(played: Simulation, parties: Mapping[str, Party], label: str) -> dict[str, float]:
+def _figures(played: Simulation, parties: Mapping[str, Centre]) -> dict[str, float]:
     """Return the means over the parties, weighted by rows; of the ROC-AUC over those with both classes."""
     rows: list[int] = []
     figures: dict[str, list[float]] = {name: [] for name in FIGURES}
     areas: list[int] = []
     for name, party in parties.items():
         model = played[name]
-        second = np.asarray(model.predict_proba(party.test.drop_columns([label])))[:, 1]
-        positive = np.array(list(map(str, party.test[label].to_pylist()))) == str(model.classes_[1])
+        second = np.asarray(model.predict_proba(party.test.drop_columns([LABEL])))[:, 1]
+        positive = np.array(list(map(str, party.test[LABEL].to_pylist()))) == str(model.classes_[1])
         rows.append(len(positive))
         figures["accuracy"].append(float(np.mean((second > 0.5) == positive)))
         figures["brier"].append(float(np.mean((second - positive) ** 2)))

@@ -21,6 +21,7 @@ class TrainedGroup:
     """Of the chosen model, if there was a choice."""
 
     def as_json(self) -> dict[str, Any]:
+        """Return what the records keep of it and the report shows."""
         return {
             "parties": list(self.parties),
             "rows": self.rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from analyst_server.services import scores
@@ -127,7 +127,6 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
     results = cast("Results | None", collaboration.results)
     if results and viewer is not None:
         results = _without_parties_scores(_without_spectra(results))
-    parameters = _parameters(results)
     return {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
@@ -151,7 +150,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
                 "uplink_formula_bytes": uplink_formula_bytes(terms, uplink.rows),
                 "uplink_payload_bytes": uplink.payload_bytes,
                 "downlink_formula_bytes": (
-                    downlink_formula_bytes(terms, parameters(uplink.party)) if results else None
+                    downlink_formula_bytes(terms, _parameters_of(uplink.party, results)) if results else None
                 ),
                 "received_at": uplink.received_at,
                 # what a party did to its rows is known to itself and to the analyst only
@@ -169,15 +168,10 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
     }
 
 
-def _parameters(results: Results | None) -> Callable[[str], int]:
-    """Return what says how many parameters the model of a party has: that of its group, if it has one."""
-    if results is None:
-        return lambda _party: 0
-    of_all = results.get("model_parameters", 0)
-    grouped = {
-        party: group["model_parameters"] for group in results.get("groups", []) for party in group["parties"]
-    }
-    return lambda party: grouped.get(party, of_all)
+def _parameters_of(party: str, results: Results) -> int:
+    """Return how many parameters the model of a party has: that of its group, if it has one."""
+    own = (group for group in results.get("groups", []) if party in group["parties"])
+    return next((group["model_parameters"] for group in own), results.get("model_parameters", 0))
 
 
 def _without_spectra(results: Results) -> Results:

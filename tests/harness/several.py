@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,6 @@ import pytest
 from odc_demo.actors import Analyst
 from tests.harness.balancer import Balancer
 from tests.harness.consortium import WAIT_S, Consortium, beside_a_second, consortium, rows
-from user_client.errors import ConnectionFailedError
 
 NAMES: Final = ("lead-hospital", "hospital-b")
 ROWS: Final = 120_000
@@ -35,18 +34,12 @@ class Several:
     def at(self, port: int) -> Analyst:
         return next(one for one in self.analysts if one.port == port)
 
-    def send(self, found: str, name: str, seed: int = 0, count: int = ROWS, *, commands: int = 1) -> object:
-        """Send as people do who run so many commands at most: again if one ends with a broken line."""
-        ours = self.consortium.sessions[name].round(found)
-        ours.prepare(rows(seed, count))
-        for _ in range(commands - 1):
-            with suppress(ConnectionFailedError):
-                return ours.contribute()
-        return ours.contribute()
+    def send(self, found: str, name: str, seed: int = 0, count: int = ROWS) -> object:
+        return self.consortium.contribute(name, found, rows(seed, count))
 
-    def send_all(self, found: str, count: int = ROWS, *, commands: int = 1) -> None:
+    def send_all(self, found: str, count: int = ROWS) -> None:
         for seed, name in enumerate(self.consortium.names):
-            self.send(found, name, seed, count, commands=commands)
+            self.send(found, name, seed, count)
 
     def holder(self, found: str) -> Analyst:
         """Return the analyst whose worker holds a round."""
