@@ -94,6 +94,8 @@ class Analyst:
     def _append(self, request: httpx.Request) -> httpx.Response:
         offset = int(request.headers["upload-offset"])
         self.headers = dict(request.headers)
+        if self.keeps_begun and offset == len(self.kept) - self.layout.place_of(len(self.kept))[1]:
+            self.kept = self.kept[:offset]
         if offset != len(self.kept):
             return refused(OffsetMismatchError(len(self.kept), offset))
         event = self.breaks.pop(0) if self.breaks else None
@@ -220,6 +222,28 @@ def test_many_breaks_with_progress_are_no_reason_to_give_up(
     analyst.breaks = [70_000] * 5
     receipt, pauses = send(analyst, manifest, payload)
     assert (receipt, pauses) == (b"receipt", [])
+
+
+def test_what_is_stored_while_we_wait_is_not_sent_again(
+    analyst: Analyst, manifest: UplinkManifest, payload: Path
+) -> None:
+    """A second analyst answers while the first, whose line broke, still writes what has come."""
+    analyst.keeps_begun, analyst.breaks = True, [40_000] * (MAX_BREAKS + 5)
+    stored = 0
+
+    def store(_pause_s: float) -> None:
+        nonlocal stored
+        stored = len(analyst.kept)
+
+    def whole_chunks() -> str:
+        reached = len(analyst.kept)
+        return str(reached if stored == reached else reached - analyst.layout.place_of(reached)[1])
+
+    analyst.offset_header = whole_chunks
+    connection = connect(analyst, Pauses())
+    assert send_uplink(connection, "c0" * 16, b"signed", manifest, payload, pause=store) == b"receipt"
+    sent = sum(until - offset for offset, until in analyst.appends)
+    assert sent < 1.5 * analyst.layout.stream_bytes
 
 
 def test_breaks_without_progress_are_waited_out_longer_and_longer(
