@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -27,17 +28,26 @@ class Block:
         How many it returns.
     chosen : (count,) ndarray of bool, optional
         Which of them count; None for all.
+    load_some : callable, optional
+        Returns those with some numbers, where that takes less than to load all.
     """
 
     load: Callable[[], Matrix64]
     count: int
     chosen: NDArray[np.bool_] | None = None
+    load_some: Callable[[Numbers], Matrix64] | None = None
 
     def __len__(self) -> int:
         return self.count if self.chosen is None else int(self.chosen.sum())
 
     def rows(self) -> Matrix64:
         return self.load() if self.chosen is None else self.load()[self.chosen]
+
+    def take(self, numbers: Numbers) -> Matrix64:
+        """Return some of those that count, by their numbers in ascending order."""
+        if self.chosen is not None:
+            numbers = np.flatnonzero(self.chosen)[numbers]
+        return self.load()[numbers] if self.load_some is None else self.load_some(numbers)
 
 
 class Rows:
@@ -76,20 +86,19 @@ class Rows:
 
         A thread reads the next block while one is in use.
         """
-        yield from _read_ahead([block for block, length in self._blocks if length])
+        yield from _read_ahead([block.rows for block, length in self._blocks if length])
 
     def take(self, numbers: Numbers) -> Matrix64:
         """Return some rows, by their numbers in ascending order."""
-        found, start, parts = np.empty((len(numbers), self.shape[1])), 0, []
+        found, start, places, loads = np.empty((len(numbers), self.shape[1])), 0, [], []
         for block, length in self._blocks:
             first, last = np.searchsorted(numbers, [start, start + length])
             if first < last:
-                parts.append((block, first, last, start))
+                places.append(slice(first, last))
+                loads.append(partial(block.take, numbers[first:last] - start))
             start += length
-        for rows, (_, first, last, start) in zip(
-            _read_ahead([part[0] for part in parts]), parts, strict=True
-        ):
-            found[first:last] = rows[numbers[first:last] - start]
+        for place, rows in zip(places, _read_ahead(loads), strict=True):
+            found[place] = rows
         return found
 
     def where(self, chosen: NDArray[np.bool_]) -> Rows:
@@ -108,15 +117,15 @@ class Rows:
         return Rows(left, self.shape[1])
 
 
-def _read_ahead(blocks: Sequence[Block]) -> Iterator[Matrix64]:
-    """Yield the rows of some blocks."""
-    if len(blocks) < 2:
-        yield from (block.rows() for block in blocks)
+def _read_ahead(loads: Sequence[Callable[[], Matrix64]]) -> Iterator[Matrix64]:
+    """Yield what some functions return."""
+    if len(loads) < 2:
+        yield from (load() for load in loads)
         return
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(blocks[0].rows)
-        for following in blocks[1:]:
-            found, coming = coming.result(), pool.submit(following.rows)
+        coming = pool.submit(loads[0])
+        for following in loads[1:]:
+            found, coming = coming.result(), pool.submit(following)
             yield found
         yield coming.result()
 

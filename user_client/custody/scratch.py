@@ -19,12 +19,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from user_client.rows import Block, Matrix64, Rows
+from user_client.rows import Block, Matrix64, Numbers, Rows
 
 IN_MEMORY_BYTES: Final = 8 * 2**20
 """Rows of a table up to this size stay in memory."""
 _KEY_BYTES: Final = 16
 _COUNTER_BYTES: Final = 16
+_ONE_BY_ONE: Final = 10
+"""How many times as long a row takes that is read alone as one that is read with its block."""
 
 
 class Scratch:
@@ -68,11 +70,32 @@ class _EncryptedFile:
             while left:
                 left = left[self._file.write(left) :]
         self._bytes += -(-rows.nbytes // _COUNTER_BYTES) * _COUNTER_BYTES
-        return Block(lambda: self._read(start, shape), len(rows))
+        return Block(
+            lambda: self._read(start, shape),
+            len(rows),
+            load_some=lambda numbers: self._read_some(start, shape, numbers),
+        )
 
     def _read(self, start: int, shape: tuple[int, ...]) -> Matrix64:
         found = np.empty(shape)
-        view = left = found.data.cast("B")
+        view = found.data.cast("B")
+        self._fill(view, start)
+        return np.frombuffer(self._crypted(view, start)).reshape(shape)
+
+    def _read_some(self, start: int, shape: tuple[int, ...], numbers: Numbers) -> Matrix64:
+        if len(numbers) * _ONE_BY_ONE > shape[0]:
+            return self._read(start, shape)[numbers]
+        row_bytes, found = shape[1] * np.dtype(np.float64).itemsize, bytearray()
+        for number in numbers.tolist():
+            place = start + number * row_bytes
+            before = place % _COUNTER_BYTES
+            data = memoryview(bytearray(before + row_bytes))
+            self._fill(data, place - before)
+            found += self._crypted(data, place - before)[before:]
+        return np.frombuffer(found).reshape(len(numbers), shape[1])
+
+    def _fill(self, left: memoryview, start: int) -> None:
+        """Read what stands at an offset, as it is in the file."""
         with self._moving:
             self._file.seek(start)
             while left:
@@ -80,7 +103,6 @@ class _EncryptedFile:
                 if not count:
                     raise OSError("a temporary file of this process has lost what was written to it")
                 left = left[count:]
-        return np.frombuffer(self._crypted(view, start)).reshape(shape)
 
     def _crypted(self, data: memoryview, start: int) -> bytes:
         """Encrypt or decrypt what stands at an offset, a multiple of the counter's size."""

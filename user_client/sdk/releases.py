@@ -6,17 +6,14 @@ rows is named before it happens.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from protocol.messages import Receipt, UplinkManifest
@@ -32,10 +29,16 @@ from user_client.custody.round_directory import (
 )
 from user_client.custody.scratch import Scratch
 from user_client.rows import Block, Rows
-from user_client.tables.fields import as_text
+from user_client.sdk.row_fingerprints import (
+    KEY_BYTES,
+    Fingerprints,
+    RowBytes,
+    bytes_of_texts,
+    bytes_of_values,
+)
 
-Fingerprints = NDArray[np.uint64]
-KEY_BYTES: Final = 32
+_BY_VALUES: Final = b"odc rows"
+"""Before the key where fingerprints are of values; earlier versions kept those of texts."""
 SORTED_AT_ONCE: Final = 2**19
 """Fingerprints that are in memory at once, about."""
 KEPT_AT_ONCE: Final = 2**16
@@ -87,8 +90,7 @@ def list_releases(home: Home) -> Iterator[Release]:
 class SeenRows:
     """The rows of a table, taken part by part: which were sent before, and what we keep to know them again.
 
-    A row is known by the values of all its columns, whatever their order. In a table with other columns it is
-    not known again. What is kept is a keyed fingerprint, because a row has few possible values.
+    What is kept is a keyed fingerprint, because a row has few possible values.
     """
 
     def __init__(self, home: Home, scratch: Scratch, *, apart_from: str) -> None:
@@ -98,16 +100,16 @@ class SeenRows:
         self._parts: list[Block] = []
         self._waiting: list[Fingerprints] = []
         self._earlier = [
-            _Earlier(directory, *sent)
+            earlier
             for directory in _received(home)
-            if directory.collaboration_id != apart_from and (sent := _stored(directory)) is not None
+            if directory.collaboration_id != apart_from and (earlier := _Earlier.of(directory)) is not None
         ]
 
     def look(self, part: pa.Table) -> Callable[[], None]:
         """Return what takes these rows of the table; several threads may look at some each."""
-        rows = _RowTexts(part)
-        own = rows.fingerprints(self._key)
-        known = [(earlier, earlier.count_of(rows.fingerprints(earlier.key))) for earlier in self._earlier]
+        found = {kind: kind(part) for kind in {bytes_of_values, *(each.kind for each in self._earlier)}}
+        own = found[bytes_of_values].fingerprints(self._key)
+        known = [(each, each.count_in(found[each.kind])) for each in self._earlier]
 
         def take() -> None:
             for earlier, count in known:
@@ -128,7 +130,7 @@ class SeenRows:
         """Store the fingerprints of the rows that leave: ``leaving``, (n,), says which of the table do."""
         self._keep()
         sent = Rows(self._parts, 1).where(leaving)
-        directory.write_secret_of(RELEASE_FILE, chain([self._key], _ascending(sent)))
+        directory.write_secret_of(RELEASE_FILE, chain([_BY_VALUES, self._key], _ascending(sent)))
         directory.remove(OLD_RELEASE_FILE)
 
     def _keep(self) -> None:
@@ -161,27 +163,34 @@ class _Earlier:
     """What was sent in one earlier round, and how many rows of this table were among it."""
 
     directory: RoundDirectory
+    kind: Callable[[pa.Table], RowBytes]
     key: bytes
     sent: Fingerprints
+    """In ascending order."""
     known: int = 0
 
-    def count_of(self, rows: Fingerprints) -> int:
+    @classmethod
+    def of(cls, directory: RoundDirectory) -> _Earlier | None:
+        """Return what was sent in a round, if that was kept."""
+        if directory.holds(RELEASE_FILE):
+            data = directory.read_secret(RELEASE_FILE)
+            kind = bytes_of_values if data.startswith(_BY_VALUES) else bytes_of_texts
+            start = len(_BY_VALUES) if kind is bytes_of_values else 0
+            sent = np.frombuffer(data, "<u8", offset=start + KEY_BYTES)
+            return cls(directory, kind, data[start : start + KEY_BYTES], sent)
+        if directory.holds(OLD_RELEASE_FILE):
+            content = json.loads(directory.read_secret(OLD_RELEASE_FILE))
+            sent = np.array(content["fingerprints"], np.uint64)
+            return cls(directory, bytes_of_texts, bytes.fromhex(content["key"]), sent)
+        return None
+
+    def count_in(self, rows: RowBytes) -> int:
         """Return how many of some rows were sent."""
         if not len(self.sent):
             return 0
-        places = np.searchsorted(self.sent, rows).clip(max=len(self.sent) - 1)
-        return int((self.sent[places] == rows).sum())
-
-
-def _stored(directory: RoundDirectory) -> tuple[bytes, Fingerprints] | None:
-    """Return the key and the fingerprints, in ascending order, of what was sent in a round."""
-    if directory.holds(RELEASE_FILE):
-        data = directory.read_secret(RELEASE_FILE)
-        return data[:KEY_BYTES], np.frombuffer(data, "<u8", offset=KEY_BYTES)
-    if directory.holds(OLD_RELEASE_FILE):
-        content = json.loads(directory.read_secret(OLD_RELEASE_FILE))
-        return bytes.fromhex(content["key"]), np.array(content["fingerprints"], np.uint64)
-    return None
+        looked_for = rows.fingerprints(self.key)
+        places = np.searchsorted(self.sent, looked_for).clip(max=len(self.sent) - 1)
+        return int((self.sent[places] == looked_for).sum())
 
 
 def _received(home: Home) -> Iterator[RoundDirectory]:
@@ -204,35 +213,3 @@ def _release(directory: RoundDirectory) -> Release:
         table=prepared.get("source", ""),
         found={name: prepared.get(name) for name in ("information", "attacks")},
     )
-
-
-class _RowTexts:
-    """The rows of a table as text: their fields in the order of the columns' names.
-
-    A column of something other than numbers, times and text cannot be in terms, and tells no row here.
-    """
-
-    def __init__(self, table: pa.Table) -> None:
-        all_names = table.column_names  # a new list each time it is asked for
-        names, fields = [], []
-        for place in np.argsort(all_names, kind="stable").tolist():
-            with suppress(pa.ArrowException):
-                fields.append(as_text(table.column(place)))
-                names.append(all_names[place])
-        self._header = "\x1f".join(names).encode() + b"\n"
-        whole = pc.binary_join_element_wise(*fields, "\x1f", null_handling="replace", null_replacement="")
-        self._texts: list[pa.StringArray] = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
-
-    def fingerprints(self, key: bytes) -> Fingerprints:
-        """Return a number for each row: a keyed digest of its text."""
-        begun = hashlib.blake2b(self._header, key=key, digest_size=8)
-        digests = []
-        for texts in self._texts:
-            _, offsets, data = texts.buffers()
-            ends = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].tolist()
-            view = memoryview(data if data is not None else b"")
-            for start, end in pairwise(ends):
-                row = begun.copy()
-                row.update(view[start:end])
-                digests.append(row.digest())
-        return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)

@@ -35,7 +35,9 @@ from user_client.tables.fields import (
     Mask,
     Matrix64,
     as_text,
+    codes_in,
     column_of,
+    finite_numbers,
     is_empty,
     read_levels,
     read_numbers,
@@ -77,6 +79,21 @@ def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False)
     return encoded
 
 
+def with_numbers_read(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return a table whose texts are numbers already, in columns that `encode_rows` reads as nothing else.
+
+    Where several need them, they are read once.
+    """
+    columns = table.columns
+    for column in schema.columns:
+        if isinstance(column, ColumnOfLevels) or _has_dates(column) or codes_in(schema.missing_in(column)):
+            continue
+        places = table.schema.get_all_field_indices(column.name)
+        if len(places) == 1 and (numbers := finite_numbers(columns[places[0]])) is not None:
+            columns[places[0]] = pa.array(numbers)
+    return pa.Table.from_arrays(columns, table.column_names)
+
+
 def _encode_column(table: pa.Table, column: Column, missing: Sequence[str], out: Matrix64) -> None:
     """Write the features of one column."""
     if isinstance(column, ColumnOfLevels):
@@ -101,6 +118,10 @@ def numbers_of(table: pa.Table, column: ColumnOfNumbers, missing: Sequence[str])
         return read_days(table, column.name, column.dates, column.since, missing)
     with readable(column.name):
         return read_numbers(column_of(table, column.name), column.name, missing)
+
+
+def _has_dates(column: ColumnOfNumbers) -> bool:
+    return not isinstance(column, NumericColumn) and column.dates is not None
 
 
 def _encode_levels(table: pa.Table, column: ColumnOfLevels, missing: Sequence[str], out: Matrix64) -> None:
@@ -153,17 +174,23 @@ def ranks(numbers: Matrix64, quantiles: Sequence[float]) -> Matrix64:
     """
     known = np.array(quantiles)
     inside = numbers.clip(known[0], known[-1])
-    below = np.searchsorted(known, inside, "left")
-    if (known[1:] > known[:-1]).all():  # then at most one equals it, and half the searches do
-        up_to = below + (known[below.clip(max=len(known) - 1)] == inside)
+    steps = np.diff(known)
+    if steps.all():
+        lower = np.searchsorted(known[1:-1], inside)
+        position = lower + (inside - known[lower]) / steps[lower]
     else:
-        up_to = np.searchsorted(known, inside, "right")
+        position = _among_equal(known, inside)
+    return np.asarray(2 * position / (len(known) - 1) - 1)
+
+
+def _among_equal(known: Matrix64, inside: Matrix64) -> Matrix64:
+    """Return the place of each number among quantiles of which some are the same, from 0 on."""
+    below, up_to = np.searchsorted(known, inside, "left"), np.searchsorted(known, inside, "right")
     upper = below.clip(1, len(known) - 1)
     step = known[upper] - known[upper - 1]
     # where the step is zero, the number equals quantiles and the quotient is not used
     between = upper - 1 + (inside - known[upper - 1]) / np.where(step > 0, step, 1)
-    position = np.where(up_to > below, (below + up_to - 1) / 2, between)
-    return np.asarray(2 * position / (len(known) - 1) - 1)
+    return np.where(up_to > below, (below + up_to - 1) / 2, between)
 
 
 def _in_range(numbers: Matrix64, column: RangeColumn) -> Matrix64:

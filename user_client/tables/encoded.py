@@ -18,7 +18,7 @@ from protocol.labels import Task
 from protocol.table_schema import Schema
 from user_client.errors import FieldError
 from user_client.rows import Rows
-from user_client.tables.encode import encode_labels, encode_rows
+from user_client.tables.encode import encode_labels, encode_rows, with_numbers_read
 from user_client.tables.fields import Matrix64
 from user_client.tables.files import rows_of_a_part
 from user_client.tables.read import parts_of
@@ -83,7 +83,8 @@ def encoded_parts(
         # with some of its columns the label is refused, because the others are missing
         has_labels = needs_labels or not set(schema.label_column.columns).isdisjoint(part.column_names)
         labels = encode_labels(part, schema) if has_labels else None
-        return EncodedPart(part, encode_rows(part, schema), labels, look(part))
+        read = with_numbers_read(part, schema)
+        return EncodedPart(part, encode_rows(read, schema), labels, look(read))
 
     rows_before = 0
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -106,17 +106,17 @@ def refuse_empty(name: str, empty: Mask) -> None:
 def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
     """Return a column as float64, and a mask of its empty fields: a null, a NaN or a code for missing.
 
-    Both an empty field and a field that is not a number are NaN in the result.
+    Both an empty field and a field that is not a number are NaN in the result, which may be read-only without
+    either.
     """
-    codes = [code for code in map(number_of, missing) if not math.isnan(code)]
+    codes = codes_in(missing)
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        numbers = values.cast(pa.float64(), safe=False).to_numpy()
         empty = np.isnan(numbers)
         if codes:
             empty |= np.isin(numbers, codes)
-        numbers[empty] = math.nan
-        return numbers, empty
-    if not codes and (found := _finite(values)) is not None:
+        return np.where(empty, math.nan, numbers) if empty.any() else numbers, empty
+    if not codes and (found := finite_numbers(values)) is not None:
         return found, np.zeros(len(found), dtype=np.bool_)
     text = as_text(values)
     empty = is_empty(text, missing)
@@ -127,9 +127,14 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
         return np.array([number_of(item) for item in blanked.to_pylist()]), empty
 
 
-def _finite(values: pa.ChunkedArray) -> Matrix64 | None:
+def codes_in(missing: Sequence[str]) -> list[float]:
+    """Return the numbers among the texts that stand for an empty field."""
+    return [code for code in map(number_of, missing) if not math.isnan(code)]
+
+
+def finite_numbers(values: pa.ChunkedArray) -> Matrix64 | None:
     """Return a text column as numbers if all its fields are finite numbers, which is the usual case."""
-    if not pa.types.is_string(values.type):
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         return None
     try:
         numbers: Matrix64 = pc.cast(values, pa.float64()).to_numpy()

@@ -102,6 +102,24 @@ def test_a_sample_has_about_as_many_rows_as_it_should() -> None:
     assert 4500 < found.mean() < 5500
 
 
+@pytest.mark.parametrize("width", [1, 2, 3, 50])
+@pytest.mark.parametrize("share", [0.01, 0.5])
+def test_rows_of_a_large_block_are_taken(width: int, share: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    whole = rng.standard_normal((3000, width))
+    rows = Scratch(tmp_path, in_memory_bytes=0).keep([whole[:1001], whole[1001:1002], whole[1002:]], width)
+    chosen = rng.random(3000) < 0.9
+    for among, expected in ((rows, whole), (rows.where(chosen), whole[chosen])):
+        taken = np.flatnonzero(rng.random(len(expected)) < share)
+        np.testing.assert_array_equal(among.take(taken), expected[taken])
+
+
+def test_few_rows_are_read_without_the_others(tmp_path: Path) -> None:
+    whole = np.random.default_rng(4).standard_normal((50_000, 10))
+    rows = Scratch(tmp_path, in_memory_bytes=0).keep([whole], 10)
+    assert peak_bytes(lambda: rows.take(np.arange(0, 50_000, 500))) < whole.nbytes / 8
+
+
 def test_rows_that_are_taken_are_in_memory_once() -> None:
     rows = Rows([Block(np.zeros((1000, 20)).copy, 1000) for _ in range(100)], 20)
     taken = np.arange(0, 100_000, 2)

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
+from numpy.typing import NDArray
+from pyarrow import parquet
 
 from tests.harness.in_process import Consortium, rows
 from tests.harness.peaks import peak_bytes
@@ -17,7 +20,8 @@ from user_client.custody.protection import protect
 from user_client.custody.round_directory import OLD_RELEASE_FILE, RELEASE_FILE
 from user_client.custody.scratch import Scratch
 from user_client.sdk import PrivacyOptions, list_releases, releases
-from user_client.sdk.releases import KEY_BYTES, Overlap, SeenRows
+from user_client.sdk.releases import Overlap, SeenRows
+from user_client.sdk.row_fingerprints import KEY_BYTES, bytes_of_texts
 from user_client.tables import read_table
 
 
@@ -58,6 +62,18 @@ def test_rows_that_were_sent_are_known_again_in_any_order_of_rows_and_columns(co
     assert overlaps(home, table.append_column("more", table["y"]), apart_from="") == []
 
 
+def test_rows_are_known_again_in_a_file_of_another_kind(consortium: Consortium, tmp_path: Path) -> None:
+    consortium.until_anchored()
+    path = Path(consortium.table(1))
+    consortium.hospital_round.prepare(path)
+    consortium.hospital_round.contribute()
+    again = tmp_path / "again.parquet"
+    parquet.write_table(pa.csv.read_csv(path), again)
+    assert pa.types.is_floating(read_table(again).schema.field("x0").type)
+    (found,) = overlaps(consortium.hospital.home, read_table(again), apart_from="")
+    assert found.rows == 40
+
+
 def test_rows_that_were_left_out_were_not_sent(consortium: Consortium) -> None:
     consortium.until_anchored(latent_dim=2)
     path = consortium.table(1)
@@ -93,23 +109,33 @@ def test_what_is_kept_of_the_rows_does_not_tell_them(consortium: Consortium) -> 
     consortium.until_anchored()
     consortium.hospital_round.prepare(consortium.table(1))
     file = consortium.directory_of(consortium.hospital) / RELEASE_FILE
-    key, stored = file.read_bytes()[:32], np.frombuffer(file.read_bytes()[32:], "<u8")
+    key, stored = parts_of(file.read_bytes())
     assert len(stored) == 40
     assert (np.diff(stored.astype(object)) > 0).all()
     consortium.hospital_round.prepare(consortium.table(1, x0=[0.5] * 40))
-    assert file.read_bytes()[:32] != key
+    assert parts_of(file.read_bytes())[0] != key
 
 
-def test_rows_that_an_earlier_version_has_kept_are_known_again(consortium: Consortium) -> None:
+def parts_of(kept: bytes) -> tuple[bytes, NDArray[np.uint64]]:
+    """Return the key and the fingerprints of what is kept, behind eight bytes that say what they are of."""
+    return kept[8 : 8 + KEY_BYTES], np.frombuffer(kept, "<u8", offset=8 + KEY_BYTES)
+
+
+@pytest.mark.parametrize("name", [RELEASE_FILE, OLD_RELEASE_FILE])
+def test_rows_that_an_earlier_version_has_kept_are_known_again(name: str, consortium: Consortium) -> None:
     consortium.until_anchored()
     path = consortium.table(1)
     consortium.hospital_round.prepare(path)
     consortium.hospital_round.contribute()
     file = consortium.directory_of(consortium.hospital) / RELEASE_FILE
-    content = file.read_bytes()
-    stored = {"key": content[:32].hex(), "fingerprints": np.frombuffer(content[32:], "<u8").tolist()}
+    key, texts = bytes(range(KEY_BYTES)), bytes_of_texts(read_table(Path(path)))
+    numbers = np.sort(texts.fingerprints(key))
     file.unlink()
-    (file.parent / OLD_RELEASE_FILE).write_text(json.dumps(stored))
+    if name == RELEASE_FILE:
+        file.write_bytes(key + numbers.astype("<u8").tobytes())
+    else:
+        stored = {"key": key.hex(), "fingerprints": numbers.tolist()}
+        (file.parent / name).write_text(json.dumps(stored))
     (found,) = overlaps(consortium.hospital.home, read_table(Path(path)), apart_from="")
     assert found.rows == 40
 
@@ -129,7 +155,7 @@ def test_what_is_kept_of_many_rows_is_sorted_in_parts(
     leaving = np.random.default_rng(0).random(len(table)) < 0.8
     seen.store(directory, leaving)
     whole = directory.read_secret(RELEASE_FILE)
-    numbers = np.frombuffer(whole, "<u8", offset=KEY_BYTES)
+    _, numbers = parts_of(whole)
     assert len(numbers) == leaving.sum()
     assert np.all(numbers[1:] > numbers[:-1])
     monkeypatch.setattr(releases, "SORTED_AT_ONCE", 2**16)
