@@ -105,11 +105,15 @@ class SeenRows:
             if directory.collaboration_id != apart_from and (earlier := _Earlier.of(directory)) is not None
         ]
 
-    def look(self, part: pa.Table) -> Callable[[], None]:
-        """Return what takes these rows of the table; several threads may look at some each."""
-        found = {kind: kind(part) for kind in {bytes_of_values, *(each.kind for each in self._earlier)}}
-        own = found[bytes_of_values].fingerprints(self._key)
-        known = [(each, each.count_in(found[each.kind])) for each in self._earlier]
+    def look(self, part: pa.Table, read: pa.Table) -> Callable[[], None]:
+        """Return what takes these rows of the table; several threads may look at some each.
+
+        ``part`` has them as they are in the file, and ``read`` with some of their texts as numbers.
+        """
+        values = bytes_of_values(read)
+        texts = bytes_of_texts(part) if any(each.is_by_text for each in self._earlier) else values
+        own = values.fingerprints(self._key)
+        known = [(each, each.count_in(texts if each.is_by_text else values)) for each in self._earlier]
 
         def take() -> None:
             for earlier, count in known:
@@ -163,7 +167,7 @@ class _Earlier:
     """What was sent in one earlier round, and how many rows of this table were among it."""
 
     directory: RoundDirectory
-    kind: Callable[[pa.Table], RowBytes]
+    is_by_text: bool
     key: bytes
     sent: Fingerprints
     """In ascending order."""
@@ -174,14 +178,14 @@ class _Earlier:
         """Return what was sent in a round, if that was kept."""
         if directory.holds(RELEASE_FILE):
             data = directory.read_secret(RELEASE_FILE)
-            kind = bytes_of_values if data.startswith(_BY_VALUES) else bytes_of_texts
-            start = len(_BY_VALUES) if kind is bytes_of_values else 0
+            is_by_text = not data.startswith(_BY_VALUES)
+            start = 0 if is_by_text else len(_BY_VALUES)
             sent = np.frombuffer(data, "<u8", offset=start + KEY_BYTES)
-            return cls(directory, kind, data[start : start + KEY_BYTES], sent)
+            return cls(directory, is_by_text, data[start : start + KEY_BYTES], sent)
         if directory.holds(OLD_RELEASE_FILE):
             content = json.loads(directory.read_secret(OLD_RELEASE_FILE))
             sent = np.array(content["fingerprints"], np.uint64)
-            return cls(directory, bytes_of_texts, bytes.fromhex(content["key"]), sent)
+            return cls(directory, True, bytes.fromhex(content["key"]), sent)
         return None
 
     def count_in(self, rows: RowBytes) -> int:

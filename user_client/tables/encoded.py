@@ -33,8 +33,9 @@ _MOST_PARTS: Final = 64
 
 
 Note = Callable[[], None]
-Look = Callable[[pa.Table], Note]
-"""Looks at a part of a table, in whatever thread; what it returns notes that once its turn has come."""
+Look = Callable[[pa.Table, pa.Table], Note]
+"""Looks at a part of a table, in whatever thread, as it is in the file and with its numbers read; what it
+returns notes that once its turn has come."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +60,7 @@ class EncodedPart:
 
 
 def encoded_parts(
-    data: Any, schema: Schema, *, needs_labels: bool = True, look: Look = lambda _: _nothing
+    data: Any, schema: Schema, *, needs_labels: bool = True, look: Look = lambda _part, _read: _nothing
 ) -> Iterator[EncodedPart]:
     """Yield a table encoded, part by part and in its order; the first part has no rows.
 
@@ -84,7 +85,7 @@ def encoded_parts(
         has_labels = needs_labels or not set(schema.label_column.columns).isdisjoint(part.column_names)
         labels = encode_labels(part, schema) if has_labels else None
         read = with_numbers_read(part, schema)
-        return EncodedPart(part, encode_rows(read, schema), labels, look(read))
+        return EncodedPart(part, encode_rows(read, schema), labels, look(part, read))
 
     rows_before = 0
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -158,7 +159,7 @@ def encode_table(
     keep: Callable[[Iterable[Matrix64], int], Rows],
     *,
     needs_labels: bool = True,
-    look: Look = lambda _: _nothing,
+    look: Look = lambda _part, _read: _nothing,
 ) -> EncodedTable:
     """Read and encode a table, part by part.
 
@@ -170,7 +171,7 @@ def encode_table(
     needs_labels : bool
         Whether a table without a column of labels is refused.
     look : callable
-        Sees every part as it was read, several at once; what it returns is called for one after another.
+        Sees every part, several at once; what it returns is called for one after another.
 
     Raises
     ------

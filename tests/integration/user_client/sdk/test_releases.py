@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from pyarrow import parquet
 
+from protocol.terms import Terms
 from tests.harness.in_process import Consortium, rows
 from tests.harness.peaks import peak_bytes
 from user_client.custody.home import Home
@@ -22,14 +23,14 @@ from user_client.custody.scratch import Scratch
 from user_client.sdk import PrivacyOptions, list_releases, releases
 from user_client.sdk.releases import Overlap, SeenRows
 from user_client.sdk.row_fingerprints import KEY_BYTES, bytes_of_texts
-from user_client.tables import read_table
+from user_client.tables import encode_table, read_table
 
 
 def overlaps(home: Home, table: pa.Table, *, apart_from: str) -> list[Overlap]:
     """Return the overlaps of a table that comes in two parts."""
     seen = SeenRows(home, Scratch(home.path), apart_from=apart_from)
-    seen.look(table.slice(0, 7))()
-    seen.look(table.slice(7))()
+    for part in (table.slice(0, 7), table.slice(7)):
+        seen.look(part, part)()
     return seen.overlaps()
 
 
@@ -124,7 +125,7 @@ def parts_of(kept: bytes) -> tuple[bytes, NDArray[np.uint64]]:
 @pytest.mark.parametrize("name", [RELEASE_FILE, OLD_RELEASE_FILE])
 def test_rows_that_an_earlier_version_has_kept_are_known_again(name: str, consortium: Consortium) -> None:
     consortium.until_anchored()
-    path = consortium.table(1)
+    path = consortium.table(1, x0=[f"{number / 100:.2f}" for number in range(40)])
     consortium.hospital_round.prepare(path)
     consortium.hospital_round.contribute()
     file = consortium.directory_of(consortium.hospital) / RELEASE_FILE
@@ -136,7 +137,10 @@ def test_rows_that_an_earlier_version_has_kept_are_known_again(name: str, consor
     else:
         stored = {"key": key.hex(), "fingerprints": numbers.tolist()}
         (file.parent / name).write_text(json.dumps(stored))
-    (found,) = overlaps(consortium.hospital.home, read_table(Path(path)), apart_from="")
+    seen = SeenRows(consortium.hospital.home, Scratch(file.parent), apart_from="")
+    schema = consortium.hospital_round.directory.load(Terms).table_schema
+    encode_table(path, schema, Scratch(file.parent).keep, look=seen.look)
+    (found,) = seen.overlaps()
     assert found.rows == 40
 
 
@@ -151,7 +155,8 @@ def test_what_is_kept_of_many_rows_is_sorted_in_parts(
     seen = SeenRows(home, Scratch(tmp_path, in_memory_bytes=0), apart_from="")
     table = pa.table({"x": range(1_000_000)})
     for start in range(0, len(table), 10_000):
-        seen.look(table.slice(start, 10_000))()
+        part = table.slice(start, 10_000)
+        seen.look(part, part)()
     leaving = np.random.default_rng(0).random(len(table)) < 0.8
     seen.store(directory, leaving)
     whole = directory.read_secret(RELEASE_FILE)
