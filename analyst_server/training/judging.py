@@ -106,17 +106,18 @@ def _judge(
         grouping,
     )
 
-    def predicted(parts: Iterable[Part]) -> tuple[Matrix, Matrix]:
-        """Return what is predicted for the rows that are held out: to each party, and by the model of all."""
-        predictions = np.full((2, len(labels), task.width), np.nan)
+    def predicted(parts: Iterable[Part]) -> list[Matrix]:
+        """Return what is predicted to each party for rows held out, and with groups by the model of all."""
+        found = [np.full((len(labels), task.width), np.nan) for _ in range(1 if grouping is None else 2)]
         for name, held in parts:
             if not held.any():
                 continue
             try:
-                predictions[:, held] = again.predictions(held)
+                for whole, part in zip(found, again.predictions(held), strict=False):
+                    whole[held] = part
             except ValueError as error:  # too few rows are left
                 notes.append(f"{name} could not be held out: {error}")
-        return predictions[0], predictions[1]
+        return found
 
     def scored(predictions: Matrix) -> tuple[dict[str, PartyScore], Calibration | None]:
         known = ~np.isnan(predictions[:, 0])
@@ -127,12 +128,14 @@ def _judge(
         calibration = task.calibration(labels[together], predictions[together])
         return {names[party]: score for party, score in able.items()}, calibration
 
-    (within, by_one), (across, _) = predicted(within_parts), predicted(across_parts)
+    # one after the other, because predictions for all rows take as much memory as a fit
+    within, *by_one = map(scored, predicted(within_parts))
+    across, *_ = map(scored, predicted(across_parts))
     notes += again.cut_short()
     return conclude(
-        mean_over_rows(*scored(within)),
-        mean_over_parties(*scored(across)),
-        one_for_all=mean_over_rows(*scored(by_one)) if grouping is not None else None,
+        mean_over_rows(*within),
+        mean_over_parties(*across),
+        one_for_all=mean_over_rows(*by_one[0]) if by_one else None,
         rows={names[party]: int((senders == party).sum()) for party in present},
         one_class=len(present) - len(mixed) if isinstance(task, Classes) else 0,
         enough=task.enough,

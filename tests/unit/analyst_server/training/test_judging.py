@@ -17,6 +17,7 @@ from analyst_server.training.metrics import score
 from analyst_server.training.models import Model, fit, fit_task
 from analyst_server.training.ridge import Ridge
 from analyst_server.training.tasks import Classes, Numbers, Survival, Task
+from tests.harness.peaks import peak_bytes
 from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, blobs, numbers, survivals
 
 QUICK = [kind for kind in MODELS if kind not in ("mlp", "averaged")]  # networks take longer
@@ -237,3 +238,12 @@ def test_survival_is_scored_in_both_ways() -> None:
     assert found.headline is not None
     few = judge(Cox(), rows[:60], labels[:60], Survival((0.2, 0.5)), np.arange(60) % 3, names)
     assert "too few events" in str(few.why_none)
+
+
+def test_predictions_for_all_rows_are_in_memory_once() -> None:
+    count, classes = 200_000, 3
+    rows, labels = blobs(classes, rows=count)
+    senders, task, predictions_bytes = np.arange(count) * 2 // count, Classes(classes), count * classes * 8
+    of_a_fit = peak_bytes(lambda: fit_task(Logistic(), rows, labels, task, senders))
+    peak = peak_bytes(lambda: judge(Logistic(), rows, labels, task, senders, ["a", "b"]))
+    assert peak < 2 * of_a_fit + predictions_bytes
