@@ -23,10 +23,10 @@ from analyst_server.store import (
     UplinkState,
 )
 from protocol.answers import Computing, MemberStatus, Status
-from protocol.codec import encode, pack_list, pack_lists
+from protocol.codec import pack_list, pack_lists
 from protocol.errors import MalformedMessageError, NotFoundError
 from protocol.identity import Identity
-from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage
+from protocol.ledger import LedgerEntry, LedgerHead, encode_page
 from protocol.limits import MAX_LEDGER_PAGE
 from protocol.states import Event, State
 from protocol.suspicions import Suspected
@@ -104,10 +104,10 @@ def ledger_page(analyst: Analyst, viewer: Identity | None, collaboration_id: str
     with analyst.records.begin() as unit:
         find_to_view(unit, collaboration_id, viewer)
         head = signed_head(analyst, unit, collaboration_id)
-        rows = unit.ledger(collaboration_id, start=start, limit=MAX_LEDGER_PAGE)
-    if not rows and start:
+        entries = unit.ledger_entries(collaboration_id, start=start, limit=MAX_LEDGER_PAGE)
+    if not entries and start:
         raise MalformedMessageError("ledger", f"has no entry {start}")
-    return encode(LedgerPage(entries=tuple(map(entry_of, rows)), head=head))
+    return encode_page(entries, head)
 
 
 def signed_head(analyst: Analyst, unit: Unit, collaboration_id: str) -> bytes:

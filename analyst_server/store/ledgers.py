@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import exists, func, select
 
 from analyst_server.store.questions import Questions, is_of
 from analyst_server.store.tables import LedgerRow
+from protocol.ledger import ENTRY_FIELDS
 from protocol.states import Event
 
 
@@ -25,6 +27,19 @@ class Ledgers(Questions):
             .limit(limit)
         )
         return self._session.scalars(query).all()
+
+    def ledger_entries(self, collaboration_id: str, *, start: int, limit: int) -> Sequence[Sequence[Any]]:
+        """Return the values of entries from number ``start`` on, in the order of `ENTRY_FIELDS`.
+
+        To make an object of each takes several times as long.
+        """
+        query = (
+            select(*(getattr(LedgerRow, name) for name in ENTRY_FIELDS))
+            .where(LedgerRow.collaboration_id == collaboration_id, LedgerRow.index >= start)
+            .order_by(LedgerRow.index)
+            .limit(limit)
+        )
+        return self._session.execute(query).all()
 
     def last_of_ledger(self, collaboration_id: str) -> LedgerRow | None:
         query = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from user_client.tables.fields import Matrix64
+from user_client.tables.fields import Mask, Matrix64
 
 CODES: Final = frozenset(
     sign * code
@@ -80,19 +80,28 @@ class Ends:
     _rows: dict[float, int] = field(default_factory=dict)
     _texts: dict[float, set[str]] = field(default_factory=dict)
 
-    def add(self, numbers: Matrix64, text: pa.ChunkedArray) -> None:
-        """Look at the numbers of some more rows, NaN where a field is empty, and at how they are written."""
-        found, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+    def add(self, numbers: Matrix64, written: Callable[[Mask], pa.ChunkedArray]) -> None:
+        """Look at the numbers of some more rows, NaN where a field is empty.
+
+        ``written`` returns how those of a mask are written.
+        """
+        found, counts = np.unique(numbers[self._may_be_outermost(numbers)], return_counts=True)
         some = {*found[:_OUTERMOST].tolist(), *found[-_OUTERMOST:].tolist()}
         for number in some:
             count = int(counts[np.searchsorted(found, number)])
             self._rows[number] = self._rows.get(number, 0) + count
             if number in self.codes:
-                written = pc.unique(text.filter(pa.array(numbers == number))).to_pylist()
-                self._texts.setdefault(number, set()).update(written)
+                texts = pc.unique(written(numbers == number)).to_pylist()
+                self._texts.setdefault(number, set()).update(texts)
         ascending = sorted(self._rows)
         kept = {*ascending[:_OUTERMOST], *ascending[-_OUTERMOST:]}
         self._rows = {number: rows for number, rows in self._rows.items() if number in kept}
+
+    def _may_be_outermost(self, numbers: Matrix64) -> Mask:
+        ascending = sorted(self._rows)
+        if len(ascending) < _OUTERMOST:
+            return ~np.isnan(numbers)
+        return (numbers <= ascending[_OUTERMOST - 1]) | (numbers >= ascending[-_OUTERMOST])
 
     def far(self) -> list[FarCode]:
         """Return the codes that stand far from all other numbers."""

@@ -62,31 +62,33 @@ class ColumnProfile:
 
     def add(self, part: pa.Table, column: Column, schema: Schema) -> None:
         """Count the fields of some more rows."""
-        text, missing = as_text(column_of(part, column.name)), schema.missing_in(column)
+        values, missing = column_of(part, column.name), schema.missing_in(column)
         if self.distinct < MOST_DISTINCT:
-            seen = pc.unique(pa.chunked_array([self._seen, *text.chunks]))
+            seen = pc.unique(pa.chunked_array([self._seen, *as_text(values).chunks]))
             seen = seen.filter(pc.invert(pc.is_in(seen, value_set=pa.array([None, *missing], pa.string()))))
             self.distinct = min(len(seen), MOST_DISTINCT)
             self._seen = seen if len(seen) < MOST_DISTINCT else pa.array([], pa.string())
         if isinstance(column, ColumnOfLevels):
+            text = as_text(values)
             empty = is_empty(text, missing)
             empty &= ~np.asarray(pc.is_in(text, value_set=pa.array(list(column.levels), pa.string())))
         else:
             numbers, empty = numbers_of(part, column, missing)
             low, high = _range(column)
             self.clipped += int(((numbers < low) | (numbers > high))[~empty].sum())
-            self._add_codes(numbers, empty, text, column, schema)
+            self._add_codes(numbers, empty, values, column, schema)
         self.empty += int(empty.sum())
         self.imputed = self.empty if column.takes_empty else 0
 
     def _add_codes(
-        self, numbers: Matrix64, empty: Mask, text: pa.ChunkedArray, column: Column, schema: Schema
+        self, numbers: Matrix64, empty: Mask, values: pa.ChunkedArray, column: Column, schema: Schema
     ) -> None:
         if getattr(column, "since", None) is not None:  # no code is a duration
             return
         if self._ends is None:
             self._ends = Ends(CODES if getattr(column, "dates", None) is None else DATE_CODES)
-        self._ends.add(np.where(empty, np.nan, numbers), text)
+        known = np.where(empty, np.nan, numbers) if empty.any() else numbers
+        self._ends.add(known, lambda some: as_text(values.filter(pa.array(some))))
         self.codes = self._ends.far()
         self.coded = sum(one.rows for one in self.codes)
         self.line = _line_of([text for one in self.codes for text in one.texts], column, schema)
