@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import Select, exists, func, select
 
 from analyst_server.store.questions import Questions, is_of
 from analyst_server.store.tables import LedgerRow
@@ -20,12 +20,7 @@ class Ledgers(Questions):
         self, collaboration_id: str, *, start: int = 0, limit: int | None = None
     ) -> Sequence[LedgerRow]:
         """Return entries from number ``start`` on."""
-        query = (
-            select(LedgerRow)
-            .where(LedgerRow.collaboration_id == collaboration_id, LedgerRow.index >= start)
-            .order_by(LedgerRow.index)
-            .limit(limit)
-        )
+        query = _from(select(LedgerRow), collaboration_id, start).limit(limit)
         return self._session.scalars(query).all()
 
     def ledger_entries(self, collaboration_id: str, *, start: int, limit: int) -> Sequence[Sequence[Any]]:
@@ -33,13 +28,8 @@ class Ledgers(Questions):
 
         To make an object of each takes several times as long.
         """
-        query = (
-            select(*(getattr(LedgerRow, name) for name in ENTRY_FIELDS))
-            .where(LedgerRow.collaboration_id == collaboration_id, LedgerRow.index >= start)
-            .order_by(LedgerRow.index)
-            .limit(limit)
-        )
-        return self._session.execute(query).all()
+        values = select(*(getattr(LedgerRow, name) for name in ENTRY_FIELDS))
+        return self._session.execute(_from(values, collaboration_id, start).limit(limit)).all()
 
     def last_of_ledger(self, collaboration_id: str) -> LedgerRow | None:
         query = (
@@ -79,3 +69,10 @@ class Ledgers(Questions):
             LedgerRow.collaboration_id == collaboration_id, LedgerRow.party == party
         )
         return self._session.scalar(query) or 0
+
+
+def _from(query: Select[Any], collaboration_id: str, start: int) -> Select[Any]:
+    """Return a question about the entries of one ledger, in their order and from number ``start`` on."""
+    return query.where(LedgerRow.collaboration_id == collaboration_id, LedgerRow.index >= start).order_by(
+        LedgerRow.index
+    )

@@ -86,7 +86,8 @@ def with_numbers_read(table: pa.Table, schema: Schema) -> pa.Table:
     """
     columns = table.columns
     for column in schema.columns:
-        if isinstance(column, ColumnOfLevels) or _has_dates(column) or codes_in(schema.missing_in(column)):
+        has_dates = getattr(column, "dates", None) is not None
+        if isinstance(column, ColumnOfLevels) or has_dates or codes_in(schema.missing_in(column)):
             continue
         places = table.schema.get_all_field_indices(column.name)
         if len(places) == 1 and (numbers := finite_numbers(columns[places[0]])) is not None:
@@ -118,10 +119,6 @@ def numbers_of(table: pa.Table, column: ColumnOfNumbers, missing: Sequence[str])
         return read_days(table, column.name, column.dates, column.since, missing)
     with readable(column.name):
         return read_numbers(column_of(table, column.name), column.name, missing)
-
-
-def _has_dates(column: ColumnOfNumbers) -> bool:
-    return not isinstance(column, NumericColumn) and column.dates is not None
 
 
 def _encode_levels(table: pa.Table, column: ColumnOfLevels, missing: Sequence[str], out: Matrix64) -> None:

@@ -34,6 +34,14 @@ def test_the_words_stand_in_the_document() -> None:
     assert f"```none\n{WORDS.decode()}```\n" in section("Content coding")
 
 
+@pytest.mark.parametrize("size", [2**16 - 1, 2**16, 300_000])
+def test_long_data_is_packed_as_well(size: int) -> None:
+    data = (WORDS * (size // len(WORDS) + 1))[:size]
+    packed = CODING.pack(data)
+    assert len(packed) < size / 20
+    assert CODING.unpack(packed, size) == data
+
+
 def test_another_certificate_is_another_coding() -> None:
     other = Coding.of(b"another certificate")
     assert other.name != CODING.name
