@@ -24,6 +24,7 @@ def main() -> None:
 def load() -> Typer:
     """Return the Typer application, in a process that is `odc` and nothing else."""
     return_what_is_freed()
+    leave_out("httpx._main")  # httpx looks for its own command, which loads Rich
     leave_out("pandas")  # Arrow looks for it at the first array; it takes a tenth of a second, for nothing
     from user_client.cli.main import app
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-
-from rich.console import Console
-from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from typing import TYPE_CHECKING
 
 from user_client.tables import Source
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PROGRESS_AFTER_BYTES = 4 * 2**20
 """Less is sent, or read, before a person has read the bar."""
@@ -20,10 +21,12 @@ PROGRESS_AFTER_BYTES = 4 * 2**20
 @contextmanager
 def upload_progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
     """Yield a callback that shows a progress bar on a terminal if there is much to send."""
-    console = Console(stderr=True)
-    if as_json or not console.is_terminal:
+    console = _terminal(as_json)
+    if console is None:
         yield lambda _done, _all: None
         return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
     columns = ("sending", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=console, transient=True)
     task = bar.add_task("uplink", total=None, visible=False)
@@ -41,8 +44,8 @@ def upload_progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def busy(as_json: bool, words: str) -> Iterator[Callable[[str], None]]:
     """Show on a terminal that a step is under way; yield a callback that changes what is said of it."""
-    console = Console(stderr=True)
-    if as_json or not console.is_terminal:
+    console = _terminal(as_json)
+    if console is None:
         yield lambda _: None
         return
     with console.status(words) as status:
@@ -80,9 +83,21 @@ class Pace:
         if done >= total or elapsed_s <= 0:  # what follows the reading takes time too
             self.say(self.words)
             return
+        from rich.filesize import decimal
+
         rate = done / elapsed_s
         minutes, seconds = divmod(round((total - done) / rate), 60)
         self.say(
             f"{self.words}: {decimal(done)} of {decimal(total)} read, {decimal(int(rate))}/s,"
             f" {minutes}:{seconds:02} left"
         )
+
+
+def _terminal(as_json: bool) -> Console | None:
+    """Return the terminal of a person who watches; Rich is loaded for them alone."""
+    if as_json or not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console if console.is_terminal else None

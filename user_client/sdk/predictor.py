@@ -23,7 +23,7 @@ from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.sdk.uplink import stored_basis
-from user_client.tables import decode_numbers, encode_rows, table_from, text_of
+from user_client.tables import decode_numbers, encode_rows, gathered, table_from, text_of
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,12 @@ class Predictor:
     ) -> Iterator[pa.Table]:
         """Yield the predictions for the parts of one table, as tables, behind the columns to keep.
 
+        Small parts are worked on together, so there may be fewer tables than parts.
+
         It raises what `predict` does, with the number that a row has in the whole table.
         """
         rows_before = 0
-        for part in parts:
+        for part in gathered(parts, self.schema.width):
             columns = {name: text_of(part, name) for name in keep}
             try:
                 found = self.predict(part, thresholds=thresholds, coverage=coverage).columns()

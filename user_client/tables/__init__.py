@@ -15,7 +15,7 @@ from user_client.tables.encoded import EncodedTable, encode_table
 from user_client.tables.files import is_parquet
 from user_client.tables.misfits import Misfit, find_misfits
 from user_client.tables.profile import ColumnProfile, profile
-from user_client.tables.read import digest_of, read_parts, read_table, table_from
+from user_client.tables.read import digest_of, gathered, read_parts, read_table, table_from
 from user_client.tables.source import Source
 from user_client.tables.write import OUTPUT, table_writer, without_formulas
 
@@ -35,6 +35,7 @@ __all__ = [
     "encode_rows",
     "encode_table",
     "find_misfits",
+    "gathered",
     "is_parquet",
     "parse_dialect",
     "profile",

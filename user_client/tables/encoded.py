@@ -20,8 +20,7 @@ from user_client.errors import FieldError
 from user_client.rows import Rows
 from user_client.tables.encode import encode_labels, encode_rows, with_numbers_read
 from user_client.tables.fields import Matrix64
-from user_client.tables.files import rows_of_a_part
-from user_client.tables.read import parts_of
+from user_client.tables.read import gathered, parts_of
 
 LOOKED_AT_ROWS: Final = 10_000
 """Of more rows, so many show how precisely the numbers of a table are recorded."""
@@ -104,29 +103,11 @@ def _ahead(
     pool: ThreadPoolExecutor, data: Any, encode: Callable[[pa.Table], EncodedPart], width: int
 ) -> Iterator[tuple[pa.Table, Future[EncodedPart]]]:
     waiting: deque[tuple[pa.Table, Future[EncodedPart]]] = deque()
-    for part in _gathered(parts_of(data), width):
+    for part in gathered(parts_of(data), width):
         waiting.append((part, pool.submit(encode, part)))
         if len(waiting) > _AHEAD:
             yield waiting.popleft()
     yield from waiting
-
-
-def _gathered(parts: Iterator[pa.Table], width: int) -> Iterator[pa.Table]:
-    """Yield the first part, which has no rows, and then as many together as are encoded about as fast as one.
-
-    Those of a CSV file have a thousand rows or so, for which calls take longer than numbers. ``width`` is
-    that of an encoded row, which may have many times as many numbers as the table has columns.
-    """
-    first = next(parts)
-    yield first
-    enough, together = rows_of_a_part(max(first.num_columns, width)), list[pa.Table]()
-    for part in parts:
-        together.append(part)
-        if sum(each.num_rows for each in together) >= enough:
-            yield pa.concat_tables(together)
-            together.clear()
-    if together:
-        yield pa.concat_tables(together)
 
 
 @dataclass(frozen=True, repr=False)

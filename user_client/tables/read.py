@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -142,6 +142,27 @@ def parts_of(data: Any) -> Iterator[pa.Table]:
     at_once = rows_of_a_part(table.num_columns)
     for start in range(0, table.num_rows, at_once):
         yield table.slice(start, at_once)
+
+
+def gathered(parts: Iterable[pa.Table], width: int = 1) -> Iterator[pa.Table]:
+    """Yield the first part, which may have no rows, and then as many together as are worked on at once.
+
+    Those of a CSV file have a thousand rows or so, for which calls take longer than numbers. ``width`` is
+    that of an encoded row, which may have many times as many numbers as the table has columns.
+    """
+    left = iter(parts)
+    first = next(left, None)
+    if first is None:
+        return
+    yield first
+    enough, together = rows_of_a_part(max(first.num_columns, width)), list[pa.Table]()
+    for part in left:
+        together.append(part)
+        if sum(each.num_rows for each in together) >= enough:
+            yield pa.concat_tables(together)
+            together.clear()
+    if together:
+        yield pa.concat_tables(together)
 
 
 def digest_of(data: Any) -> str:

@@ -93,3 +93,14 @@ def test_a_library_that_is_left_out_is_as_if_it_were_not_installed() -> None:
         for line in ("pass", without)
     ]
     assert found == ["True", "False"]
+
+
+def test_odc_loads_what_draws_bars_for_a_terminal_alone() -> None:
+    """Half a hundred modules of Rich; httpx would load it too, for a command of its own."""
+    program = (
+        "import sys; from user_client.__main__ import load; load()\n"
+        "print('httpx' in sys.modules, 'rich' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert found.split() == ["True", "False"]

@@ -87,6 +87,12 @@ def test_parts_give_what_the_whole_table_gives(ours: Round) -> None:
         np.testing.assert_allclose(found.column(name).to_numpy(), whole.column(name).to_numpy(), rtol=1e-6)
 
 
+def test_many_small_parts_are_worked_on_together(ours: Round) -> None:
+    table = pa.table(rows(9, 100))
+    parts = [table.slice(0, 0), *(table.slice(start, 10) for start in range(0, 100, 10))]
+    assert [part.num_rows for part in ours.predictor().predict_parts(parts)] == [0, 100]
+
+
 def test_an_error_names_the_row_of_the_whole_table(ours: Round) -> None:
     spoilt = pa.table({**rows(9, 40), "x1": ["0"] * 39 + ["a secret"]})
     with pytest.raises(NotANumberError, match="column 'x1', row 140: expected a number") as caught:
