@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,18 @@ LONGEST_FIRST = ("test_compose.py", "e2e", "integration", "security", "property"
 """In this order files and rooms of tests begin, so that no worker ends long after the others."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if configuration.MANY:
+        config.hook.pytest_deselected(items=[item for item in items if not _is_concerned(item)])
+        items[:] = filter(_is_concerned, items)
     items.sort(key=_place)
+
+
+def _is_concerned(item: pytest.Item) -> bool:
+    """Return whether a test, or a fixture of its rooms, gets an analyst of the configuration."""
+    rooms = Path(item.path).relative_to(item.config.rootpath).with_suffix("").parts
+    conftests = {".".join([*rooms[:depth], "conftest"]) for depth in range(2, len(rooms))}
+    return any(map(configuration.concerns, [".".join(rooms), *conftests & sys.modules.keys()]))
 
 
 def _place(item: pytest.Item) -> tuple[int, bool]:

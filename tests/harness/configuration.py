@@ -2,16 +2,18 @@
 
 By default an analyst has SQLite, a directory, and processes of its own that compute. With
 ``ODC_TEST_CONFIGURATION=many`` (`make test-many`) it has PostgreSQL, S3, and Dask with two workers, and a
-second analyst stands beside it behind a balancer.
+second analyst stands beside it behind a balancer. Tests without an analyst run in the first alone.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import pytest
@@ -28,6 +30,19 @@ _servers = ExitStack()
 def is_many(settings: Mapping[str, str]) -> bool:
     """Return whether an analyst has several of everything: unless a test says itself what it has."""
     return MANY and not settings.keys() & set(_OWN)
+
+
+@cache
+def concerns(module: str) -> bool:
+    """Return whether a module of tests gets an analyst from here, by whatever it imports of the tests."""
+    seen, waiting = set[str](), [module]
+    while waiting:
+        seen.add(name := waiting.pop())
+        for value in vars(sys.modules[name]).values():
+            found = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            if isinstance(found, str) and found.startswith("tests.") and found in sys.modules.keys() - seen:
+                waiting.append(found)
+    return __name__ in seen
 
 
 @cache

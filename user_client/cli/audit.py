@@ -11,6 +11,7 @@ import typer
 
 from protocol.errors import InputError
 from protocol.messages import ForgettingStatement, PrivacyRecord
+from protocol.terms import Terms
 from runtime.files import read_bytes
 from runtime.terminal import minute, privacy_in_words, second
 from user_client import evidence_verifier
@@ -27,7 +28,7 @@ from user_client.cli.options import (
 )
 from user_client.custody.round_directory import ANCHOR_FILES, BASIS_FILES, STATEMENT_FILE
 from user_client.errors import NotForgottenError
-from user_client.sdk import CheckedLedger, Evidence, Examined, Release, list_releases
+from user_client.sdk import CheckedLedger, Evidence, Examined, Release, Round, list_releases
 
 ledger = typer.Typer(no_args_is_help=True, help="Every step of a collaboration, signed by the analyst.")
 
@@ -152,8 +153,7 @@ def fetch(
         data, checked = chosen.fetch_ledger()
     if out is not None:
         write_output(out, data)
-    value = _ledger_json(chosen.id, checked)
-    show(as_json, value, lambda: _ledger_text(value, checked))
+    _show(chosen, checked, as_json=as_json)
 
 
 @ledger.command()
@@ -169,8 +169,13 @@ def verify(
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json)
         checked = chosen.verify_ledger(read_bytes(file) if file else chosen.stored_ledger())
+    _show(chosen, checked, as_json=as_json)
+
+
+def _show(chosen: Round, checked: CheckedLedger, *, as_json: bool) -> None:
     value = _ledger_json(chosen.id, checked)
-    show(as_json, value, lambda: _ledger_text(value, checked))
+    has_groups = chosen.terms_were_shown and chosen.directory.load(Terms).model_groups is not None
+    show(as_json, value, lambda: _ledger_text(value, checked, has_groups=has_groups))
 
 
 def _ledger_json(collaboration_id: str, checked: CheckedLedger) -> dict[str, Any]:
@@ -187,7 +192,8 @@ def _ledger_json(collaboration_id: str, checked: CheckedLedger) -> dict[str, Any
     }
 
 
-def _ledger_text(value: dict[str, Any], checked: CheckedLedger) -> str:
+def _ledger_text(value: dict[str, Any], checked: CheckedLedger, *, has_groups: bool) -> str:
+    models = "each model was trained on" if has_groups else "the model was trained on the"
     lines = [
         f"{entry.index:>5}  {second(entry.at)}  {entry.event:<16} {entry.party or 'analyst':<24}"
         f" {entry.state}"
@@ -198,11 +204,7 @@ def _ledger_text(value: dict[str, Any], checked: CheckedLedger) -> str:
         f"the ledger passed verification: {value['entries']} entries,"
         f" signed by the analyst at {second(value['signed_at'])}",
         f"compared with our files: {ours}",
-        *(
-            [f"the model was trained on the uplinks of: {', '.join(value['trained_on'])}"]
-            if value["trained_on"]
-            else []
-        ),
+        *([f"{models} uplinks of: {', '.join(value['trained_on'])}"] if value["trained_on"] else []),
         *(
             [f"the same as these had seen when they sent: {', '.join(value['members'])}"]
             if value["members"]

@@ -95,7 +95,7 @@ class Pace:
 
 def _terminal(as_json: bool) -> Console | None:
     """Return the terminal of a person who watches; Rich is loaded for them alone."""
-    if as_json or not sys.stderr.isatty():
+    if as_json or sys.stderr is None or not sys.stderr.isatty():  # None: it was closed
         return None
     from rich.console import Console
 

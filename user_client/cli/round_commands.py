@@ -15,7 +15,7 @@ from metering.client_traffic import total
 from metering.explanation import RoundBytes, RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
 from protocol.answers import Status
-from protocol.errors import InputError
+from protocol.errors import InputError, OdcError
 from protocol.suspicions import LIKELY_CAUSE
 from protocol.texts import visible
 from runtime.standing import progress_words
@@ -32,7 +32,8 @@ from user_client.cli.options import (
 )
 from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import TABLE, TableArgument, reads_table, with_parameters
-from user_client.sdk import AttackLevel, Prepared, PrivacyOptions, next_step
+from user_client.sdk import AttackLevel, Prepared, PrivacyOptions, Round, next_step
+from user_client.sdk.shared_rows import have_come
 from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
@@ -269,7 +270,7 @@ def receive(
         with busy(as_json, "waiting for the downlink, and training on it"):
             manifest = chosen.receive(wait_s=wait)
         found = chosen.own_model() if manifest.has_anchor_predictions else None
-        is_rows = chosen.terms.model.kind == "knn" and found is None
+        has_rows = not as_json and found is None and _has_rows(chosen)
     sizes = {spec.name: spec.payload_bytes for spec in manifest.arrays}
     value = {
         "collaboration_id": chosen.id,
@@ -284,7 +285,7 @@ def receive(
         if found
         else ""
     )
-    first = "odc train (a model of our own, on the rows of all institutions), or " if is_rows else ""
+    first = "odc train (a model of our own, on the rows of all institutions), or " if has_rows else ""
     show(
         as_json,
         value,
@@ -293,6 +294,14 @@ def receive(
             f"{trained}next: {first}odc predict TABLE, odc evaluate TABLE"
         ),
     )
+
+
+def _has_rows(chosen: Round) -> bool:
+    """Return whether the model that was received is the rows of all institutions."""
+    try:
+        return have_come(chosen.directory)
+    except OdcError:  # `odc predict` says what is wrong with the model; it has arrived
+        return False
 
 
 @reads_table

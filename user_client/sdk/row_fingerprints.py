@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from user_client.tables.fields import as_text, finite_numbers, number_of
+from user_client.tables.fields import EXACT_BELOW, NUMBER, as_text, finite_numbers, number_of
 
 T = TypeVar("T")
 Fingerprints = NDArray[np.uint64]
 KEY_BYTES: Final = 32
-_EXACT_BELOW: Final = 2.0**53
-"""From here on two whole numbers may be one float64: their digits tell them apart."""
 _FIELD_BYTES: Final = 8
+_FIRST: Final = 16
+"""If so few texts are not all numbers, all of them are not even tried: Arrow words each refusal."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,8 +63,8 @@ def bytes_of_values(table: pa.Table) -> RowBytes:
     rows = np.empty((table.num_rows, len(fields)), "<u8")
     for place, values in enumerate(fields):
         rows[:, place] = values
-    data = rows.reshape(-1).view(np.uint8).data
-    return RowBytes(names, [(data, range(0, len(data) + 1, _FIELD_BYTES * len(fields)))])
+    ends = (np.arange(table.num_rows + 1) * _FIELD_BYTES * len(fields)).tolist()
+    return RowBytes(names, [(rows.reshape(-1).view(np.uint8).data, ends)])
 
 
 def bytes_of_texts(table: pa.Table) -> RowBytes:
@@ -93,14 +93,14 @@ def _by_name(table: pa.Table, read: Callable[[pa.ChunkedArray], T]) -> tuple[lis
 def _values(column: pa.ChunkedArray) -> NDArray[np.uint64]:
     """Return what tells the fields of a column apart."""
     kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_integer(kind) or (pa.types.is_floating(kind) and not pa.types.is_float32(kind)):
         numbers = column.cast(pa.float64(), safe=False).to_numpy()
     else:
-        numbers = finite_numbers(column)
-    if numbers is None:
+        numbers = None if finite_numbers(column.slice(0, _FIRST)) is None else finite_numbers(column)
+    if numbers is None:  # as text a float32 of 0.1 is 0.1 again, and a decimal is the nearest float64
         return _values_of_texts(column)
     found = _bits(numbers)
-    beyond = np.abs(numbers) >= _EXACT_BELOW
+    beyond = np.abs(numbers) >= EXACT_BELOW
     if beyond.any():
         found[beyond] = _values_of_texts(column.filter(pa.array(beyond)))
     return found
@@ -114,15 +114,28 @@ def _bits(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 def _values_of_texts(column: pa.ChunkedArray) -> NDArray[np.uint64]:
-    texts = as_text(column).combine_chunks().dictionary_encode()
-    of_each = [_value_of_text(text) for text in texts.dictionary.to_pylist()]
-    values = np.array([*of_each, _value_of_text(None)], np.uint64)
-    found: NDArray[np.uint64] = values[pc.fill_null(texts.indices, len(of_each)).to_numpy()]
+    """Return the values of the numbers among the fields as text, and digests of all others but empty ones."""
+    texts = as_text(column).combine_chunks()
+    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    numbers = _numbers_among(texts)
+    found = _bits(numbers)
+    others = ~(np.abs(numbers) < EXACT_BELOW) & texts.is_valid().to_numpy(zero_copy_only=False)
+    if others.any():
+        distinct = texts.filter(pa.array(others)).dictionary_encode()
+        digests = map(_digest, distinct.dictionary.cast(pa.binary()).to_pylist())  # it may be no UTF-8
+        found[others] = np.array([*digests], np.uint64)[distinct.indices.to_numpy()]
     return found
 
 
-def _value_of_text(text: str | None) -> int:
-    number = number_of(text)
-    if not text or abs(number) < _EXACT_BELOW:
-        return int(_bits(np.array([number]))[0])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=_FIELD_BYTES).digest(), "little")
+def _numbers_among(texts: pa.StringArray) -> NDArray[np.float64]:
+    """Return the numbers among texts, NaN for anything else."""
+    some = pc.if_else(pc.match_substring_regex(texts, f"^(?:{NUMBER.pattern})$"), texts, None)
+    try:
+        numbers = some.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # one is too large for it
+        numbers = [number_of(text) for text in some.to_pylist()]
+    return np.array(numbers, np.float64)
+
+
+def _digest(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=_FIELD_BYTES).digest(), "little")

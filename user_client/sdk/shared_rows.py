@@ -100,6 +100,11 @@ def _may_share(terms: Terms) -> bool:
     return is_named and not terms.returns_anchor_predictions
 
 
+def have_come(directory: RoundDirectory) -> bool:
+    """Return whether the rows of all institutions have come back, which the choice of `auto` may decide."""
+    return _may_share(accepted_terms(directory)) and bool(Model(directory.read_model()).shared_rows().size)
+
+
 def shared_rows(directory: RoundDirectory) -> SharedRows:
     """Return the rows that came back in the place of a model.
 

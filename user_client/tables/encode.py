@@ -32,6 +32,7 @@ from user_client.errors import (
 )
 from user_client.tables.dates import read_days
 from user_client.tables.fields import (
+    EXACT_BELOW,
     Mask,
     Matrix64,
     as_text,
@@ -90,7 +91,9 @@ def with_numbers_read(table: pa.Table, schema: Schema) -> pa.Table:
         if isinstance(column, ColumnOfLevels) or has_dates or codes_in(schema.missing_in(column)):
             continue
         places = table.schema.get_all_field_indices(column.name)
-        if len(places) == 1 and (numbers := finite_numbers(columns[places[0]])) is not None:
+        if len(places) != 1 or (numbers := finite_numbers(columns[places[0]])) is None:
+            continue
+        if not len(numbers) or np.abs(numbers).max() < EXACT_BELOW:  # from there on it takes the digits
             columns[places[0]] = pa.array(numbers)
     return pa.Table.from_arrays(columns, table.column_names)
 

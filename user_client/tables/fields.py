@@ -27,9 +27,11 @@ from user_client.errors import (
 Matrix64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 _WHOLE: Final = re.compile(r"^(-?[0-9]+)\.0+$")
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """The grammar of a number (docs/protocol.md, "Texts and numbers of a table"). What Arrow casts is part of it,
 but for infinities and NaN."""
+EXACT_BELOW: Final = 2.0**53
+"""From here on two whole numbers may be one float64: their digits tell them apart."""
 
 
 def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -146,7 +148,7 @@ def finite_numbers(values: pa.ChunkedArray) -> Matrix64 | None:
 def number_of(text: str | None) -> float:
     """Return a text as a number, NaN if it is none, as what `float` reads besides is: 1_000, inf, digits of
     other scripts."""
-    return float(text) if text is not None and _NUMBER.fullmatch(text) else math.nan
+    return float(text) if text is not None and NUMBER.fullmatch(text) else math.nan
 
 
 def is_empty(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:

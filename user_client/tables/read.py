@@ -157,6 +157,9 @@ def gathered(parts: Iterable[pa.Table], width: int = 1) -> Iterator[pa.Table]:
     yield first
     enough, together = rows_of_a_part(max(first.num_columns, width)), list[pa.Table]()
     for part in left:
+        if together and part.schema != together[0].schema:  # as frames of pandas may be, of one file
+            yield pa.concat_tables(together)
+            together.clear()
         together.append(part)
         if sum(each.num_rows for each in together) >= enough:
             yield pa.concat_tables(together)

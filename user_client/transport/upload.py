@@ -92,19 +92,20 @@ def send_uplink(
             connection.wait_turn(error)
             offset = _ask_offset(connection, upload_id)
         except (ConnectionFailedError, OffsetMismatchError, StorageBusyError, DiskFullError) as error:
-            reached = _ask_offset(connection, upload_id)
-            breaks = 0 if reached > furthest else breaks + 1
+            offset = _ask_offset(connection, upload_id)
+            breaks = 0 if offset > furthest else breaks + 1
+            furthest = max(furthest, offset)
             if waits_for_a_person(error) or breaks > _most_breaks(error):
                 raise
-            log.warning("%s; going on at byte %d of %d", error.detail, reached, layout.stream_bytes)
+            log.warning("%s; %d of %d bytes have arrived", error.detail, offset, layout.stream_bytes)
             pause_s = as_long_as_asked(error, min(2.0 ** (breaks - 1), _LONGEST_PAUSE_S) if breaks else 0.0)
             if pause_s:
                 pause(pause_s)
                 # what came before the break may have been on its way to the disk when we asked; another
                 # analyst of several, told to go on without it, drops it
-                reached = _ask_offset(connection, upload_id)
-                breaks = 0 if reached > furthest else breaks
-            offset, furthest = reached, max(furthest, reached)
+                offset = _ask_offset(connection, upload_id)
+                breaks = 0 if offset > furthest else breaks
+                furthest = max(furthest, offset)
         except DigestMismatchError:
             reached = _ask_offset(connection, upload_id)
             has_skipped = layout.place_of(offset)[1] > 0

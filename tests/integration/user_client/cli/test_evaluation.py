@@ -100,6 +100,7 @@ def test_the_report_says_who_shares_a_model_in_words(odc: Odc) -> None:
     said = odc("report").out
     assert "no group has a model of its own: all have the model that was trained on all 80 rows" in said
     assert "groups:" not in said
+    assert "each model was trained on uplinks of: " in odc("ledger", "fetch").out
 
 
 def test_the_report_shows_what_both_sides_have_measured(odc: Odc) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.harness.in_process import rows
 from tests.harness.odc import Odc
 
@@ -27,3 +31,18 @@ def test_terms_that_share_no_rows_say_which_would(odc: Odc) -> None:
     refused = odc("train")
     assert (refused.code, "only terms with the model knn" in refused.err) == (3, True)
     assert refused.out == ""
+
+
+@pytest.mark.parametrize(
+    ("candidates", "is_told"),
+    [
+        ([{"kind": "logistic", "inverse_penalty": 1e-6}, {"kind": "knn"}], True),
+        ([{"kind": "logistic"}, {"kind": "knn", "neighbours": 1}], False),
+    ],
+    ids=["the rows are better", "the line is better"],
+)
+def test_rows_that_came_because_they_were_chosen_are_told(
+    odc: Odc, candidates: list[dict[str, Any]], is_told: bool
+) -> None:
+    odc.consortium.until_released(terms_schema=2, model={"kind": "auto", "candidates": candidates})
+    assert ("next: odc train" in odc("receive").out) == is_told

@@ -93,6 +93,15 @@ def test_many_small_parts_are_worked_on_together(ours: Round) -> None:
     assert [part.num_rows for part in ours.predictor().predict_parts(parts)] == [0, 100]
 
 
+def test_parts_may_have_a_column_as_another_type(ours: Round) -> None:
+    """As chunks of a file are in pandas, one with whole numbers alone."""
+    whole = pa.table({**rows(9, 30), "x1": [0.5] * 10 + [1.0] * 10 + [0.25] * 10})
+    parts = [whole.slice(start, 10) for start in (0, 10, 20)]
+    parts[1] = parts[1].set_column(parts[1].column_names.index("x1"), "x1", pa.array([1] * 10))
+    found = pa.concat_tables(ours.predictor().predict_parts([whole.slice(0, 0), *parts]))
+    assert found.column("prediction").to_pylist() == ours.predict(whole).labels
+
+
 def test_an_error_names_the_row_of_the_whole_table(ours: Round) -> None:
     spoilt = pa.table({**rows(9, 40), "x1": ["0"] * 39 + ["a secret"]})
     with pytest.raises(NotANumberError, match="column 'x1', row 140: expected a number") as caught:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from user_client.cli.progress import Pace
+import sys
+
+import pytest
+
+from user_client.cli.progress import Pace, busy, upload_progress
 
 MB = 10**6
 
@@ -47,3 +51,11 @@ def test_of_a_small_table_nothing_is_said() -> None:
     watch = _Watch()
     watch.note(0, 0, 1 * MB)
     assert watch.note(1, MB // 2, 1 * MB) == ""
+
+
+def test_without_a_place_for_errors_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with ``2>&-`` in a shell."""
+    monkeypatch.setattr(sys, "stderr", None)
+    with busy(False, "reading") as say, upload_progress(False) as show:
+        say("still reading")
+        show(1, 2)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from protocol.errors import (
     NotPermittedError,
     OdcError,
     OffsetMismatchError,
+    StorageBusyError,
     UploadSupersededError,
 )
 from protocol.limits import MIN_CHUNK_BYTES
@@ -244,6 +247,17 @@ def test_what_is_stored_while_we_wait_is_not_sent_again(
     assert send_uplink(connection, "c0" * 16, b"signed", manifest, payload, pause=store) == b"receipt"
     sent = sum(until - offset for offset, until in analyst.appends)
     assert sent < 1.5 * analyst.layout.stream_bytes
+
+
+def test_bytes_that_come_and_go_are_no_progress(
+    analyst: Analyst, manifest: UplinkManifest, payload: Path
+) -> None:
+    """A busy analyst has a part of a chunk each time we ask, and another has dropped it each time."""
+    analyst.breaks = [StorageBusyError("the analyst's database is busy", retry_after_s=1)] * (3 * MAX_BREAKS)
+    analyst.offset_header = partial(next, cycle(["100", "0"]))
+    with pytest.raises(StorageBusyError):
+        send(analyst, manifest, payload)
+    assert len(analyst.breaks) == 3 * MAX_BREAKS - (MAX_BREAKS + 2)
 
 
 def test_breaks_without_progress_are_waited_out_longer_and_longer(
