@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import configuration
 from tests.harness.consortium import consortium
+
+pytestmark = pytest.mark.skipif(configuration.MANY, reason="the bytes that are kept are counted on a disk")
 
 NAMES = ("lead-hospital", "hospital-b", "hospital-c")
 ROWS, FEATURES, LATENT_DIM = 20_000, 12, 6

@@ -15,8 +15,11 @@ from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records
 from protocol.errors import InputError, UnreadableFileError
 from runtime.files import write_whole
+from tests.harness import configuration
 from tests.harness.certificates import NOW
 from tests.harness.in_process import Consortium
+
+pytestmark = pytest.mark.skipif(configuration.MANY, reason="PostgreSQL and S3 have backups of their own")
 
 
 @pytest.fixture

@@ -36,10 +36,10 @@ def test_terms_that_share_no_rows_say_which_would(odc: Odc) -> None:
 @pytest.mark.parametrize(
     ("candidates", "is_told"),
     [
-        ([{"kind": "logistic", "inverse_penalty": 1e-6}, {"kind": "knn"}], True),
+        ([{"kind": "knn"}, {"kind": "knn", "neighbours": 1}], True),
         ([{"kind": "logistic"}, {"kind": "knn", "neighbours": 1}], False),
     ],
-    ids=["the rows are better", "the line is better"],
+    ids=["rows", "no rows"],
 )
 def test_rows_that_came_because_they_were_chosen_are_told(
     odc: Odc, candidates: list[dict[str, Any]], is_told: bool

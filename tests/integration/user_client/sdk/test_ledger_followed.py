@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import object_session
 
 from analyst_server.services import views
 from protocol.codec import decode, encode
@@ -63,8 +62,11 @@ def test_nothing_is_sent_to_an_analyst_whose_ledger_was_rewritten(consortium: Co
 
 def test_nor_to_one_that_has_lost_entries(consortium: Consortium) -> None:
     ready(consortium)
-    with closing(sqlite3.connect(consortium.settings.data_dir / "odc.sqlite")) as database, database:
-        database.execute('DELETE FROM ledger WHERE "index" > 1')
+    with consortium.analyst.records.begin(write=True) as unit:
+        for row in unit.ledger(consortium.id)[2:]:
+            session = object_session(row)
+            assert session is not None
+            session.delete(row)
     with pytest.raises(LedgerError, match="it was shortened"):
         consortium.hospital_round.contribute()
     assert not has_uplink(consortium)

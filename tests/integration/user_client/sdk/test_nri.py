@@ -51,8 +51,10 @@ def test_the_downlink_has_neither_the_change_of_basis_nor_the_model(consortium: 
 
 def test_neither_of_them_is_kept_by_the_analyst_to_be_sent(consortium: Consortium) -> None:
     consortium.until_released(**NRI)
-    results = consortium.settings.blob_dir / consortium.id / "results"
-    sizes = {path.stat().st_size for path in results.iterdir()}
+    blobs = consortium.analyst.blobs
+    sizes = {
+        len(blobs.read(key)) for key in blobs.whole_keys() if key.startswith(f"{consortium.id}/results/")
+    }
     assert sizes == {ANCHOR_ROWS * 2 * 4}
 
 

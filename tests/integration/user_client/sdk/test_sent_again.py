@@ -19,19 +19,18 @@ from user_client.errors import NotPreparedError
 from user_client.sdk import uplink
 
 
-def copy_of(consortium: Consortium) -> Path:
-    """Return the file of the hospital's uplink at the analyst."""
+def key_of(consortium: Consortium) -> str:
+    """Return the key of the hospital's uplink at the analyst."""
     with consortium.analyst.records.begin() as unit:
-        row = unit.uplinks_of(consortium.id, consortium.hospital.membership.party)[0]
-    return consortium.settings.blob_dir / blob_key(row)
+        return blob_key(unit.uplinks_of(consortium.id, consortium.hospital.membership.party)[0])
 
 
 def damaged(consortium: Consortium) -> Consortium:
     """Flip a bit of the hospital's uplink, and let the analyst find it."""
-    path = copy_of(consortium)
-    data = bytearray(path.read_bytes())
+    blobs, key = consortium.analyst.blobs, key_of(consortium)
+    data = bytearray(blobs.read(key))
     data[3] ^= 0x40
-    path.write_bytes(data)
+    blobs.write(key, data)
     with pytest.raises(RoundFailedError, match="uplink of hospital-a"):
         consortium.compute()
     return consortium
@@ -98,6 +97,6 @@ def test_sums_are_sent_again_as_they_were_masked(summing: ThreeOfThem) -> None:
     damaged(summing.until_contributed(**SUMS))
     summing.hospital_round.contribute()
     sent = summing.directory_of(summing.hospital) / PAYLOAD_FILE
-    assert copy_of(summing).read_bytes() == sent.read_bytes()
+    assert summing.analyst.blobs.read(key_of(summing)) == sent.read_bytes()
     summing.compute()
     assert summing.hospital_round.status()["state"] == "released"
