@@ -62,7 +62,7 @@ def stores() -> Iterator[dict[str, str]]:
     How S3 is reached is in the environment of this process too, for commands that run in it.
     """
     with (
-        _postgresql().database() as name,
+        _postgresql().database(has_tables=True) as name,
         arrays_in_s3() as arrays,
         pytest.MonkeyPatch.context() as patch,
     ):

@@ -54,10 +54,10 @@ class PostgreSql:
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
-    def database(self) -> Iterator[str]:
-        """Yield the name of a new database, which is dropped afterwards."""
-        name = f"test_{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name}")
+    def database(self, *, has_tables: bool = False) -> Iterator[str]:
+        """Yield the name of a new database, which is dropped afterwards; empty, or with our tables."""
+        name, template = f"test_{next(self._numbers)}", self._with_tables() if has_tables else "template1"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield name
         finally:
@@ -65,21 +65,26 @@ class PostgreSql:
 
     @contextmanager
     def records(self) -> Iterator[str]:
-        """Yield the address of a database with the tables of this version, whose rows are deleted afterwards.
+        """Yield the address of a database with our tables, whose rows are deleted afterwards."""
+        from analyst_server.store.tables import Base  # tables of institutions are read without the analyst
+
+        yield self.records_url(self._with_tables())
+        tables = reversed(Base.metadata.sorted_tables)
+        self.execute("; ".join(f"DELETE FROM {table.name}" for table in tables), _EMPTY)  # noqa: S608
+
+    def _with_tables(self) -> str:
+        """Return the name of a database with empty tables.
 
         It is made once, because that takes longer than most tests.
         """
-        from analyst_server.store import Records  # tables of institutions are read without the analyst
-        from analyst_server.store.tables import Base
+        from analyst_server.store import Records
 
         if not self.execute(f"SELECT 1 FROM pg_database WHERE datname = '{_EMPTY}'"):  # noqa: S608
             self.execute(f"CREATE DATABASE {_EMPTY}")
             made = Records(self.records_url(_EMPTY))
             made.migrate()
             made.dispose()
-        yield self.records_url(_EMPTY)
-        tables = reversed(Base.metadata.sorted_tables)
-        self.execute("; ".join(f"DELETE FROM {table.name}" for table in tables), _EMPTY)  # noqa: S608
+        return _EMPTY
 
     def start(self) -> None:
         options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
