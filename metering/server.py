@@ -70,13 +70,17 @@ def purpose_of(method: str, path: str) -> Purpose:
     kind, collaboration_id = kind_of(path)
     upload = UPLOAD_OFFSET.match(path) or {}
     enrolment = (CERTIFICATE_REQUEST_STATUS.match(path) or {}) if method == "GET" else {}
-    invitation_id = enrolment.get("invitation_id", "")
     return Purpose(
         kind=kind,
         collaboration_id=collaboration_id,
-        upload_id=upload.get("upload_id", ""),
-        invitation_id=invitation_id if re.fullmatch("[0-9a-f]{32}", invitation_id) else "",
+        upload_id=_id_or_none(upload.get("upload_id", "")),
+        invitation_id=_id_or_none(enrolment.get("invitation_id", "")),
     )
+
+
+def _id_or_none(text: str) -> str:
+    """Return an id as we give them; "" for anything else, which a database may refuse to look for."""
+    return text if re.fullmatch("[0-9a-f]{32}", text) else ""
 
 
 class State(Enum):

@@ -20,7 +20,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from analyst_server.api.problems import problem_response
 from analyst_server.services.acts import Actor, act_as
 from analyst_server.services.api_tokens import Grant, actor_of
-from protocol.errors import CertificateRequiredError, NotPermittedError, OdcError, TokenRefusedError
+from protocol.errors import (
+    CertificateRequiredError,
+    NotFoundError,
+    NotPermittedError,
+    OdcError,
+    TokenRefusedError,
+)
 from protocol.identity import Identity, TrustRoot, load_certificate
 from protocol.operations import Caller, Operation, find, methods_of
 from protocol.tokens import Scope as TokenScope
@@ -57,6 +63,7 @@ class RequireIdentity:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             try:
+                _refuse_nul(scope)
                 pem = _client_certificate(scope)
                 identity = self._identify(pem)
                 asked = scope["method"], scope["path"]
@@ -77,6 +84,12 @@ class RequireIdentity:
 
     def _identify(self, pem: bytes | None) -> Identity | None:
         return self._root.identify(load_certificate(pem), at=self._clock()) if pem else None
+
+
+def _refuse_nul(scope: Scope) -> None:
+    """Raise `NotFoundError` for an address with a NUL: nothing has such a name, and PostgreSQL takes none."""
+    if "\0" in scope["path"]:
+        raise NotFoundError("there is nothing at an address with a NUL in it")
 
 
 def _client_certificate(scope: Scope) -> bytes | None:

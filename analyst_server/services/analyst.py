@@ -52,6 +52,9 @@ class Analyst:
     causes: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """The request that gave the worker of this process something to do, by collaboration."""
 
+    tried_at: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    """When this process last tried to align a late consumer, by uplink: one that fails holds up no other."""
+
     def call_worker(self, collaboration_id: str) -> None:
         """Wake the worker, which notes in its log what request it works for."""
         if (request := told(REQUEST)) is not None:

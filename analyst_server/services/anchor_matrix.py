@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import Final
 
 from analyst_server.services.analyst import (
     Analyst,
+    find,
     find_as_member,
     published_anchor,
     require_lead,
@@ -26,6 +28,8 @@ from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.states import State
 from protocol.terms import Terms
 
+_PUBLISH: Final = "publish anchor matrix"
+
 
 def matrix_key(collaboration_id: str) -> str:
     """Return the key of the sealed matrix."""
@@ -36,6 +40,7 @@ class MatrixUpload:
     """Takes the sealed matrix in pieces; nothing is kept before `finish`."""
 
     def __init__(self, analyst: Analyst, collaboration_id: str, length: int, *, is_published: bool) -> None:
+        self._analyst, self._collaboration_id = analyst, collaboration_id
         self._blobs, self._key = analyst.blobs, matrix_key(collaboration_id)
         self._length, self._received, self._digest = length, 0, hashlib.sha256()
         self._is_published = is_published
@@ -61,12 +66,18 @@ class MatrixUpload:
             If bytes are missing.
         AlreadyExistsError
             If another matrix is published.
+        OutOfOrderError
+            If the anchor was published, or the collaboration ended, while the bytes came.
         """
         if self._received != self._length:
             raise TruncatedError("anchor matrix", self._length, self._received)
         if not self._is_published:
             self._blobs.sync(self._key)
-            self._blobs.commit(self._key)
+            with self._analyst.records.begin(write=True) as unit:  # nobody publishes another meanwhile
+                state = find(unit, self._collaboration_id).now_in
+                if state is not State.ENROLLING:
+                    raise OutOfOrderError(state, _PUBLISH)
+                self._blobs.commit(self._key)
         elif hashlib.sha256(self._blobs.read(self._key)).digest() != self._digest.digest():
             raise AlreadyExistsError("the anchor of this collaboration is already published")
 
@@ -90,7 +101,7 @@ def begin(analyst: Analyst, sender: Identity, collaboration_id: str) -> MatrixUp
         _check_public(terms)
         is_published = published_anchor(collaboration, member) is not None
         if not is_published and collaboration.now_in is not State.ENROLLING:
-            raise OutOfOrderError(collaboration.state, "publish anchor matrix")
+            raise OutOfOrderError(collaboration.state, _PUBLISH)
     return MatrixUpload(analyst, collaboration_id, sealed_matrix_bytes(terms), is_published=is_published)
 
 

@@ -5,17 +5,23 @@ Every array is erased. Records and ledger stay.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
-from analyst_server.services import judging
+from analyst_server.services import judging, rounds
 from analyst_server.services.analyst import Analyst, find, move
+from protocol.errors import StorageError
 from protocol.states import Event, State
+
+log = logging.getLogger(__name__)
 
 ENDED: Final = (State.CLOSED, State.CANCELLED)
 
 
 def cancel(analyst: Analyst, collaboration_id: str) -> None:
     """End a collaboration before its release, and erase the arrays that were received.
+
+    A model that is held is discarded.
 
     Raises `OutOfOrderError` after the release.
     """
@@ -33,6 +39,9 @@ def close(analyst: Analyst, collaboration_id: str) -> None:
 def _end(analyst: Analyst, collaboration_id: str, event: Event) -> None:
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
+        if event is Event.CANCEL and rounds.is_held(collaboration):
+            move(unit, collaboration, Event.FAIL, at=analyst.clock())
+            rounds.discard_result(unit, collaboration)
         move(unit, collaboration, event, at=analyst.clock())
         judging.drop(collaboration)
     erase_arrays(analyst, collaboration_id)
@@ -47,8 +56,14 @@ def erase_ended(analyst: Analyst) -> None:
     """Erase the arrays of all collaborations that have ended.
 
     An erasure may have been cut off, or an upload may have brought bytes while the operator ended its round.
+    What cannot be erased now is left for the next time.
     """
     with analyst.records.begin() as unit:
         ended = [collaboration.id for collaboration in unit.in_states(ENDED)]
     for collaboration_id in ended:
-        erase_arrays(analyst, collaboration_id)
+        try:
+            erase_arrays(analyst, collaboration_id)
+        except (StorageError, OSError) as error:
+            log.error(
+                "round %s: has ended, and its arrays cannot be erased now: %s", collaboration_id[:8], error
+            )

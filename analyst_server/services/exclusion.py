@@ -42,8 +42,7 @@ def exclude(analyst: Analyst, collaboration_id: str, party: str) -> None:
         unjudged = collaboration.unjudged
         move(unit, collaboration, Event.EXCLUDE, at=now, party=party, subject=subject)
         if was_held:
-            unit.forget_downlink(collaboration_id, party)
-            rounds.discard_result(collaboration)
+            rounds.discard_result(unit, collaboration)
             collaboration.failure = f"{party} was excluded, and the model was trained before"
         is_sealed = _seal_if_complete(unit, collaboration, now)
     if was_held and unjudged is not None:

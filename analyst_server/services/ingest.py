@@ -137,6 +137,7 @@ class Ingest:
     ) -> UploadStatus:
         manifest = verified.message
         with self._analyst.records.begin(write=True) as unit:
+            unit.alone_with(f"bytes of {sender.name}")  # in all its rounds there are so many at most
             collaboration, member = find_as_member(unit, manifest.collaboration_id, sender)
             earlier = unit.uplinks_of(collaboration.id, sender.name)
             same = next((row for row in earlier if row.manifest_digest == verified.digest), None)

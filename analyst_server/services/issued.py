@@ -8,12 +8,12 @@ from hashlib import sha256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.prepare import MOST_OF_A_PAGE
 from analyst_server.store import Unit
 from protocol.codec import decode, pack_list, pack_lists
 from protocol.envelope import Signed
 from protocol.errors import MalformedMessageError
 from protocol.identity import Identity, load_certificate
+from protocol.limits import MAX_PARTIES
 
 
 def known(analyst: Analyst, viewer: Identity, after: str) -> bytes:
@@ -39,5 +39,5 @@ def _issued(unit: Unit) -> set[bytes]:
 
 def _accepted_with(unit: Unit, viewer: Identity) -> set[bytes]:
     rounds = unit.collaborations(viewer.name)
-    bodies = (body for one in rounds for body in unit.acceptances(one.id, "", MOST_OF_A_PAGE))
+    bodies = (body for one in rounds for body in unit.acceptances(one.id, "", MAX_PARTIES))
     return {decode(Signed, body).certificate for body in bodies}

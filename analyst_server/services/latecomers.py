@@ -7,6 +7,7 @@ from the uplink.
 
 from __future__ import annotations
 
+import time
 import uuid
 from contextlib import suppress
 
@@ -16,7 +17,7 @@ from analyst_server.services import damage, downlinks
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.rounds import arrays_of, in_order, owned, take_lease
 from analyst_server.services.stored import blob_key
-from analyst_server.store import DamagedBlobError, StoredArray, Unit, Uplink
+from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
 from protocol.codec import digest
 from protocol.envelope import decode_stored
 from protocol.errors import RoundFailedError
@@ -33,15 +34,29 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> Uplink | None:
         uplink = _next(analyst, unit)
         if uplink is not None:
             take_lease(analyst, find(unit, uplink.collaboration_id), owner, lease_s)
+            analyst.tried_at[uplink.id] = time.monotonic()
         return uplink
 
 
 def _next(analyst: Analyst, unit: Unit) -> Uplink | None:
-    """Return the uplink of the late consumer that has waited longest, and whose round nobody holds."""
-    for uplink in unit.waiting_latecomers():
-        if analyst.leases.is_over(find(unit, uplink.collaboration_id)):
+    """Return the uplink of the late consumer that has waited longest, and whose round nobody holds.
+
+    One that was tried comes after all that were not. One whose bytes are awaited again, or those of a sender
+    of rows, waits for them.
+    """
+    waiting = sorted(unit.waiting_latecomers(), key=lambda one: analyst.tried_at.get(one.id, 0.0))
+    for uplink in waiting:
+        collaboration = find(unit, uplink.collaboration_id)
+        if analyst.leases.is_over(collaboration) and not _waits(analyst, unit, collaboration, uplink):
             return uplink
     return None
+
+
+def _waits(analyst: Analyst, unit: Unit, collaboration: Collaboration, uplink: Uplink) -> bool:
+    """Return whether bytes that the alignment of a late consumer reads are awaited again."""
+    uplinks, late = unit.uplink_states(collaboration.id), stored_terms(collaboration).late_consumers
+    read = {one.id: [one] for one in uplinks if one.id == uplink.id or one.party not in late}
+    return bool(damage.asked_again(collaboration, read, analyst.blobs))
 
 
 def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) -> None:

@@ -12,8 +12,8 @@ from typing import Final
 from analyst_server.services import end
 from analyst_server.services.analyst import Analyst, stored_terms
 from analyst_server.store import Collaboration, Unit
-from protocol.errors import OutOfOrderError
-from protocol.states import TRANSITIONS, Event, State
+from protocol.errors import OutOfOrderError, StorageError
+from protocol.states import Event, State
 
 log = logging.getLogger(__name__)
 
@@ -62,23 +62,28 @@ def kept(analyst: Analyst) -> list[Kept]:
 
 
 def purge(analyst: Analyst) -> list[Kept]:
-    """End every round that is due, and return all of `kept` as it is then.
+    """End every round that is due, and return all of `kept` as it is then; erase what is left of ended ones.
 
     One that is being computed is ended later: it can be neither closed nor cancelled.
     """
     found, now = [], analyst.clock()
     for one in kept(analyst):
         event = Event.CLOSE if one.state is State.RELEASED else Event.CANCEL
-        if one.erase_at > now or (one.state, event) not in TRANSITIONS:
+        if one.erase_at > now:
             found.append(one)
             continue
         try:
             ending = end.close if event is Event.CLOSE else end.cancel
             ending(analyst, one.collaboration_id)
-        except OutOfOrderError:  # it has moved on meanwhile
+        except OutOfOrderError:  # it is computed, or has moved on meanwhile
+            found.append(one)
+            continue
+        except (StorageError, OSError) as error:  # it has ended, or is due the next time
+            log.error("round %s: cannot be ended or erased now: %s", one.collaboration_id[:8], error)
             found.append(one)
             continue
         log.info("round %s: ended, its terms let it be kept no longer", one.collaboration_id[:8])
         state = State.CLOSED if event is Event.CLOSE else State.CANCELLED
         found.append(Kept(one.collaboration_id, one.title, state, one.erase_at, ended=True))
+    end.erase_ended(analyst)
     return found

@@ -389,6 +389,8 @@ def owned(analyst: Analyst, unit: Unit, collaboration_id: str, owner: str) -> Co
 
 def _release(unit: Unit, collaboration: Collaboration, now: int) -> None:
     """Enter the digest of the model, or of all models, so that all members see the same."""
+    for party in unit.excluded(collaboration.id):  # an earlier version may have left one of a discarded run
+        unit.forget_downlinks(collaboration.id, party)
     subject = downlinks.released(unit, collaboration.id)
     move(unit, collaboration, Event.RELEASE, at=now, subject=subject)
 
@@ -397,10 +399,11 @@ def start_again(unit: Unit, collaboration: Collaboration, now: int) -> None:
     """Put a round back to what was sealed."""
     move(unit, collaboration, Event.RESUME, at=now)
     collaboration.failure = None
-    discard_result(collaboration)
+    discard_result(unit, collaboration)
 
 
-def discard_result(collaboration: Collaboration) -> None:
+def discard_result(unit: Unit, collaboration: Collaboration) -> None:
     """Forget what was computed of a round, and by whom."""
+    unit.forget_downlinks(collaboration.id)
     collaboration.results = collaboration.kept = collaboration.unjudged = None
     collaboration.lease_owner = collaboration.lease_until = None

@@ -12,7 +12,7 @@ from typing import TypedDict
 from analyst_server.services import damage, retention, rounds
 from analyst_server.services.analyst import Analyst, find_as_member, find_to_view, stored_terms
 from analyst_server.services.awaited import awaited
-from analyst_server.services.stored import blob_key
+from analyst_server.services.stored import blob_key, partial_key
 from analyst_server.store import (
     Blobs,
     Collaboration,
@@ -191,7 +191,8 @@ def _arrival(uplinks: Sequence[UplinkState], blobs: Blobs) -> _Arrival:
     if not uplinks or any(uplink.is_received for uplink in uplinks):
         return {}
     last = uplinks[-1]
-    return {"arrived_bytes": blobs.partial_size(blob_key(last)) or 0, "payload_bytes": last.payload_bytes}
+    arrived = blobs.partial_size(partial_key(blob_key(last), last.stored_as))
+    return {"arrived_bytes": arrived or 0, "payload_bytes": last.payload_bytes}
 
 
 def _limit(unit: Unit, collaboration: Collaboration) -> _Limit:

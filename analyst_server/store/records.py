@@ -135,6 +135,7 @@ class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices)
                 Uplink.receipt.is_not(None),
                 Uplink.refused,
                 Uplink.payload_bytes,
+                Uplink.stored_as,
             )
             .where(Uplink.collaboration_id == collaboration_id, is_of(Uplink.party, party))
             .order_by(Uplink.created_at, Uplink.id)
@@ -231,9 +232,12 @@ class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices)
         """Store a downlink, and replace one from an earlier run of the round."""
         self._session.merge(row)
 
-    def forget_downlink(self, collaboration_id: str, party: str) -> None:
+    def forget_downlinks(self, collaboration_id: str, party: str | None = None) -> None:
+        """Delete the downlinks of a round, or that of one party."""
         self._session.execute(
-            delete(Downlink).where(Downlink.collaboration_id == collaboration_id, Downlink.party == party)
+            delete(Downlink).where(
+                Downlink.collaboration_id == collaboration_id, is_of(Downlink.party, party)
+            )
         )
 
     def put_score(self, row: ScoreRow) -> None:

@@ -328,6 +328,7 @@ class UplinkState(NamedTuple):
     is_received: bool
     refused: str | None
     payload_bytes: int
+    stored_as: int
 
 
 class Reserved(NamedTuple):

@@ -98,9 +98,8 @@ class Model(Trainable):
             raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
         rarest = int(np.bincount(labels, minlength=classes).min())
         if rarest < self.rows_per_class:
-            raise ValueError(
-                f"this model needs {self.rows_per_class} rows of every class, the rarest class has {rarest}"
-            )
+            # every member reads it: with two who send rows, a number would tell each what the other has
+            raise ValueError(f"this model needs {self.rows_per_class} rows of every class, and one has fewer")
 
     def scaler(self, aligned_rep: Matrix) -> StandardScaler:
         """Return the shift and the scale that come before the classifier."""

@@ -222,9 +222,10 @@ class Several(Task):
         for name, having in zip(self.names, self.one_by_one(labels), strict=True):
             count = int(having.sum())
             if min(count, len(having) - count) < needed:
+                # every member reads it: with two who send rows, a number would tell each what the other has
                 raise ValueError(
                     f"this model needs rows with the label {name} and without it, {needed} of either;"
-                    f" of {len(having)} rows {count} have it"
+                    " there are fewer"
                 )
 
     def fitted(self, model: Model, rows: Matrix, labels: AnyLabels) -> tuple[Estimator, ...]:

@@ -56,7 +56,7 @@ def test_an_upload_cut_twice_goes_on_where_it_stopped(
             receipt = made.contribute("hospital-b", found, large)
         assert broken.cuts_left == 0
     made.go_through("hospital-b", made.analyst.port)
-    resumed_at = [offset_in(record) for record in caplog.records if "going on at" in record.msg]
+    resumed_at = [offset_in(record) for record in caplog.records if "have arrived" in record.msg]
     assert len(resumed_at) >= 2
     assert max(resumed_at) >= MIB  # the first time it may ask before the analyst has noticed the cut
     assert resumed_at == sorted(set(resumed_at))  # nothing that arrived was sent again

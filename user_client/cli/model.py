@@ -27,7 +27,7 @@ from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import MissingExtraError
 from user_client.sdk import Coefficients, Explanation
 from user_client.sdk.explanation import Background
-from user_client.tables import OUTPUT, Source, table_writer
+from user_client.tables import OUTPUT, Source, is_parquet, table_writer, without_formulas
 
 _COLUMNS_SHOWN: Final = 20
 
@@ -172,7 +172,7 @@ def explain(
     if rows is not None:
         values = found.row_values()
         with table_writer(rows, values.schema) as write:
-            write(values)
+            write(values if is_parquet(rows) else without_formulas(values, "outcome"))
     if plot is not None and draw is not None:
         write_output(plot, draw(found, plot.suffix[1:], f"{title}: {', '.join(found.outcomes)}"))
     show(as_json, found.to_json(), lambda: "\n".join(_explained(found)))

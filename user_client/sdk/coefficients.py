@@ -121,12 +121,13 @@ def _errors(
 
     NaN and the reason if there is none.
     """
-    rows = encode_rows(table_from(data), schema) @ to_model
+    table = table_from(data)  # once: the result of a query may come in another order the next time
+    rows = encode_rows(table, schema) @ to_model
     rows_in_all = (report["results"] or {}).get("rows") if report else None
     why_none = _why_no_interval(terms, len(rows), rows_in_all)
     if why_none is not None or rows_in_all is None:
         return np.full((len(contrasts), weights.shape[1]), np.nan), why_none
-    labels = encode_labels(table_from(data), schema)
+    labels = encode_labels(table, schema)
     spread = _covariance(terms, model, rows, labels.astype(np.float64), weights, rows_in_all)
     variances = np.einsum("ij,ajk,ik->ia", contrasts, spread, contrasts)
     return np.sqrt(np.maximum(variances, 0)) * unit_of(schema), None  # rounding may go below 0

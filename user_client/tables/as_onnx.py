@@ -9,6 +9,7 @@ read dates, so that a column of dates takes numbers of days. The library `onnx` 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from protocol.table_schema import (
     RanksColumn,
     Schema,
 )
-from user_client.tables.fields import number_of
+from user_client.tables.fields import number_of, plain
 
 UNKNOWN: Final = -1
 """The number of a text that is no level."""
@@ -187,6 +188,10 @@ def _level_number(graph: Graph, column: ColumnOfLevels, missing: Sequence[str]) 
     text = graph.input(column.name, TensorProto.STRING)
     numbers = dict.fromkeys(("", *missing), EMPTY) | {level: i for i, level in enumerate(column.levels)}
     other = column.other if isinstance(column, LevelsColumn) else None
+    if other is None:  # as `read_levels` does; any other text is `other`
+        for number, level in enumerate(column.levels):
+            for written in _as_others_write(level):
+                numbers.setdefault(written, number)
     return graph.node(
         "LabelEncoder",
         text,
@@ -195,6 +200,12 @@ def _level_number(graph: Graph, column: ColumnOfLevels, missing: Sequence[str]) 
         values_int64s=list(numbers.values()),
         default_int64=UNKNOWN if other is None else numbers[other],
     )
+
+
+def _as_others_write(level: str) -> tuple[str, ...]:
+    """Return how a level that is a whole number is written where a field of the column is empty: 1 as 1.0."""
+    whole = plain(level)
+    return (whole, f"{whole}.0") if re.fullmatch("-?[0-9]+", whole) else ()
 
 
 def _levels(graph: Graph, column: LevelsColumn, code: str) -> str:

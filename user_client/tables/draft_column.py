@@ -256,6 +256,8 @@ class ColumnDrafting:
 
     def _categories(self, name: str, values: pa.ChunkedArray, levels: list[str]) -> DraftedColumn:
         text = as_text(values)
+        if not levels:
+            raise InputError(f"column '{name}' is empty: leave it out with --exclude {name}")
         chosen = np.array(pc.fill_null(pc.index_in(text, value_set=pa.array(levels, pa.string())), -1))
         counts = np.bincount(chosen[chosen >= 0], minlength=len(levels))
         empty = _empty(chosen < 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -80,8 +80,20 @@ def classes_label(
             f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}."
             " If they are numbers to predict, draft with --task number"
         )
-    groups = np.array(pc.index_in(as_text(table.column(label)), value_set=pa.array(classes, pa.string())))
-    return DraftedLabel({"name": label, "classes": classes}, {label: groups}, len(classes))
+    texts = as_text(table.column(label))
+    groups = np.array(pc.index_in(texts, value_set=pa.array(classes, pa.string())))
+    remarks = tuple(_lost_classes(label, texts, missing))
+    return DraftedLabel({"name": label, "classes": classes}, {label: groups}, len(classes), remarks)
+
+
+def _lost_classes(label: str, texts: pa.ChunkedArray, missing: Collection[str]) -> Iterator[str]:
+    """Yield a remark for each text that may be a class and counts as an empty field, such as None."""
+    for one in pc.value_counts(texts).to_pylist():
+        if one["values"] and one["values"] in missing:
+            yield (
+                f"{label}: {one['counts']} rows say {one['values']}, which counts as an empty field; if it"
+                " is a class, take it out of `missing` in the file and put it into `classes`"
+            )
 
 
 def several_labels(table: pa.Table, labels: Sequence[str], missing: Collection[str]) -> DraftedLabel:
@@ -151,7 +163,9 @@ def survival_label(table: pa.Table, label: str, missing: Sequence[str], event: D
     horizon = _rounded_up(longest)
     times = sorted({float(time) for time in event.times}) or _quartiles(with_event)
     if not 0 < times[0] <= times[-1] <= horizon:
-        raise InputError(f"the times must lie above 0 and not beyond the longest observation, {longest:g}")
+        raise InputError(
+            f"the times must lie above 0 and not beyond the longest observation, about {horizon}"
+        )
     content = {
         "kind": "survival",
         "name": label,

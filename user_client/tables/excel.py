@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from itertools import islice, repeat
@@ -47,7 +48,7 @@ def excel_parts(path: Path, sheet: str | None) -> Iterator[pa.Table]:
             while part := list(islice(rows, rows_of_a_part(len(names)))):
                 texts = zip(*(_fitting(path, number, row, len(names)) for number, row in part), strict=True)
                 yield pa.Table.from_arrays([pa.array(column, pa.string()) for column in texts], schema=schema)
-    except (zipfile.BadZipFile, ParseError, KeyError, ValueError, TypeError):
+    except (zipfile.BadZipFile, zlib.error, EOFError, ParseError, KeyError, ValueError, TypeError):
         hint = "save it again as .xlsx, without a password, or as CSV"
         raise unreadable(path, "not an Excel workbook", hint) from None
 
@@ -62,7 +63,8 @@ def _numbered_rows(path: Path, sheet: str | None, stack: ExitStack) -> Iterator[
         formulas = _cells(path, sheet, stack, data_only=False)
     for number, (row, formulas_of_row) in enumerate(zip(values, formulas, strict=False), 1):
         for cell, formula in zip(row, formulas_of_row, strict=False):
-            if cell.value is None and formula.data_type == "f":
+            # a saved result that is an empty text has the type of texts, and is an empty field
+            if cell.value is None and cell.data_type != "str" and formula.data_type == "f":
                 reason = f"row {number} of the sheet has a formula whose value was not saved"
                 raise unreadable(path, reason, "open it in Excel or LibreOffice and save it again")
         texts = [_text(cell.value) for cell in row]

@@ -89,12 +89,12 @@ def _whole_numbers_among(text: pa.ChunkedArray, levels: Sequence[str]) -> NDArra
 
     Other programs write whole numbers so where a field of the column is empty.
     """
-    plain = [_plain(level) for level in levels]
-    found = {each: plain.index(_plain(each)) for each in pc.unique(text).to_pylist() if _plain(each) in plain}
+    wholes = [plain(level) for level in levels]
+    found = {each: wholes.index(plain(each)) for each in pc.unique(text).to_pylist() if plain(each) in wholes}
     return np.array([found.get(each, -1) for each in text.to_pylist()], dtype=np.int64)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a whole number without a decimal point, and any other text as it is."""
     return _WHOLE.sub(r"\1", text)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from user_client.tables.fields import Matrix64, as_text
+from user_client.tables.fields import Matrix64, as_text, number_of
 
 MAX_DRAFT_LEVELS: Final = 50
 """Largest number of distinct texts of a column of categories; with more it holds names or comments."""
@@ -72,10 +72,8 @@ def rounded(number: float, scale: float) -> float:
 
 
 def is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    """Return whether a text is a number as the tables have it: 0_4 is none, though Python reads it as 4."""
+    return math.isfinite(number_of(text))
 
 
 def distinct(values: pa.ChunkedArray, missing: Collection[str]) -> list[str]:

@@ -180,10 +180,19 @@ def digest_of(data: Any) -> str:
         return source.file_digest()
     found = hashlib.sha256()
     for part in read_parts(source):
-        rows = io.BytesIO()
-        pyarrow.csv.write_csv(part, rows)
-        found.update(rows.getbuffer())
+        found.update(_bytes_of(part))
     return found.hexdigest()
+
+
+def _bytes_of(part: pa.Table) -> memoryview:
+    rows = io.BytesIO()
+    try:
+        pyarrow.csv.write_csv(part, rows)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a list or bytes, which terms cannot name
+        rows = io.BytesIO()
+        with pa.ipc.new_stream(rows, part.schema) as stream:
+            stream.write_table(part)
+    return rows.getbuffer()
 
 
 def _source(where: str | Path | Source) -> Source:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from user_client.scores import roc_auc
 from user_client.tables.codes import CODES, DATE_CODES, far_codes
 from user_client.tables.draft_column import DraftedColumn
-from user_client.tables.fields import Matrix64, as_text
+from user_client.tables.fields import Matrix64, as_text, number_of
 
 HEAVY: Final = 20.0
 """How many times as long as the middle half of the numbers a tail is that we call heavy."""
@@ -45,7 +45,7 @@ def remarks_on(
         if "dates" in column.content:
             yield from _remarks_on_days(name, known)
         else:
-            yield from _remarks_on_numbers(name, known, has_scale="scale" in column.content)
+            yield from _remarks_on_numbers(name, values, known, has_scale="scale" in column.content)
         ordered = np.nan_to_num(column.numbers, nan=float(np.median(known)))
     for label, told in labels.items():
         known_label, by = np.isfinite(told), _rates(values, told) if ordered is None else ordered
@@ -100,14 +100,16 @@ def _remarks_on_days(name: str, known: Matrix64) -> Iterator[str]:
         )
 
 
-def _remarks_on_numbers(name: str, known: Matrix64, *, has_scale: bool) -> Iterator[str]:
+def _remarks_on_numbers(
+    name: str, values: pa.ChunkedArray, known: Matrix64, *, has_scale: bool
+) -> Iterator[str]:
     distinct, counts = np.unique(known, return_counts=True)
     for code in far_codes(distinct, CODES):
         count = int(counts[distinct == code][0])
         yield (
             f"{name}: {code:g} stands in {count} rows, far from all other numbers; if it means that"
-            f" the number is not known, draft again with --missing-in {name}={code:g},"
-            f" or with --missing {code:g} if it means so in every column"
+            f" the number is not known, draft again with --missing-in {name}={_written(values, code)},"
+            f" or with --missing {_written(values, code)} if it means so in every column"
         )
         known = known[known != code]
     is_whole = bool(np.all(distinct == np.round(distinct)))
@@ -120,6 +122,15 @@ def _remarks_on_numbers(name: str, known: Matrix64, *, has_scale: bool) -> Itera
     tail = max(np.quantile(known, 0.995) - middle, middle - np.quantile(known, 0.005))
     if not has_scale and third > first and tail > HEAVY * (third - first):
         yield f"{name}: has a heavy tail, which ranks keep in proportion and ranges cut off"
+
+
+def _written(values: pa.ChunkedArray, code: float) -> str:
+    """Return how a column writes a number most often: as a text, -999.0 is not the code -999."""
+    if not pa.types.is_string(values.type):
+        return f"{code:g}"
+    counts = pc.value_counts(as_text(values)).to_pylist()
+    texts = {one["values"]: one["counts"] for one in counts if number_of(one["values"]) == code}
+    return max(texts, key=lambda text: texts[text], default=f"{code:g}")
 
 
 def _rates(values: pa.ChunkedArray, labels: NDArray[Any]) -> Matrix64:

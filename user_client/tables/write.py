@@ -18,6 +18,8 @@ from user_client.tables.files import is_parquet
 
 OUTPUT: Final = Path("-")
 """Stands for the output of the program."""
+_OTHERS: Final = {".gz", ".bz2", ".zst", ".lz4", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".json"}
+"""Endings of files that a CSV file would not be."""
 
 
 @contextmanager
@@ -31,6 +33,10 @@ def table_writer(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table],
         with pyarrow.csv.CSVWriter(sys.stdout.buffer, schema) as writer:
             yield writer.write_table
         return
+    if path.suffix.lower() in _OTHERS:
+        error = InputError(f"cannot write {path}: a table is written as CSV or as Parquet")
+        error.hint = "name a file that ends in .csv or .parquet"
+        raise error
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(temporary, "wb", opener=_for_us_alone) as file, _writer(path, file, schema) as writer:

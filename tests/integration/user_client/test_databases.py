@@ -219,3 +219,12 @@ def test_a_driver_that_is_not_installed_names_the_extra(
     monkeypatch.setitem(sys.modules, driver, None)
     with pytest.raises(MissingExtraError, match=r"\[sql\]"):
         read_table(Source(url, query="SELECT 1"))
+
+
+@pytest.mark.parametrize("column", ["[1, 2]", "'\\xFF'::BLOB", "INTERVAL 3 DAY", "{'a': 1}"])
+def test_a_result_has_a_digest_whatever_columns_it_has_besides(column: str) -> None:
+    """Terms cannot name such a column, and need not: `odc prepare` reads the others."""
+    first, same, other = (
+        digest_of(Source("duckdb:", query=f"SELECT {number} AS a, {column} AS b")) for number in (1, 1, 2)
+    )
+    assert first == same != other

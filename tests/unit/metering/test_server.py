@@ -216,6 +216,12 @@ def test_who_asks_for_its_certificate_is_known_by_its_invitation(
     assert purpose_of(method, path).invitation_id == invitation_id
 
 
+@pytest.mark.parametrize(("text", "found"), [("ab" * 16, "ab" * 16), ("%00", ""), ("\0", ""), ("u1", "")])
+def test_only_what_can_be_an_upload_is_looked_for(text: str, found: str) -> None:
+    """A database may refuse to look for anything else, and then no count at all would be written."""
+    assert purpose_of("HEAD", f"/v1/uploads/{text}").upload_id == found
+
+
 # the table
 
 

@@ -72,6 +72,20 @@ def test_an_unknown_path_is_a_problem_too(api: Api) -> None:
     assert (answer.status_code, slug(answer)) == (404, "about:blank")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/uploads/%00",
+        "/v1/enrolments/%00",
+        "/v1/collaborations/%00/seen-ledgers",
+    ],
+)
+def test_an_address_with_a_nul_is_nobodys(api: Api, path: str) -> None:
+    """PostgreSQL takes no such text, and what it refuses would be an incident."""
+    answer = api.as_party(HOSPITAL).get(path)
+    assert (answer.status_code, slug(answer)) == (404, "not-found")
+
+
 def test_a_wrong_method_is_a_problem_that_names_the_right_ones(api: Api) -> None:
     answer = api.as_party(HOSPITAL).delete("/v1/collaborations")
     assert (answer.status_code, slug(answer)) == (405, "about:blank")

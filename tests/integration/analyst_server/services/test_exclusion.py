@@ -10,6 +10,7 @@ import pytest
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import exclusion, report, rounds, views
 from analyst_server.services.stored import blob_key
+from analyst_server.store import Downlink
 from protocol.errors import NotFoundError, OutOfOrderError
 from tests.harness.computing import OWNER, claim, fetch, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
@@ -132,6 +133,44 @@ def test_a_held_model_that_was_trained_with_the_party_is_discarded(world: World)
     rounds.resume(world.analyst, world.id)
     compute(world)
     assert trained_on(world) == 60
+    with pytest.raises(NotFoundError, match="excluded"):
+        fetch(world, HOSPITAL)
+
+
+def test_nothing_of_a_discarded_model_is_left_for_a_party_that_is_excluded_next(world: World) -> None:
+    """The first of the downlinks told the ledger which model is released: that of the excluded party."""
+    send(anchored(world), *PARTIES)
+    claim(world)
+    finish(world, hold=True)
+    exclude(world, THIRD)
+    exclude(world)
+    rounds.resume(world.analyst, world.id)
+    compute(world)
+    with world.records.begin() as unit:
+        assert [row.party for row in unit.downlinks(world.id)] == [LEAD]
+    event, _, _, subject = last_entry(world)
+    assert (event, subject) == ("release", fetch(world, LEAD)[0].model.digest)
+    for party in (HOSPITAL, THIRD):
+        with pytest.raises(NotFoundError, match="excluded"):
+            fetch(world, party)
+
+
+def test_what_an_earlier_version_left_of_a_discarded_model_does_not_go_out(world: World) -> None:
+    send(anchored(world), *PARTIES)
+    claim(world)
+    finish(world, hold=True)
+    with world.records.begin() as unit:
+        left = [(row.party, row.manifest) for row in unit.downlinks(world.id)]
+    exclude(world)
+    rounds.resume(world.analyst, world.id)
+    claim(world)
+    finish(world, hold=True)
+    with world.records.begin(write=True) as unit:
+        for party, manifest in left:
+            if party == HOSPITAL:
+                unit.put_downlink(Downlink(collaboration_id=world.id, party=party, manifest=manifest))
+    rounds.release(world.analyst, world.id)
+    assert last_entry(world)[3] == fetch(world, LEAD)[0].model.digest
     with pytest.raises(NotFoundError, match="excluded"):
         fetch(world, HOSPITAL)
 

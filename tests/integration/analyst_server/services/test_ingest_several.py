@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from analyst_server.services import views
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.stored import blob_key
@@ -112,6 +113,18 @@ def test_what_one_process_has_acknowledged_another_finds_and_goes_on_with(
     receipt = ready.complete(uplink, upload_id)
     assert other.complete(ME, upload_id, uplink.whole_digest) == receipt
     kept(ready, uplink, upload_id)
+
+
+def test_the_status_says_how_much_has_come_whoever_received_it(
+    ready: World, other: Ingest, uplink: Uplink
+) -> None:
+    upload_id, arrived = ready.begin(uplink).upload_id, []
+    one, two = offset_after(uplink, 1), offset_after(uplink, 2)
+    for ingest, start, end in ((ready.ingest, 0, one), (other, one, two)):
+        send(ingest, upload_id, start, uplink.stream[start:end])
+        members = views.status(ready.analyst, None, ready.id)["members"]
+        arrived += [member["arrived_bytes"] for member in members if member["party"] == HOSPITAL]
+    assert 0 < arrived[0] < arrived[1]
 
 
 def test_a_process_that_lost_an_upload_adds_nothing_and_acknowledges_nothing(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from analyst_server.services import downlinks, end, latecomers, prepare, report, rounds, views
+from analyst_server.services.stored import blob_key
 from analyst_server.store import Uplink as UplinkRow
 from protocol.alignment_terms import AlignmentTerms
 from protocol.codec import decode, digest
@@ -311,6 +312,52 @@ def test_a_worker_that_dies_is_followed_by_another_once_its_lease_is_over(world:
         latecomers.compute(world.analyst, lost, OWNER)
     latecomers.compute(world.analyst, taken, OTHER)
     assert [event for event, _ in events(world)].count("align consumer") == 1
+
+
+SECOND = "later-hospital"
+
+
+def test_one_that_cannot_be_aligned_holds_up_no_other(world: World) -> None:
+    """The uplink of the first is damaged on the disk, and may never come again."""
+    released(world, parties=(*SENDERS, LATE, SECOND), late_consumers=(LATE, SECOND))
+    for party in (LATE, SECOND):
+        world.send(uplink_of(world, party, rows=0))
+        world.clock.forward(1)
+    with world.records.begin() as unit:
+        key = blob_key(unit.uplinks_of(world.id, LATE)[0])
+    data = bytearray(world.analyst.blobs.read(key))
+    data[3] ^= 0x40
+    world.analyst.blobs.write(key, data)
+    first = claimed(world)
+    assert first is not None
+    assert first.party == LATE
+    with pytest.raises(RoundFailedError, match=f"{LATE} must run `odc contribute` again"):
+        latecomers.compute(world.analyst, first, OWNER)
+    world.clock.forward(LEASE_S + 1)
+    found = claimed(world)
+    assert found is not None
+    assert found.party == SECOND
+    latecomers.compute(world.analyst, found, OWNER)
+    assert claimed(world) is None
+    world.send(uplink_of(world, LATE, rows=0))
+    again = claimed(world)
+    assert again is not None
+    latecomers.compute(world.analyst, again, OWNER)
+    assert [party for event, party in events(world) if event == "align consumer"] == [SECOND, LATE]
+
+
+def test_one_that_was_tried_comes_after_the_others(world: World) -> None:
+    released(world, parties=(*SENDERS, LATE, SECOND), late_consumers=(LATE, SECOND))
+    for party in (LATE, SECOND):
+        world.send(uplink_of(world, party, rows=0))
+        world.clock.forward(1)
+    tried = []
+    for _ in range(4):
+        found = claimed(world)
+        assert found is not None
+        tried.append(found.party)
+        world.clock.forward(LEASE_S + 1)
+    assert tried == [LATE, SECOND, LATE, SECOND]
 
 
 def test_one_whose_round_is_closed_meanwhile_changes_nothing(world: World) -> None:

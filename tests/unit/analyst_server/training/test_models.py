@@ -150,7 +150,7 @@ def test_an_svm_carries_rows_of_its_training_set() -> None:
 def test_an_svm_needs_two_rows_of_every_class() -> None:
     rows, labels = blobs(2)
     kept = np.concatenate([[0], np.flatnonzero(labels)])
-    with pytest.raises(ValueError, match="needs 2 rows of every class, the rarest class has 1"):
+    with pytest.raises(ValueError, match="needs 2 rows of every class, and one has fewer"):
         fit(MODELS["svm"], rows[kept], labels[kept], 2)
 
 

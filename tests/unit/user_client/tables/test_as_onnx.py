@@ -122,3 +122,14 @@ def test_ranks_are_those_of_the_encoder(quantiles: list[int], values: list[float
 def test_the_missing_texts_of_a_table_are_those_of_the_file() -> None:
     texts = pa.chunked_array([["", "NA", "-9", "x"]])
     assert is_empty(texts, MISSING).tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("kind", [CATEGORICAL, LEVELS, ORDINAL], ids=lambda kind: kind["kind"])
+def test_a_level_that_is_a_whole_number_is_known_as_other_programs_write_it(kind: dict[str, Any]) -> None:
+    """With an empty field beside them, whole numbers are written 1.0."""
+    levels = ["0", "1", "2.0", "10", *kind["levels"]][: len(kind["levels"])]
+    column = {**kind, "levels": levels, **({"impute": "1"} if kind is CATEGORICAL else {})}
+    schema, fields = schema_of(column), ["1.0", "0.0", "2", "1", "0", "2.0"]
+    fields = [field for field in fields if field.removesuffix(".0") in {x.removesuffix(".0") for x in levels}]
+    expected = encode_rows(pa.table({schema.columns[0].name: fields}), schema)
+    np.testing.assert_allclose(features(schema, fields), expected, rtol=0, atol=1e-12)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyarrow as pa
 import pyarrow.feather
@@ -115,6 +117,32 @@ def test_a_workbook_without_the_library_names_the_extra(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingExtraError, match=r"\[excel\]"):
         read_table(TABLES / "pandas.xlsx")
+
+
+def test_a_formula_with_an_empty_result_is_an_empty_field(tmp_path: Path) -> None:
+    """Such as ``=IF(A2="","",A2)``: what is saved of it is a text without letters, in the form of Excel."""
+    path = workbook(tmp_path / "rows.xlsx", ["age", "copy"], [70, '=IF(A2="",A2,"")'])
+    with ZipFile(path) as written:
+        parts = {name: written.read(name) for name in written.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    formula = re.compile(rb'<c r="B2"[^>]*>(<f>.*?</f>)<v ?/?>(</v>)?</c>')
+    parts[sheet], count = formula.subn(rb'<c r="B2" t="str">\1<v></v></c>', parts[sheet])
+    assert count == 1
+    with ZipFile(path, "w") as saved:
+        for name, data in parts.items():
+            saved.writestr(name, data)
+    assert read_table(path).to_pydict() == {"age": ["70"], "copy": [None]}
+
+
+def test_a_workbook_with_damaged_data_is_refused(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "rows.xlsx", ["age"], *[[number] for number in range(500)])
+    data = bytearray(path.read_bytes())
+    with ZipFile(path) as written:
+        begins = written.getinfo("xl/worksheets/sheet1.xml").header_offset
+    data[begins + 80 : begins + 120] = bytes(40)
+    path.write_bytes(data)
+    with pytest.raises(UnreadableFileError, match="not an Excel workbook"):
+        read_table(path)
 
 
 def test_a_sheet_goes_with_a_workbook_alone() -> None:
