@@ -78,7 +78,8 @@ def _cells(path: Path, sheet: str | None, stack: ExitStack, *, data_only: bool) 
     except ModuleNotFoundError:
         raise MissingExtraError("an Excel workbook", "excel") from None
     warnings.filterwarnings("ignore", module="openpyxl")  # its warnings quote cells
-    book = stack.enter_context(closing(load_workbook(path, read_only=True, data_only=data_only)))
+    file = stack.enter_context(path.open("rb"))  # openpyxl leaves one open that it cannot read
+    book = stack.enter_context(closing(load_workbook(file, read_only=True, data_only=data_only)))
     found = {each.title: each for each in book.worksheets}
     if sheet is None and len(found) == 1:
         sheet = next(iter(found))

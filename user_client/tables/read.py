@@ -205,7 +205,8 @@ def _read_csv(path: Path, dialect: Dialect) -> pa.Table:
         try:
             with _opened(path, dialect) as file:
                 table = pyarrow.csv.read_csv(file, *_options(path, dialect, refused, use_threads=True))
-                return with_points(table, dialect)
+            _refuse_open_quote(path, dialect, table)
+            return with_points(table, dialect)
         except pa.ArrowInvalid:
             if refused:  # only a single thread reports the number of the line
                 list(_batches(Source(path, dialect), refused))
@@ -215,7 +216,29 @@ def _read_csv(path: Path, dialect: Dialect) -> pa.Table:
 def _parts_of_csv(source: Source) -> Iterator[pa.Table]:
     refused: list[pyarrow.csv.InvalidRow] = []
     with _readable_as_csv(source.path, source.dialect, refused):
-        yield from _batches(source, refused)
+        last = None
+        for part in _batches(source, refused):
+            yield part
+            last = part if part.num_rows else last
+        if last is not None:
+            _refuse_open_quote(source.path, source.dialect, last)
+
+
+def _refuse_open_quote(path: Path, dialect: Dialect, table: pa.Table) -> None:
+    """Raise `UnreadableFileError` if the last field of a table is the rest of its file.
+
+    Arrow takes all lines behind a quote that is never closed for one text, and says nothing.
+    """
+    last = table.column(table.num_columns - 1)[-1].as_py() if len(table) else None
+    if not isinstance(last, str) or not (lines := len(re.findall("\r\n?|\n", last.rstrip("\r\n")))):
+        return
+    ends, tail = last.encode().rstrip(b"\r\n"), b""
+    with _opened(path, dialect) as file:
+        while block := file.read(_LONG_ROW_BYTES):
+            tail = (tail + block)[-len(ends) - len(b"\r\n") :]
+    if tail.rstrip(b"\r\n").endswith(ends):
+        reason = f"a quote opens in its last column {lines} lines before its end, and is never closed"
+        raise unreadable(path, reason, "close the quote, or double it where it stands for an inch")
 
 
 def _batches(source: Source, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[pa.Table]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from protocol.errors import InputError, UnreadableFileError
 from tests.harness.schemas import SECRET, category, number, schema
-from user_client.tables import encode_rows, read_table, table_from
+from user_client.tables import encode_rows, read_parts, read_table, table_from
 
 CSV = b"age,ward,code\n1,a,007\n,b,\n10,NA,1e5\n"
 COLUMNS = schema(number(impute=5), category(impute="c"))
@@ -168,3 +169,28 @@ def test_what_is_no_csv_file_is_named(tmp_path: Path, content: bytes, said: str)
     with pytest.raises(UnreadableFileError, match=said) as caught:
         read_table(write(tmp_path / "rows.csv", content))
     assert "save" in caught.value.hint or "export" in caught.value.hint
+
+
+def all_parts(path: Path) -> pa.Table:
+    return pa.concat_tables(read_parts(path))
+
+
+@pytest.mark.parametrize("read", [read_table, all_parts])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("rows", [2, 120_000])
+def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path, line_end: str, rows: int, read: Any) -> None:
+    """Arrow takes all that follows for one text: the rows behind it would be missing without a word."""
+    lines = ["age,y,comment", *["1,a,ok"] * rows, '2,b,"5 cm wound', *["3,a,ok"] * 9]
+    (tmp_path / "rows.csv").write_bytes("".join(line + line_end for line in lines).encode())
+    with pytest.raises(UnreadableFileError, match="9 lines before its end, and is never closed") as refused:
+        read(tmp_path / "rows.csv")
+    assert "wound" not in str(refused.value)
+
+
+@pytest.mark.parametrize("read", [read_table, all_parts])
+@pytest.mark.parametrize(
+    "last", ['"two\nlines"', '"two ""x""\nlines ""q"""', '"two\n\n"\n\n', '5" pipe', '"ok']
+)
+def test_a_last_field_of_several_lines_is_read(tmp_path: Path, last: str, read: Any) -> None:
+    (tmp_path / "rows.csv").write_text(f"age,y,comment\n1,a,ok\n2,b,{last}")
+    assert read(tmp_path / "rows.csv").num_rows == 2
