@@ -54,9 +54,12 @@ def _next(analyst: Analyst, unit: Unit) -> Uplink | None:
 
 def _waits(analyst: Analyst, unit: Unit, collaboration: Collaboration, uplink: Uplink) -> bool:
     """Return whether bytes that the alignment of a late consumer reads are awaited again."""
-    uplinks, late = unit.uplink_states(collaboration.id), stored_terms(collaboration).late_consumers
-    read = {one.id: [one] for one in uplinks if one.id == uplink.id or one.party not in late}
-    return bool(damage.asked_again(collaboration, read, analyst.blobs))
+    uplinks = {one.id: [one] for one in unit.uplink_states(collaboration.id)}
+    marked = damage.asked_again(collaboration, uplinks, analyst.blobs)
+    if not marked or uplink.id in marked:
+        return bool(marked)
+    late = stored_terms(collaboration).late_consumers
+    return any(one.party not in late for number in marked for one in uplinks[number])
 
 
 def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) -> None:
