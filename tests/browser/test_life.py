@@ -91,6 +91,7 @@ def test_one_institution_is_left_out_and_the_round_is_computed_again(
         wait_for_link(seen, "Compute the round again")
         take(seen, "Compute the round again")
         wait_for_link(seen, "Exclude hospital-b")
+        made.wait_for_all_judgements()  # meanwhile a worker has the round, and nobody is excluded
         take(seen, "Exclude hospital-b")
         expect(
             seen.page.get_by_text("hospital-b was excluded, and the model was trained before")
