@@ -27,7 +27,7 @@ from user_client.tables.draft_label import (
     several_labels,
     survival_label,
 )
-from user_client.tables.fields import Matrix64, column_of
+from user_client.tables.fields import Matrix64, column_of, readable
 from user_client.tables.remarks import remarks_on, remarks_on_dates
 
 MISSING_TEXTS: Final = ("", "?", "NA", "N/A", "NaN", "nan", "null", "None")
@@ -145,7 +145,10 @@ def draft_schema(
         imputes,
         logarithms,
     )
-    columns = {name: _drafted(drafting, table, name) for name in names}
+    columns: dict[str, DraftedColumn | None] = {}
+    for name in names:
+        with readable(name, f"leave it out with --exclude {name}"):
+            columns[name] = drafting.column(table, name)
     remarks = [*drafted.remarks, *_remarks(table, columns, drafted)]
     content = [column.content for column in columns.values() if column is not None]
     for column in content:
@@ -181,16 +184,6 @@ def _check_missing_in(
             f"column '{name}' belongs to the label, which has no texts of its own for an empty field:"
             " --missing names one for all columns"
         )
-
-
-def _drafted(drafting: ColumnDrafting, table: pa.Table, name: str) -> DraftedColumn | None:
-    try:
-        return drafting.column(table, name)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # their texts may quote a field
-        kind = table.schema.field(name).type
-        error = InputError(f"column '{name}' holds neither numbers, times nor text, but {kind}")
-        error.hint = f"leave it out with --exclude {name}, or have the query make a text or a number of it"
-        raise error from None
 
 
 def _remarks(

@@ -175,9 +175,11 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 @contextmanager
-def readable(name: str) -> Iterator[None]:
+def readable(name: str, hint: str | None = None) -> Iterator[None]:
     """Turn Arrow's errors about a column into a `TableError`, because their text may quote a value."""
     try:
         yield
     except (pa.ArrowException, UnicodeDecodeError):
-        raise TableError(f"column '{name}' holds neither numbers nor text") from None
+        error = TableError(f"column '{name}' holds neither numbers nor text")
+        error.hint = hint or error.hint
+        raise error from None

@@ -45,7 +45,7 @@ def test_a_class_that_counts_as_an_empty_field_is_told() -> None:
 
 @pytest.mark.parametrize("values", [[[1, 2], [3]] * 20, [b"\xff", b"\xfe"] * 20], ids=["lists", "bytes"])
 def test_a_column_of_something_else_is_named_with_what_to_do(values: list[Any]) -> None:
-    with pytest.raises(InputError, match="column 'x' holds neither numbers, times nor text") as caught:
+    with pytest.raises(InputError, match="column 'x' holds neither numbers nor text") as caught:
         draft_schema(with_label(x=values, z=list(range(40))), "y")
     assert "--exclude x" in (caught.value.hint or "")
 
