@@ -85,3 +85,13 @@ def is_from_our_page(headers: Mapping[str, str], scheme: str = "https") -> bool:
         return site == "same-origin"
     origin, host = urlsplit(headers.get("origin", "")), headers.get("host", "")
     return origin.scheme == scheme and host != "" and origin.netloc == host
+
+
+def is_from_another_site(headers: Mapping[str, str]) -> bool:
+    """Return whether a browser says that a page of another site has made a request.
+
+    Programs say neither where a request comes from nor that it comes from nowhere.
+    """
+    if (site := headers.get("sec-fetch-site")) is not None:
+        return site not in ("same-origin", "none")
+    return "origin" in headers and not is_from_our_page(headers)

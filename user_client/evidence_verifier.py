@@ -27,6 +27,7 @@ import msgpack
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.verification import PolicyBuilder, Store
 
 INDEX = "index.odc"
@@ -155,6 +156,9 @@ class _Root:
         """Return a message whose author the root has certified: docs/protocol.md, "Signed"."""
         signed, label = _unpacked(data), f"odc/v1/{kind}"
         _require(signed["kind"] == label, f"{label}: signed as another kind")
+        _require(
+            "algorithm" not in signed, f"{label}: signed by an algorithm that this program does not know"
+        )
         certificate = x509.load_der_x509_certificate(signed["certificate"])
         in_one_form = signed["certificate"].endswith(b"\x00" + certificate.signature)
         _require(in_one_form, f"{label}: the certificate is not in its one form")
@@ -185,6 +189,9 @@ class _Root:
         at = min(certificate.not_valid_after_utc, self.certificate.not_valid_after_utc)
         policy = PolicyBuilder().store(Store([self.certificate])).time(at).max_chain_depth(0)
         names = policy.build_client_verifier().verify(certificate, []).subjects or []
+        for usage in certificate.extensions:
+            may_sign = not isinstance(usage.value, x509.KeyUsage) or usage.value.digital_signature
+            _require(may_sign, "a certificate's keyUsage does not allow its key to sign")
         (urn,) = [name.value for name in names if isinstance(name, x509.UniformResourceIdentifier)]
         scheme, namespace, consortium, role, author = urn.split(":")
         _require((scheme, namespace) == ("urn", "odc"), "a certificate names no member of a consortium")
@@ -214,6 +221,7 @@ def _check_together(found: dict[str, Opened], index: dict[str, Any]) -> None:
         by_analyst = each.role == "analyst"
         if SIGNERS[name] == "analyst":
             _require(by_analyst, f"{name}.odc was not signed by the analyst")
+            _check_key(each, found["terms"], f"{name}.odc")
         else:
             ours = not by_analyst and each.author == index["party"]
             _require(ours, f"{name}.odc was not signed by {index['party']}")
@@ -223,13 +231,21 @@ def _check_together(found: dict[str, Opened], index: dict[str, Any]) -> None:
             _require(before_sending or value == expected[field], f"{name}.odc has another {field}")
 
 
+def _check_key(signed: Opened, terms: Opened, name: str) -> None:
+    """Check that the analyst signed with the one key that the terms name, if they name one."""
+    key = signed.certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    wanted = terms.content.get("analyst_key")
+    _require(wanted in (None, hashlib.sha256(key).hexdigest()), f"{name}: not by the key that the terms name")
+
+
 def _figures(found: dict[str, Opened]) -> Iterator[str]:
     yield f"title of the terms: {found['terms'].content['title']}"
     if "uplink" in found:
-        rep = found["uplink"].content["arrays"][0]
+        sent = found["uplink"].content["arrays"][0]
         stated = {name: value for name, value in found["uplink"].content["privacy"].items() if value}
-        rows, latent_dim = rep["shape"]
-        yield f"uplink: {rows} rows of {latent_dim} numbers ({rep['dtype']}); stated: {stated}"
+        rows, *of = sent["shape"]
+        what = f"{rows} rows of {of[0]} numbers" if of else f"masked sums, {rows} numbers"
+        yield f"uplink: {what} ({sent['dtype']}); stated: {stated}"
     if "receipt" in found:
         yield f"received by the analyst {_time(found['receipt'].content['received_at'])}"
     for file in found["forgotten"].content["erased"] if "forgotten" in found else ():
@@ -252,6 +268,7 @@ def _check_ledger(root: _Root, data: bytes, found: dict[str, Opened], index: dic
         of = (head.role, head.content["collaboration_id"], heads[head.content["length"]])
         holds = of == ("analyst", collaboration, head.content["digest"])
         _require(holds, "ledger.odc: a head is not the analyst's, or not of these entries")
+        _check_key(head, found["terms"], "ledger.odc: a head")
     _require(signed[-1].content["length"] == len(entries), "ledger.odc: its last head is of fewer entries")
     is_proof = signed[-1].certificate.serial_number not in root.revoked
     if is_proof:

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from analyst_server.api.problems import problem_response
 from analyst_server.services.acts import Actor, act_as
 from analyst_server.services.api_tokens import Grant, actor_of
+from pages.guard import is_from_another_site
 from protocol.errors import (
     CertificateRequiredError,
     NotFoundError,
@@ -66,6 +67,8 @@ class RequireIdentity:
                 _refuse_nul(scope)
                 pem = _client_certificate(scope)
                 identity = self._identify(pem)
+                if identity is not None and not is_page(scope["path"]):
+                    _refuse_other_sites(scope)
                 asked = scope["method"], scope["path"]
                 # a wrong method is told nothing but the right ones, which anybody can read in the description
                 is_open = is_public(*asked) or is_wrong_method(*asked) or is_page(scope["path"])
@@ -90,6 +93,20 @@ def _refuse_nul(scope: Scope) -> None:
     """Raise `NotFoundError` for an address with a NUL: nothing has such a name, and PostgreSQL takes none."""
     if "\0" in scope["path"]:
         raise NotFoundError("there is nothing at an address with a NUL in it")
+
+
+def _refuse_other_sites(scope: Scope) -> None:
+    """Raise `NotPermittedError` for a request that a page of another site has made in somebody's name.
+
+    A browser shows its certificate to every page that asks for an address of ours, and a form of text needs
+    nobody's leave. Pages check their forms themselves.
+    """
+    if is_from_another_site(Headers(scope=scope)):
+        error = NotPermittedError("a page of another site has made this request")
+        error.hint = (
+            "a program sends neither Sec-Fetch-Site nor Origin; a person begins at the analyst's own pages"
+        )
+        raise error
 
 
 def _client_certificate(scope: Scope) -> bytes | None:

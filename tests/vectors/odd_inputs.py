@@ -70,7 +70,9 @@ _NUMBERS: Final[dict[str, float | str]] = {
     " NA ": EMPTY,
     "na": REFUSED,
     "-999": EMPTY,
-    "-999.0": -999.0,
+    "-999.0": EMPTY,
+    "-9.99E2": EMPTY,
+    "-999.5": -999.5,
 }
 _LEVELS: Final[list[tuple[list[str], str, int | str]]] = [
     (["north", "south"], "\u00a0south ", 1),
@@ -99,6 +101,8 @@ _LEVELS: Final[list[tuple[list[str], str, int | str]]] = [
     (["-1", "1"], "-1.0", 0),
     (["1", "2"], "\uff11", REFUSED),
     (["-999", "1"], "-999.0", 0),
+    (["0", "1"], "-999.0", EMPTY),
+    (["0", "1"], "-9.99E2", REFUSED),
     (["+1", "2"], "+1.0", REFUSED),
 ]
 _TYPED: Final[list[tuple[str, Any, str | None]]] = [

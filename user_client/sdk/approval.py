@@ -303,7 +303,7 @@ def _issue(session: Session, waiting: Sequence[Waiting], root: Authority) -> lis
     for one in waiting:
         certificate = one.earlier or root.issue(one.key, one.identity, hosts=one.hosts, now=now)
         record(session.home, certificate)
-        if one.identity.role == "analyst":  # the lead has compared its key
+        if one.identity.role == "analyst" and one.kind == "invitation":  # the lead has compared its key
             session.home.believe_analyst(key_digest(one.key))
         approved.append(Approved(one.request_id, one.identity, certificate))
     return approved

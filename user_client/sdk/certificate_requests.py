@@ -27,7 +27,7 @@ from protocol.identity import (
 from protocol.invitation import Invitation
 from protocol.messages import Enrolment, InvitationTicket, Renewal
 from protocol.own_pki import NameMapping
-from user_client.sdk.consortium import invitation_path, mapping_of, members, require_leading
+from user_client.sdk.consortium import Member, invitation_path, mapping_of, members, require_leading
 from user_client.sdk.session import Session
 
 
@@ -103,7 +103,7 @@ def _check_enrolment(
     if ticket.author != session.membership.identity:
         raise InvitationError("the request answers an invitation of another party")
     key = requested_key(enrolment.csr)
-    issued = [one for one in members(session) if same_key(key, public_key(one.certificate))]
+    issued = _issued_for(session, key)
     invitation_id, path = (
         ticket.message.invitation_id,
         invitation_path(session.home, ticket.message.invitation_id),
@@ -122,16 +122,25 @@ def _check_enrolment(
         raise InvitationError(f"the request for {invitation.party} was not made with its join secret")
     if invitation.expires_at <= session.clock():  # (3)
         raise InvitationError(f"the invitation of {invitation.party} has expired")
-    if any(one.state == "revoked" for one in issued):  # (4)
-        raise InvitationError(
-            f"the request for {invitation.party} is for a key that was revoked: "
-            "it has to join from a new state directory"
-        )
+    _refuse_revoked(invitation.party, issued)  # (4)
     mapping = _check_own_certificate(session, invitation.party, enrolment.chain, key)  # (5)
     identity = Identity(invitation.consortium_id, invitation.role, invitation.party)
     host = urlsplit(invitation.analyst_url).hostname
     hosts = (host, *more_hosts) if invitation.role == "analyst" and host else ()
     return Waiting(invitation_id, "invitation", identity, key, hosts, since, mapping=mapping)
+
+
+def _issued_for(session: Session, key: ec.EllipticCurvePublicKey) -> list[Member]:
+    return [one for one in members(session) if same_key(key, public_key(one.certificate))]
+
+
+def _refuse_revoked(party: str, issued: Sequence[Member]) -> None:
+    """Raise `InvitationError` if one of the certificates of a key was revoked."""
+    if any(one.state == "revoked" for one in issued):
+        raise InvitationError(
+            f"the request for {party} is for a key that was revoked: "
+            "it has to join from a new state directory"
+        )
 
 
 def _check_own_certificate(
@@ -162,7 +171,9 @@ def _check_own_certificate(
 
 
 def _check_renewal(session: Session, request: bytes, more_hosts: Sequence[str], since: int | None) -> Waiting:
-    """Check that a member asks for its own name again: the request is signed with its old certificate.
+    """Check that a member asks for its own name and key again, in a request signed with its old certificate.
+
+    Whoever relays requests may sign with the analyst's key: a new one has to be compared, as at the start.
 
     A certificate of its own PKI, where we expect one, is checked as in an enrolment.
     """
@@ -175,8 +186,11 @@ def _check_renewal(session: Session, request: bytes, more_hosts: Sequence[str], 
     ]
     if verified.author.role == "analyst":  # only the analyst runs a server
         hosts += more_hosts
-    key = requested_key(verified.message.csr)
-    mapping = _check_own_certificate(session, verified.author.name, verified.message.chain, key)
+    key, name = requested_key(verified.message.csr), verified.author.name
+    if not same_key(key, public_key(old)):
+        raise InvitationError(f"{name} asks to renew for another key than it has: that takes an invitation")
+    _refuse_revoked(name, _issued_for(session, key))
+    mapping = _check_own_certificate(session, name, verified.message.chain, key)
     return Waiting(
         verified.message.renewal_id, "renewal", verified.author, key, tuple(hosts), since, mapping=mapping
     )

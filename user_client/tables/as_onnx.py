@@ -188,10 +188,9 @@ def _level_number(graph: Graph, column: ColumnOfLevels, missing: Sequence[str]) 
     text = graph.input(column.name, TensorProto.STRING)
     numbers = dict.fromkeys(("", *missing), EMPTY) | {level: i for i, level in enumerate(column.levels)}
     other = column.other if isinstance(column, LevelsColumn) else None
-    if other is None:  # as `read_levels` does; any other text is `other`
-        for number, level in enumerate(column.levels):
-            for written in _as_others_write(level):
-                numbers.setdefault(written, number)
+    for known in (*column.levels, *missing):  # the levels first, as in `read_levels`
+        for written in _as_others_write(known):
+            numbers.setdefault(written, numbers[known])
     return graph.node(
         "LabelEncoder",
         text,
@@ -202,9 +201,9 @@ def _level_number(graph: Graph, column: ColumnOfLevels, missing: Sequence[str]) 
     )
 
 
-def _as_others_write(level: str) -> tuple[str, ...]:
-    """Return how a level that is a whole number is written where a field of the column is empty: 1 as 1.0."""
-    whole = plain(level)
+def _as_others_write(text: str) -> tuple[str, ...]:
+    """Return how a text that is a whole number is written where a field of the column is empty: 1 as 1.0."""
+    whole = plain(text)
     return (whole, f"{whole}.0") if re.fullmatch("-?[0-9]+", whole) else ()
 
 

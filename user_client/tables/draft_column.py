@@ -16,7 +16,16 @@ from protocol.errors import InputError
 from protocol.table_schema import LEAST_RATIO, DateFormat
 from user_client.tables.dates import DATE_FORMATS, are_dates, dates_in, days_of, is_temporal, read_days
 from user_client.tables.dirty import refuse_nearly_numbers
-from user_client.tables.fields import Mask, Matrix64, as_numbers, as_text, is_empty, number_of
+from user_client.tables.fields import (
+    Mask,
+    Matrix64,
+    as_numbers,
+    as_text,
+    is_empty,
+    number_of,
+    plain,
+    read_levels,
+)
 from user_client.tables.figures import (
     MAX_DRAFT_LEVELS,
     OUTERMOST,
@@ -255,12 +264,11 @@ class ColumnDrafting:
         return {"kind": "range", "name": name, "low": low, "high": high, "centre": centre}
 
     def _categories(self, name: str, values: pa.ChunkedArray, levels: list[str]) -> DraftedColumn:
-        text = as_text(values)
         if not levels:
             raise InputError(f"column '{name}' is empty: leave it out with --exclude {name}")
-        chosen = np.array(pc.fill_null(pc.index_in(text, value_set=pa.array(levels, pa.string())), -1))
-        counts = np.bincount(chosen[chosen >= 0], minlength=len(levels))
-        empty = _empty(chosen < 0)
+        chosen, is_not_known = read_levels(values, name, levels, self.missing)
+        counts = np.bincount(chosen[~is_not_known], minlength=len(levels))
+        empty = _empty(is_not_known)
         if name in self.others or (len(levels) > MAX_DRAFT_LEVELS and self.encoding != "plain"):
             return _with_other(name, levels, counts, empty)
         if len(levels) > MAX_DRAFT_LEVELS:
@@ -279,15 +287,16 @@ class ColumnDrafting:
 
     def _ordinal(self, name: str, values: pa.ChunkedArray) -> dict[str, Any]:
         levels = list(self.ordinals[name])
-        if unknown := set(distinct(values, self.missing)) - set(levels):
+        known = {*levels, *map(plain, levels)}
+        if unknown := {text for text in distinct(values, self.missing) if plain(text) not in known}:
             raise InputError(
                 f"column '{name}' has {len(unknown)} texts that are none of the {len(levels)} levels of"
                 f" --ordinal {name}"
             )
-        places = pc.index_in(as_text(values), value_set=pa.array(levels, pa.string()))
-        counts = np.bincount(np.array(places.drop_null(), dtype=np.int64), minlength=len(levels))
+        places, is_not_known = read_levels(values, name, levels, self.missing)
+        counts = np.bincount(places[~is_not_known], minlength=len(levels))
         block = ordinal_block(name, levels, counts / max(counts.sum(), 1))
-        return {**block, **_empty(np.array(pc.is_null(places)))}
+        return {**block, **_empty(is_not_known)}
 
 
 def _remark_on_logarithms(column: Mapping[str, Any], known: Matrix64) -> Iterator[str]:

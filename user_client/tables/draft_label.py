@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from protocol.errors import InputError
 from protocol.labels import Task
 from protocol.limits import MAX_LABELS
-from user_client.tables.fields import Matrix64, as_numbers, as_text
+from user_client.tables.fields import Matrix64, as_numbers, as_text, read_levels
 from user_client.tables.figures import MAX_DRAFT_LEVELS, distinct, in_order, rounded, sort_number
 
 FEWEST_EVENTS: Final = 5
@@ -80,10 +80,15 @@ def classes_label(
             f"column '{label}' has {len(classes)} distinct values; a label has 2 to {MAX_DRAFT_LEVELS}."
             " If they are numbers to predict, draft with --task number"
         )
-    texts = as_text(table.column(label))
-    groups = np.array(pc.index_in(texts, value_set=pa.array(classes, pa.string())))
-    remarks = tuple(_lost_classes(label, texts, missing))
+    groups = _groups(table, label, classes, missing)
+    remarks = tuple(_lost_classes(label, as_text(table.column(label)), missing))
     return DraftedLabel({"name": label, "classes": classes}, {label: groups}, len(classes), remarks)
+
+
+def _groups(table: pa.Table, name: str, texts: Sequence[str], missing: Collection[str]) -> Matrix64:
+    """Return which of the texts each row says, NaN for a row without a label."""
+    chosen, empty = read_levels(table.column(name), name, texts, list(missing))
+    return np.where(empty, np.nan, chosen)
 
 
 def _lost_classes(label: str, texts: pa.ChunkedArray, missing: Collection[str]) -> Iterator[str]:
@@ -115,9 +120,7 @@ def several_labels(table: pa.Table, labels: Sequence[str], missing: Collection[s
             f"{name}: a row with {present} counts as having this label; if it is the other way round,"
             " exchange present and absent in the file"
         )
-        groups[name] = np.array(
-            pc.index_in(as_text(table.column(name)), value_set=pa.array(values, pa.string())), np.float64
-        )
+        groups[name] = _groups(table, name, values, missing)
     return DraftedLabel({"kind": "multilabel", "labels": block}, groups, 2, tuple(remarks))
 
 
@@ -153,7 +156,7 @@ def survival_label(table: pa.Table, label: str, missing: Sequence[str], event: D
     if not np.isfinite(until[~empty]).all() or (until[~empty] < 0).any():
         raise InputError(f"column '{label}' has fields that are no times: a time is a number from 0 on")
     seen, censored = _two_ends(table, missing, event)
-    ended = np.array(pc.fill_null(pc.equal(as_text(table.column(event.column)), seen), False)) & ~empty
+    ended = (_groups(table, event.column, (censored, seen), missing) == 1) & ~empty
     with_event = until[ended & (until > 0)]
     if len(with_event) < FEWEST_EVENTS:
         raise InputError(

@@ -36,7 +36,6 @@ from user_client.tables.fields import (
     Mask,
     Matrix64,
     as_text,
-    codes_in,
     column_of,
     finite_numbers,
     is_empty,
@@ -88,7 +87,7 @@ def with_numbers_read(table: pa.Table, schema: Schema) -> pa.Table:
     columns = table.columns
     for column in schema.columns:
         has_dates = getattr(column, "dates", None) is not None
-        if isinstance(column, ColumnOfLevels) or has_dates or codes_in(schema.missing_in(column)):
+        if isinstance(column, ColumnOfLevels) or has_dates:
             continue
         places = table.schema.get_all_field_indices(column.name)
         if len(places) != 1 or (numbers := finite_numbers(columns[places[0]])) is None:

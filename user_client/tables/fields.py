@@ -26,7 +26,7 @@ from user_client.errors import (
 
 Matrix64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-_WHOLE: Final = re.compile(r"^(-?[0-9]+)\.0+$")
+_WHOLE: Final = r"^(-?[0-9]+)\.0+$"
 NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """The grammar of a number (docs/protocol.md, "Texts and numbers of a table"). What Arrow casts is part of it,
 but for infinities and NaN."""
@@ -64,39 +64,43 @@ def read_levels(
     """Return the index of each value's level, and a mask of the empty fields; raises `UnknownLevelError`.
 
     A text that is a level is that level, even if it also stands for an empty field. One that is neither is
-    the level ``other``, if there is one. The index of an empty field means nothing.
+    the same whole number as one of either, such as 1.0 for 1, or the level ``other``, if there is one. The
+    index of an empty field means nothing.
     """
     text = as_text(values)
-    found = pc.fill_null(pc.index_in(text, value_set=pa.array(list(levels), pa.string())), -1)
-    numbers = np.array(found.to_numpy(), dtype=np.int64)
+    numbers = _index_among(text, levels)
     empty = numbers < 0
-    if empty.any():
+    if not empty.any():
+        return numbers, empty
+    unknown = empty & ~_is_among(text, missing)
+    if unknown.any():
+        numbers[unknown] = _index_among(_plain_all(text.filter(pa.array(unknown))), list(map(plain, levels)))
+        empty &= (numbers < 0) | ~unknown
         unknown = empty & ~is_empty(text, missing)
-        if unknown.any() and other is None:
-            numbers[unknown] = _whole_numbers_among(text.filter(pa.array(unknown)), levels)
-            empty, unknown = empty & ~unknown, numbers < 0
-            unknown &= ~empty
-        if unknown.any() and other is None:
+    if unknown.any():
+        if other is None:
             raise UnknownLevelError(name, rows_of(unknown), levels)
-        if other is not None:
-            numbers[unknown] = levels.index(other)
-            empty &= ~unknown
+        numbers[unknown] = levels.index(other)
+        empty &= ~unknown
     return numbers, empty
 
 
-def _whole_numbers_among(text: pa.ChunkedArray, levels: Sequence[str]) -> NDArray[np.int64]:
-    """Return the index of the level that each text is as a whole number, such as 1 for 1.0; -1 for none.
-
-    Other programs write whole numbers so where a field of the column is empty.
-    """
-    wholes = [plain(level) for level in levels]
-    found = {each: wholes.index(plain(each)) for each in pc.unique(text).to_pylist() if plain(each) in wholes}
-    return np.array([found.get(each, -1) for each in text.to_pylist()], dtype=np.int64)
+def _index_among(text: pa.ChunkedArray, levels: Sequence[str]) -> NDArray[np.int64]:
+    """Return the index of the first level that each text is, -1 for none."""
+    found = pc.index_in(text, value_set=pa.array(list(levels), pa.string()))
+    return np.array(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
 
 
 def plain(text: str) -> str:
-    """Return a whole number without a decimal point, and any other text as it is."""
-    return _WHOLE.sub(r"\1", text)
+    """Return a whole number without a decimal point, and any other text as it is.
+
+    Other programs write 1 as 1.0 where a field of the column is empty.
+    """
+    return re.sub(_WHOLE, r"\1", text)
+
+
+def _plain_all(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring_regex(text, pattern=_WHOLE, replacement=r"\1")
 
 
 def refuse_empty(name: str, empty: Mask) -> None:
@@ -111,27 +115,27 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
     Both an empty field and a field that is not a number are NaN in the result, which may be read-only without
     either.
     """
-    codes = codes_in(missing)
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = values.cast(pa.float64(), safe=False).to_numpy()
         empty = np.isnan(numbers)
-        if codes:
-            empty |= np.isin(numbers, codes)
-        return np.where(empty, math.nan, numbers) if empty.any() else numbers, empty
-    if not codes and (found := finite_numbers(values)) is not None:
-        return found, np.zeros(len(found), dtype=np.bool_)
-    text = as_text(values)
-    empty = is_empty(text, missing)
-    blanked = pc.if_else(pa.chunked_array([pa.array(empty)]), pa.scalar(None, pa.string()), text)
+    elif (found := finite_numbers(values)) is not None:
+        numbers, empty = found, np.zeros(len(found), dtype=np.bool_)
+    else:
+        text = as_text(values)
+        empty = _is_among(text, missing)
+        mask = pa.chunked_array([pa.array(empty)])
+        numbers = _numbers_in(pc.if_else(mask, pa.scalar(None, pa.string()), text))
+    if codes := [code for code in map(number_of, missing) if not math.isnan(code)]:
+        empty |= np.isin(numbers, codes)
+    return np.where(empty, math.nan, numbers) if empty.any() else numbers, empty
+
+
+def _numbers_in(text: pa.ChunkedArray) -> Matrix64:
+    """Return texts as numbers, NaN for those that are none."""
     try:
-        return np.array(pc.cast(blanked, pa.float64()).to_numpy(), dtype=np.float64), empty
+        return np.array(pc.cast(text, pa.float64()).to_numpy(), dtype=np.float64)
     except pa.ArrowInvalid:
-        return np.array([number_of(item) for item in blanked.to_pylist()]), empty
-
-
-def codes_in(missing: Sequence[str]) -> list[float]:
-    """Return the numbers among the texts that stand for an empty field."""
-    return [code for code in map(number_of, missing) if not math.isnan(code)]
+        return np.array([number_of(item) for item in text.to_pylist()])
 
 
 def finite_numbers(values: pa.ChunkedArray) -> Matrix64 | None:
@@ -152,9 +156,17 @@ def number_of(text: str | None) -> float:
 
 
 def is_empty(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:
-    """Return a mask of the texts that are null or stand for an empty field."""
+    """Return a mask of the texts that are null or stand for an empty field, be it as a whole number: -9.0 as
+    -9."""
+    empty = _is_among(text, missing)
+    wholes = [whole for whole in map(plain, missing) if re.fullmatch("-?[0-9]+", whole)]
+    return empty | _is_among(_plain_all(text), wholes) if wholes else empty
+
+
+def _is_among(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:
+    """Return a mask of the texts that are null or among those for an empty field."""
     listed = pc.is_in(text, value_set=pa.array(list(missing), pa.string()))
-    return np.asarray(pc.or_(pc.is_null(text), listed).to_numpy(), dtype=np.bool_)
+    return np.asarray(pc.or_(pc.is_null(text), listed), dtype=np.bool_)
 
 
 def rows_of(mask: Mask) -> NDArray[np.int64]:

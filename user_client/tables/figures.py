@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from user_client.tables.fields import Matrix64, as_text, number_of
+from user_client.tables.fields import Matrix64, as_text, is_empty, number_of, plain
 
 MAX_DRAFT_LEVELS: Final = 50
 """Largest number of distinct texts of a column of categories; with more it holds names or comments."""
@@ -77,9 +77,10 @@ def is_number(text: str) -> bool:
 
 
 def distinct(values: pa.ChunkedArray, missing: Collection[str]) -> list[str]:
-    text = as_text(values)
-    kept = [item for item in pc.unique(text).to_pylist() if item is not None and item not in missing]
-    return in_order(kept)
+    """Return the texts of a column but those for an empty field, in order; 1.0 only where there is no 1."""
+    texts = pc.unique(as_text(values))
+    kept = set(texts.filter(pa.array(~is_empty(texts, list(missing)))).to_pylist())
+    return in_order({text for text in kept if plain(text) == text or plain(text) not in kept})
 
 
 def in_order(texts: Collection[str]) -> list[str]:

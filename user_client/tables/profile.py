@@ -65,7 +65,7 @@ class ColumnProfile:
         values, missing = column_of(part, column.name), schema.missing_in(column)
         if self.distinct < MOST_DISTINCT:
             seen = pc.unique(pa.chunked_array([self._seen, *as_text(values).chunks]))
-            seen = seen.filter(pc.invert(pc.is_in(seen, value_set=pa.array([None, *missing], pa.string()))))
+            seen = seen.filter(pa.array(~is_empty(seen, missing)))
             self.distinct = min(len(seen), MOST_DISTINCT)
             self._seen = seen if len(seen) < MOST_DISTINCT else pa.array([], pa.string())
         if isinstance(column, ColumnOfLevels):

@@ -399,7 +399,7 @@ def table_from(data: Any) -> pa.Table:
     Raises
     ------
     InputError
-        If the table cannot be read, or a column of a data frame has values of several kinds.
+        If the table cannot be read, or is none.
     """
     if isinstance(data, str | Path | Source):
         return read_table(data)
@@ -407,17 +407,36 @@ def table_from(data: Any) -> pa.Table:
         return data
     try:
         return pa.Table.from_pandas(data, preserve_index=False) if hasattr(data, "iloc") else pa.table(data)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # without its text, which quotes a value
-        error = InputError(f"{_mixed_column(data)} of the data frame has values of several kinds")
-        error.hint = "make all of them numbers, or all of them texts"
-        raise error from None
+    except _NO_TABLE:  # without its text, which quotes a value
+        raise _why_no_table(data) from None
 
 
-def _mixed_column(frame: Any) -> str:
+_NO_TABLE: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError)
+"""What Arrow raises where it makes no table of something."""
+
+
+def _why_no_table(data: Any) -> InputError:
+    if not hasattr(data, "columns"):
+        error = InputError(
+            f"a table is a path, a data frame or an Arrow table, and this is a {type(data).__name__}"
+        )
+        error.hint = "make it a data frame whose columns have names"
+        return error
+    names = list(map(str, data.columns))
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        return InputError(f"column '{twice}' is in the data frame more than once: rename one of them")
+    error = InputError(
+        f"{_unusable_column(data)} of the data frame has values of several kinds, or of one that no table has"
+    )
+    error.hint = "make all of them numbers below 2^63, or all of them texts"
+    return error
+
+
+def _unusable_column(frame: Any) -> str:
     """Return which column of a data frame Arrow has no type for, in words."""
     for name in frame.columns:
         try:
             pa.array(frame[name], from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except _NO_TABLE:
             return f"column '{name}'"
     return "a column"

@@ -22,12 +22,23 @@ export function readNumber(field) {
 
 const numberOf = (column, field) => readNumber(field) ?? wrong(column, 'not a number');
 
-/** The level that a text is: itself, or the same whole number but for a point and zeros. */
-function levelOf(column, field) {
-  const exact = column.levels.indexOf(field);
+/** The place of a text, or of the same whole number but for a point and zeros, in a list; -1 for none. */
+function placeAmong(texts, field) {
+  const exact = texts.indexOf(field);
   if (exact >= 0) return exact;
   const number = field.match(WHOLE_NUMBER);
-  return number ? column.levels.findIndex((level) => level.match(WHOLE_NUMBER)?.[1] === number[1]) : -1;
+  return number ? texts.findIndex((each) => each.match(WHOLE_NUMBER)?.[1] === number[1]) : -1;
+}
+
+const levelOf = (column, field) => placeAmong(column.levels, field);
+
+/** Whether a field of a column is empty, a number also if it is equal to one that stands for an empty field. */
+function isEmptyIn(column, missing, field) {
+  if (field === null || missing.includes(field)) return true;
+  if (column.levels !== undefined) return levelOf(column, field) < 0 && placeAmong(missing, field) >= 0;
+  if (column.dates !== undefined) return placeAmong(missing, field) >= 0;
+  const number = readNumber(field);
+  return number !== null && missing.some((each) => readNumber(each) === number);
 }
 
 function indicator(column, level) {
@@ -86,7 +97,7 @@ export function encodeField(column, missing, rawField, rawSince) {
   const field = trimmed(rawField);
   const since = column.since === undefined ? undefined : trimmed(rawSince);
   const isLevel = field !== null && column.levels?.includes(field);
-  const isEmpty = (text) => text === null || missing.includes(text) || (column.missing ?? []).includes(text);
+  const isEmpty = (text) => isEmptyIn(column, [...missing, ...(column.missing ?? [])], text);
   const empty = !isLevel && (isEmpty(field) || (since !== undefined && isEmpty(since)));
   const flag = typeof column.missing_share === 'number' ? [(empty ? 1 : 0) - column.missing_share] : [];
   if (!empty) return [...ENCODERS[column.kind](column, field, since), ...flag];
@@ -124,7 +135,7 @@ export function encodeLabels(schema, rows) {
   const values = rows.map((row) => {
     const field = trimmed(row[label.name]);
     if (label.kind === 'number') {
-      const y = field === null || schema.missing.includes(field) ? wrong(label, 'an empty label') : numberOf(label, field);
+      const y = isEmptyIn(label, schema.missing, field) ? wrong(label, 'an empty label') : numberOf(label, field);
       if (y < label.low || y > label.high) wrong(label, 'a number out of range');
       return 2 * ((y - label.low) / (label.high - label.low)) - 1;
     }

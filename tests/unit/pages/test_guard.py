@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pages.guard import FORM_S, Guard, is_from_our_page
+from pages.guard import FORM_S, Guard, is_from_another_site, is_from_our_page
 
 NOW = 1_900_000_000
 
@@ -71,6 +71,24 @@ def test_another_text_is_no_token_of_a_form(guard: Guard, token: str) -> None:
 )
 def test_only_a_page_of_ours_is_believed(headers: dict[str, str], ours: bool) -> None:
     assert is_from_our_page(headers) is ours
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_foreign"),
+    [
+        ({}, False),
+        ({"host": "analyst"}, False),
+        ({"sec-fetch-site": "none"}, False),
+        ({"sec-fetch-site": "same-origin"}, False),
+        ({"sec-fetch-site": "same-site"}, True),
+        ({"sec-fetch-site": "cross-site"}, True),
+        ({"origin": "https://analyst", "host": "analyst"}, False),
+        ({"origin": "https://elsewhere", "host": "analyst"}, True),
+        ({"origin": "null", "host": "analyst"}, True),
+    ],
+)
+def test_another_site_is_told_from_a_program(headers: dict[str, str], is_foreign: bool) -> None:
+    assert is_from_another_site(headers) is is_foreign
 
 
 def test_pages_without_tls_are_believed_by_their_own_scheme_alone() -> None:

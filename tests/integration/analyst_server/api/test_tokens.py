@@ -205,6 +205,21 @@ def test_a_request_for_a_token_is_bounded_and_checked(api: Api, body: bytes) -> 
     assert slug(answer) == ("limit-exceeded" if len(body) > 4096 else "malformed-message")
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [{"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}, {"origin": "https://evil.example"}],
+)
+def test_another_site_cannot_have_a_token_taken_in_somebodys_name(api: Api, headers: dict[str, str]) -> None:
+    """A browser sends its certificate with a form of text, for which it asks nobody's leave."""
+    drawn = new_token()
+    form = {"content-type": "text/plain;charset=UTF-8", **headers}
+    body = json.dumps({"digest": token_digest(drawn), "expires_at": NOW + 100})
+    answer = api.as_party(HOSPITAL).post("/v1/tokens", content=body, headers=form)
+    assert (answer.status_code, slug(answer)) == (403, "not-permitted")
+    assert slug(bearing(api, drawn).get("/v1/collaborations")) == "token-refused"
+    assert slug(api.as_party(HOSPITAL).get("/v1/collaborations", headers=headers)) == "not-permitted"
+
+
 def test_no_token_is_logged(api: Api, token: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for client in (bearing(api, token), bearing(api, new_token())):

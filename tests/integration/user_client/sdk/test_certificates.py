@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from protocol.envelope import decode_stored
+from protocol.envelope import decode_stored, sign
 from protocol.errors import (
     AlreadyExistsError,
     CertificateRefusedError,
@@ -16,7 +17,7 @@ from protocol.errors import (
     InputError,
     InvitationError,
 )
-from protocol.identity import TrustRoot, fingerprint, public_key
+from protocol.identity import TrustRoot, certificate_request, fingerprint, public_key
 from protocol.messages import Renewal
 from protocol.operations import PUBLISH_REVOCATIONS, REQUEST_RENEWAL, Operation
 from protocol.terms import Terms
@@ -40,6 +41,7 @@ from user_client.sdk import (
     update_revocations,
 )
 from user_client.sdk.approval import approve_waiting, waiting_requests
+from user_client.sdk.certificate_requests import check_request
 from user_client.sdk.consortium import unlock_root
 from user_client.sdk.membership import RENEW_BEFORE_S
 from user_client.transport import AnalystConnection
@@ -134,6 +136,25 @@ def test_a_request_that_somebody_else_signed_is_refused(consortium: Consortium) 
     stolen = consortium.hospital.home.renewal_path.read_bytes()
     with pytest.raises(Exception, match="sent a message signed by hospital-a"):
         consortium.lead.connection.ask(REQUEST_RENEWAL, stolen)
+
+
+@pytest.mark.parametrize("role", ["analyst", "institution"])
+def test_a_renewal_for_another_key_is_not_signed(consortium: Consortium, role: str) -> None:
+    """An analyst relays such requests: one that it has made up would bring a key that nobody has compared."""
+    consortium.until_joined()
+    home, analyst = consortium.hospital.home, consortium.analyst
+    key, certificate = (
+        (analyst.key, analyst.certificate) if role == "analyst" else (home.key(), home.certificate())
+    )
+    new, believed = ec.generate_private_key(ec.SECP256R1()), consortium.lead.home.analyst_keys()
+    made_up = Renewal(
+        consortium_id=analyst.root.consortium_id,
+        renewal_id="ee" * 16,
+        csr=certificate_request(new, "new key"),
+    )
+    with pytest.raises(InvitationError, match="for another key than it has"):
+        check_request(consortium.lead, sign(made_up, key, certificate))
+    assert consortium.lead.home.analyst_keys() == believed
 
 
 def test_an_id_is_used_for_one_request(consortium: Consortium) -> None:

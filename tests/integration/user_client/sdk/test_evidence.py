@@ -17,13 +17,17 @@ import cryptography
 import numpy as np
 import pyarrow.csv
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from protocol.envelope import SealingKey, anchor_info, decode_stored
+from protocol.envelope import SealingKey, anchor_info, decode_stored, sign
 from protocol.errors import UnreadableFileError
 from protocol.evidence import EvidenceIndex
-from protocol.messages import ForgettingStatement, Receipt, SealedAnchor
+from protocol.identity import Identity, fingerprint, key_digest, public_key
+from protocol.messages import DownlinkManifest, ForgettingStatement, Receipt, SealedAnchor
+from tests.harness.certificates import NOW
 from tests.harness.in_process import HOSPITAL, PASSPHRASE, Consortium
 from tests.harness.needles import Needles, of_matrix
+from tests.harness.sums import BY_CLASS, NOISY, RANDOM, SUMS, ThreeOfThem
 from user_client import evidence_verifier
 from user_client.custody.home import Home
 from user_client.custody.protection import protect
@@ -39,6 +43,7 @@ from user_client.sdk import (
     revoke,
     update_revocations,
 )
+from user_client.sdk.consortium import unlock_root
 from user_client.sdk.evidence import DESK_FILE, STEPS, collect, packed, sealed
 
 SCHEMA_2: dict[str, Any] = {
@@ -275,6 +280,45 @@ def test_a_ledger_that_was_cut_or_patched_is_found(whole: Whole) -> None:
     for other in (b"", ledger[:-1], ledger + ledger, ledger.replace(b"accept uplink", b"begin  uplink")):
         with pytest.raises(NotVerifiedError):
             whole.verify(whole.resealed(ledger__odc=other))
+
+
+def test_what_another_key_of_an_analyst_signed_is_found_where_the_terms_name_one(
+    consortium: Consortium,
+) -> None:
+    """The lead may certify a second analyst: its word does not count in a round that has named the first."""
+    analyst = consortium.analyst
+    consortium.until_released(terms_schema=2, analyst_key=key_digest(public_key(analyst.certificate)))
+    found = consortium.hospital_round
+    found.receive()
+    found.fetch_ledger()
+    files, root = collect(consortium.hospital, found.directory), consortium.hospital.home.root()
+    second = ec.generate_private_key(ec.SECP256R1())
+    identity = Identity(found.terms.consortium_id, "analyst", "analyst")
+    certificate = unlock_root(consortium.lead, PASSPHRASE).issue(second.public_key(), identity, now=NOW)
+    assert verify(sealed(consortium.hospital, found.directory, files), fingerprint(root.certificate))
+    for name, kind in (("receipt.odc", Receipt), ("downlink.odc", DownlinkManifest)):
+        by_second = sign(decode_stored(kind, files[name]), second, certificate)
+        archive = sealed(consortium.hospital, found.directory, {**files, name: by_second})
+        with pytest.raises(NotVerifiedError, match=f"{name}: not by the key that the terms name"):
+            verify(archive, fingerprint(root.certificate))
+
+
+@pytest.mark.parametrize(
+    "terms", [SUMS, RANDOM, BY_CLASS, NOISY], ids=["sums", "random", "by-class", "noisy"]
+)
+def test_a_round_of_sums_is_shown_and_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terms: dict[str, Any]
+) -> None:
+    consortium = ThreeOfThem(tmp_path, monkeypatch)
+    try:
+        consortium.until_released(**terms)
+        found = consortium.hospital_round
+        found.receive()
+        found.fetch_ledger()
+        (uplink,) = [fact for fact in found.evidence().facts if fact.startswith("uplink: ")]
+        assert "masked sums, " in uplink
+    finally:
+        consortium.close()
 
 
 def test_an_archive_says_which_steps_have_not_happened(consortium: Consortium) -> None:

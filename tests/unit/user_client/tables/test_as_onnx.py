@@ -133,3 +133,13 @@ def test_a_level_that_is_a_whole_number_is_known_as_other_programs_write_it(kind
     fields = [field for field in fields if field.removesuffix(".0") in {x.removesuffix(".0") for x in levels}]
     expected = encode_rows(pa.table({schema.columns[0].name: fields}), schema)
     np.testing.assert_allclose(features(schema, fields), expected, rtol=0, atol=1e-12)
+
+
+def test_a_whole_number_as_other_programs_write_it_is_neither_another_level_nor_another_code() -> None:
+    """Where a column has a level for all others, 1.0 and -9.0 do not silently become it."""
+    column = {**LEVELS, "levels": ["1", "2", "other"], "shares": [0.5, 0.25, 0.25], "other": "other"}
+    schema = schema_of(column, ["", "-9"])
+    written, meant = ["1.0", "2", "-9.0", "3.0"], ["1", "2", "-9", "something else"]
+    expected = encode_rows(pa.table({schema.columns[0].name: meant}), schema)
+    np.testing.assert_array_equal(encode_rows(pa.table({schema.columns[0].name: written}), schema), expected)
+    np.testing.assert_allclose(features(schema, written), expected, rtol=0, atol=1e-12)

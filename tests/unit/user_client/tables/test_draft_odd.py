@@ -28,12 +28,22 @@ def test_bands_that_python_reads_as_numbers_are_levels() -> None:
 
 
 def test_a_code_is_named_as_the_table_writes_it() -> None:
-    """Typed as the remark says, it is one: -999.0 in a CSV file is not the code -999."""
+    """It is the same code with and without the point."""
     values = [*(f"{number / 7:.3f}" for number in range(60)), "-999.0", "-999.0", "-999.0"]
     (remark,) = [one for one in draft_schema(with_label(x=values), "y").remarks if "stands in" in one]
     assert "--missing-in x=-999.0," in remark
-    again = draft_schema(with_label(x=values), "y", missing_in={"x": ["-999.0"]})
-    assert not [one for one in again.remarks if "stands in" in one]
+    for code in ("-999.0", "-999"):
+        again = draft_schema(with_label(x=values), "y", missing_in={"x": [code]})
+        assert not [one for one in again.remarks if "stands in" in one]
+
+
+def test_a_label_written_with_and_without_a_point_has_two_classes() -> None:
+    found = draft_schema(pa.table({"x": list(range(60)), "y": ["0", "1", "1.0"] * 20}), "y")
+    assert found.content["label_column"]["classes"] == ["0", "1"]
+
+
+def test_a_code_written_with_a_point_is_no_level() -> None:
+    assert draft(["a", "b", "-9.0"] * 20, missing=["", "-9"])["levels"] == ["a", "b"]
 
 
 def test_a_class_that_counts_as_an_empty_field_is_told() -> None:
