@@ -99,7 +99,7 @@ def _move(directory: RoundDirectory, source: Path, target: Path) -> None:
     home = directory.home
     if home.is_secret(source):
         home.write_secret(target, home.read_secret(source))
-        source.unlink()
+        erase(source)
     else:
         publish(source, target)
     sync_directory(source.parent)

@@ -59,6 +59,7 @@ ERRORS_FILE: Final = "errors.bin"
 RELEASE_FILE: Final = "release.bin"
 OLD_RELEASE_FILE: Final = "release.json"
 STATEMENT_FILE: Final = "forgotten.odc"
+FORGETTING_FILE: Final = "forgetting.json"
 
 KEPT_FOLDER: Final = "kept"
 """Uplinks that had begun to leave when another was prepared, each in a folder of its own (`kept_uplinks`)."""
@@ -107,6 +108,7 @@ OTHER_FILES: Final[Mapping[str, str]] = {
     RELEASE_FILE: "keyed fingerprints of the rows that were sent, to know them again in a later round",
     OLD_RELEASE_FILE: "the same, of an earlier version",
     STATEMENT_FILE: "our signed statement of what was erased",
+    FORGETTING_FILE: "what is being erased, until the statement of it is signed",
 }
 
 ROLES: Final[Mapping[str, str]] = {**BASIS_FILES, **ANCHOR_FILES, **OTHER_FILES}

@@ -8,6 +8,7 @@ docs/nri.md says what erasing a file can and cannot do.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -25,6 +26,7 @@ from runtime.files import erase
 from user_client.custody.round_directory import (
     ANCHOR_FILES,
     BASIS_FILES,
+    FORGETTING_FILE,
     STATEMENT_FILE,
     RoundDirectory,
     RoundFile,
@@ -127,15 +129,20 @@ def _erase(
     names = [*BASIS_FILES, *(ANCHOR_FILES if with_anchor else ())]
     earlier = directory.find(ForgettingStatement)
     now = session.clock()
-    erased = [
+    found = [
         ErasedFile(
             name=path.relative_to(directory.path).as_posix(), size_bytes=path.stat().st_size, erased_at=now
         )
         for name in names
         for path in directory.copies(name)
     ]
+    still_there = {file.name for file in found}
+    erased = [*(file for file in _begun(directory, earlier) if file.name not in still_there), *found]
     if not erased:
+        directory.remove(FORGETTING_FILE)
         return earlier
+    # first: a command that is killed half-way leaves what the statement will have to name
+    directory.write(FORGETTING_FILE, json.dumps([file.model_dump() for file in erased]).encode())
     for file in erased:
         erase(directory.path / file.name)
     statement = ForgettingStatement(
@@ -147,7 +154,16 @@ def _erase(
     )
     # last: a statement must never name files that are still there
     directory.write(ForgettingStatement, session.sign(statement))
+    directory.remove(FORGETTING_FILE)
     return statement
+
+
+def _begun(directory: RoundDirectory, earlier: ForgettingStatement | None) -> list[ErasedFile]:
+    """Return what a command that was killed has erased, or was about to, and the statement does not name."""
+    if not directory.holds(FORGETTING_FILE):
+        return []
+    begun = [ErasedFile.model_validate(file) for file in json.loads(directory.read(FORGETTING_FILE))]
+    return [file for file in begun if earlier is None or file not in earlier.erased]
 
 
 def _verified_statement(

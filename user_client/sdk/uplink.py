@@ -15,6 +15,7 @@ from protocol.errors import DifferentUplinkError, InputError
 from protocol.messages import Receipt, UplinkManifest
 from protocol.row_bounds import RowBounds
 from protocol.terms import Terms
+from runtime.files import erase
 from user_client.custody import kept_uplinks
 from user_client.custody.round_directory import (
     BASIS_FILE,
@@ -182,10 +183,8 @@ def contribute(
             if had_receipt and is_asked_for_again(session, directory):
                 _send_again(session, directory, manifest, progress)
         finally:  # what must not stay is erased even if the analyst cannot be asked
-            if (
-                manifest.has_sums
-            ):  # nothing is masked again, and without the key this mask cannot be taken off
-                directory.remove(MASK_KEY_FILE)
+            if manifest.has_sums:  # nothing is masked again, and without the key nobody takes the mask off
+                erase(directory.path / MASK_KEY_FILE)
             forget_if_required(session, directory)
         return directory.load(Receipt)
 

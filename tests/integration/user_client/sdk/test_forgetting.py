@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +13,14 @@ import pytest
 from protocol.codec import decode
 from protocol.envelope import Signed, decode_stored
 from protocol.messages import ErasedFile, ForgettingStatement
+from runtime.files import erase
 from tests.harness.in_process import Consortium, rows
 from tests.harness.nri import FROM_A_SEED, LEADS_TO_THE_BASIS, NRI, names
 from user_client.custody import round_directory
 from user_client.custody.home import exclusive
-from user_client.custody.round_directory import BASIS_FILES
+from user_client.custody.round_directory import ANCHOR_FILES, BASIS_FILES
 from user_client.errors import BusyError, ConfirmationNeededError, NotPreparedError
+from user_client.sdk import forgetting
 
 
 def plain_round(consortium: Consortium) -> Consortium:
@@ -45,6 +49,35 @@ def test_forgetting_the_anchor_later_keeps_what_was_stated(consortium: Consortiu
     assert {(file.name, file.erased_at) for file in later} == {
         (name, consortium.clock()) for name in FROM_A_SEED
     }
+
+
+@pytest.mark.parametrize("after", [1, 2, "all"])
+def test_a_command_that_is_killed_while_it_erases_states_all_of_it_in_the_end(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, after: int | str
+) -> None:
+    plain_round(consortium)
+    found = consortium.hospital_round
+    there = names(consortium) & {*BASIS_FILES, *ANCHOR_FILES}
+    erased: list[Path] = []
+
+    def erase_or_die(path: Path) -> int:
+        if len(erased) == after:
+            raise KeyboardInterrupt
+        erased.append(path)
+        return erase(path)
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(forgetting, "erase", erase_or_die)
+        killed.setattr(consortium.hospital, "sign", die)
+        with pytest.raises(KeyboardInterrupt):
+            found.forget(confirmed=True)
+    assert not found.examine().is_forgotten
+    assert {file.name for file in found.forget(confirmed=True).erased} == there
+    assert found.examine().is_forgotten
+    assert "forgetting.json" not in names(consortium)
 
 
 def test_nothing_is_lost_without_a_word(consortium: Consortium) -> None:

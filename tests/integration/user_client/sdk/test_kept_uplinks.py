@@ -19,7 +19,7 @@ from tests.harness.sums import SUMS, ThreeOfThem
 from user_client.custody.home import SECRETS
 from user_client.custody.kept_uplinks import KEPT_FILES
 from user_client.custody.protection import protect, unprotect
-from user_client.custody.round_directory import BASIS_FILE, KEPT_FOLDER, PREPARED_FILE
+from user_client.custody.round_directory import BASIS_FILE, KEPT_FOLDER, MASK_KEY_FILE, PREPARED_FILE
 from user_client.errors import MaskedBeforeError
 from user_client.sdk import PrivacyOptions
 
@@ -239,3 +239,26 @@ def test_sums_that_were_sent_whole_are_not_prepared_anew(
     with pytest.raises(DifferentUplinkError):
         summing.hospital_round.prepare(summing.directory / "rows-2.csv")
     assert summing.hospital_round.contribute().party == "hospital-a"
+
+
+def test_no_copy_of_a_kept_basis_stays_on_the_disk(cut_off: Consortium) -> None:
+    """A descriptor sees the blocks of a file whose name has gone."""
+    with (cut_off.directory_of(cut_off.hospital) / BASIS_FILE).open("rb") as blocks:
+        before = blocks.read()
+        other_table(cut_off)
+        blocks.seek(0)
+        assert blocks.read() == bytes(len(before))
+
+
+def test_the_key_of_a_mask_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    consortium = ThreeOfThem(tmp_path, monkeypatch)
+    try:
+        consortium.until_anchored(**SUMS)
+        consortium.hospital_round.prepare(consortium.table(1))
+        with (consortium.directory_of(consortium.hospital) / MASK_KEY_FILE).open("rb") as blocks:
+            length = len(blocks.read())
+            consortium.hospital_round.contribute()
+            blocks.seek(0)
+            assert blocks.read() == bytes(length)
+    finally:
+        consortium.close()
