@@ -258,10 +258,11 @@ def unpack_list(data: bytes) -> list[bytes]:
     """Return the items of a list; raises `MalformedMessageError` or `LimitExceededError`."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise LimitExceededError("list in bytes", MAX_MESSAGE_BYTES, len(data))
-    try:
-        return _items(msgpack.unpackb(data, raw=False, max_array_len=MAX_PARTIES))
-    except (ValueError, msgpack.exceptions.UnpackException):
-        raise MalformedMessageError("list", "is not msgpack") from None
+    unpacker = _unpacker_of(data)
+    items = _next_items(unpacker)
+    if unpacker.tell() != len(data):
+        raise MalformedMessageError("list", "goes on after its end")
+    return items
 
 
 def unpack_lists(data: bytes) -> list[bytes]:
@@ -269,18 +270,35 @@ def unpack_lists(data: bytes) -> list[bytes]:
 
     Raises `MalformedMessageError`.
     """
-    unpacker = msgpack.Unpacker(raw=False, max_array_len=MAX_PARTIES, max_buffer_size=len(data))
-    unpacker.feed(data)
-    try:
-        found = [item for items in unpacker for item in _items(items)]
-    except (ValueError, msgpack.exceptions.UnpackException):
-        raise MalformedMessageError("list", "is not msgpack") from None
-    if unpacker.tell() < len(data):
-        raise MalformedMessageError("list", "ends in the middle")
+    unpacker, found = _unpacker_of(data), []
+    while unpacker.tell() < len(data):
+        found += _next_items(unpacker)
     return found
 
 
-def _items(items: Any) -> list[bytes]:
-    if not isinstance(items, list) or not all(isinstance(item, bytes) for item in items):
-        raise MalformedMessageError("list", "is not an array of byte strings")
+def _unpacker_of(data: bytes) -> msgpack.Unpacker:
+    # no containers inside: they are cheap to send and costly to hold
+    unpacker = msgpack.Unpacker(
+        max_array_len=0, max_map_len=0, ext_hook=_refuse_extension, max_buffer_size=len(data)
+    )
+    unpacker.feed(data)
+    return unpacker
+
+
+def _next_items(unpacker: msgpack.Unpacker) -> list[bytes]:
+    """Return the items of the list that comes next; the first that is no byte string ends it."""
+    items: list[bytes] = []
+    try:
+        count = unpacker.read_array_header()
+        if count > MAX_PARTIES:
+            raise MalformedMessageError("list", f"has more than {MAX_PARTIES} items")
+        for _ in range(count):
+            item = unpacker.unpack()
+            if not isinstance(item, bytes):
+                raise MalformedMessageError("list", "is not an array of byte strings")
+            items.append(item)
+    except msgpack.exceptions.OutOfData:
+        raise MalformedMessageError("list", "ends in the middle") from None
+    except (ValueError, msgpack.exceptions.UnpackException):
+        raise MalformedMessageError("list", "is not an array of byte strings, or not msgpack") from None
     return items

@@ -14,6 +14,7 @@ from protocol.terms import Terms
 from runtime.terminal import plain
 from user_client.errors import FieldError
 from user_client.sdk import Predictions
+from user_client.tables.fields import rows_of
 
 MOST_ROWS = 10_000
 """Rows of one request; a table of more is for `odc predict`."""
@@ -40,8 +41,15 @@ class PredictionRequest(BaseModel):
             for name in names:
                 if name not in row:
                     raise FieldError(name, np.array([number]), "the column is missing in this row")
-        columns = {name: [_as_text(row[name]) for row in self.rows] for name in names}
-        return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+        return pa.table({name: self._column(name) for name in names})
+
+    def _column(self, name: str) -> pa.Array:
+        texts = [_as_text(row[name]) for row in self.rows]
+        try:
+            return pa.array(texts, pa.string())
+        except UnicodeEncodeError:  # JSON can name half of a character
+            odd = np.array([text is not None and not _is_unicode(text) for text in texts])
+            raise FieldError(name, rows_of(odd), "the text is no Unicode") from None
 
 
 class Prediction(BaseModel):
@@ -126,6 +134,10 @@ def answers(found: Predictions) -> PredictionAnswer:
             content["low"], content["high"] = found.interval[number].tolist()
         rows.append(Prediction.model_construct(**content))
     return PredictionAnswer.model_construct(predictions=rows)
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _as_text(value: str | float | None) -> str | None:

@@ -14,12 +14,13 @@ import uvicorn
 
 from protocol.errors import InputError
 from runtime.files import read_text, write_whole
+from user_client.local_http import MOST_SILENT, LocalProtocol
 from user_client.sdk import Predictor
 from user_client.service.app import PREDICTIONS, create_app
 
 _TOKEN: Final = re.compile(r"[!-~]{20,200}")
 """What an HTTP header can carry and nobody guesses."""
-_MOST_CONNECTIONS: Final = 100
+_MOST_AT_WORK: Final = 100
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def serve(predictor: Predictor, listening: Listening, token: str | None) -> None
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        http=LocalProtocol,
+        limit_concurrency=_MOST_AT_WORK + MOST_SILENT,
         timeout_graceful_shutdown=5,
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,

@@ -13,13 +13,14 @@ from typing import Final
 import uvicorn
 
 from protocol.errors import InputError
+from user_client.local_http import MOST_SILENT, LocalProtocol
 from user_client.ui.app import create_app
 from user_client.ui.entry import Entry
 from user_client.ui.work import Desk
 
 HOST: Final = "127.0.0.1"
 _LOOKS_EVERY_S: Final = 1.0
-_MOST_CONNECTIONS: Final = 50
+_MOST_AT_WORK: Final = 50
 
 
 def serve_pages(
@@ -52,7 +53,8 @@ def serve_pages(
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            http=LocalProtocol,
+            limit_concurrency=_MOST_AT_WORK + MOST_SILENT,
             timeout_graceful_shutdown=2,
         )
         server = uvicorn.Server(config)

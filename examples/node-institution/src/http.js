@@ -33,7 +33,7 @@ export function problemOf({ status, headers, body }) {
   const slug = /^\/problems\/([a-z0-9-]+)$/.exec(String(found.type))?.[1];
   const wait = Number(found.retry_after_s ?? headers['retry-after']);
   return new OdcError(SLUGS.has(slug) ? slug : `http-${status}`, String(found.detail ?? `the answer ${status}`).slice(0, 2000), {
-    status, expected: found.expected, retryAfterSeconds: Number.isFinite(wait) && wait >= 0 ? wait : null,
+    status, expected: found.expected, retryAfterSeconds: Number.isFinite(wait) && wait >= 0 ? Math.min(wait, LONGEST_WAIT_S) : null,
   });
 }
 
@@ -41,6 +41,7 @@ export function problemOf({ status, headers, body }) {
 export const mayPass = (error) => AGAIN.includes(error.slug) || (error.slug === `http-${error.status}` && AGAIN_STATUS.includes(error.status));
 const mayTryAgain = (error) => !(error instanceof OdcError) || mayPass(error); // or the line broke
 
+const LONGEST_WAIT_S = 3600; // of what a server asks for; setTimeout takes no more than 24 days
 const pause = (seconds) => new Promise((resolve) => { setTimeout(resolve, 1000 * seconds); });
 
 export class Connection {

@@ -16,7 +16,7 @@ import { refuse } from './errors.js';
 import { evaluate } from './evaluate.js';
 import { Connection, MESSAGE } from './http.js';
 import { readInvitation, requestCertificate } from './invitation.js';
-import { decode } from './layout.js';
+import { decode, isId } from './layout.js';
 import {
   checkChain, checkDownlink, checkLedger, checkReceipt, isLeftOut, releasedBy, trainedOn,
 } from './ledger.js';
@@ -106,11 +106,16 @@ export class Institution {
   /** The collaboration that is meant: the one named, or the only one there is. */
   async collaboration(named = null) {
     await this.refresh();
-    if (named !== null) return new Round(this, named);
+    const collaborationId = named ?? await this.onlyCollaboration();
+    if (!isId(collaborationId)) refuse('input-error', 'the id of a collaboration is 32 hexadecimal digits'); // it names a directory
+    return new Round(this, collaborationId);
+  }
+
+  async onlyCollaboration() {
     const { collaborations } = await this.connection.json('GET', '/v1/collaborations');
     const open = collaborations.filter(({ state }) => !['closed', 'cancelled'].includes(state));
     if (open.length !== 1) refuse('input-error', `${open.length} collaborations: name one with --collaboration`);
-    return new Round(this, open[0].collaboration_id);
+    return open[0].collaboration_id;
   }
 
   /** What decides whether we believe a message of this collaboration. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -45,6 +46,15 @@ def service(predictor: Predictor) -> Iterator[httpx.Client]:
 def as_rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pa.table(table).to_pylist()
     return found
+
+
+def test_half_a_character_is_refused_in_words(service: httpx.Client) -> None:
+    table = as_rows(rows(3))
+    table[1]["x0"] = "\ud800"
+    body = json.dumps({"rows": table})
+    answer = service.post("/v1/predictions", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert "column 'x0', row 2: the text is no Unicode" in answer.json()["detail"]
 
 
 def test_rows_get_what_the_command_predicts(service: httpx.Client, predictor: Predictor) -> None:

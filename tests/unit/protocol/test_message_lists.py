@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import msgpack
 import pytest
 
@@ -33,6 +35,20 @@ def test_a_list_comes_back_from_its_bytes(items: list[bytes]) -> None:
 def test_anything_but_an_array_of_byte_strings_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedMessageError):
         unpack_list(data)
+
+
+@pytest.mark.parametrize("filling", [b"\x90", b"\x81\xa0\xc0"], ids=["arrays", "maps"])
+def test_containers_inside_a_list_are_not_built(filling: bytes) -> None:
+    """Each takes a byte on the way and a hundred in memory."""
+    row = b"\xdc\x40\x00" + filling * 0x4000
+    data = b"\xdc\x00\x20" + row * 0x20
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMessageError):
+            unpack_list(data)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data) + 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_list_of_too_many_bytes_is_refused_before_it_is_read() -> None:
